@@ -1,0 +1,44 @@
+# Everything a checkout needs: `make demo` shows a verdict, `make test` proves the checkout.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test lint types unit setup lock clean
+
+demo: setup
+	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never
+
+test: lint types setup
+	@$(BIN)/python -m pytest
+
+# Seconds, no JVM: the loop while editing.
+unit: setup
+	@$(BIN)/python -m pytest -m "not spark and not e2e"
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: setup
+	@$(BIN)/mypy
+
+setup: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "dispatch-audit needs Python 3.10 or later; name one with: make PYTHON=python3.11")'
+	@$(PYTHON) -m venv $(VENV)
+	@echo "installing the locked dependencies into $(VENV) ..."
+	@$(BIN)/pip install --quiet --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+# Resolves pyproject.toml anew. The lock names versions and hashes, never a download address.
+lock: setup
+	@$(BIN)/pip install --quiet uv
+	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.10 --upgrade \
+		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes \
+		--quiet --output-file requirements.lock
+
+clean:
+	rm -rf $(VENV) demo-report spark-warehouse

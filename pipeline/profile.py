@@ -1,0 +1,104 @@
+"""What differs between broker versions, read from `conf/profiles/`.
+
+A profile is data: the replay asks it questions and holds no version numbers of its own.
+"""
+
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from pipeline.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SelectorKind = Literal["consistent_hashing", "auto_split", "exclusive"]
+HashRule = Literal["consistent_hashing", "auto_split", "exclusive", "classic", "raw"]
+
+NEWEST = "pulsar-4.2"
+_CLASSIC_SETTING = "subscriptionKeySharedUseClassicPersistentImplementation"
+
+
+class Profile(BaseModel):
+    """The rules of one line of broker versions.
+
+    Attributes:
+        name: file name in `conf/profiles/` without its ending.
+        from_version: first version the profile is for.
+        dispatcher: `draining` (PIP-379) or `recently_joined` (3.x and classic).
+        keyless: what stands in for the key of a keyless message (SEMANTICS 1.1).
+        ring_collision: who keeps a ring point that two consumers hash to (SEMANTICS 2.1, 2.2).
+        exclusive_gap_delivery: whether a gap inside one STICKY consumer is routed to it (SEMANTICS 2.4).
+        draining_return: when a hash that returns to its holder stops draining (SEMANTICS 3.4, 3.10).
+        mark_delete_releases: which moves of mark-delete release pending entries (SEMANTICS 3.11).
+        hash: hash rule by selector (SEMANTICS 1.3).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    from_version: str
+    dispatcher: Literal["draining", "recently_joined"]
+    keyless: Literal["producer_sequence", "none_key"]
+    ring_collision: Literal["incumbent_keeps", "newcomer_replaces"]
+    exclusive_gap_delivery: bool
+    draining_return: Literal["eager", "lazy"]
+    mark_delete_releases: Literal["any", "administrative"]
+    hash: Mapping[SelectorKind, HashRule]
+
+    @property
+    def classic(self) -> bool:
+        """Whether this is the classic dispatcher kept beside the draining one in 4.x."""
+        return self.name.endswith("-classic")
+
+
+@cache
+def profiles() -> Mapping[str, Profile]:
+    """All profiles by name, oldest first."""
+    found = (
+        Profile(name=entry.name.removesuffix(".toml"), **tomllib.loads(entry.read_text(encoding="utf-8")))
+        for entry in files("conf").joinpath("profiles").iterdir()
+        if entry.name.endswith(".toml")
+    )
+    return {p.name: p for p in sorted(found, key=lambda p: (_parts(p.from_version), p.name))}
+
+
+def profile_named(name: str) -> Profile:
+    """The profile called `name`.
+
+    Raises:
+        UsageError: there is none.
+    """
+    try:
+        return profiles()[name]
+    except KeyError:
+        raise UsageError(f"there is no profile {name!r}", f"use one of: {', '.join(profiles())}") from None
+
+
+def profile_for(version: str, settings: Mapping[str, object]) -> Profile:
+    """The profile of the newest line that is not newer than `version`, by the dispatcher that `settings` choose.
+
+    Raises:
+        UsageError: `version` is no version, or older than every profile.
+    """
+    try:
+        wanted = _parts(version)
+    except ValueError:
+        raise UsageError(
+            f"pulsar_version {version!r} is no version number", "correct trace.json or pass --profile"
+        ) from None
+    classic = settings.get(_CLASSIC_SETTING) is True and (4,) <= wanted < (5,)
+    fitting = [p for p in profiles().values() if p.classic == classic and _parts(p.from_version) <= wanted]
+    if not fitting:
+        raise UsageError(f"no profile covers Pulsar {version}", f"pass --profile, one of: {', '.join(profiles())}")
+    return fitting[-1]
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("-")[0].split("."))

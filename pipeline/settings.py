@@ -1,0 +1,89 @@
+"""The settings of an audit: `conf/audit.toml`, under what the user changes of it."""
+
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pipeline.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TraceSettings(_Section):
+    """How a trace is read; `conf/audit.toml` explains each setting."""
+
+    quarantine_ratio_max: float = Field(ge=0, le=1)
+    cut_off_log: Literal["refuse", "quarantine"]
+    recorder_skew_ms: int = Field(ge=0)
+
+    @property
+    def recorder_skew_us(self) -> int:
+        """The recorder skew in the unit of `ts_us`."""
+        return self.recorder_skew_ms * 1000
+
+
+class SparkSettings(_Section):
+    """How the work is cut for Spark."""
+
+    chunk_rows: int = Field(ge=1)
+    replay_tasks: int | Literal["auto"]
+
+
+class LimitSettings(_Section):
+    """What may be open at one time."""
+
+    open_entries_max: int = Field(ge=1)
+
+
+class ReportSettings(_Section):
+    """How much of the evidence is kept."""
+
+    findings_per_rule_max: int = Field(ge=1)
+
+
+class Settings(_Section):
+    """All settings of an audit. Equal settings give equal results; they are part of the `run_key`."""
+
+    trace: TraceSettings
+    spark: SparkSettings
+    limits: LimitSettings
+    report: ReportSettings
+
+
+def load_settings(path: Path | None = None) -> Settings:
+    """The defaults of `conf/audit.toml`, overlaid by the file at `path`.
+
+    Raises:
+        UsageError: the file is missing, is no TOML, or has an unknown or impossible setting.
+    """
+    merged = tomllib.loads(files("conf").joinpath("audit.toml").read_text(encoding="utf-8"))
+    if path is not None:
+        for section, values in _read(path).items():
+            if not isinstance(values, dict):
+                raise UsageError(f"{path}: {section} stands outside of a section", "see conf/audit.toml")
+            merged[section] = {**merged.get(section, {}), **values}
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{path}: {name}: {first['msg']}", "conf/audit.toml lists every setting") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read the configuration {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is no TOML: {error}") from None
