@@ -1,0 +1,1 @@
+"""User-defined functions: the sticky key hash, for arrays and for Spark columns."""
