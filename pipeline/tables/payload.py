@@ -1,0 +1,88 @@
+"""How rows of many tables travel in one DataFrame: as Arrow inside of a binary column.
+
+The replay of a group yields findings, intervals, draining hashes and counts, which are rows of different
+tables, while `applyInPandas` returns one schema. So it returns `RESULT_SCHEMA`: the name of a table and rows
+of it as an Arrow IPC stream. The replay thereby runs once for all tables, and no column is widened to fit
+another table's rows.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark text uses
+
+from pipeline.errors import DispatchAuditError
+from pipeline.tables.schemas import TABLES
+
+RESULT_SCHEMA = "table string, payload binary"
+
+
+def encode(table_name: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """Packs rows of one table.
+
+    Args:
+        table_name: a table of `pipeline.tables.schemas`.
+        columns: equally long sequences (lists, numpy or Arrow arrays) by column name, of the table's
+            `arrow_schema`: neither `run_key` nor timestamps. A nullable column may be absent.
+
+    Returns:
+        An Arrow IPC stream with one record batch.
+
+    Raises:
+        DispatchAuditError: a column is unknown, absent, of another length or type, or NULL where it must not
+            be.
+    """
+    schema = TABLES[table_name].arrow_schema
+    unknown = columns.keys() - set(schema.names)
+    if unknown:
+        raise DispatchAuditError(f"{table_name} has no column {', '.join(sorted(unknown))}")
+    rows = len(next(iter(columns.values()), ()))
+    try:
+        batch = pa.record_batch(
+            [_array(field, columns.get(field.name), rows) for field in schema], schema=schema
+        )
+    except (ValueError, pa.ArrowTypeError, OverflowError) as error:
+        raise DispatchAuditError(f"rows for {table_name} do not fit its columns: {error}") from error
+    for field, array in zip(schema, batch.columns, strict=True):
+        if array.null_count and not field.nullable:
+            raise DispatchAuditError(f"{table_name}.{field.name} must not be NULL")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as stream:
+        stream.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _array(field: pa.Field, values: Sequence[Any] | None, rows: int) -> pa.Array:
+    return pa.nulls(rows, field.type) if values is None else pa.array(values, field.type)
+
+
+def decode(results: DataFrame, table_name: str) -> DataFrame:
+    """The rows of one table among what the replay returned.
+
+    Args:
+        results: of `RESULT_SCHEMA`.
+        table_name: a table of `pipeline.tables.schemas`.
+
+    Returns:
+        The table's columns without `run_key`; timestamps are made of their microseconds.
+    """
+    table = TABLES[table_name]
+    payloads = results.where(F.col("table") == table_name).select("payload")
+    rows = payloads.mapInArrow(_unpack(), table.written_spark_schema)
+    return rows.withColumns(
+        {c.name: F.timestamp_micros(c.derived_from) for c in table.columns if c.derived_from is not None}
+    )
+
+
+def _unpack() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    # A nested function travels by value, so that a cluster's workers need no installation of this package for
+    # it.
+    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for payload in batch.column("payload"):
+                with pa.ipc.open_stream(payload.as_buffer()) as stream:
+                    yield from stream
+
+    return unpack

@@ -1,0 +1,243 @@
+"""The Delta tables, a constant each: columns with units, nullability, and CHECK constraints.
+
+Conventions: every table begins with `run_key`. A moment is two columns, microseconds since 1970 UTC as
+recorded (`ts_us`) and the timestamp made of them (`ts`). An interval is `from_*` to `to_*`, inclusive; where
+`to_*` is NULL it was still open at the end of the trace. The constraints protect what readers compute with,
+and what a report claims.
+"""
+
+from pipeline.tables.severity import SEVERITIES, VERDICTS
+from pipeline.tables.table_schema import RUN_KEY, Column, ColumnType, TableSchema
+
+_RUN_KEY = Column(RUN_KEY, "string", "the run that wrote this row, see runs")
+_GROUP = (
+    Column("topic", "string", "full name of the topic partition"),
+    Column("subscription", "string", "name of the subscription"),
+)
+_INTERVAL_CHECK = "to_seq IS NULL OR to_seq >= from_seq"
+
+
+def _optional(name: str, kind: ColumnType, comment: str) -> Column:
+    return Column(name, kind, comment, nullable=True)
+
+
+def _moment(name: str, comment: str, nullable: bool = False) -> tuple[Column, Column]:
+    return (
+        Column(f"{name}_us", "bigint", f"{comment}, microseconds since 1970 UTC", nullable),
+        Column(name, "timestamp", f"{comment}, UTC", nullable, derived_from=f"{name}_us"),
+    )
+
+
+def _interval(what: str) -> tuple[Column, ...]:
+    return (
+        Column("from_seq", "bigint", f"seq of the event with which {what} began"),
+        _optional("to_seq", "bigint", f"seq of the event with which {what} ended; NULL: still open"),
+        *_moment("from_ts", f"when {what} began"),
+        *_moment("to_ts", f"when {what} ended; NULL: still open", nullable=True),
+    )
+
+
+def _one_of(column: str, names: tuple[str, ...]) -> str:
+    return f"{column} IN ({', '.join(repr(name) for name in names)})"
+
+
+RUNS = TableSchema(
+    "runs",
+    "One audit of one trace. Written last: a run without its row did not happen.",
+    (
+        _RUN_KEY,
+        Column("verdict", "string", f"worst of what was found: {', '.join(VERDICTS)}"),
+        Column("completeness", "double", "share of the trace that could carry a verdict, 0 to 1"),
+        Column("events_in", "bigint", "rows read"),
+        Column("events_audited", "bigint", "rows that the audit used"),
+        Column("events_quarantined", "bigint", "rows refused, see quarantine"),
+        Column("profile", "string", "broker profile whose rules applied, of conf/profiles"),
+        _optional("pulsar_version", "string", "version of the broker as trace.json states it"),
+        Column("inputs", "array<string>", "paths of the trace as given"),
+        Column("settings", "string", "settings of the audit, JSON"),
+        Column("code_version", "string", "version of dispatch-audit"),
+        *_moment("from_ts", "first event of the trace", nullable=True),
+        *_moment("to_ts", "last event of the trace", nullable=True),
+        *_moment("started_at", "when the audit started"),
+        *_moment("ended_at", "when the audit had written its other tables"),
+        Column("stages", "stages", "stages of the audit: name, wall time in seconds, rows produced"),
+    ),
+    {
+        "verdict_known": _one_of("verdict", VERDICTS),
+        "every_row_accounted_for": "events_in = events_audited + events_quarantined",
+        "completeness_is_a_share": "completeness BETWEEN 0 AND 1",
+    },
+)
+
+METRICS = TableSchema(
+    "metrics",
+    "One rule on one subscription of one topic partition, rules that found nothing too.",
+    (
+        _RUN_KEY,
+        *_GROUP,
+        Column("rule", "string", "name of the rule"),
+        Column("checked", "bigint", "events or entries that the rule was applied to"),
+        Column("violations", "bigint", "findings that break the contract and match no known bug"),
+        Column("permitted", "bigint", "findings that an exception of the contract permits"),
+        Column("known_bug", "bigint", "findings that match a known bug of the broker"),
+        Column("not_provable", "bigint", "findings that the trace can neither prove nor rule out"),
+        Column("info", "bigint", "facts outside of the contract"),
+        _optional("completeness", "double", "share of the group's events that could carry a verdict, 0 to 1"),
+    ),
+    {
+        "counts_not_negative": "least(checked, violations, permitted, known_bug, not_provable, info) >= 0",
+        "completeness_is_a_share": "completeness IS NULL OR completeness BETWEEN 0 AND 1",
+    },
+)
+
+VIOLATIONS = TableSchema(
+    "violations",
+    "One finding of a rule. Capped per rule and subscription; metrics counts all.",
+    (
+        _RUN_KEY,
+        Column("rule", "string", "name of the rule"),
+        Column("severity", "string", f"one of {', '.join(SEVERITIES)}"),
+        *_GROUP,
+        _optional("sticky_hash", "bigint", "sticky-key hash of the entry in the range of the selector"),
+        _optional("key", "string", "sticky key, as text if it is UTF-8 and in base64 if not"),
+        _optional("key_id", "bigint", "64 bits of mmh3 of the sticky key: tells keys on one hash apart"),
+        _optional("ledger_id", "bigint", "ledger of the entry"),
+        _optional("entry_id", "bigint", "entry in the ledger"),
+        _optional("consumer", "bigint", "consumer that the finding is about, as numbered in the trace"),
+        _optional("consumer_name", "string", "its name as the client gave it"),
+        _optional("other_consumer", "bigint", "consumer on the other side, the holder for instance"),
+        _optional("other_consumer_name", "string", "its name as the client gave it"),
+        _optional("epoch", "bigint", "consumer epoch, counted from 0 at the first membership change"),
+        Column("seq", "bigint", "seq of the event that completes the finding"),
+        *_moment("ts", "broker's clock at that event"),
+        _optional("permitted_by", "string", "exception that permits it, E1 to E17"),
+        _optional("known_bug", "string", "bug that it matches: issue number, or F1 to F11"),
+        _optional("detail", "string", "machine-readable particulars of the rule, JSON"),
+        Column("evidence", "array<string>", "events that prove it, oldest first"),
+        Column("explanation", "string", "the finding in a sentence"),
+    ),
+    {
+        "severity_known": _one_of("severity", SEVERITIES),
+        "permission_has_a_reason": "severity <> 'permitted' OR permitted_by IS NOT NULL",
+        "known_bug_has_a_name": "severity <> 'known_bug' OR known_bug IS NOT NULL",
+        "finding_has_evidence": "size(evidence) > 0",
+    },
+)
+
+BLOCKING = TableSchema(
+    "blocking",
+    "An interval in which published entries waited, with its cause and its root.",
+    (
+        _RUN_KEY,
+        Column("scope", "string", "what was blocked: hash, consumer or subscription"),
+        Column("cause", "string", "why, draining for instance"),
+        *_GROUP,
+        _optional("sticky_hash", "bigint", "hash that waited, on scope hash"),
+        _optional("consumer", "bigint", "consumer that waited for the entries"),
+        _optional("consumer_name", "string", "its name as the client gave it"),
+        _optional("blocking_consumer", "bigint", "consumer that it waited for"),
+        _optional("blocking_consumer_name", "string", "its name as the client gave it"),
+        *_interval("the waiting"),
+        Column("entries_waiting", "bigint", "entries that waited at any time of the interval"),
+        Column("message_seconds", "double", "sum over the waiting messages of how long each waited, seconds"),
+        Column(
+            "root_positions", "array<string>", "oldest unacknowledged entries that it hung on, ledger:entry"
+        ),
+        _optional("ended_by", "string", "what ended it: ack, leave, reset, ...; NULL: still open"),
+        _optional("evidence", "array<string>", "events that prove it, oldest first"),
+        _optional("detail", "string", "machine-readable particulars of the cause, JSON"),
+        _optional("explanation", "string", "the interval in a sentence"),
+    ),
+    {
+        "scope_known": _one_of("scope", ("hash", "consumer", "subscription")),
+        "interval_in_order": _INTERVAL_CHECK,
+        "waiting_not_negative": "entries_waiting >= 0 AND message_seconds >= 0",
+    },
+)
+
+ASSIGNMENTS = TableSchema(
+    "assignments",
+    "A range of hashes that a consumer owned in one epoch.",
+    (
+        _RUN_KEY,
+        *_GROUP,
+        Column("epoch", "bigint", "consumer epoch, counted from 0 at the first membership change"),
+        Column("consumer", "bigint", "owner, as numbered in the trace"),
+        _optional("consumer_name", "string", "its name as the client gave it"),
+        Column("range_start", "bigint", "first hash of the range"),
+        Column("range_end", "bigint", "last hash of the range"),
+        *_interval("the epoch"),
+        Column("change", "string", "membership change that began the epoch"),
+        Column("hashes_moved", "bigint", "hashes of the selector's range that changed their owner with it"),
+    ),
+    {
+        "range_in_order": "range_start >= 0 AND range_end >= range_start",
+        "interval_in_order": _INTERVAL_CHECK,
+    },
+)
+
+DRAINING = TableSchema(
+    "draining",
+    "One draining hash: it moved while its former owner still held entries (PIP-379).",
+    (
+        _RUN_KEY,
+        *_GROUP,
+        Column("sticky_hash", "bigint", "the hash"),
+        Column("holder", "bigint", "consumer that still held entries, as numbered in the trace"),
+        _optional("holder_name", "string", "its name as the client gave it"),
+        _optional("new_owner", "bigint", "consumer that the hash moved to; NULL: nobody owned it"),
+        _optional("new_owner_name", "string", "its name as the client gave it"),
+        *_interval("the draining"),
+        Column("entries_at_start", "bigint", "entries pending at the holder when it began"),
+        _optional("refused_attempts", "bigint", "dispatches refused meanwhile, where the trace shows them"),
+        _optional("ended_by", "string", "what ended it: ack, leave, reset, ...; NULL: still open"),
+    ),
+    {
+        "hash_is_drained_of_something": "entries_at_start > 0",
+        "interval_in_order": _INTERVAL_CHECK,
+    },
+)
+
+CONSUMERS = TableSchema(
+    "consumers",
+    "One consumer object of a subscription; a reconnect is another.",
+    (
+        _RUN_KEY,
+        *_GROUP,
+        Column("consumer", "bigint", "the consumer, as numbered in the trace"),
+        _optional("consumer_name", "string", "its name as the client gave it"),
+        *_moment("joined_at", "when it joined; NULL: before the trace began", nullable=True),
+        *_moment("left_at", "when it left; NULL: still connected", nullable=True),
+        Column("dispatched", "bigint", "entries sent to it, repetitions too"),
+        Column("acked", "bigint", "entries acknowledged by it"),
+        _optional("hash_share", "double", "share of the hashes owned, weighted by time connected, 0 to 1"),
+        _optional("traffic_share", "double", "share of the subscription's dispatched entries, 0 to 1"),
+    ),
+    {
+        "shares_are_shares": "(hash_share IS NULL OR hash_share BETWEEN 0 AND 1) AND "
+        "(traffic_share IS NULL OR traffic_share BETWEEN 0 AND 1)",
+        "left_after_joining": "joined_at_us IS NULL OR left_at_us IS NULL OR left_at_us >= joined_at_us",
+    },
+)
+
+QUARANTINE = TableSchema(
+    "quarantine",
+    "A row of the trace that could not be read or used.",
+    (
+        _RUN_KEY,
+        Column("reason", "string", "reason code"),
+        Column("file", "string", "file or table that it stands in"),
+        _optional("line", "bigint", "line of the file, counted from 1; NULL where the format has none"),
+        _optional("raw", "string", "the row itself, as far as it could be read"),
+        _optional("detail", "string", "what exactly was wrong"),
+    ),
+    {
+        "reason_given": "length(reason) > 0",
+        "lines_count_from_one": "line IS NULL OR line >= 1",
+    },
+)
+
+TABLES: dict[str, TableSchema] = {
+    table.name: table
+    for table in (RUNS, METRICS, VIOLATIONS, BLOCKING, ASSIGNMENTS, DRAINING, CONSUMERS, QUARANTINE)
+}

@@ -1,0 +1,143 @@
+"""What a table's definition consists of, and its three forms: DDL, Spark schema and Arrow schema.
+
+A definition is stated once, as a `TableSchema`. Spark creates the table from its DDL; the replay, which knows
+neither Spark nor Delta, fills the Arrow form of it. That form lacks what the writer adds: `run_key`, and the
+timestamps, which are the columns of microseconds said a second time.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+RUN_KEY = "run_key"
+
+ColumnType = Literal["string", "bigint", "double", "boolean", "timestamp", "array<string>", "stages"]
+
+# The element of runs.stages: name of the stage, wall time in seconds, rows it produced.
+_STAGES_DDL = "array<struct<stage:string,seconds:double,rows:bigint>>"
+_SPARK_STAGE = StructType(
+    [
+        StructField("stage", StringType()),
+        StructField("seconds", DoubleType()),
+        StructField("rows", LongType()),
+    ]
+)
+_ARROW_STAGE = pa.struct([("stage", pa.string()), ("seconds", pa.float64()), ("rows", pa.int64())])
+
+_SPARK_TYPES: dict[ColumnType, DataType] = {
+    "string": StringType(),
+    "bigint": LongType(),
+    "double": DoubleType(),
+    "boolean": BooleanType(),
+    "timestamp": TimestampType(),
+    "array<string>": ArrayType(StringType()),
+    "stages": ArrayType(_SPARK_STAGE),
+}
+_ARROW_TYPES: dict[ColumnType, pa.DataType] = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "array<string>": pa.list_(pa.string()),
+    "stages": pa.list_(_ARROW_STAGE),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Attributes:
+        name: as in DESIGN.md.
+        type: as in Spark SQL, but for `stages`.
+        comment: what it means, with its unit; becomes the comment in Delta.
+        nullable: whether a row may leave it out.
+        derived_from: for a timestamp, the column of microseconds since 1970 UTC that it repeats.
+    """
+
+    name: str
+    type: ColumnType
+    comment: str
+    nullable: bool = False
+    derived_from: str | None = None
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """One table.
+
+    Attributes:
+        name: as in DESIGN.md.
+        comment: what a row is; becomes the comment in Delta.
+        columns: in the order of the table, `run_key` first.
+        constraints: CHECK expressions by name. Delta refuses a row for which one is NULL, unlike the SQL
+            standard.
+    """
+
+    name: str
+    comment: str
+    columns: tuple[Column, ...]
+    constraints: dict[str, str]
+
+    @property
+    def written_columns(self) -> tuple[Column, ...]:
+        """What the producer of a row fills: everything but `run_key` and the derived timestamps."""
+        return tuple(c for c in self.columns if c.name != RUN_KEY and c.derived_from is None)
+
+    @cached_property
+    def spark_schema(self) -> StructType:
+        """The schema of the table as Spark reads it back."""
+        return StructType([_spark_field(column) for column in self.columns])
+
+    @cached_property
+    def written_spark_schema(self) -> StructType:
+        """The Spark form of `arrow_schema`, all nullable: Delta checks nullability on the write."""
+        return StructType([StructField(c.name, _SPARK_TYPES[c.type]) for c in self.written_columns])
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """`written_columns` as Arrow, with nullability."""
+        return pa.schema([pa.field(c.name, _ARROW_TYPES[c.type], c.nullable) for c in self.written_columns])
+
+    def ddl(self, identifier: str) -> str:
+        """The statement that creates the table as `identifier` (quoted already) unless it exists.
+
+        One statement, hence one commit: Delta keeps CHECK constraints as table properties and takes them here
+        too (`ALTER TABLE ... ADD CONSTRAINT` would cost a commit and a scan for each). Partitions by run,
+        because a replacement is then a matter of metadata and two runs that write at one time do not
+        conflict.
+        """
+        columns = ", ".join(
+            f"{c.name} {_STAGES_DDL if c.type == 'stages' else c.type}"
+            f"{'' if c.nullable else ' NOT NULL'} COMMENT {_literal(c.comment)}"
+            for c in self.columns
+        )
+        properties = ", ".join(
+            f"'delta.constraints.{name}' = {_literal(check)}" for name, check in self.constraints.items()
+        )
+        return (
+            f"CREATE TABLE IF NOT EXISTS {identifier} ({columns}) USING DELTA PARTITIONED BY ({RUN_KEY}) "
+            f"COMMENT {_literal(self.comment)} TBLPROPERTIES ({properties})"
+        )
+
+
+def _spark_field(column: Column) -> StructField:
+    return StructField(column.name, _SPARK_TYPES[column.type], column.nullable, {"comment": column.comment})
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

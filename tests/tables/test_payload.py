@@ -1,0 +1,51 @@
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline.errors import DispatchAuditError
+from pipeline.tables.payload import encode
+
+METRIC: dict[str, Any] = {
+    "topic": ["persistent://t/n/orders"],
+    "subscription": ["workers"],
+    "rule": ["ownership"],
+    "checked": np.array([7], dtype=np.int64),
+    "violations": [0],
+    "permitted": [0],
+    "known_bug": [0],
+    "not_provable": [0],
+    "info": [0],
+}
+
+
+def test_an_absent_nullable_column_becomes_null() -> None:
+    table = pa.ipc.open_stream(encode("metrics", METRIC)).read_all()
+    assert table.column("completeness").to_pylist() == [None]
+    assert table.column("checked").to_pylist() == [7]
+
+
+def test_no_rows_are_a_valid_payload() -> None:
+    assert pa.ipc.open_stream(encode("metrics", {})).read_all().num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"run_key": ["k"]}, "metrics has no column run_key"),
+        ({"checked": ["seven"]}, "do not fit its columns"),
+        ({"checked": [1, 2]}, "do not fit its columns"),
+        ({"checked": [2**63]}, "do not fit its columns"),
+        ({"checked": [None]}, "metrics.checked must not be NULL"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(change: dict[str, list[object]], message: str) -> None:
+    with pytest.raises(DispatchAuditError, match=message):
+        encode("metrics", {**METRIC, **change})
+
+
+def test_a_missing_required_column_is_named() -> None:
+    without_rule = {name: values for name, values in METRIC.items() if name != "rule"}
+    with pytest.raises(DispatchAuditError, match=r"metrics\.rule must not be NULL"):
+        encode("metrics", without_rule)

@@ -1,0 +1,32 @@
+import pytest
+
+from pipeline.tables.severity import SEVERITIES, FailOn, Severity, fails, worst_verdict
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        ([], "clean"),
+        (["info", "permitted"], "clean"),
+        (["permitted", "not_provable"], "not_provable"),
+        (["not_provable", "known_bug"], "known_bug"),
+        (["known_bug", "violation", "info"], "violation"),
+    ],
+)
+def test_the_worst_finding_is_the_verdict(found: list[Severity], verdict: str) -> None:
+    assert worst_verdict(found) == verdict
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "failing"),
+    [
+        ("violation", {"violation", "known_bug"}),
+        ("known_bug", {"violation", "known_bug"}),
+        ("not_provable", {"violation", "known_bug", "not_provable"}),
+        ("permitted", {"violation", "known_bug", "not_provable", "permitted"}),
+        ("info", set(SEVERITIES)),
+        ("never", set()),
+    ],
+)
+def test_a_level_takes_in_what_is_worse(fail_on: FailOn, failing: set[Severity]) -> None:
+    assert {severity for severity in SEVERITIES if fails(fail_on, [severity])} == failing
