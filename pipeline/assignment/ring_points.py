@@ -1,0 +1,53 @@
+"""Where a consumer stands on the ring of consistent hashing: its name, its index among namesakes, its points.
+
+Source: SEMANTICS 2.1; Pulsar's `ConsumerNameIndexTracker`, `ConsistentHashingStickyKeyConsumerSelector`.
+"""
+
+from itertools import count
+
+import numpy as np
+
+from udfs.sticky_key_hash import Int64Array, sticky_hashes
+
+_SEPARATOR = "\0"
+
+
+class NameIndexes:
+    """Numbers the consumers that share a name, so that namesakes stand on different points.
+
+    A freed index is the next one given out: who comes back usually finds his old points.
+    """
+
+    def __init__(self) -> None:
+        self._taken: dict[str, set[int]] = {}
+
+    def take(self, name: str) -> int:
+        """Takes the lowest index of `name` that is free."""
+        taken = self._taken.setdefault(name, set())
+        index = next(candidate for candidate in count() if candidate not in taken)
+        taken.add(index)
+        return index
+
+    def release(self, name: str, index: int) -> None:
+        """Gives back an index that `take` gave out."""
+        taken = self._taken[name]
+        taken.remove(index)
+        if not taken:
+            del self._taken[name]
+
+
+def ring_points(name: str, index: int, points: int, hash_rule: str) -> Int64Array:
+    """The places of one consumer on the ring.
+
+    Args:
+        name: consumer name.
+        index: its index among the consumers of that name.
+        points: how many points it has (`subscriptionKeySharedConsistentHashingReplicaPoints`).
+        hash_rule: how a point's text is hashed; the same as for keys.
+
+    Returns:
+        The distinct points, ascending: at most `points`, as two texts may hash alike.
+    """
+    texts = (_SEPARATOR.join((name, str(index), str(point))) for point in range(points))
+    distinct: Int64Array = np.unique(sticky_hashes([text.encode() for text in texts], hash_rule))
+    return distinct

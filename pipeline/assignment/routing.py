@@ -1,0 +1,81 @@
+"""An assignment as two arrays, for the replay's hot loop: who gets which hash."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from udfs.sticky_key_hash import HashRange, Int64Array
+
+HashRangeOf: TypeAlias = tuple[int, int, int]
+"""(start, end, consumer), both ends inclusive."""
+
+NOBODY = -1
+"""Owner of the hashes that no consumer gets."""
+
+HASH_MAX = 2**31 - 1
+"""No selector of any version sees a higher hash (SEMANTICS 1.2)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Routing:
+    """The owner of every hash in 0..`HASH_MAX`, in one epoch.
+
+    The k-th interval ends at `uppers[k]` and starts behind the one before it; the first starts at 0.
+
+    Attributes:
+        uppers: k inclusive upper bounds, ascending, the last at least `HASH_MAX`.
+        owners: k consumers, `NOBODY` where a hash goes to none.
+        modulus: what the selector reduces a hash by before the look-up (3.x, SEMANTICS 1.3); 0 for nothing.
+    """
+
+    uppers: Int64Array
+    owners: Int64Array
+    modulus: int = 0
+
+    def owners_of(self, hashes: npt.ArrayLike) -> Int64Array:
+        """The consumer of each hash, or `NOBODY`: what the selector's `select` says, for n hashes at once."""
+        slots = np.asarray(hashes, dtype=np.int64)
+        if self.modulus:
+            slots = slots % self.modulus
+        found: Int64Array = self.owners[np.searchsorted(self.uppers, slots)]
+        return found
+
+
+def routing_of_ranges(ranges: Iterable[HashRangeOf], modulus: int = 0) -> Routing:
+    """The routing of disjoint ascending ranges; what lies between and beside them belongs to nobody."""
+    uppers: list[int] = []
+    owners: list[int] = []
+    free_from = 0
+    for start, end, consumer in ranges:
+        if start > free_from:
+            uppers.append(start - 1)
+            owners.append(NOBODY)
+        uppers.append(end)
+        owners.append(consumer)
+        free_from = end + 1
+    if free_from <= HASH_MAX:
+        uppers.append(HASH_MAX)
+        owners.append(NOBODY)
+    return Routing(np.array(uppers, dtype=np.int64), np.array(owners, dtype=np.int64), modulus)
+
+
+def hashes_moved(before: Routing, after: Routing, space: HashRange) -> int:
+    """How many hashes of `space` have another owner after a membership change; nobody counts as an owner.
+
+    Args:
+        before: routing of one epoch.
+        after: routing of the next one, of the same selector.
+        space: the hashes to count, as the selector looks them up, that is after `modulus`.
+    """
+    # Between two neighbouring bounds of either routing the owners are constant.
+    bounds = np.concatenate((before.uppers, after.uppers, [space.last]))
+    ends = np.unique(bounds[(bounds >= space.first) & (bounds <= space.last)])
+    widths = np.diff(ends, prepend=space.first - 1)
+    differs = (
+        before.owners[np.searchsorted(before.uppers, ends)]
+        != after.owners[np.searchsorted(after.uppers, ends)]
+    )
+    return int(widths[differs].sum())
