@@ -36,8 +36,6 @@ class Ring:
 
     def hand_over(self, points: Int64Array, consumers: Int64Array | int) -> None:
         """Gives occupied points to other consumers."""
-        # A copy, because a routing that was handed out shares the array.
-        self._owners = self._owners.copy()
         self._owners[np.searchsorted(self._points, points)] = consumers
 
     def vacate(self, consumer: int) -> None:

@@ -1,0 +1,73 @@
+"""Every membership change that a real broker recorded: the ranges after it, and what it moved."""
+
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from pipeline.assignment import Selector, impacted_ranges, make_selector
+from pipeline.profile import SelectorKind, profile_for
+
+SHARED = Path(__file__).resolve().parents[2].parent / "shared"
+KINDS: dict[str, SelectorKind] = {
+    "ConsistentHashingStickyKeyConsumerSelector": "consistent_hashing",
+    "HashRangeAutoSplitStickyKeyConsumerSelector": "auto_split",
+    "HashRangeExclusiveStickyKeyConsumerSelector": "exclusive",
+}
+Ranges: TypeAlias = dict[int, list[tuple[int, int]]]
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    with gzip.open(path, "rt") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def _by_consumer(rows: list[dict[str, Any]]) -> Ranges:
+    return {row["ci"]: [(start, end) for start, end in row["r"]] for row in rows}
+
+
+def _reported(selector: Selector) -> Ranges:
+    found: Ranges = defaultdict(list)
+    for start, end, consumer in selector.ranges():
+        found[consumer].append((start, end))
+    return found
+
+
+@pytest.mark.parametrize("trace", sorted((SHARED / "traces").glob("*/")), ids=lambda trace: trace.name)
+def test_assignments_are_those_of_the_broker(trace: Path) -> None:
+    about = json.loads((trace / "trace.json").read_text())
+    settings = about["settings"]
+    profile = profile_for(about["pulsar_version"], settings)
+    points = settings["subscriptionKeySharedConsistentHashingReplicaPoints"]
+    declared = {
+        row["consumer"]: [(wanted["start"], wanted["end"]) for wanted in row.get("ranges") or []]
+        for row in _lines(trace / "consumers.jsonl.gz")
+        if row["event"] == "join" and "consumer" in row
+    }
+    changes = sorted(
+        (row for row in _lines(trace / "oracle.jsonl.gz") if row["ev"] == "assign"),
+        key=lambda row: row["seq"],
+    )
+    assert changes
+    selectors: dict[tuple[str, str], Selector] = {}
+    for change in changes:
+        subscription = (change["topic"], change["sub"])
+        if subscription not in selectors:
+            selectors[subscription] = make_selector(KINDS[change["selector"]], points, profile)
+        selector = selectors[subscription]
+        before = selector.ranges()
+        if change["op"] == "remove":
+            assert selector.remove(change["ci"])
+        else:
+            # `snapshot` stands for the first add of a dispatcher that was there before its tap.
+            selector.add(change["ci"], change["consumer"], declared[change["ci"]])
+        assert _reported(selector) == _by_consumer(change["ranges"]), change["seq"]
+        impact = impacted_ranges(before, selector.ranges())
+        for side, field in ((impact.removed, "impacted_removed"), (impact.added, "impacted_added")):
+            if field in change:
+                assert side == _by_consumer(change[field]), (change["seq"], field)
