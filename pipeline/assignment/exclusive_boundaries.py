@@ -70,7 +70,7 @@ class ExclusiveBoundaries(Selector):
             holder = self._conflicting(start, end)
             if holder is not None:
                 raise conflict(name, (start, end), holder)
-        # Own ranges are not compared with each other, and equal boundaries are one.
+        # The broker does not compare own ranges with each other; boundaries that they share are one.
         boundaries = dict(zip(self._boundaries, self._owners, strict=True))
         boundaries |= {boundary: consumer for both in declared for boundary in both}
         self._boundaries = sorted(boundaries)
