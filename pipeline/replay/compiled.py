@@ -1,0 +1,44 @@
+"""How the hot loop is compiled.
+
+The functions of the dispatcher core take numbers and arrays and are compiled by numba. `NUMBA_DISABLE_JIT=1` runs
+the very same code in the interpreter: slow, but with a debugger and tracebacks.
+"""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar, cast
+
+import numba
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+
+
+def compiled(function: _Function) -> _Function:
+    """`function`, compiled at its first call and kept on disk for the processes that follow."""
+    return cast(_Function, numba.njit(cache=True)(function))
+
+
+def _cache_folder() -> Path:
+    """A folder of its own for each state of the sources.
+
+    numba looks at the file of a function only, not at those of the functions it calls, so it would go on using
+    what was compiled against an older callee.
+    """
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = home / "pulsar-dispatch-audit" / digest
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        # A worker without a home that it may write to compiles once a process group, not once a user.
+        folder = Path(tempfile.gettempdir()) / f"pulsar-dispatch-audit-{os.getuid()}" / digest
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+if "NUMBA_CACHE_DIR" not in os.environ:
+    vars(numba.config)["CACHE_DIR"] = str(_cache_folder())

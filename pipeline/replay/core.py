@@ -1,0 +1,330 @@
+"""The dispatcher core: one loop over events, compiled, without I/O, clock or randomness.
+
+What moves the mapping (joins, leaves, resets) is not decided here: those rows are intervals whose true moment is
+found by looking ahead (`timeline`), and the caller calls `remap`, `depart`, `forget` and `doubt` between two
+stretches of events.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.replay.compiled import compiled
+from pipeline.replay.draining import end_episode
+from pipeline.replay.events import Code, Events
+from pipeline.replay.mark_delete import advance, jump, note_position, put_floor, was_deleted
+from pipeline.replay.output import BY_LEAVE, BY_REDELIVER, BY_RESET, STILL_OPEN, Output, nearly_full
+from pipeline.replay.rules import Dispatch, check_dispatch
+from pipeline.replay.state import (
+    ACKED,
+    CONNECTED,
+    DELAYED,
+    DELETED_ENTRY,
+    DELETED_LEDGER,
+    DONE,
+    DOUBTFUL,
+    HASHES_FREE,
+    NOBODY,
+    RESETTING,
+    SENT,
+    STARTS_SEEN,
+    UNKNOWN,
+    WAITING,
+    WORDS_USED,
+    Ints,
+    State,
+)
+from pipeline.replay.transitions import (
+    acknowledge,
+    add_entry,
+    entry_at,
+    give_back,
+    hold,
+    note_unsent,
+    release,
+    retire,
+    set_key,
+    stop_waiting,
+    wait,
+    withdraw,
+)
+
+PUBLISH = int(Code.PUBLISH)
+PUBLISH_DELAYED = int(Code.PUBLISH_DELAYED)
+DISPATCH_START = int(Code.DISPATCH_START)
+DISPATCH_END = int(Code.DISPATCH_END)
+ACK_START = int(Code.ACK_START)
+ACK_END = int(Code.ACK_END)
+ACK_PART_START = int(Code.ACK_PART_START)
+ACK_PART_END = int(Code.ACK_PART_END)
+REDELIVER = int(Code.REDELIVER)
+REDELIVER_ALL = int(Code.REDELIVER_ALL)
+MARK_DELETE = int(Code.MARK_DELETE)
+
+
+class Policy(NamedTuple):
+    """What the profile and the subscription ask of the core.
+
+    Attributes:
+        skew_us: how far a row may lie behind what it records where its early side is missing.
+        unordered_us: see `rules.check_dispatch`.
+        mark_delete_releases: whether ordinary moves of mark-delete release pending entries (SEMANTICS 3.11).
+        keeps_order: False for a subscription that allows out-of-order delivery (E5).
+    """
+
+    skew_us: int
+    unordered_us: int
+    mark_delete_releases: bool
+    keeps_order: bool
+
+
+@compiled
+def replay(
+    state: State, out: Output, events: Events, consumers: Ints, hashes: Ints, owners: Ints, start: int, policy: Policy
+) -> int:
+    """Applies events from row `start` on.
+
+    Args:
+        state: the state, with room for every row (`room.make_room`).
+        out: where findings and ended episodes go.
+        events: the rows, in the order of seq.
+        consumers: for each row the index of its consumer in the state; -1 where it has none.
+        hashes: for each row its sticky hash; -1 where it has none.
+        owners: for each row the index of the consumer that the mapping in force routes its hash to; -1: nobody.
+        start: the first row to apply.
+        policy: see `Policy`.
+
+    Returns:
+        The first row that was not applied: the number of rows, or less when `out` has to be emptied first.
+    """
+    for i in range(start, events.code.size):
+        if nearly_full(out, state.hashes.hash.size):
+            return i
+        code = events.code[i]
+        if code == DISPATCH_START or code == DISPATCH_END:
+            _dispatched(state, out, events, i, consumers[i], hashes[i], owners[i], policy)
+        elif code == ACK_START or code == ACK_END:
+            _acked(state, out, events, i, consumers[i], policy)
+        elif code == PUBLISH or code == PUBLISH_DELAYED:
+            _published(state, events, i, hashes[i])
+        elif code == ACK_PART_START or code == ACK_PART_END:
+            _acked_in_part(state, out, events, i, policy)
+        elif code == REDELIVER:
+            slot = entry_at(state, events.ledger[i], events.entry[i])
+            if slot >= 0 and state.entries.holder[slot] == consumers[i]:
+                give_back(state, out, slot, events.seq[i], events.ts_us[i], BY_REDELIVER)
+        elif code == REDELIVER_ALL:
+            give_back_all(state, out, consumers[i], events.seq[i], events.ts_us[i], BY_REDELIVER)
+        elif code == MARK_DELETE:
+            if state.cells[RESETTING] == 0:
+                releases = policy.mark_delete_releases
+                jump(state, out, events.ledger[i], events.entry[i], events.seq[i], events.ts_us[i], releases)
+    return events.code.size
+
+
+@compiled
+def _published(state: State, events: Events, i: int, sticky_hash: int) -> None:
+    entries = state.entries
+    slot = entry_at(state, events.ledger[i], events.entry[i])
+    if slot < 0:
+        if was_deleted(state, events.ledger[i], events.entry[i]):
+            return
+        slot = _new_entry(state, events, i)
+        set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
+        entries.messages[slot] = events.value[i]
+        wait(state, slot, events.ts_us[i])
+    else:
+        # The hooks run on different threads: the entry may have been dispatched already.
+        set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
+    if events.code[i] == PUBLISH_DELAYED:
+        entries.marks[slot] |= DELAYED
+
+
+@compiled
+def _new_entry(state: State, events: Events, i: int) -> int:
+    ledger, entry = events.ledger[i], events.entry[i]
+    note_position(state, ledger, entry)
+    if state.cells[DELETED_LEDGER] == UNKNOWN:
+        put_floor(state, ledger, entry)
+    return add_entry(state, ledger, entry)
+
+
+@compiled
+def _dispatched(
+    state: State, out: Output, events: Events, i: int, consumer: int, sticky_hash: int, owner: int, policy: Policy
+) -> None:
+    entries, cells = state.entries, state.cells
+    slot = entry_at(state, events.ledger[i], events.entry[i])
+    if events.code[i] == DISPATCH_START:
+        cells[STARTS_SEEN] = 1
+    elif cells[STARTS_SEEN] == 1:
+        if slot >= 0 and entries.sent_to[slot] == consumer:
+            entries.marks[slot] |= DONE
+        return
+    if slot < 0:
+        deleted = was_deleted(state, events.ledger[i], events.entry[i])
+        slot = _new_entry(state, events, i)
+        entries.messages[slot] = events.value[i]
+        if deleted:
+            entries.marks[slot] = ACKED | SENT
+    set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
+    sent = Dispatch(
+        events.seq[i],
+        events.ts_us[i],
+        events.ledger[i],
+        events.entry[i],
+        entries.hash_at[slot],
+        entries.key_id[slot],
+        consumer,
+        owner,
+    )
+    check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order)
+    note_unsent(state, out, slot)
+    if entries.holder[slot] >= 0:
+        release(state, out, slot, sent.seq, sent.ts_us, BY_REDELIVER)
+    hold(state, slot, consumer, sent.seq, sent.ts_us)
+    if events.code[i] == DISPATCH_END:
+        entries.marks[slot] |= DONE
+    state.consumers.dispatched[consumer] += 1
+
+
+@compiled
+def _acked(state: State, out: Output, events: Events, i: int, consumer: int, policy: Policy) -> None:
+    ledger, entry = events.ledger[i], events.entry[i]
+    slot = entry_at(state, ledger, entry)
+    if slot < 0:
+        if was_deleted(state, ledger, entry) or state.cells[RESETTING] == 1:
+            return
+        # Any consumer may acknowledge any position, also one that this trace has not shown yet (SEMANTICS 5.1).
+        slot = _new_entry(state, events, i)
+    if state.entries.marks[slot] & ACKED != 0 and state.entries.holder[slot] < 0:
+        return
+    if state.entries.holder[slot] >= 0:
+        state.consumers.acked[consumer] += 1
+    if state.cells[RESETTING] == 1:
+        # Before or after the cursor was reset? Nobody holds it for certain, nor is it deleted for certain.
+        if state.entries.holder[slot] >= 0:
+            release(state, out, slot, events.seq[i], events.ts_us[i], BY_RESET)
+        return
+    if events.code[i] == ACK_END:
+        # Only its late side is recorded: it may have taken effect before a dispatch that was held against it.
+        withdraw(state, out, slot, events.ts_us[i] - policy.skew_us)
+    acknowledge(state, out, slot, events.seq[i], events.ts_us[i])
+    _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)
+
+
+@compiled
+def _deleted_at_cursor(state: State, out: Output, slot: int, seq: int, ts: int, policy: Policy) -> None:
+    cells = state.cells
+    ledger, entry = state.entries.ledger[slot], state.entries.entry[slot]
+    retire(state, slot)
+    # The next in line, or the first of a ledger behind the one that mark-delete stands at the end of.
+    if entry == 0 or (ledger == cells[DELETED_LEDGER] and entry == cells[DELETED_ENTRY] + 1):
+        advance(state, out, seq, ts, policy.mark_delete_releases)
+
+
+@compiled
+def _acked_in_part(state: State, out: Output, events: Events, i: int, policy: Policy) -> None:
+    """ANDs one word of an ack set into what is left of the batch; at zero the cursor has it deleted (5.3).
+
+    The entry stays pending all the same, until it is acknowledged whole or mark-delete passes it.
+    """
+    entries = state.entries
+    slot = entry_at(state, events.ledger[i], events.entry[i])
+    if slot < 0 or entries.marks[slot] & ACKED != 0 or state.cells[RESETTING] == 1:
+        return
+    words_left = events.words_left[i]
+    if entries.words_at[slot] == UNKNOWN:
+        count = words_left + 1
+        entries.words_at[slot] = state.cells[WORDS_USED]
+        entries.words[slot] = count
+        state.words[state.cells[WORDS_USED] : state.cells[WORDS_USED] + count] = -1
+        state.cells[WORDS_USED] += count
+    first, count = entries.words_at[slot], entries.words[slot]
+    at = count - 1 - words_left
+    if at >= 0:
+        state.words[first + at] &= events.value[i]
+    if words_left > 0 or np.any(state.words[first : first + count] != 0):
+        return
+    entries.marks[slot] |= ACKED
+    stop_waiting(state, slot, events.ts_us[i])
+    _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)
+
+
+@compiled
+def give_back_all(state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int) -> None:
+    """Everything that `consumer` holds waits again."""
+    entries = state.entries
+    for slot in range(entries.ledger.size):
+        if entries.ledger[slot] >= 0 and entries.holder[slot] == consumer:
+            give_back(state, out, slot, seq, ts, ended_by)
+
+
+@compiled
+def depart(state: State, out: Output, consumer: int, seq: int, ts: int) -> None:
+    """The consumer is gone (SEMANTICS 3.6). With the last one the order starts anew: the cursor rewinds."""
+    if state.consumers.connected[consumer] == 0:
+        return
+    state.consumers.connected[consumer] = 0
+    state.consumers.leaving[consumer] = 1
+    state.cells[CONNECTED] -= 1
+    give_back_all(state, out, consumer, seq, ts, BY_LEAVE)
+    if state.cells[CONNECTED] == 0:
+        state.hashes.top_ledger[:] = UNKNOWN
+
+
+@compiled
+def doubt(state: State) -> None:
+    """An administrator moves mark-delete: what is held may be dropped by the broker at any moment (E6)."""
+    for slot in range(state.entries.ledger.size):
+        if state.entries.ledger[slot] >= 0 and state.entries.holder[slot] >= 0:
+            state.entries.marks[slot] |= DOUBTFUL
+
+
+@compiled
+def forget(state: State, out: Output, seq: int, ts: int) -> None:
+    """A seek, unload or transfer: everything starts anew (E3). Only what was delayed is remembered of an entry."""
+    entries = state.entries
+    for slot in range(entries.ledger.size):
+        if entries.ledger[slot] < 0:
+            continue
+        if entries.holder[slot] >= 0:
+            release(state, out, slot, seq, ts, BY_RESET)
+        stop_waiting(state, slot, ts)
+        note_unsent(state, out, slot)
+        entries.sent_seq[slot] = UNKNOWN
+        entries.words_at[slot] = UNKNOWN
+        entries.marks[slot] &= DELAYED
+    state.hashes.top_ledger[:] = UNKNOWN
+    state.cells[DELETED_LEDGER] = UNKNOWN
+    state.consumers.leaving[:] = 1
+
+
+@compiled
+def rekey(state: State, hashes: Ints) -> None:
+    """Ties every entry to another hash; `hashes` has one for each slot, -1 where the key is not known."""
+    entries = state.entries
+    for at in range(state.hashes.hash.size):
+        if state.hashes.hash[at] >= 0:
+            state.hashes.hash[at] = UNKNOWN
+            state.hashes_free[state.cells[HASHES_FREE]] = at
+            state.cells[HASHES_FREE] += 1
+    state.hash_table[:] = NOBODY
+    for slot in range(entries.ledger.size):
+        if entries.ledger[slot] >= 0 and entries.hash_at[slot] != UNKNOWN:
+            entries.hash_at[slot] = UNKNOWN
+            set_key(state, slot, entries.murmur[slot], entries.key_id[slot], hashes[slot])
+            if entries.marks[slot] & WAITING != 0:
+                state.hashes.waiting[entries.hash_at[slot]] += 1
+                state.hashes.waiting_messages[entries.hash_at[slot]] += entries.messages[slot]
+
+
+@compiled
+def close(state: State, out: Output, seq: int, ts: int) -> None:
+    """The trace ends: episodes that are open are reported as such, and dispatches without an end are named."""
+    for at in range(state.hashes.hash.size):
+        if state.hashes.hash[at] >= 0 and state.hashes.draining_seq[at] != UNKNOWN:
+            end_episode(state, out, at, seq, ts, STILL_OPEN)
+    for slot in range(state.entries.ledger.size):
+        if state.entries.ledger[slot] >= 0 and state.entries.marks[slot] & ACKED == 0:
+            note_unsent(state, out, slot)

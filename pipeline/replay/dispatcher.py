@@ -1,0 +1,207 @@
+"""The dispatcher of one subscription, as the audit reconstructs it: the compiled core and the arrays it works on.
+
+It is fed stretches of events in the order of `seq`, with what moves the mapping in between, and hands out what the
+rules found. It knows consumers by the trace's own numbers. Same input, same output: nothing else goes in.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.assignment import Routing
+from pipeline.assignment.routing import routing_of_ranges
+from pipeline.replay import core, draining
+from pipeline.replay.events import Code, Events
+from pipeline.replay.membership import Place
+from pipeline.replay.output import EPISODES, FINDINGS, UNSENT, WITHDRAWN, Episodes, Findings, Output, new_output
+from pipeline.replay.room import Need, make_room
+from pipeline.replay.state import CONNECTED, NOBODY, RESETTING, UNKNOWN, Ints, new_state
+
+_FINDINGS_ROOM = 4096
+
+# Rows that are replayed at a time: room for all of them is made first, so few keep the state small.
+_STRETCH = 32_768
+
+
+class Dispatcher:
+    """The state of one subscription and its transitions.
+
+    Attributes:
+        numbers: the trace's numbers of the consumers, in the order of their place in the state.
+        policy: what profile and subscription ask of the core.
+        drains: whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; SEMANTICS 3.1).
+    """
+
+    def __init__(self, policy: core.Policy, open_entries_max: int) -> None:
+        self.policy = policy
+        self.drains = False
+        self.numbers: list[int] = []
+        self._places: dict[int, int] = {}
+        self._known = np.empty(0, dtype=np.int64)
+        self._known_at = np.empty(0, dtype=np.int64)
+        self._routing = routing_of_ranges(())
+        self._open_entries_max = open_entries_max
+        self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
+        self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
+        self._findings: list[Findings] = []
+        self._episodes: list[Episodes] = []
+        self._unsent: list[Ints] = []
+        self._withdrawn: list[Ints] = []
+
+    @property
+    def connected(self) -> int:
+        """How many consumers are connected."""
+        return int(self._state.cells[CONNECTED])
+
+    @property
+    def checked(self) -> Ints:
+        """What the rules looked at so far (`state.DISPATCHES`, `state.FIRST_DELIVERIES`)."""
+        return self._state.checked
+
+    def counts(self, number: int) -> tuple[int, int]:
+        """Entries dispatched to a consumer, and entries that its acknowledgements settled."""
+        at = self._places[number]
+        return int(self._state.consumers.dispatched[at]), int(self._state.consumers.acked[at])
+
+    def connect(self, number: int) -> None:
+        """A consumer is there from now on; `route` is told separately."""
+        if number not in self._places:
+            self._places[number] = len(self.numbers)
+            self.numbers.append(number)
+            order = np.argsort(np.array(self.numbers, dtype=np.int64), kind="stable")
+            self._known = np.array(self.numbers, dtype=np.int64)[order]
+            self._known_at = order.astype(np.int64)
+            self._make_room(Need(0, len(self.numbers), 0, 0), 0)
+        at = self._places[number]
+        if self._state.consumers.connected[at] == 0:
+            self._state.consumers.connected[at] = 1
+            self._state.cells[CONNECTED] += 1
+        self._state.consumers.leaving[at] = 0
+
+    def announce(self, number: int) -> None:
+        """A consumer that may be sent to before it is connected: the hooks run on different threads."""
+        if number not in self._places:
+            self.connect(number)
+            at = self._places[number]
+            self._state.consumers.connected[at] = 0
+            self._state.cells[CONNECTED] -= 1
+
+    def knows(self, numbers: Ints) -> NDArray[np.bool_]:
+        """Which of the numbers belong to consumers that are or were there."""
+        return np.isin(numbers, self._known)
+
+    def begin_leaving(self, number: int) -> None:
+        """The consumer may be gone from here on: what it holds is not certain any more."""
+        self._state.consumers.leaving[self._places[number]] = 1
+
+    def depart(self, number: int, at: Place) -> None:
+        """A consumer is gone: what it held waits again."""
+        self._drain_output()
+        core.depart(self._state, self._out, self._places[number], at.seq, at.ts_us)
+
+    def route(self, routing: Routing, at: Place) -> None:
+        """Another mapping is in force; where hashes drain, what is held of moved hashes starts to."""
+        before, after = self._routing, self._placed(routing)
+        self._routing = after
+        if self.drains:
+            draining.remap(
+                self._state, before.uppers, before.owners, after.uppers, after.owners, at.seq, at.ts_us
+            )
+
+    def rekey(self, sticky: Callable[[Ints], Ints]) -> None:
+        """Another selector hashes keys to other numbers; nobody is connected while it takes over (E16)."""
+        murmur = self._state.entries.murmur
+        core.rekey(self._state, np.where(murmur >= 0, sticky(np.maximum(murmur, 0)), UNKNOWN))
+
+    def begin_reset(self, at: Place) -> None:
+        """A seek, unload or transfer begins: nothing that is held is certain, nothing acknowledged is for good."""
+        self._drain_output()
+        core.forget(self._state, self._out, at.seq, at.ts_us)
+        self._state.cells[RESETTING] = 1
+
+    def end_reset(self) -> None:
+        """From here on only what happens after the reset is recorded."""
+        self._state.cells[RESETTING] = 0
+
+    def doubt(self) -> None:
+        """An administrator moves mark-delete: what is held may have been dropped (E6)."""
+        core.doubt(self._state)
+
+    def replay(self, events: Events, hashes: Ints) -> None:
+        """Applies a stretch of events under the mapping in force.
+
+        Args:
+            events: rows in the order of seq; every consumer in them is known.
+            hashes: the sticky hash of each row, -1 where it has no key.
+        """
+        for start in range(0, events.code.size, _STRETCH):
+            stop = min(start + _STRETCH, events.code.size)
+            self._replay(events.rows(start, stop), hashes[start:stop])
+
+    def _replay(self, events: Events, hashes: Ints) -> None:
+        self._make_room(_need(events), int(events.ts_us[-1]))
+        consumers = self._places_of(events.consumer)
+        owners = np.full(events.code.size, NOBODY, dtype=np.int64)
+        decided = (events.code == Code.DISPATCH_START) | (events.code == Code.DISPATCH_END)
+        owners[decided] = self._routing.owners_of(hashes[decided])
+        at = 0
+        while at < events.code.size:
+            at = core.replay(self._state, self._out, events, consumers, hashes, owners, at, self.policy)
+            if at < events.code.size:
+                self._drain_output()
+
+    def close(self, at: Place) -> None:
+        """The trace ends."""
+        self._drain_output()
+        core.close(self._state, self._out, at.seq, at.ts_us)
+
+    def taken(self) -> tuple[Findings, Episodes]:
+        """What was found since the last call; findings on dispatches that never left the broker are dropped.
+
+        Whether a dispatch left is known only later, so this is asked at the end of a group.
+        """
+        self._drain_output()
+        findings = Findings(*(np.concatenate(parts) for parts in zip(*self._findings, strict=True)))
+        episodes = Episodes(*(np.concatenate(parts) for parts in zip(*self._episodes, strict=True)))
+        unsent = np.concatenate(self._unsent)
+        certain = ~np.isin(findings.seq, unsent) & ~np.isin(findings.other_seq, unsent)
+        for seq, since_us in np.concatenate(self._withdrawn):
+            certain &= (findings.other_seq != seq) | (findings.ts_us < since_us)
+        return Findings(*(column[certain] for column in findings)), episodes
+
+    def _make_room(self, need: Need, now_us: int) -> None:
+        self._state = make_room(self._state, need, now_us, self._open_entries_max)
+        hashes, entries = self._state.hashes.hash.size, self._state.entries.ledger.size
+        if self._out.episodes.hash.size < 2 * hashes or self._out.unsent.size < 2 * entries:
+            self._drain_output()
+            self._out = new_output(_FINDINGS_ROOM, 2 * hashes, 2 * entries)
+
+    def _drain_output(self) -> None:
+        out: Output = self._out
+        self._findings.append(Findings(*(column[: out.filled[FINDINGS]].copy() for column in out.findings)))
+        self._episodes.append(Episodes(*(column[: out.filled[EPISODES]].copy() for column in out.episodes)))
+        self._unsent.append(out.unsent[: out.filled[UNSENT]].copy())
+        withdrawn = np.stack((out.withdrawn_seq, out.withdrawn_ts), axis=1)
+        self._withdrawn.append(withdrawn[: out.filled[WITHDRAWN]])
+        out.filled[:] = 0
+
+    def _places_of(self, numbers: Ints) -> Ints:
+        if self._known.size == 0:
+            return np.full(numbers.size, NOBODY, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self._known, numbers), self._known.size - 1)
+        return np.where(self._known[at] == numbers, self._known_at[at], NOBODY)
+
+    def _placed(self, routing: Routing) -> Routing:
+        return Routing(routing.uppers, self._places_of(routing.owners), routing.modulus)
+
+
+def _need(events: Events) -> Need:
+    partial = (events.code == Code.ACK_PART_START) | (events.code == Code.ACK_PART_END)
+    positions = events.ledger[events.ledger >= 0]
+    return Need(
+        entries=positions.size,
+        consumers=0,
+        words=int(np.count_nonzero(partial)),
+        ledgers=np.unique(positions).size if positions.size else 0,
+    )

@@ -1,0 +1,96 @@
+"""Events as the core sees them: integers in columns.
+
+A row of a trace becomes one row here, except that an `ack` or `redeliver` that names several positions becomes one
+row for each, and an ack set of several words one row a word (they share their `seq`, `part` counts them). Consumers are still the trace's own numbers; the hash is
+not derived yet, because it depends on the selector in force (SEMANTICS 1.3).
+"""
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Column = NDArray[np.signedinteger[Any]]
+
+
+class Code(IntEnum):
+    """What a row records, and which side of it (TRACE_FORMAT, "Phases")."""
+
+    PUBLISH = 0
+    PUBLISH_DELAYED = 1
+    DISPATCH_START = 2
+    DISPATCH_END = 3
+    ACK_START = 4
+    ACK_END = 5
+    ACK_PART_START = 6
+    ACK_PART_END = 7
+    ACK_CUMULATIVE = 8
+    REDELIVER = 9
+    REDELIVER_ALL = 10
+    JOIN_START = 11
+    JOIN_END = 12
+    LEAVE_START = 13
+    LEAVE_END = 14
+    RESET_START = 15
+    RESET_END = 16
+    MARK_DELETE = 17
+    OTHER = 18
+
+
+class Events(NamedTuple):
+    """Columns of equal length, in the order of `seq`.
+
+    Attributes:
+        code: a `Code`.
+        part: 0, 1, 2, ... for the rows made of one row of the trace.
+        seq: the recorder's number of the row.
+        ts_us: wall clock of the broker, microseconds since 1970 UTC.
+        ledger: ledger of the position; -1 where there is none.
+        entry: entry of the position; -1 where there is none.
+        consumer: the trace's number of the consumer; -1 where there is none.
+        murmur: 31-bit murmur value of the sticky key; -1 where the row has none.
+        key_id: 64 bits of the key's other hash.
+        value: of a publish or dispatch the messages in the entry; of a partial ack one word of its ack set.
+        words_left: of a partial ack the words of the same ack set that follow; 0 elsewhere.
+    """
+
+    code: Column
+    part: Column
+    seq: Column
+    ts_us: Column
+    ledger: Column
+    entry: Column
+    consumer: Column
+    murmur: Column
+    key_id: Column
+    value: Column
+    words_left: Column
+
+    def rows(self, start: int, stop: int) -> "Events":
+        """The rows from `start` up to, not including, `stop`, without a copy."""
+        return Events(*(column[start:stop] for column in self))
+
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "Events":
+        """The rows that `index` names, in its order."""
+        return Events(*(column[index] for column in self))
+
+
+DTYPES: dict[str, type[np.signedinteger[Any]]] = {
+    **dict.fromkeys(Events._fields, np.int64),
+    "code": np.int8,
+    "part": np.int32,
+    "words_left": np.int32,
+}
+
+
+def no_events() -> Events:
+    """Columns without a row."""
+    return Events(*(np.empty(0, dtype=DTYPES[name]) for name in Events._fields))
+
+
+def concatenated(parts: list[Events]) -> Events:
+    """The rows of all `parts`, one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return Events(*(np.concatenate(columns) for columns in zip(*parts, strict=True))) if parts else no_events()

@@ -1,0 +1,121 @@
+"""Mark-delete, followed from the acknowledgements (SEMANTICS 10: no recorder sees it move).
+
+It stands where the acknowledged entries begin to have gaps. An entry whose batch was acknowledged piecewise by
+several consumers is deleted at the cursor and yet pending; on 4.0.x it is released when mark-delete passes it
+(SEMANTICS 3.11, 5.3, 5.9). Snapshots carry the broker's own position and mend what the trace could not show.
+"""
+
+from pipeline.replay.compiled import compiled
+from pipeline.replay.output import BY_MARK_DELETE, Output
+from pipeline.replay.state import (
+    ACKED,
+    DELETED_ENTRY,
+    DELETED_LEDGER,
+    FLOOR_ENTRY,
+    FLOOR_LEDGER,
+    LEDGERS,
+    UNKNOWN,
+    State,
+)
+from pipeline.replay.transitions import entry_at, release, retire, stop_waiting
+
+
+@compiled
+def note_position(state: State, ledger: int, entry: int) -> None:
+    """Keeps the last entry of each ledger, by which mark-delete crosses from one ledger into the next."""
+    ids, ends, cells = state.ledger_ids, state.ledger_ends, state.cells
+    at = cells[LEDGERS]
+    while at > 0 and ids[at - 1] > ledger:
+        at -= 1
+    if at > 0 and ids[at - 1] == ledger:
+        if entry > ends[at - 1]:
+            ends[at - 1] = entry
+        return
+    for later in range(cells[LEDGERS], at, -1):
+        ids[later] = ids[later - 1]
+        ends[later] = ends[later - 1]
+    ids[at] = ledger
+    ends[at] = entry
+    cells[LEDGERS] += 1
+
+
+@compiled
+def put_floor(state: State, ledger: int, entry: int) -> None:
+    """The first position seen: mark-delete is taken to stand right before it, of what is below nothing is known."""
+    cells = state.cells
+    cells[DELETED_LEDGER] = ledger
+    cells[DELETED_ENTRY] = entry - 1
+    cells[FLOOR_LEDGER] = ledger
+    cells[FLOOR_ENTRY] = entry - 1
+
+
+@compiled
+def was_deleted(state: State, ledger: int, entry: int) -> bool:
+    """Whether a position without a slot was seen to be acknowledged."""
+    cells = state.cells
+    if cells[DELETED_LEDGER] == UNKNOWN:
+        return False
+    above_floor = (ledger, entry) > (cells[FLOOR_LEDGER], cells[FLOOR_ENTRY])
+    return above_floor and (ledger, entry) <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY])
+
+
+@compiled
+def _pass_entry(state: State, out: Output, slot: int, seq: int, ts: int, releases: bool) -> None:
+    if releases and state.entries.holder[slot] >= 0:
+        release(state, out, slot, seq, ts, BY_MARK_DELETE)
+    retire(state, slot)
+
+
+@compiled
+def advance(state: State, out: Output, seq: int, ts: int, releases: bool) -> None:
+    """Moves mark-delete over what is acknowledged without a gap.
+
+    Args:
+        state: the state.
+        out: where episodes go that end with it.
+        seq: the event that caused the move.
+        ts: its time in microseconds.
+        releases: whether a pending entry that is passed is released (`Profile.mark_delete_releases`).
+    """
+    cells = state.cells
+    while True:
+        slot = entry_at(state, cells[DELETED_LEDGER], cells[DELETED_ENTRY] + 1)
+        if slot >= 0:
+            if state.entries.marks[slot] & ACKED == 0:
+                return
+            cells[DELETED_ENTRY] += 1
+            _pass_entry(state, out, slot, seq, ts, releases)
+        elif not _cross_ledger(state):
+            return
+
+
+@compiled
+def _cross_ledger(state: State) -> bool:
+    cells = state.cells
+    for at in range(cells[LEDGERS] - 1):
+        if state.ledger_ids[at] == cells[DELETED_LEDGER]:
+            if cells[DELETED_ENTRY] < state.ledger_ends[at]:
+                return False
+            cells[DELETED_LEDGER] = state.ledger_ids[at + 1]
+            cells[DELETED_ENTRY] = -1
+            return True
+    return False
+
+
+@compiled
+def jump(state: State, out: Output, ledger: int, entry: int, seq: int, ts: int, releases: bool) -> None:
+    """Takes over the broker's own mark-delete position where it is further on than what the trace shows."""
+    cells, entries = state.cells, state.entries
+    if cells[DELETED_LEDGER] == UNKNOWN:
+        put_floor(state, ledger, entry + 1)
+        return
+    if (ledger, entry) <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY]):
+        return
+    cells[DELETED_LEDGER] = ledger
+    cells[DELETED_ENTRY] = entry
+    for slot in range(entries.ledger.size):
+        if entries.ledger[slot] >= 0 and (entries.ledger[slot], entries.entry[slot]) <= (ledger, entry):
+            stop_waiting(state, slot, ts)
+            entries.marks[slot] |= ACKED
+            _pass_entry(state, out, slot, seq, ts, releases)
+    advance(state, out, seq, ts, releases)

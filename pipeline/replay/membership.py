@@ -1,0 +1,140 @@
+"""Membership changes as the trace records them: an early side, a late side, or one of the two.
+
+    join   start = SUBSCRIBE received          end = consumerCreated
+    leave  start = close received              end = consumerClosed        (closed_by_broker: start only, about then)
+    reset  start = seek, unload or transfer    end = done, or the first join that follows
+
+The true moment lies between the sides; with one missing, the other and the recorder's skew bound it (TRACE_FORMAT).
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Literal, NamedTuple
+
+Kind = Literal["join", "leave", "reset"]
+
+# Resets that start everything anew; the others only move mark-delete (TRACE_FORMAT, `reason`).
+RESTARTS = frozenset({"seek", "unload", "transfer"})
+
+# A bracket that is not closed by then never will be: the broker settles a membership change within milliseconds.
+WAIT_US_MAX = 5_000_000
+
+
+class Row(NamedTuple):
+    """A join, leave or reset row of the trace, with what only such rows carry."""
+
+    seq: int
+    ts_us: int
+    kind: Kind
+    late: bool
+    consumer: int
+    name: str
+    sticky: bool
+    out_of_order: bool
+    ranges: tuple[tuple[int, int], ...]
+    reason: str
+
+
+class Place(NamedTuple):
+    """A place in the trace: behind the row `seq`."""
+
+    seq: int
+    ts_us: int
+
+
+@dataclass(eq=False)
+class Bracket:
+    """One membership change and what bounds its moment.
+
+    Attributes:
+        row: the row that said most about it.
+        start: its early side, None while only the late one was seen.
+        end: its late side, None while only the early one was seen.
+    """
+
+    row: Row
+    start: Place | None = None
+    end: Place | None = None
+
+    def bounds_ts_us(self, skew_us: int) -> tuple[int, int]:
+        """Between which times the change took effect, where a side is missing."""
+        if self.start is None and self.end is not None:
+            return self.end.ts_us - skew_us, self.end.ts_us
+        assert self.start is not None
+        if self.row.reason == "closed_by_broker":
+            return self.start.ts_us - skew_us, self.start.ts_us + skew_us
+        return self.start.ts_us, self.end.ts_us if self.end is not None else self.start.ts_us + skew_us
+
+    def closed(self, newest_ts_us: int, skew_us: int) -> bool:
+        """Whether nothing that comes after `newest_ts_us` can move its bounds."""
+        if self.start is not None and self.end is None and self.row.reason != "closed_by_broker":
+            return newest_ts_us > self.start.ts_us + WAIT_US_MAX
+        return newest_ts_us > self.bounds_ts_us(skew_us)[1]
+
+
+class Side(Enum):
+    """What a row turned out to be."""
+
+    FIRST = auto()  # of a change: a bracket is open now
+    SECOND = auto()  # of a change whose bracket it closes
+    REPEATED = auto()  # says nothing new
+    REFUSED = auto()  # the consumers known so far make it impossible
+
+
+class Membership:
+    """Pairs the sides of membership changes as their rows arrive.
+
+    Attributes:
+        open: brackets in the order of their first row, until the caller takes them away.
+    """
+
+    def __init__(self) -> None:
+        self.open: list[Bracket] = []
+        self._joined: set[int] = set()
+        self._left: set[int] = set()
+        self._resetting = False
+
+    def add(self, row: Row) -> Side:
+        """Takes the next row in the order of seq."""
+        if row.kind == "join" and row.consumer < 0:
+            return Side.REPEATED  # the broker refused it: no consumer came of it
+        if row.late and self._began(row):
+            self._finish(row)
+            return Side.SECOND
+        if row.kind == "leave" and row.consumer in self._left:
+            return Side.REPEATED  # closed by the broker first, then with its connection: it left once
+        if row.kind == "join" and row.consumer in self._joined:
+            return Side.REFUSED
+        if row.kind == "leave" and row.consumer not in self._joined:
+            return Side.REFUSED
+        self._begin(row)
+        return Side.FIRST
+
+    def _began(self, row: Row) -> bool:
+        if row.kind == "reset":
+            return self._resetting
+        return row.consumer in (self._joined if row.kind == "join" else self._left)
+
+    def _begin(self, row: Row) -> None:
+        place = Place(row.seq, row.ts_us)
+        self.open.append(Bracket(row, end=place) if row.late else Bracket(row, start=place))
+        if row.kind == "join":
+            self._joined.add(row.consumer)
+            # Clients come back before the reset is reported done: the dispatcher they join is the new one.
+            for bracket in self.open:
+                if bracket.row.kind == "reset" and bracket.end is None:
+                    bracket.end = place
+        elif row.kind == "leave":
+            self._left.add(row.consumer)
+        else:
+            self._resetting = not row.late
+
+    def _finish(self, row: Row) -> None:
+        if row.kind == "reset":
+            self._resetting = False
+        for bracket in reversed(self.open):
+            if bracket.row.kind == row.kind and bracket.row.consumer == row.consumer and bracket.end is None:
+                bracket.end = Place(row.seq, row.ts_us)
+                # Why a consumer left is known when it is gone.
+                bracket.row = bracket.row._replace(reason=row.reason or bracket.row.reason)
+                return

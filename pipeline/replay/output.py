@@ -1,0 +1,116 @@
+"""What the core reports, as columns that it fills and the caller empties.
+
+The columns have a fixed length. When one is nearly full the core stops in front of an event and says so; the caller
+takes what is there and goes on. So findings are never lost and never pile up inside the hot loop.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from pipeline.replay.compiled import compiled
+from pipeline.replay.state import Ints
+
+# Rules that one dispatch can break (DESIGN, "Rules").
+SINGLE_HOLDER: Final = 0
+OWNERSHIP: Final = 1
+FIRST_DELIVERY_ORDER: Final = 2
+EARLY_DUPLICATE: Final = 3
+RULE_NAMES: Final = ("single_holder", "ownership", "first_delivery_order", "early_duplicate")
+
+# What ended a draining episode.
+BY_ACK: Final = 0
+BY_REDELIVER: Final = 1
+BY_LEAVE: Final = 2
+BY_MARK_DELETE: Final = 3
+BY_RESET: Final = 4
+STILL_OPEN: Final = 5
+ENDINGS: Final = ("ack", "redeliver", "leave", "mark_delete", "reset", "open")
+
+# More findings or unsent dispatches than this can come from no single event.
+PER_EVENT: Final = 4
+
+
+class Findings(NamedTuple):
+    """One row a rule that a dispatch broke; `other_*` is the dispatch it collides with, where there is one."""
+
+    rule: Ints
+    seq: Ints
+    ts_us: Ints
+    ledger: Ints
+    entry: Ints
+    hash: Ints
+    key_id: Ints
+    consumer: Ints
+    other_consumer: Ints
+    other_seq: Ints
+    other_ledger: Ints
+    other_entry: Ints
+    other_key_id: Ints
+    draining: Ints
+
+
+class Episodes(NamedTuple):
+    """One row a draining episode: a hash that moved away while its holder had entries of it pending."""
+
+    hash: Ints
+    holder: Ints
+    new_owner: Ints
+    from_seq: Ints
+    to_seq: Ints
+    from_ts: Ints
+    to_ts: Ints
+    held_at_start: Ints
+    root_ledger: Ints
+    root_entry: Ints
+    returned_seq: Ints
+    returned_ts: Ints
+    ended_by: Ints
+    awaited: Ints
+    waited_us: Ints
+
+
+class Output(NamedTuple):
+    """The columns and how many of their rows are filled.
+
+    `unsent` are the dispatches (by the seq of their start) that ended without having reached the connection: a
+    finding that rests on one is no finding (TRACE_FORMAT, "Phases"). `withdrawn_*` are dispatches that may not have
+    been held any more from a time on.
+    """
+
+    findings: Findings
+    episodes: Episodes
+    unsent: Ints
+    withdrawn_seq: Ints
+    withdrawn_ts: Ints
+    filled: Ints
+
+
+# Places in `Output.filled`.
+FINDINGS: Final = 0
+EPISODES: Final = 1
+UNSENT: Final = 2
+WITHDRAWN: Final = 3
+
+
+def new_output(findings: int, episodes: int, unsent: int) -> Output:
+    """Empty columns with room for that many rows."""
+    return Output(
+        findings=Findings(*(np.zeros(findings, dtype=np.int64) for _ in Findings._fields)),
+        episodes=Episodes(*(np.zeros(episodes, dtype=np.int64) for _ in Episodes._fields)),
+        unsent=np.zeros(unsent, dtype=np.int64),
+        withdrawn_seq=np.zeros(findings, dtype=np.int64),
+        withdrawn_ts=np.zeros(findings, dtype=np.int64),
+        filled=np.zeros(4, dtype=np.int64),
+    )
+
+
+@compiled
+def nearly_full(out: Output, hashes: int) -> bool:
+    """Whether one more event might not fit; it may end an episode of every hash there is, but only one of each."""
+    return bool(
+        out.filled[FINDINGS] + PER_EVENT > out.findings.rule.size
+        or out.filled[EPISODES] > out.episodes.hash.size - hashes
+        or out.filled[UNSENT] + PER_EVENT > out.unsent.size
+        or out.filled[WITHDRAWN] + PER_EVENT > out.withdrawn_seq.size
+    )

@@ -1,0 +1,186 @@
+"""Room for what the next events may add, made before they are replayed.
+
+The compiled core never allocates: it is told that so many rows are coming, and the arrays are swept and grown here
+first. A sweep frees what nothing can ask for any more, so that keys that are never seen again do not pile up.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.errors import LimitError
+from pipeline.replay.compiled import compiled
+from pipeline.replay.pair_index import Slots, drop, empty_table, put
+from pipeline.replay.state import (
+    ACKED,
+    DELETED_ENTRY,
+    DELETED_LEDGER,
+    ENTRIES_FREE,
+    HASHES_FREE,
+    LEDGERS,
+    UNKNOWN,
+    WORDS_USED,
+    Consumers,
+    Entries,
+    Hashes,
+    Ints,
+    State,
+)
+
+# A replay read in flight is over by then (SEMANTICS 6.6: measured 0.7 to 40 ms, allow 1 s; ten for a slow disk).
+IN_FLIGHT_US = 10_000_000
+
+
+class Need(NamedTuple):
+    """What the coming rows may add at most."""
+
+    entries: int
+    consumers: int
+    words: int
+    ledgers: int
+
+
+def make_room(state: State, need: Need, now_us: int, open_entries_max: int) -> State:
+    """`state`, or a copy of it in larger arrays.
+
+    Args:
+        state: the state; it is swept in place.
+        need: what must fit.
+        now_us: the time of the rows that come, for what is kept a while only.
+        open_entries_max: the limit on what may be open at one time.
+
+    Raises:
+        LimitError: more entries would be open than the limit allows.
+    """
+    if state.cells[ENTRIES_FREE] < need.entries or state.cells[HASHES_FREE] < need.entries:
+        _sweep_entries(state, now_us - IN_FLIGHT_US)
+        _sweep_hashes(state)
+    state = _roomy_entries(state, need.entries, open_entries_max)
+    state = _roomy_hashes(state, need.entries)
+    if state.consumers.connected.size < need.consumers:
+        grown = (_grown(column, 2 * need.consumers, 0) for column in state.consumers)
+        state = state._replace(consumers=Consumers(*grown))
+    if state.cells[WORDS_USED] + need.words > state.words.size:
+        state = _compacted_words(state, need.words)
+    if state.cells[LEDGERS] + need.ledgers > state.ledger_ids.size:
+        state = _recent_ledgers(state, need.ledgers)
+    return state
+
+
+def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
+    size = state.entries.ledger.size
+    free = int(state.cells[ENTRIES_FREE])
+    if size - free > open_entries_max:
+        raise LimitError(
+            f"{size - free:,} entries of one subscription are open at once",
+            "raise limits.open_entries_max if the memory allows it, or audit a shorter window",
+        )
+    if free >= rows:
+        return state
+    grown = max(2 * size, size + rows)
+    entries = Entries(*(_grown(column, grown, UNKNOWN) for column in state.entries))
+    table = empty_table(grown)
+    _index(table, entries.ledger, entries.entry)
+    state.cells[ENTRIES_FREE] += grown - size
+    return state._replace(
+        entries=entries, entry_table=table, entries_free=_grown_stack(state.entries_free, free, size, grown)
+    )
+
+
+def _roomy_hashes(state: State, rows: int) -> State:
+    size = state.hashes.hash.size
+    free = int(state.cells[HASHES_FREE])
+    if free >= rows:
+        return state
+    grown = max(2 * size, size + rows)
+    hashes = Hashes(*(_grown(column, grown, UNKNOWN) for column in state.hashes))
+    table = empty_table(grown)
+    _index(table, hashes.hash, hashes.zero)
+    state.cells[HASHES_FREE] += grown - size
+    return state._replace(
+        hashes=hashes, hash_table=table, hashes_free=_grown_stack(state.hashes_free, free, size, grown)
+    )
+
+
+def _grown(column: Ints, size: int, fill: int) -> Ints:
+    result = np.full(size, fill, dtype=np.int64)
+    result[: column.size] = column
+    return result
+
+
+def _grown_stack(stack: Ints, used: int, size: int, grown: int) -> Ints:
+    result = np.zeros(grown, dtype=np.int64)
+    result[:used] = stack[:used]
+    result[used : used + grown - size] = np.arange(grown - 1, size - 1, -1, dtype=np.int64)
+    return result
+
+
+def _compacted_words(state: State, more: int) -> State:
+    entries = state.entries
+    partly = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.words_at != UNKNOWN))
+    counts = entries.words[partly]
+    used = int(counts.sum())
+    words = np.zeros(2 * (used + more), dtype=np.int64)
+    starts = np.concatenate(([0], np.cumsum(counts)))[: partly.size]
+    for slot, start, count in zip(partly, starts, counts, strict=True):
+        first = entries.words_at[slot]
+        words[start : start + count] = state.words[first : first + count]
+    entries.words_at[partly] = starts
+    state.cells[WORDS_USED] = used
+    return state._replace(words=words)
+
+
+def _recent_ledgers(state: State, more: int) -> State:
+    ids, ends = (column[: state.cells[LEDGERS]] for column in (state.ledger_ids, state.ledger_ends))
+    # Nothing crosses into a ledger that mark-delete has left behind.
+    kept = ids >= state.cells[DELETED_LEDGER]
+    count = int(kept.sum())
+    state.cells[LEDGERS] = count
+    size = 2 * (count + more)
+    return state._replace(
+        ledger_ids=_grown(ids[kept], size, 0),
+        ledger_ends=_grown(ends[kept], size, 0),
+    )
+
+
+@compiled
+def _index(table: Slots, keys_a: Ints, keys_b: Ints) -> None:
+    for slot in range(keys_a.size):
+        if keys_a[slot] >= 0:
+            put(table, keys_a[slot], keys_b[slot], slot)
+
+
+@compiled
+def _sweep_entries(state: State, before_us: int) -> None:
+    """Frees entries below mark-delete that nobody holds and no read in flight can send any more."""
+    entries, cells = state.entries, state.cells
+    for slot in range(entries.ledger.size):
+        ledger, entry = entries.ledger[slot], entries.entry[slot]
+        if (
+            ledger >= 0
+            and entries.holder[slot] < 0
+            and (entries.marks[slot] & ACKED != 0 or cells[DELETED_LEDGER] > ledger)
+            and (ledger, entry) <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY])
+            and entries.sent_ts[slot] < before_us
+        ):
+            drop(state.entry_table, entries.ledger, entries.entry, ledger, entry)
+            entries.ledger[slot] = UNKNOWN
+            state.entries_free[cells[ENTRIES_FREE]] = slot
+            cells[ENTRIES_FREE] += 1
+
+
+@compiled
+def _sweep_hashes(state: State) -> None:
+    """Frees hashes that nobody holds or waits for, and whose order no entry above mark-delete can break."""
+    entries, hashes, cells = state.entries, state.hashes, state.cells
+    used = np.zeros(hashes.hash.size, dtype=np.int64)
+    for slot in range(entries.ledger.size):
+        if entries.ledger[slot] >= 0 and entries.hash_at[slot] >= 0:
+            used[entries.hash_at[slot]] = 1
+    deleted = (cells[DELETED_LEDGER], cells[DELETED_ENTRY])
+    for at in range(hashes.hash.size):
+        if hashes.hash[at] >= 0 and used[at] == 0 and (hashes.top_ledger[at], hashes.top_entry[at]) <= deleted:
+            drop(state.hash_table, hashes.hash, hashes.zero, hashes.hash[at], 0)
+            hashes.hash[at] = UNKNOWN
+            state.hashes_free[cells[HASHES_FREE]] = at
+            cells[HASHES_FREE] += 1

@@ -1,0 +1,292 @@
+"""The replay of one subscription on one topic partition: membership, assignment and dispatcher together."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.assignment import DEFAULT_POINTS, AssignmentLog, Epoch, Routing
+from pipeline.errors import AssignmentError
+from pipeline.profile import Profile, SelectorKind
+from pipeline.replay.core import Policy
+from pipeline.replay.dispatcher import Dispatcher
+from pipeline.replay.events import Code, Events
+from pipeline.replay.membership import Bracket, Place, Row
+from pipeline.replay.output import Episodes, Findings
+from pipeline.replay.state import Ints
+from pipeline.replay.timeline import Timeline
+from udfs.sticky_key_hash import sticky_from_murmur
+
+UNKNOWN_CONSUMER = "unknown_consumer"
+IMPOSSIBLE = "impossible_transition"
+
+_MEMBERSHIP = [Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END]
+_CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
+_REPLICA_POINTS = "subscriptionKeySharedConsistentHashingReplicaPoints"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a replay depends on besides its events.
+
+    Attributes:
+        profile: the broker's line.
+        broker: broker.conf names to values (`trace.json`, `settings`).
+        skew_us: recorder skew, in microseconds.
+        open_entries_max: limit on what may be open at one time.
+    """
+
+    profile: Profile
+    broker: Mapping[str, object]
+    skew_us: int
+    open_entries_max: int
+
+    def selector(self, sticky: bool) -> SelectorKind:
+        """The selector of a new dispatcher (SEMANTICS 2)."""
+        if sticky:
+            return "exclusive"
+        return "auto_split" if self.broker.get(_CONSISTENT_HASHING) is False else "consistent_hashing"
+
+    @property
+    def points(self) -> int:
+        """Ring points of a consumer."""
+        points = self.broker.get(_REPLICA_POINTS)
+        return points if isinstance(points, int) else DEFAULT_POINTS
+
+
+@dataclass
+class Stay:
+    """One consumer of the subscription, while it was there."""
+
+    row: Row
+    joined: Place | None = None
+    left: Place | None = None
+    left_because: str = ""
+
+
+class Refused(NamedTuple):
+    """A row of the trace that could not be used."""
+
+    seq: int
+    reason: str
+    detail: str
+
+
+class PlacedEpoch(NamedTuple):
+    """An epoch and the places between which it lasted; `until` is None while it is open."""
+
+    epoch: Epoch
+    since: Place
+    until: Place | None
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What the replay of one subscription found, but for the epochs, which are taken as they end.
+
+    Attributes:
+        keeps_order: False where the consumers allowed out-of-order delivery (E5).
+        counts: by consumer, the entries sent to it and those that its acknowledgements settled.
+        checked: how often the rules were applied (`state.DISPATCHES`, `state.FIRST_DELIVERIES`).
+    """
+
+    findings: Findings
+    episodes: Episodes
+    stays: Mapping[int, Stay]
+    counts: Mapping[int, tuple[int, int]]
+    checked: Ints
+    keeps_order: bool
+
+
+class Subscription:
+    """Replays one subscription: the `Stage` of its own timeline."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._kind: SelectorKind = rules.selector(sticky=False)
+        self._log = AssignmentLog(self._kind, rules.points, rules.profile)
+        self._epochs_before = 0
+        self._began: list[Place] = []
+        self._opened: deque[Routing | None] = deque()
+        self._unplaced: list[Epoch] = []
+        self._refused: list[Refused] = []
+        self._stays: dict[int, Stay] = {}
+        self._recorded_late: bool | None = None
+        self._last = Place(-1, 0)
+        policy = Policy(
+            skew_us=rules.skew_us,
+            unordered_us=0,
+            mark_delete_releases=rules.profile.mark_delete_releases == "any",
+            keeps_order=True,
+        )
+        self._dispatcher = Dispatcher(policy, rules.open_entries_max)
+        self._timeline = Timeline(self, rules.skew_us)
+
+    def feed(self, events: Events, rows: Sequence[Row]) -> None:
+        """Takes the next rows in the order of seq, and the details of the membership rows among them."""
+        if events.seq.size:
+            self._last = Place(int(events.seq[-1]), int(events.ts_us[-1]))
+        self._timeline.push(events, rows)
+
+    def finish(self) -> Replayed:
+        """The trace ends here: what was found in all of it."""
+        self._timeline.finish()
+        dispatcher = self._dispatcher
+        dispatcher.close(self._last)
+        findings, episodes = dispatcher.taken()
+        return Replayed(
+            findings,
+            episodes,
+            self._stays,
+            {number: dispatcher.counts(number) for number in dispatcher.numbers},
+            dispatcher.checked,
+            dispatcher.policy.keeps_order,
+        )
+
+    def take_epochs(self, final: bool = False) -> list[PlacedEpoch]:
+        """The epochs that ended since the last call, and with `final` the open one, each with its places."""
+        self._collect_epochs(final)
+        placed: list[PlacedEpoch] = []
+        while self._unplaced:
+            epoch = self._unplaced[0]
+            ends = epoch.number + (0 if epoch.to_seq is None else 1)
+            if ends >= len(self._began):
+                break  # the change that ends it waits for its place
+            until = None if epoch.to_seq is None else self._began[ends]
+            placed.append(PlacedEpoch(epoch, self._began[epoch.number], until))
+            self._unplaced.pop(0)
+        return placed
+
+    def _collect_epochs(self, final: bool) -> None:
+        ended = self._log.take_closed()
+        if final and self._log.current is not None:
+            ended.append(self._log.current)
+        self._unplaced += [replace(e, number=e.number + self._epochs_before) for e in ended]
+
+    @property
+    def routing(self) -> Routing:
+        """The mapping that the last `apply` left."""
+        return self._log.routing
+
+    def announce(self, row: Row) -> None:
+        """A consumer shows up; it may be sent to before its join is recorded as done."""
+        self._stays[row.consumer] = Stay(row)
+        self._dispatcher.announce(row.consumer)
+
+    def apply(self, change: Bracket) -> None:
+        """Takes a change into the assignment; its place is still to be found."""
+        row, before = change.row, self._log.current
+        if row.kind == "join":
+            self._suit_selector(row)
+            # A join that the selector refuses is no change; that the broker did not refuse it shows in ownership.
+            with suppress(AssignmentError):
+                self._log.join(row.consumer, row.name, row.ranges or None, row.seq)
+        elif row.kind == "leave":
+            self._log.leave(row.consumer, row.seq)
+        else:
+            self._log.reset(row.seq)
+        opened = self._log.current is not before
+        self._opened.append(self._log.routing if opened else None)
+
+    def enact(self, change: Bracket, at: Place) -> None:
+        """The change takes effect: in the broker too the mapping changes first (SEMANTICS 3.5, 3.6)."""
+        row, dispatcher = change.row, self._dispatcher
+        if row.kind == "join":
+            self._stays[row.consumer].joined = at
+            dispatcher.connect(row.consumer)
+        elif row.kind == "leave":
+            self._leave(row.consumer, at, row.reason)
+        else:
+            for number, stay in self._stays.items():
+                if stay.joined is not None and stay.left is None:
+                    self._leave(number, at, row.reason)
+        routing = self._opened.popleft()
+        if routing is not None:
+            self._began.append(at)
+            dispatcher.route(routing, at)
+
+    def _leave(self, number: int, at: Place, reason: str) -> None:
+        stay = self._stays[number]
+        if stay.left is None:
+            stay.left, stay.left_because = at, reason
+            self._dispatcher.depart(number, at)
+
+    def _suit_selector(self, row: Row) -> None:
+        """The first consumer of a dispatcher decides its policy (SEMANTICS 2, E16)."""
+        if self._log.current is not None and self._log.current.names:
+            return
+        kind = self._rules.selector(row.sticky)
+        dispatcher = self._dispatcher
+        draining = self._rules.profile.dispatcher == "draining"
+        dispatcher.drains = draining and not row.sticky and not row.out_of_order
+        dispatcher.policy = dispatcher.policy._replace(keeps_order=not row.out_of_order)
+        if kind == self._kind:
+            return
+        self._collect_epochs(final=False)
+        self._epochs_before = len(self._began) + sum(r is not None for r in self._opened)
+        self._kind = kind
+        self._log = AssignmentLog(kind, self._rules.points, self._rules.profile)
+        dispatcher.rekey(self._sticky)
+
+    def begin_leaving(self, row: Row, at: Place) -> None:
+        """From here on a consumer may be gone."""
+        self._dispatcher.begin_leaving(row.consumer)
+
+    def begin_reset(self, row: Row, at: Place) -> None:
+        """From here on everything may start anew."""
+        self._dispatcher.begin_reset(at)
+
+    def end_reset(self, row: Row, at: Place) -> None:
+        """Here it has."""
+        self._dispatcher.end_reset()
+
+    def doubt(self, row: Row, at: Place) -> None:
+        """Mark-delete is moved by an administrator about here."""
+        self._dispatcher.doubt()
+
+    def refuse(self, row: Row) -> None:
+        """A row that the consumers known so far make impossible."""
+        if row.kind == "join":
+            self._refused.append(Refused(row.seq, IMPOSSIBLE, f"consumer {row.consumer} is there already"))
+        else:
+            self._refused.append(Refused(row.seq, UNKNOWN_CONSUMER, f"consumer {row.consumer} never joined"))
+
+    def hashes(self, events: Events) -> Ints:
+        """The sticky hash of each row, -1 where it has no key."""
+        keyed = events.murmur >= 0
+        hashes = np.full(events.murmur.size, -1, dtype=np.int64)
+        hashes[keyed] = self._sticky(events.murmur[keyed])
+        return hashes
+
+    def _sticky(self, murmur: Ints) -> Ints:
+        return sticky_from_murmur(murmur, self._rules.profile.hash[self._kind]).astype(np.int64)
+
+    def replay(self, events: Events) -> None:
+        """Rows under the mapping in force; those of consumers that never joined are refused."""
+        acted = (events.consumer >= 0) & ~np.isin(events.code, _MEMBERSHIP)
+        strange = acted & ~self._dispatcher.knows(events.consumer)
+        if strange.any():
+            for at in np.flatnonzero(strange & (events.part == 0)):
+                detail = f"consumer {events.consumer[at]} never joined"
+                self._refused.append(Refused(int(events.seq[at]), UNKNOWN_CONSUMER, detail))
+            events = events.take(~strange)
+        self._recognise(events)
+        self._dispatcher.replay(events, self.hashes(events))
+
+    def _recognise(self, events: Events) -> None:
+        """Whether the recorder writes decisions to dispatch, or only what has reached a connection."""
+        if self._recorded_late is None:
+            starts = bool((events.code == Code.DISPATCH_START).any())
+            if starts or bool((events.code == Code.DISPATCH_END).any()):
+                self._recorded_late = not starts
+                policy = self._dispatcher.policy
+                late_us = 0 if starts else self._rules.skew_us
+                self._dispatcher.policy = policy._replace(unordered_us=late_us)
+
+    def take_refused(self) -> list[Refused]:
+        """The rows refused since the last call."""
+        taken, self._refused = self._refused, []
+        return taken

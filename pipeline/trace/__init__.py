@@ -1,0 +1,23 @@
+"""Reading dispatch traces: where they are, what a row means, which rows cannot be audited and why."""
+
+from pipeline.trace.manifest import Manifest
+from pipeline.trace.quarantine import quarantined
+from pipeline.trace.read import read_events
+from pipeline.trace.schema import EVENT_SCHEMA
+from pipeline.trace.sources import Log, Trace, open_traces
+from pipeline.trace.spark_errors import trace_errors
+from pipeline.trace.survey import GroupSurvey, Survey, survey
+
+__all__ = [
+    "EVENT_SCHEMA",
+    "GroupSurvey",
+    "Log",
+    "Manifest",
+    "Survey",
+    "Trace",
+    "open_traces",
+    "quarantined",
+    "read_events",
+    "survey",
+    "trace_errors",
+]

@@ -1,0 +1,129 @@
+"""The rows that were not audited, each with its reason, its place and its text.
+
+Runs a second scan over the logs and is for the case that something was refused; the first scan carries
+neither files nor texts. One input row is at most one row here, so rows in = rows audited + rows quarantined.
+"""
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as sf
+
+from pipeline.trace.cut_off import CutOff
+from pipeline.trace.line_numbers import numbered
+from pipeline.trace.read import read_parts
+from pipeline.trace.sources import Trace
+from pipeline.trace.spark_errors import trace_errors
+
+QUARANTINE_COLUMNS = ("topic", "subscription", "seq", "reason", "detail", "file", "line", "raw")
+
+# What the replay says of a row: who refused it, and why, once for each time it did.
+_LATE = "STRUCT<subscription: STRING, refusals: ARRAY<STRUCT<reason: STRING, detail: STRING>>>"
+# A blank line has no raw text: it is no row, but it counts as a line.
+_REFUSED = "raw IS NOT NULL AND (refused IS NOT NULL OR late IS NOT NULL)"
+_CARRIED = ("topic", "subscription", "seq", "refused", "detail", "late", "raw")
+
+
+def quarantined(
+    spark: SparkSession,
+    trace: Trace,
+    *,
+    cut_off: Sequence[CutOff] = (),
+    refused_late: DataFrame | None = None,
+) -> DataFrame:
+    """The quarantine rows of `trace`.
+
+    Args:
+        spark: the session.
+        trace: what was read.
+        cut_off: where logs end in the middle of a row, as the survey found.
+        refused_late: what the replay refused: topic, subscription, seq, reason, detail.
+
+    Returns:
+        `QUARANTINE_COLUMNS`. `line` is 1-based, in Parquet the row's number in its file, and null where Spark
+        does not tell (Delta, tables). `raw` is the line, or the row of a log of columns as JSON.
+
+    Raises:
+        TraceError: a file cannot be read any more.
+    """
+    rows = refused_rows(spark, trace, refused_late)
+    in_cut_off_row = reduce(
+        Column.__or__,
+        [(sf.col("file") == where.file) & (sf.col("line") == where.line) for where in cut_off],
+        sf.lit(False),
+    )
+    reason = sf.when(in_cut_off_row, "cut_off").otherwise(sf.col("reason")).alias("reason")
+    return rows.select(*[reason if name == "reason" else sf.col(name) for name in QUARANTINE_COLUMNS])
+
+
+def refused_rows(spark: SparkSession, trace: Trace, refused_late: DataFrame | None = None) -> DataFrame:
+    """As `quarantined`, with `last_line` and without a look at how the files end."""
+    with trace_errors():
+        parts = [
+            _placed(_with_late_refusals(part, refused_late)) for part in read_parts(spark, trace, origin=True)
+        ]
+    rows = reduce(DataFrame.unionByName, parts).withColumn("file", _plain_path("file"))
+    if refused_late is None:
+        return rows.withColumnRenamed("refused", "reason").drop("late")
+    return _with_one_reason(rows)
+
+
+def _placed(rows: DataFrame) -> DataFrame:
+    """The refused ones of `rows`, with file, line and whether it is the last."""
+    if "row_id" in rows.columns:
+        return numbered(rows, _REFUSED, _CARRIED)
+    return rows.where(_REFUSED).select(*_CARRIED, "file", "line", sf.lit(False).alias("last_line"))
+
+
+def _with_late_refusals(rows: DataFrame, refused_late: DataFrame | None) -> DataFrame:
+    """Adds `late`: who refused the row, and every refusal of that topic, subscription and seq.
+
+    A publish belongs to every subscription of its topic, so any of them may have refused it.
+    """
+    if refused_late is None:
+        return rows.withColumn("late", sf.lit(None).cast(_LATE))
+    # One row per topic and seq, so that the join never doubles a row.
+    late = (
+        refused_late.groupBy("topic", "seq", "subscription")
+        .agg(sf.sort_array(sf.collect_list(sf.struct("reason", "detail"))).alias("refusals"))
+        .groupBy("topic", "seq")
+        .agg(sf.sort_array(sf.collect_list(sf.struct("subscription", "refusals"))).alias("late"))
+    )
+    own = sf.filter(
+        "late", lambda r: (sf.col("event") == "publish") | (r.subscription == sf.col("subscription"))
+    )
+    joined = rows.join(late, ["topic", "seq"], "left")
+    return joined.withColumn("late", sf.when(sf.col("refused").isNull(), sf.get(own, sf.lit(0))))
+
+
+def _with_one_reason(rows: DataFrame) -> DataFrame:
+    """One reason a row: its own, or that of the replay.
+
+    The replay names rows by seq. Where more rows bear that seq than it refused, it kept the others, and those
+    that stand last are taken for the refused ones.
+    """
+    # The line keeps apart the rows that the replay never saw: broken ones have neither topic nor seq.
+    unseen = sf.when(sf.col("late").isNull(), sf.col("line"))
+    same_seq = Window.partitionBy("topic", "seq", "late.subscription", unseen)
+    last_first = same_seq.orderBy(sf.desc("file"), sf.desc("line"))
+    rows = rows.withColumn("refusal", sf.get("late.refusals", sf.row_number().over(last_first) - 1))
+    return rows.where("late IS NULL OR refusal IS NOT NULL").select(
+        "topic",
+        sf.coalesce("subscription", "late.subscription").alias("subscription"),
+        "seq",
+        sf.coalesce("refused", "refusal.reason").alias("reason"),
+        sf.coalesce("detail", "refusal.detail").alias("detail"),
+        "file",
+        "line",
+        "last_line",
+        "raw",
+    )
+
+
+def _plain_path(name: str) -> Column:
+    """A path as people write it, for the `file:` URI that Spark makes of it."""
+    path = sf.regexp_replace(name, "^file:(//)?", "")
+    # url_decode reads forms, in which a plus is a space; in a path it is a plus.
+    decoded = sf.url_decode(sf.replace(path, sf.lit("+"), sf.lit("%2B")))
+    return sf.when(sf.startswith(name, sf.lit("file:")), decoded).otherwise(sf.col(name))

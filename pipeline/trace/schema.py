@@ -1,0 +1,104 @@
+"""The columns of a dispatch trace, format 1, as Spark types.
+
+`EVENT_SCHEMA` is what every reader yields, whatever the source. It differs from the recorded columns in one
+place: the sticky key is one binary column `key`, whether it was recorded as `key_b64` or as `key`.
+
+Source: TRACE_FORMAT, "Columns"; the fields of a snapshot carry Pulsar's own names in snake case.
+"""
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+
+def _struct(**fields: DataType) -> StructType:
+    return StructType([StructField(name, data_type) for name, data_type in fields.items()])
+
+
+_TEXT, _INT, _LONG = StringType(), IntegerType(), LongType()
+
+# A set bit is a message that is still to come; words are signed, so bit 63 makes one negative.
+ACK_SET = ArrayType(_LONG)
+POSITION = _struct(ledger_id=_LONG, entry_id=_LONG, ack_set=ACK_SET)
+HASH_RANGE = _struct(start=_INT, end=_INT)
+DRAINING_HASH = _struct(hash=_INT, unacked_messages=_LONG, blocked_attempts=_LONG)
+
+CONSUMER_SNAPSHOT = _struct(
+    consumer=_LONG,
+    consumer_name=_TEXT,
+    available_permits=_LONG,
+    unacked_messages=_LONG,
+    # Pairs, both ends inclusive. Null: as in the snapshot before.
+    key_hash_ranges=ArrayType(ArrayType(_INT)),
+    draining_hashes_count=_LONG,
+    draining_hashes_cleared_total=_LONG,
+    draining_hashes_unacked_messages=_LONG,
+    draining_hashes=ArrayType(DRAINING_HASH),
+    # The classic dispatcher's, as "ledger:entry".
+    read_position_when_joining=_TEXT,
+)
+
+SNAPSHOT = _struct(
+    seq_begin=_LONG,
+    seq_end=_LONG,
+    msg_in_replay=_LONG,
+    unacked_messages=_LONG,
+    msg_backlog=_LONG,
+    read_position=_TEXT,
+    mark_delete_position=_TEXT,
+    # The classic dispatcher's: a position by consumer name.
+    consumers_after_mark_delete_position=MapType(_TEXT, _TEXT),
+    consumers=ArrayType(CONSUMER_SNAPSHOT),
+)
+
+_BEFORE_KEY = {
+    "event": _TEXT,
+    "phase": _TEXT,
+    "seq": _LONG,
+    "ts_us": _LONG,
+    "broker": _TEXT,
+    "topic": _TEXT,
+    "subscription": _TEXT,
+    "ledger_id": _LONG,
+    "entry_id": _LONG,
+    "batch_size": _INT,
+}
+_AFTER_KEY = {
+    "key_source": _TEXT,
+    "producer_name": _TEXT,
+    "sequence_id": _LONG,
+    "publish_time_ms": _LONG,
+    "size_bytes": _LONG,
+    "batch_keys": ArrayType(_TEXT),
+    "deliver_at_ms": _LONG,
+    "consumer": _LONG,
+    "consumer_name": _TEXT,
+    "consumer_id": _LONG,
+    "address": _TEXT,
+    "redelivery_count": _INT,
+    "ack_set": ACK_SET,
+    "ack_type": _TEXT,
+    "positions": ArrayType(POSITION),
+    "permits": _INT,
+    "key_shared_mode": _TEXT,
+    "allow_out_of_order": BooleanType(),
+    "ranges": ArrayType(HASH_RANGE),
+    "priority": _INT,
+    "reason": _TEXT,
+    "snapshot": SNAPSHOT,
+}
+
+EVENT_SCHEMA = _struct(**_BEFORE_KEY, key=BinaryType(), **_AFTER_KEY)
+"""One event, typed. Every column is nullable: `pipeline.trace.validate` says which event needs which."""
+
+JSON_SCHEMA = _struct(**_BEFORE_KEY, key_b64=_TEXT, **_AFTER_KEY)
+"""One event as a JSON object has it, where bytes have to travel as base64."""

@@ -1,0 +1,168 @@
+"""From the TRACE arguments of the command line to traces.
+
+Which logs there are, and which manifest belongs to them. Local paths are looked at here, without Spark. What
+only Spark can reach is taken by its name: a URI with the ending of a log is that log (globs allowed), any
+other URI a Delta table, `catalog.schema.table` a table. Folders behind a URI are not searched for logs and a
+manifest is not looked for there, so such a source needs a profile.
+
+Source: TRACE_FORMAT, "A trace".
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlparse
+
+from pipeline.errors import TraceError, UsageError
+from pipeline.trace.manifest import FILE_NAME, Manifest, manifest_in, manifest_without_file
+
+LogKind = Literal["json", "parquet", "delta", "table"]
+
+LOG_NAMES = ("messages", "acks", "consumers", "stats", "events")
+JSON_ENDINGS = (".jsonl", ".jsonl.gz")
+PARQUET_ENDING = ".parquet"
+
+_URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
+_TABLE = re.compile(r"^\w+\.\w+\.\w+$")
+_GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
+# The home of what has no folder to look for a manifest in.
+_NO_HOME = ""
+
+
+@dataclass(frozen=True)
+class Log:
+    """One log of a trace.
+
+    Attributes:
+        kind: how it is read.
+        path: a file, a folder, a URI, or the name of a table.
+        local: whether the path is one of this machine, of which every character is meant literally.
+    """
+
+    kind: LogKind
+    path: str
+    local: bool = True
+
+    @property
+    def glob(self) -> str:
+        """The path for Spark, which takes every path for a glob."""
+        return _GLOB_CHARACTERS.sub(r"\\\1", self.path) if self.local else self.path
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One trace: logs that belong together, and what is known of their broker.
+
+    Attributes:
+        manifest: of `trace.json`, or of the profile that stands in for it.
+        path: the folder, or the names of the logs where there is none; for messages.
+        logs: at least one, in the order of their names.
+    """
+
+    manifest: Manifest
+    path: str
+    logs: tuple[Log, ...]
+
+
+def open_traces(arguments: Sequence[str | Path], profile: str | None = None) -> list[Trace]:
+    """The traces that `arguments` name, in their order.
+
+    A folder with logs is a trace, and so is each sub-folder with a `trace.json` of a folder without logs.
+    Logs that are named one by one form one trace if their manifest would be the same file; tables and URIs
+    form one trace.
+
+    Args:
+        arguments: folders, logs, tables.
+        profile: stands in for a missing manifest.
+
+    Raises:
+        UsageError: a path does not exist, or has no manifest and no profile was given.
+        TraceError: there are no logs, one is of an unknown kind, or a manifest cannot be read.
+    """
+    # A dict for its order, and because a log named twice must not be counted twice.
+    logs_by_home: dict[str, dict[Log, None]] = {}
+    for argument in arguments:
+        for home, log in _logs_of(str(argument)):
+            logs_by_home.setdefault(home, {})[log] = None
+    return [_trace(home, tuple(logs), profile) for home, logs in logs_by_home.items()]
+
+
+def _trace(home: str, logs: tuple[Log, ...], profile: str | None) -> Trace:
+    if home == _NO_HOME:
+        names = ", ".join(log.path for log in logs)
+        return Trace(manifest_without_file(names, profile), names, logs)
+    return Trace(manifest_in(Path(home), profile), home, logs)
+
+
+def _logs_of(argument: str) -> Iterator[tuple[str, Log]]:
+    """Each log that `argument` names, with the folder where its manifest belongs."""
+    if argument.startswith("file:/"):
+        argument = unquote(urlparse(argument).path)
+    elif _URI.match(argument):
+        yield _NO_HOME, Log(_kind_by_name(argument) or "delta", argument, local=False)
+        return
+    path = Path(argument).absolute()
+    if path.is_dir():
+        yield from _logs_of_folder(path)
+    elif path.exists():
+        yield str(path.parent), Log(_kind_of_file(path), str(path))
+    elif _TABLE.match(argument) and _kind_by_name(argument) is None:
+        yield _NO_HOME, Log("table", argument, local=False)
+    else:
+        raise UsageError(f"there is no trace at {argument}", "name a folder, a log or catalog.schema.table")
+
+
+def _logs_of_folder(folder: Path) -> Iterator[tuple[str, Log]]:
+    children = sorted(folder.iterdir())
+    named = [child for child in children if child.name.startswith(LOG_NAMES)]
+    if named and not _is_delta(folder):
+        for child in named:
+            yield str(folder), _log_at(child)
+    elif _is_delta(folder) or any(child.name.endswith(PARQUET_ENDING) for child in children):
+        # One log by itself: its manifest may lie in it or beside it.
+        home = folder if (folder / FILE_NAME).exists() else folder.parent
+        yield str(home), _log_at(folder)
+    else:
+        traces = [child for child in children if (child / FILE_NAME).is_file()]
+        if not traces:
+            raise TraceError(
+                f"{folder} holds no logs", f"a log is named {', '.join(f'{name}*' for name in LOG_NAMES)}"
+            )
+        for trace in traces:
+            yield from _logs_of_folder(trace)
+
+
+def _log_at(path: Path) -> Log:
+    if not path.is_dir():
+        return Log(_kind_of_file(path), str(path))
+    if _is_delta(path):
+        return Log("delta", str(path))
+    kinds = {kind for file in path.rglob("*") if (kind := _kind_by_name(file.name)) is not None}
+    if len(kinds) != 1:
+        found = "both JSON Lines and Parquet" if kinds else "no log"
+        raise TraceError(
+            f"{path} holds {found}", "a folder of a log holds .jsonl, .jsonl.gz or .parquet files"
+        )
+    return Log(kinds.pop(), str(path))
+
+
+def _is_delta(path: Path) -> bool:
+    return (path / "_delta_log").is_dir()
+
+
+def _kind_of_file(path: Path) -> LogKind:
+    kind = _kind_by_name(path.name)
+    if kind is None:
+        # Not passed over: half a trace without a word would be worse than none.
+        raise TraceError(
+            f"{path} is no log", "logs end in .jsonl, .jsonl.gz or .parquet; convert or rename it"
+        )
+    return kind
+
+
+def _kind_by_name(name: str) -> Literal["json", "parquet"] | None:
+    if name.endswith(JSON_ENDINGS):
+        return "json"
+    return "parquet" if name.endswith(PARQUET_ENDING) else None

@@ -1,0 +1,71 @@
+"""Spark's errors about the input, as one line each that names the file and a way out.
+
+Spark reports an unreadable file as a failed job, wrapped differently by the classic client and by Connect.
+What is the same in both is the error condition in the text (`[FAILED_READ_FILE.NO_HINT] ...`), so the text
+decides. Anything that is not about the input passes through unchanged.
+
+Source: Spark 4.2, common/utils/src/main/resources/error/error-conditions.json.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import unquote
+
+from pipeline.errors import DispatchAuditError, TraceError, UsageError
+
+_UNREADABLE = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+?)\.\s(.*)")
+_CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+: )?(.*)$", re.MULTILINE)
+_NO_PATH = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.+?)\. SQLSTATE")
+_NO_TABLE = re.compile(
+    r"\[(?:TABLE_OR_VIEW_NOT_FOUND|DELTA_TABLE_NOT_FOUND|DELTA_PATH_DOES_NOT_EXIST|DELTA_MISSING_DELTA_TABLE"
+    r"|REQUIRES_SINGLE_PART_NAMESPACE|CATALOG_NOT_FOUND|SCHEMA_NOT_FOUND)[.\w]*\] (.*)"
+)
+_NO_FILE_SYSTEM = re.compile(r'No FileSystem for scheme "?(\w+)"?')
+_NO_COLUMNS = re.compile(
+    r"\[(?:UNABLE_TO_INFER_SCHEMA|CANNOT_MERGE_SCHEMAS|CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE|DELTA_\w+)[.\w]*\]"
+    r" (.*)"
+)
+
+
+@contextmanager
+def trace_errors() -> Iterator[None]:
+    """Turns Spark's errors about the input into ours; wrap every job that reads a trace.
+
+    Raises:
+        UsageError: a path or a table does not exist, or Spark cannot reach it.
+        TraceError: a file cannot be read.
+    """
+    try:
+        yield
+    except DispatchAuditError:
+        raise
+    except Exception as error:
+        ours = _translated(str(error))
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def _translated(text: str) -> DispatchAuditError | None:
+    if found := _UNREADABLE.search(text):
+        causes = _CAUSE.findall(text)
+        # The innermost cause says what is wrong with the bytes; a hint of Spark's own is the next best.
+        why = (causes[-1] if causes else found[2].partition(" SQLSTATE")[0]).strip() or "it is damaged"
+        return TraceError(f"cannot read {plain_path(found[1])}: {why}", "copy it again or leave it out")
+    if found := _NO_PATH.search(text):
+        return UsageError(f"there is no trace at {plain_path(found[1])}", "check the path")
+    if found := _NO_TABLE.search(text):
+        return UsageError(f"there is no such table: {found[1]}", "check its name")
+    if found := _NO_FILE_SYSTEM.search(text):
+        return UsageError(f"Spark cannot reach {found[1]}:/ paths", "add the connector's package to Spark")
+    if found := _NO_COLUMNS.search(text):
+        return TraceError(
+            f"cannot read the trace: {found[1]}", "write its files with the columns of TRACE_FORMAT"
+        )
+    return None
+
+
+def plain_path(uri: str) -> str:
+    """A path as people write it, for the `file:` URI that Spark makes of it; other URIs stay as they are."""
+    return unquote(re.sub(r"^file:(?://)?", "", uri)) if uri.startswith("file:") else uri

@@ -1,0 +1,151 @@
+"""What a trace holds, counted in one narrow job, and whether it can carry a verdict at all."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as sf
+
+from pipeline.errors import TraceError
+from pipeline.settings import TraceSettings
+from pipeline.trace.cut_off import CutOff, cut_off_rows
+from pipeline.trace.quarantine import refused_rows
+from pipeline.trace.sources import Trace
+from pipeline.trace.spark_errors import trace_errors
+
+
+@dataclass(frozen=True)
+class GroupSurvey:
+    """The rows of one subscription of one topic.
+
+    Attributes:
+        topic: None for rows that do not name one.
+        subscription: None for the publishes of the topic, which belong to each of its subscriptions.
+        rows: recorded, refused ones included.
+        refused: refused rows by reason.
+        first_seq: of the good rows; None if there are none, as for the other three.
+        last_seq: of the good rows.
+        first_ts_us: smallest wall clock of the good rows, microseconds since 1970 UTC.
+        last_ts_us: largest of them.
+    """
+
+    topic: str | None
+    subscription: str | None
+    rows: int
+    refused: Mapping[str, int]
+    first_seq: int | None
+    last_seq: int | None
+    first_ts_us: int | None
+    last_ts_us: int | None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a trace holds.
+
+    Attributes:
+        groups: ordered by topic and subscription.
+        cut_off: where logs end in the middle of a row.
+    """
+
+    groups: tuple[GroupSurvey, ...]
+    cut_off: tuple[CutOff, ...]
+
+    @property
+    def rows_in(self) -> int:
+        """Recorded rows; blank lines are none."""
+        return sum(group.rows for group in self.groups)
+
+    @property
+    def refused(self) -> int:
+        """Rows that cannot be audited."""
+        return sum(self.refused_by_reason.values())
+
+    @property
+    def refused_by_reason(self) -> Mapping[str, int]:
+        """Refused rows by reason code."""
+        total = sum((Counter(group.refused) for group in self.groups), Counter())
+        # Which of the broken rows were cut off shows only in the files, after the rows have been counted.
+        total["broken_json"] -= len(self.cut_off)
+        total["cut_off"] += len(self.cut_off)
+        return MappingProxyType(dict(+total))
+
+
+def survey(events: DataFrame, trace: Trace, settings: TraceSettings) -> Survey:
+    """Counts `events` and decides whether they can be audited.
+
+    Args:
+        events: of `read_events`.
+        trace: what they were read from, for messages and for a look at how logs end.
+        settings: what share of refused rows is too much, and whether a cut off log is.
+
+    Raises:
+        TraceError: a file cannot be read, there are no rows, too many are refused, or a log is cut off.
+    """
+    with trace_errors():
+        counted = _counted(events)
+        found = Survey(_groups(counted), ())
+        if found.rows_in == 0:
+            raise TraceError(f"{trace.path}: the trace is empty", "check that the recorder was running")
+        if found.refused > settings.quarantine_ratio_max * found.rows_in:
+            raise _too_much_refused(found, refused_rows(events.sparkSession, trace), trace, settings)
+        if found.refused_by_reason.get("broken_json"):
+            found = Survey(found.groups, cut_off_rows(refused_rows(events.sparkSession, trace)))
+    if found.cut_off and settings.cut_off_log == "refuse":
+        where = found.cut_off[0]
+        raise TraceError(
+            f"{where.file}, line {where.line}: the log ends in the middle of a row; later rows may be lost",
+            'record again, or set trace.cut_off_log = "quarantine"',
+        )
+    return found
+
+
+def _counted(events: DataFrame) -> Sequence[Row]:
+    """One row per topic, subscription and reason; all that leaves the executors."""
+    return (
+        events.groupBy("topic", "subscription", "refused")
+        .agg(
+            sf.count("*").alias("rows"),
+            sf.min("seq").alias("first_seq"),
+            sf.max("seq").alias("last_seq"),
+            sf.min("ts_us").alias("first_ts_us"),
+            sf.max("ts_us").alias("last_ts_us"),
+        )
+        .collect()
+    )
+
+
+def _groups(counted: Sequence[Row]) -> tuple[GroupSurvey, ...]:
+    by_group: dict[tuple[str | None, str | None], list[Row]] = {}
+    for row in counted:
+        by_group.setdefault((row["topic"], row["subscription"]), []).append(row)
+    ordered = sorted(by_group.items(), key=lambda item: tuple(name or "" for name in item[0]))
+    return tuple(_group(topic, subscription, rows) for (topic, subscription), rows in ordered)
+
+
+def _group(topic: str | None, subscription: str | None, rows: Sequence[Row]) -> GroupSurvey:
+    good = next((row for row in rows if row["refused"] is None), None)
+    return GroupSurvey(
+        topic=topic,
+        subscription=subscription,
+        rows=sum(row["rows"] for row in rows),
+        refused=MappingProxyType({row["refused"]: row["rows"] for row in rows if row is not good}),
+        first_seq=None if good is None else good["first_seq"],
+        last_seq=None if good is None else good["last_seq"],
+        first_ts_us=None if good is None else good["first_ts_us"],
+        last_ts_us=None if good is None else good["last_ts_us"],
+    )
+
+
+def _too_much_refused(found: Survey, refused: DataFrame, trace: Trace, settings: TraceSettings) -> TraceError:
+    first = refused.orderBy("file", "line").first()
+    assert first is not None, "rows were counted as refused, and a second scan finds none"
+    line = "" if first["line"] is None else f", line {first['line']}"
+    example = f"the first is {first['reason']} ({first['detail']}) in {first['file']}{line}"
+    return TraceError(
+        f"{trace.path}: {found.refused} of {found.rows_in} rows are refused, more than the share of"
+        f" {settings.quarantine_ratio_max:g} that is allowed; {example}",
+        "check the recorder, or raise trace.quarantine_ratio_max",
+    )
