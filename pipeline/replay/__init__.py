@@ -1,0 +1,1 @@
+"""The dispatcher as a trace shows it: state, transitions, rules, and the lift onto Spark."""

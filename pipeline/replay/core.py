@@ -80,7 +80,14 @@ class Policy(NamedTuple):
 
 @compiled
 def replay(
-    state: State, out: Output, events: Events, consumers: Ints, hashes: Ints, owners: Ints, start: int, policy: Policy
+    state: State,
+    out: Output,
+    events: Events,
+    consumers: Ints,
+    hashes: Ints,
+    owners: Ints,
+    start: int,
+    policy: Policy,
 ) -> int:
     """Applies events from row `start` on.
 
@@ -98,27 +105,26 @@ def replay(
         The first row that was not applied: the number of rows, or less when `out` has to be emptied first.
     """
     for i in range(start, events.code.size):
-        if nearly_full(out, state.hashes.hash.size):
+        if nearly_full(out, state.hashes.size):
             return i
         code = events.code[i]
-        if code == DISPATCH_START or code == DISPATCH_END:
+        if code in (DISPATCH_START, DISPATCH_END):
             _dispatched(state, out, events, i, consumers[i], hashes[i], owners[i], policy)
-        elif code == ACK_START or code == ACK_END:
+        elif code in (ACK_START, ACK_END):
             _acked(state, out, events, i, consumers[i], policy)
-        elif code == PUBLISH or code == PUBLISH_DELAYED:
+        elif code in (PUBLISH, PUBLISH_DELAYED):
             _published(state, events, i, hashes[i])
-        elif code == ACK_PART_START or code == ACK_PART_END:
+        elif code in (ACK_PART_START, ACK_PART_END):
             _acked_in_part(state, out, events, i, policy)
         elif code == REDELIVER:
             slot = entry_at(state, events.ledger[i], events.entry[i])
-            if slot >= 0 and state.entries.holder[slot] == consumers[i]:
+            if slot >= 0 and state.entries[slot].holder == consumers[i]:
                 give_back(state, out, slot, events.seq[i], events.ts_us[i], BY_REDELIVER)
         elif code == REDELIVER_ALL:
             give_back_all(state, out, consumers[i], events.seq[i], events.ts_us[i], BY_REDELIVER)
-        elif code == MARK_DELETE:
-            if state.cells[RESETTING] == 0:
-                releases = policy.mark_delete_releases
-                jump(state, out, events.ledger[i], events.entry[i], events.seq[i], events.ts_us[i], releases)
+        elif code == MARK_DELETE and state.cells[RESETTING] == 0:
+            releases = policy.mark_delete_releases
+            jump(state, out, events.ledger[i], events.entry[i], events.seq[i], events.ts_us[i], releases)
     return events.code.size
 
 
@@ -131,13 +137,13 @@ def _published(state: State, events: Events, i: int, sticky_hash: int) -> None:
             return
         slot = _new_entry(state, events, i)
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
-        entries.messages[slot] = events.value[i]
+        entries[slot].messages = events.value[i]
         wait(state, slot, events.ts_us[i])
     else:
         # The hooks run on different threads: the entry may have been dispatched already.
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
     if events.code[i] == PUBLISH_DELAYED:
-        entries.marks[slot] |= DELAYED
+        entries[slot].marks |= DELAYED
 
 
 @compiled
@@ -151,41 +157,48 @@ def _new_entry(state: State, events: Events, i: int) -> int:
 
 @compiled
 def _dispatched(
-    state: State, out: Output, events: Events, i: int, consumer: int, sticky_hash: int, owner: int, policy: Policy
+    state: State,
+    out: Output,
+    events: Events,
+    i: int,
+    consumer: int,
+    sticky_hash: int,
+    owner: int,
+    policy: Policy,
 ) -> None:
     entries, cells = state.entries, state.cells
     slot = entry_at(state, events.ledger[i], events.entry[i])
     if events.code[i] == DISPATCH_START:
         cells[STARTS_SEEN] = 1
     elif cells[STARTS_SEEN] == 1:
-        if slot >= 0 and entries.sent_to[slot] == consumer:
-            entries.marks[slot] |= DONE
+        if slot >= 0 and entries[slot].sent_to == consumer:
+            entries[slot].marks |= DONE
         return
     if slot < 0:
         deleted = was_deleted(state, events.ledger[i], events.entry[i])
         slot = _new_entry(state, events, i)
-        entries.messages[slot] = events.value[i]
+        entries[slot].messages = events.value[i]
         if deleted:
-            entries.marks[slot] = ACKED | SENT
+            entries[slot].marks = ACKED | SENT
     set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
     sent = Dispatch(
         events.seq[i],
         events.ts_us[i],
         events.ledger[i],
         events.entry[i],
-        entries.hash_at[slot],
-        entries.key_id[slot],
+        entries[slot].hash_at,
+        entries[slot].key_id,
         consumer,
         owner,
     )
     check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order)
     note_unsent(state, out, slot)
-    if entries.holder[slot] >= 0:
+    if entries[slot].holder >= 0:
         release(state, out, slot, sent.seq, sent.ts_us, BY_REDELIVER)
     hold(state, slot, consumer, sent.seq, sent.ts_us)
     if events.code[i] == DISPATCH_END:
-        entries.marks[slot] |= DONE
-    state.consumers.dispatched[consumer] += 1
+        entries[slot].marks |= DONE
+    state.consumers[consumer].dispatched += 1
 
 
 @compiled
@@ -197,13 +210,13 @@ def _acked(state: State, out: Output, events: Events, i: int, consumer: int, pol
             return
         # Any consumer may acknowledge any position, also one that this trace has not shown yet (SEMANTICS 5.1).
         slot = _new_entry(state, events, i)
-    if state.entries.marks[slot] & ACKED != 0 and state.entries.holder[slot] < 0:
+    if state.entries[slot].marks & ACKED != 0 and state.entries[slot].holder < 0:
         return
-    if state.entries.holder[slot] >= 0:
-        state.consumers.acked[consumer] += 1
+    if state.entries[slot].holder >= 0:
+        state.consumers[consumer].acked += 1
     if state.cells[RESETTING] == 1:
         # Before or after the cursor was reset? Nobody holds it for certain, nor is it deleted for certain.
-        if state.entries.holder[slot] >= 0:
+        if state.entries[slot].holder >= 0:
             release(state, out, slot, events.seq[i], events.ts_us[i], BY_RESET)
         return
     if events.code[i] == ACK_END:
@@ -216,7 +229,7 @@ def _acked(state: State, out: Output, events: Events, i: int, consumer: int, pol
 @compiled
 def _deleted_at_cursor(state: State, out: Output, slot: int, seq: int, ts: int, policy: Policy) -> None:
     cells = state.cells
-    ledger, entry = state.entries.ledger[slot], state.entries.entry[slot]
+    ledger, entry = state.entries[slot].ledger, state.entries[slot].entry
     retire(state, slot)
     # The next in line, or the first of a ledger behind the one that mark-delete stands at the end of.
     if entry == 0 or (ledger == cells[DELETED_LEDGER] and entry == cells[DELETED_ENTRY] + 1):
@@ -231,22 +244,22 @@ def _acked_in_part(state: State, out: Output, events: Events, i: int, policy: Po
     """
     entries = state.entries
     slot = entry_at(state, events.ledger[i], events.entry[i])
-    if slot < 0 or entries.marks[slot] & ACKED != 0 or state.cells[RESETTING] == 1:
+    if slot < 0 or entries[slot].marks & ACKED != 0 or state.cells[RESETTING] == 1:
         return
     words_left = events.words_left[i]
-    if entries.words_at[slot] == UNKNOWN:
+    if entries[slot].words_at == UNKNOWN:
         count = words_left + 1
-        entries.words_at[slot] = state.cells[WORDS_USED]
-        entries.words[slot] = count
+        entries[slot].words_at = state.cells[WORDS_USED]
+        entries[slot].words = count
         state.words[state.cells[WORDS_USED] : state.cells[WORDS_USED] + count] = -1
         state.cells[WORDS_USED] += count
-    first, count = entries.words_at[slot], entries.words[slot]
+    first, count = entries[slot].words_at, entries[slot].words
     at = count - 1 - words_left
     if at >= 0:
         state.words[first + at] &= events.value[i]
     if words_left > 0 or np.any(state.words[first : first + count] != 0):
         return
-    entries.marks[slot] |= ACKED
+    entries[slot].marks |= ACKED
     stop_waiting(state, slot, events.ts_us[i])
     _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)
 
@@ -255,76 +268,83 @@ def _acked_in_part(state: State, out: Output, events: Events, i: int, policy: Po
 def give_back_all(state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int) -> None:
     """Everything that `consumer` holds waits again."""
     entries = state.entries
-    for slot in range(entries.ledger.size):
-        if entries.ledger[slot] >= 0 and entries.holder[slot] == consumer:
+    for slot in range(entries.size):
+        if entries[slot].ledger >= 0 and entries[slot].holder == consumer:
             give_back(state, out, slot, seq, ts, ended_by)
 
 
 @compiled
 def depart(state: State, out: Output, consumer: int, seq: int, ts: int) -> None:
     """The consumer is gone (SEMANTICS 3.6). With the last one the order starts anew: the cursor rewinds."""
-    if state.consumers.connected[consumer] == 0:
+    if state.consumers[consumer].connected == 0:
         return
-    state.consumers.connected[consumer] = 0
-    state.consumers.leaving[consumer] = 1
+    state.consumers[consumer].connected = 0
+    state.consumers[consumer].leaving = 1
     state.cells[CONNECTED] -= 1
     give_back_all(state, out, consumer, seq, ts, BY_LEAVE)
     if state.cells[CONNECTED] == 0:
-        state.hashes.top_ledger[:] = UNKNOWN
+        _forget_order(state)
+
+
+@compiled
+def _forget_order(state: State) -> None:
+    for at in range(state.hashes.size):
+        state.hashes[at].top_ledger = UNKNOWN
 
 
 @compiled
 def doubt(state: State) -> None:
     """An administrator moves mark-delete: what is held may be dropped by the broker at any moment (E6)."""
-    for slot in range(state.entries.ledger.size):
-        if state.entries.ledger[slot] >= 0 and state.entries.holder[slot] >= 0:
-            state.entries.marks[slot] |= DOUBTFUL
+    for slot in range(state.entries.size):
+        if state.entries[slot].ledger >= 0 and state.entries[slot].holder >= 0:
+            state.entries[slot].marks |= DOUBTFUL
 
 
 @compiled
 def forget(state: State, out: Output, seq: int, ts: int) -> None:
     """A seek, unload or transfer: everything starts anew (E3). Only what was delayed is remembered of an entry."""
     entries = state.entries
-    for slot in range(entries.ledger.size):
-        if entries.ledger[slot] < 0:
+    for slot in range(entries.size):
+        if entries[slot].ledger < 0:
             continue
-        if entries.holder[slot] >= 0:
+        if entries[slot].holder >= 0:
             release(state, out, slot, seq, ts, BY_RESET)
         stop_waiting(state, slot, ts)
         note_unsent(state, out, slot)
-        entries.sent_seq[slot] = UNKNOWN
-        entries.words_at[slot] = UNKNOWN
-        entries.marks[slot] &= DELAYED
-    state.hashes.top_ledger[:] = UNKNOWN
+        entries[slot].sent_seq = UNKNOWN
+        entries[slot].words_at = UNKNOWN
+        entries[slot].marks &= DELAYED
+    _forget_order(state)
     state.cells[DELETED_LEDGER] = UNKNOWN
-    state.consumers.leaving[:] = 1
+    for place in range(state.consumers.size):
+        state.consumers[place].leaving = 1
 
 
 @compiled
 def rekey(state: State, hashes: Ints) -> None:
     """Ties every entry to another hash; `hashes` has one for each slot, -1 where the key is not known."""
     entries = state.entries
-    for at in range(state.hashes.hash.size):
-        if state.hashes.hash[at] >= 0:
-            state.hashes.hash[at] = UNKNOWN
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0:
+            state.hashes[at].hash = UNKNOWN
             state.hashes_free[state.cells[HASHES_FREE]] = at
             state.cells[HASHES_FREE] += 1
     state.hash_table[:] = NOBODY
-    for slot in range(entries.ledger.size):
-        if entries.ledger[slot] >= 0 and entries.hash_at[slot] != UNKNOWN:
-            entries.hash_at[slot] = UNKNOWN
-            set_key(state, slot, entries.murmur[slot], entries.key_id[slot], hashes[slot])
-            if entries.marks[slot] & WAITING != 0:
-                state.hashes.waiting[entries.hash_at[slot]] += 1
-                state.hashes.waiting_messages[entries.hash_at[slot]] += entries.messages[slot]
+    for slot in range(entries.size):
+        if entries[slot].ledger >= 0 and entries[slot].hash_at != UNKNOWN:
+            entries[slot].hash_at = UNKNOWN
+            set_key(state, slot, entries[slot].murmur, entries[slot].key_id, hashes[slot])
+            if entries[slot].marks & WAITING != 0:
+                state.hashes[entries[slot].hash_at].waiting += 1
+                state.hashes[entries[slot].hash_at].waiting_messages += entries[slot].messages
 
 
 @compiled
 def close(state: State, out: Output, seq: int, ts: int) -> None:
     """The trace ends: episodes that are open are reported as such, and dispatches without an end are named."""
-    for at in range(state.hashes.hash.size):
-        if state.hashes.hash[at] >= 0 and state.hashes.draining_seq[at] != UNKNOWN:
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0 and state.hashes[at].draining_seq != UNKNOWN:
             end_episode(state, out, at, seq, ts, STILL_OPEN)
-    for slot in range(state.entries.ledger.size):
-        if state.entries.ledger[slot] >= 0 and state.entries.marks[slot] & ACKED == 0:
+    for slot in range(state.entries.size):
+        if state.entries[slot].ledger >= 0 and state.entries[slot].marks & ACKED == 0:
             note_unsent(state, out, slot)

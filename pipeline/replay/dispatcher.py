@@ -14,9 +14,9 @@ from pipeline.assignment.routing import routing_of_ranges
 from pipeline.replay import core, draining
 from pipeline.replay.events import Code, Events
 from pipeline.replay.membership import Place
-from pipeline.replay.output import EPISODES, FINDINGS, UNSENT, WITHDRAWN, Episodes, Findings, Output, new_output
+from pipeline.replay.output import EPISODES, FINDINGS, UNSENT, WITHDRAWN, Output, new_output
 from pipeline.replay.room import Need, make_room
-from pipeline.replay.state import CONNECTED, NOBODY, RESETTING, UNKNOWN, Ints, new_state
+from pipeline.replay.state import CONNECTED, NOBODY, RESETTING, UNKNOWN, Ints, Records, new_state
 
 _FINDINGS_ROOM = 4096
 
@@ -44,8 +44,8 @@ class Dispatcher:
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
-        self._findings: list[Findings] = []
-        self._episodes: list[Episodes] = []
+        self._findings: list[Records] = []
+        self._episodes: list[Records] = []
         self._unsent: list[Ints] = []
         self._withdrawn: list[Ints] = []
 
@@ -62,7 +62,7 @@ class Dispatcher:
     def counts(self, number: int) -> tuple[int, int]:
         """Entries dispatched to a consumer, and entries that its acknowledgements settled."""
         at = self._places[number]
-        return int(self._state.consumers.dispatched[at]), int(self._state.consumers.acked[at])
+        return int(self._state.consumers[at].dispatched), int(self._state.consumers[at].acked)
 
     def connect(self, number: int) -> None:
         """A consumer is there from now on; `route` is told separately."""
@@ -74,17 +74,17 @@ class Dispatcher:
             self._known_at = order.astype(np.int64)
             self._make_room(Need(0, len(self.numbers), 0, 0), 0)
         at = self._places[number]
-        if self._state.consumers.connected[at] == 0:
-            self._state.consumers.connected[at] = 1
+        if self._state.consumers[at].connected == 0:
+            self._state.consumers[at].connected = 1
             self._state.cells[CONNECTED] += 1
-        self._state.consumers.leaving[at] = 0
+        self._state.consumers[at].leaving = 0
 
     def announce(self, number: int) -> None:
         """A consumer that may be sent to before it is connected: the hooks run on different threads."""
         if number not in self._places:
             self.connect(number)
             at = self._places[number]
-            self._state.consumers.connected[at] = 0
+            self._state.consumers[at].connected = 0
             self._state.cells[CONNECTED] -= 1
 
     def knows(self, numbers: Ints) -> NDArray[np.bool_]:
@@ -93,7 +93,7 @@ class Dispatcher:
 
     def begin_leaving(self, number: int) -> None:
         """The consumer may be gone from here on: what it holds is not certain any more."""
-        self._state.consumers.leaving[self._places[number]] = 1
+        self._state.consumers[self._places[number]].leaving = 1
 
     def depart(self, number: int, at: Place) -> None:
         """A consumer is gone: what it held waits again."""
@@ -105,9 +105,7 @@ class Dispatcher:
         before, after = self._routing, self._placed(routing)
         self._routing = after
         if self.drains:
-            draining.remap(
-                self._state, before.uppers, before.owners, after.uppers, after.owners, at.seq, at.ts_us
-            )
+            draining.remap(self._state, before.uppers, before.owners, after.uppers, after.owners, at.seq, at.ts_us)
 
     def rekey(self, sticky: Callable[[Ints], Ints]) -> None:
         """Another selector hashes keys to other numbers; nobody is connected while it takes over (E16)."""
@@ -156,31 +154,31 @@ class Dispatcher:
         self._drain_output()
         core.close(self._state, self._out, at.seq, at.ts_us)
 
-    def taken(self) -> tuple[Findings, Episodes]:
+    def taken(self) -> tuple[Records, Records]:
         """What was found since the last call; findings on dispatches that never left the broker are dropped.
 
         Whether a dispatch left is known only later, so this is asked at the end of a group.
         """
         self._drain_output()
-        findings = Findings(*(np.concatenate(parts) for parts in zip(*self._findings, strict=True)))
-        episodes = Episodes(*(np.concatenate(parts) for parts in zip(*self._episodes, strict=True)))
+        findings: Records = np.concatenate(self._findings).view(np.recarray)
+        episodes: Records = np.concatenate(self._episodes).view(np.recarray)
         unsent = np.concatenate(self._unsent)
         certain = ~np.isin(findings.seq, unsent) & ~np.isin(findings.other_seq, unsent)
         for seq, since_us in np.concatenate(self._withdrawn):
             certain &= (findings.other_seq != seq) | (findings.ts_us < since_us)
-        return Findings(*(column[certain] for column in findings)), episodes
+        return findings[certain].view(np.recarray), episodes
 
     def _make_room(self, need: Need, now_us: int) -> None:
         self._state = make_room(self._state, need, now_us, self._open_entries_max)
-        hashes, entries = self._state.hashes.hash.size, self._state.entries.ledger.size
-        if self._out.episodes.hash.size < 2 * hashes or self._out.unsent.size < 2 * entries:
+        hashes, entries = self._state.hashes.size, self._state.entries.size
+        if self._out.episodes.size < 2 * hashes or self._out.unsent.size < 2 * entries:
             self._drain_output()
             self._out = new_output(_FINDINGS_ROOM, 2 * hashes, 2 * entries)
 
     def _drain_output(self) -> None:
         out: Output = self._out
-        self._findings.append(Findings(*(column[: out.filled[FINDINGS]].copy() for column in out.findings)))
-        self._episodes.append(Episodes(*(column[: out.filled[EPISODES]].copy() for column in out.episodes)))
+        self._findings.append(out.findings[: out.filled[FINDINGS]].copy())
+        self._episodes.append(out.episodes[: out.filled[EPISODES]].copy())
         self._unsent.append(out.unsent[: out.filled[UNSENT]].copy())
         withdrawn = np.stack((out.withdrawn_seq, out.withdrawn_ts), axis=1)
         self._withdrawn.append(withdrawn[: out.filled[WITHDRAWN]])

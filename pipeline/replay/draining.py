@@ -10,17 +10,17 @@ import numpy as np
 
 from pipeline.replay.compiled import compiled
 from pipeline.replay.output import EPISODES, Output
-from pipeline.replay.state import UNKNOWN, Hashes, Ints, State
+from pipeline.replay.state import UNKNOWN, Ints, Records, State
 
 
 @compiled
-def count_waiting(hashes: Hashes, at: int, ts: int) -> None:
+def count_waiting(hashes: Records, at: int, ts: int) -> None:
     """Adds the message-time waited since the last count; called before the number of waiting messages changes."""
-    if hashes.away[at] == 1:
+    if hashes[at].away == 1:
         # A wall clock may step back; time never counts twice.
-        if ts > hashes.summed_to_ts[at]:
-            hashes.waited_us[at] += hashes.waiting_messages[at] * (ts - hashes.summed_to_ts[at])
-            hashes.summed_to_ts[at] = ts
+        if ts > hashes[at].summed_to_ts:
+            hashes[at].waited_us += hashes[at].waiting_messages * (ts - hashes[at].summed_to_ts)
+            hashes[at].summed_to_ts = ts
 
 
 @compiled
@@ -37,44 +37,44 @@ def end_episode(state: State, out: Output, at: int, seq: int, ts: int, ended_by:
     row = out.filled[EPISODES]
     out.filled[EPISODES] = row + 1
     report = out.episodes
-    report.hash[row] = hashes.hash[at]
-    report.holder[row] = hashes.holder[at]
-    report.new_owner[row] = hashes.new_owner[at]
-    report.from_seq[row] = hashes.draining_seq[at]
-    report.to_seq[row] = seq
-    report.from_ts[row] = hashes.draining_ts[at]
-    report.to_ts[row] = ts
-    report.held_at_start[row] = hashes.held_at_start[at]
-    report.root_ledger[row] = hashes.root_ledger[at]
-    report.root_entry[row] = hashes.root_entry[at]
-    report.returned_seq[row] = UNKNOWN if hashes.away[at] == 1 else hashes.returned_seq[at]
-    report.returned_ts[row] = UNKNOWN if hashes.away[at] == 1 else hashes.returned_ts[at]
-    report.ended_by[row] = ended_by
-    report.awaited[row] = hashes.awaited[at]
-    report.waited_us[row] = hashes.waited_us[at]
-    hashes.draining_seq[at] = UNKNOWN
-    hashes.away[at] = 0
+    report[row].hash = hashes[at].hash
+    report[row].holder = hashes[at].holder
+    report[row].new_owner = hashes[at].new_owner
+    report[row].from_seq = hashes[at].draining_seq
+    report[row].to_seq = seq
+    report[row].from_ts = hashes[at].draining_ts
+    report[row].to_ts = ts
+    report[row].held_at_start = hashes[at].held_at_start
+    report[row].root_ledger = hashes[at].root_ledger
+    report[row].root_entry = hashes[at].root_entry
+    report[row].returned_seq = UNKNOWN if hashes[at].away == 1 else hashes[at].returned_seq
+    report[row].returned_ts = UNKNOWN if hashes[at].away == 1 else hashes[at].returned_ts
+    report[row].ended_by = ended_by
+    report[row].awaited = hashes[at].awaited
+    report[row].waited_us = hashes[at].waited_us
+    hashes[at].draining_seq = UNKNOWN
+    hashes[at].away = 0
 
 
 @compiled
 def _begin_episode(state: State, at: int, seq: int, ts: int) -> None:
     hashes, entries = state.hashes, state.entries
-    hashes.draining_seq[at] = seq
-    hashes.draining_ts[at] = ts
-    hashes.held_at_start[at] = hashes.held[at]
-    hashes.awaited[at] = 0
-    hashes.waited_us[at] = 0
+    hashes[at].draining_seq = seq
+    hashes[at].draining_ts = ts
+    hashes[at].held_at_start = hashes[at].held
+    hashes[at].awaited = 0
+    hashes[at].waited_us = 0
     # The root of the block is the oldest entry that the holder has not acknowledged (Q9).
-    hashes.root_ledger[at] = UNKNOWN
-    slot = hashes.first[at]
+    hashes[at].root_ledger = UNKNOWN
+    slot = hashes[at].first
     while slot >= 0:
-        if entries.holder[slot] == hashes.holder[at] and (
-            hashes.root_ledger[at] == UNKNOWN
-            or (entries.ledger[slot], entries.entry[slot]) < (hashes.root_ledger[at], hashes.root_entry[at])
+        if entries[slot].holder == hashes[at].holder and (
+            hashes[at].root_ledger == UNKNOWN
+            or (entries[slot].ledger, entries[slot].entry) < (hashes[at].root_ledger, hashes[at].root_entry)
         ):
-            hashes.root_ledger[at] = entries.ledger[slot]
-            hashes.root_entry[at] = entries.entry[slot]
-        slot = entries.next[slot]
+            hashes[at].root_ledger = entries[slot].ledger
+            hashes[at].root_entry = entries[slot].entry
+        slot = entries[slot].next
 
 
 @compiled
@@ -92,23 +92,23 @@ def remap(
     What a leaver held was given back before, so it holds nothing here, as in the broker it is skipped.
     """
     hashes = state.hashes
-    for at in range(hashes.hash.size):
-        if hashes.hash[at] < 0 or hashes.held[at] <= 0:
+    for at in range(hashes.size):
+        if hashes[at].hash < 0 or hashes[at].held <= 0:
             continue
-        holder = hashes.holder[at]
-        owner = _owner_of(uppers, owners, hashes.hash[at])
+        holder = hashes[at].holder
+        owner = _owner_of(uppers, owners, hashes[at].hash)
         if owner == holder:
-            if hashes.away[at] == 1:
+            if hashes[at].away == 1:
                 count_waiting(hashes, at, ts)
-                hashes.away[at] = 0
-                hashes.returned_seq[at] = seq
-                hashes.returned_ts[at] = ts
-        elif hashes.away[at] == 1:
-            hashes.new_owner[at] = owner
-        elif _owner_of(before_uppers, before_owners, hashes.hash[at]) == holder:
-            if hashes.draining_seq[at] == UNKNOWN:
+                hashes[at].away = 0
+                hashes[at].returned_seq = seq
+                hashes[at].returned_ts = ts
+        elif hashes[at].away == 1:
+            hashes[at].new_owner = owner
+        elif _owner_of(before_uppers, before_owners, hashes[at].hash) == holder:
+            if hashes[at].draining_seq == UNKNOWN:
                 _begin_episode(state, at, seq, ts)
-            hashes.awaited[at] += hashes.waiting[at]
-            hashes.new_owner[at] = owner
-            hashes.away[at] = 1
-            hashes.summed_to_ts[at] = ts
+            hashes[at].awaited += hashes[at].waiting
+            hashes[at].new_owner = owner
+            hashes[at].away = 1
+            hashes[at].summed_to_ts = ts

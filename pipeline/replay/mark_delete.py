@@ -28,8 +28,7 @@ def note_position(state: State, ledger: int, entry: int) -> None:
     while at > 0 and ids[at - 1] > ledger:
         at -= 1
     if at > 0 and ids[at - 1] == ledger:
-        if entry > ends[at - 1]:
-            ends[at - 1] = entry
+        ends[at - 1] = max(ends[at - 1], entry)
         return
     for later in range(cells[LEDGERS], at, -1):
         ids[later] = ids[later - 1]
@@ -61,7 +60,7 @@ def was_deleted(state: State, ledger: int, entry: int) -> bool:
 
 @compiled
 def _pass_entry(state: State, out: Output, slot: int, seq: int, ts: int, releases: bool) -> None:
-    if releases and state.entries.holder[slot] >= 0:
+    if releases and state.entries[slot].holder >= 0:
         release(state, out, slot, seq, ts, BY_MARK_DELETE)
     retire(state, slot)
 
@@ -81,7 +80,7 @@ def advance(state: State, out: Output, seq: int, ts: int, releases: bool) -> Non
     while True:
         slot = entry_at(state, cells[DELETED_LEDGER], cells[DELETED_ENTRY] + 1)
         if slot >= 0:
-            if state.entries.marks[slot] & ACKED == 0:
+            if state.entries[slot].marks & ACKED == 0:
                 return
             cells[DELETED_ENTRY] += 1
             _pass_entry(state, out, slot, seq, ts, releases)
@@ -113,9 +112,9 @@ def jump(state: State, out: Output, ledger: int, entry: int, seq: int, ts: int, 
         return
     cells[DELETED_LEDGER] = ledger
     cells[DELETED_ENTRY] = entry
-    for slot in range(entries.ledger.size):
-        if entries.ledger[slot] >= 0 and (entries.ledger[slot], entries.entry[slot]) <= (ledger, entry):
+    for slot in range(entries.size):
+        if entries[slot].ledger >= 0 and (entries[slot].ledger, entries[slot].entry) <= (ledger, entry):
             stop_waiting(state, slot, ts)
-            entries.marks[slot] |= ACKED
+            entries[slot].marks |= ACKED
             _pass_entry(state, out, slot, seq, ts, releases)
     advance(state, out, seq, ts, releases)

@@ -1,6 +1,6 @@
-"""What the core reports, as columns that it fills and the caller empties.
+"""What the core reports, as records that it fills and the caller empties.
 
-The columns have a fixed length. When one is nearly full the core stops in front of an event and says so; the caller
+Their arrays have a fixed length. When one is nearly full the core stops in front of an event and says so; the caller
 takes what is there and goes on. So findings are never lost and never pile up inside the hot loop.
 """
 
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from pipeline.replay.compiled import compiled
-from pipeline.replay.state import Ints
+from pipeline.replay.state import Ints, Records
 
 # Rules that one dispatch can break (DESIGN, "Rules").
 SINGLE_HOLDER: Final = 0
@@ -31,55 +31,65 @@ ENDINGS: Final = ("ack", "redeliver", "leave", "mark_delete", "reset", "open")
 PER_EVENT: Final = 4
 
 
-class Findings(NamedTuple):
-    """One row a rule that a dispatch broke; `other_*` is the dispatch it collides with, where there is one."""
+# A rule that a dispatch broke; `other_*` is the dispatch it collides with, where there is one.
+FINDING = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "rule",
+            "seq",
+            "ts_us",
+            "ledger",
+            "entry",
+            "hash",
+            "key_id",
+            "consumer",
+            "other_consumer",
+            "other_seq",
+            "other_ledger",
+            "other_entry",
+            "other_key_id",
+            "draining",
+            "acknowledged",
+        )
+    ]
+)
 
-    rule: Ints
-    seq: Ints
-    ts_us: Ints
-    ledger: Ints
-    entry: Ints
-    hash: Ints
-    key_id: Ints
-    consumer: Ints
-    other_consumer: Ints
-    other_seq: Ints
-    other_ledger: Ints
-    other_entry: Ints
-    other_key_id: Ints
-    draining: Ints
-
-
-class Episodes(NamedTuple):
-    """One row a draining episode: a hash that moved away while its holder had entries of it pending."""
-
-    hash: Ints
-    holder: Ints
-    new_owner: Ints
-    from_seq: Ints
-    to_seq: Ints
-    from_ts: Ints
-    to_ts: Ints
-    held_at_start: Ints
-    root_ledger: Ints
-    root_entry: Ints
-    returned_seq: Ints
-    returned_ts: Ints
-    ended_by: Ints
-    awaited: Ints
-    waited_us: Ints
+# A draining episode: a hash that moved away while its holder had entries of it pending.
+EPISODE = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "hash",
+            "holder",
+            "new_owner",
+            "from_seq",
+            "to_seq",
+            "from_ts",
+            "to_ts",
+            "held_at_start",
+            "root_ledger",
+            "root_entry",
+            "returned_seq",
+            "returned_ts",
+            "ended_by",
+            "awaited",
+            "waited_us",
+        )
+    ]
+)
 
 
 class Output(NamedTuple):
-    """The columns and how many of their rows are filled.
+    """The records and how many of each are filled.
 
     `unsent` are the dispatches (by the seq of their start) that ended without having reached the connection: a
     finding that rests on one is no finding (TRACE_FORMAT, "Phases"). `withdrawn_*` are dispatches that may not have
     been held any more from a time on.
     """
 
-    findings: Findings
-    episodes: Episodes
+    findings: Records  # of FINDING
+    episodes: Records  # of EPISODE
     unsent: Ints
     withdrawn_seq: Ints
     withdrawn_ts: Ints
@@ -94,10 +104,10 @@ WITHDRAWN: Final = 3
 
 
 def new_output(findings: int, episodes: int, unsent: int) -> Output:
-    """Empty columns with room for that many rows."""
+    """Room for that many of each."""
     return Output(
-        findings=Findings(*(np.zeros(findings, dtype=np.int64) for _ in Findings._fields)),
-        episodes=Episodes(*(np.zeros(episodes, dtype=np.int64) for _ in Episodes._fields)),
+        findings=np.zeros(findings, dtype=FINDING).view(np.recarray),
+        episodes=np.zeros(episodes, dtype=EPISODE).view(np.recarray),
         unsent=np.zeros(unsent, dtype=np.int64),
         withdrawn_seq=np.zeros(findings, dtype=np.int64),
         withdrawn_ts=np.zeros(findings, dtype=np.int64),
@@ -109,8 +119,8 @@ def new_output(findings: int, episodes: int, unsent: int) -> Output:
 def nearly_full(out: Output, hashes: int) -> bool:
     """Whether one more event might not fit; it may end an episode of every hash there is, but only one of each."""
     return bool(
-        out.filled[FINDINGS] + PER_EVENT > out.findings.rule.size
-        or out.filled[EPISODES] > out.episodes.hash.size - hashes
+        out.filled[FINDINGS] + PER_EVENT > out.findings.size
+        or out.filled[EPISODES] > out.episodes.size - hashes
         or out.filled[UNSENT] + PER_EVENT > out.unsent.size
         or out.filled[WITHDRAWN] + PER_EVENT > out.withdrawn_seq.size
     )

@@ -5,9 +5,7 @@ one group (topic, subscription), sorted, as one binary value, so that the exchan
 rows instead of billions. A publish belongs to every subscription of its topic.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -15,32 +13,223 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.profile import Profile
-from pipeline.replay.events import DTYPES, Code, Events
+from pipeline.replay.chunk import Chunk
+from pipeline.replay.events import Code, Column, Events
 from pipeline.replay.membership import Row
 from udfs.sticky_key_hash import hash_keys, keyless_keys
 
-_CODES = {
-    ("publish", "end"): Code.PUBLISH,
-    ("dispatch", "start"): Code.DISPATCH_START,
-    ("dispatch", "end"): Code.DISPATCH_END,
-    ("ack", "start"): Code.ACK_START,
-    ("ack", "end"): Code.ACK_END,
-    ("redeliver", "end"): Code.REDELIVER,
-    ("join", "start"): Code.JOIN_START,
-    ("join", "end"): Code.JOIN_END,
-    ("leave", "start"): Code.LEAVE_START,
-    ("leave", "end"): Code.LEAVE_END,
-    ("reset", "start"): Code.RESET_START,
-    ("reset", "end"): Code.RESET_END,
-    ("stats", "end"): Code.MARK_DELETE,
-}
-_EVENTS = pa.array([event for event, _ in _CODES])
-_PHASED = frozenset({"dispatch", "ack", "join", "leave", "reset"})
-_MEMBERSHIP = (
-    Code.JOIN_START,
-    Code.JOIN_END,
-    Code.LEAVE_START,
-    Code.LEAVE_END,
-    Code.RESET_START,
-    Code.RESET_END,
+# The columns of a trace that the replay needs; nothing else is read.
+COLUMNS = (
+    "event",
+    "phase",
+    "seq",
+    "ts_us",
+    "topic",
+    "subscription",
+    "ledger_id",
+    "entry_id",
+    "batch_size",
+    "key",
+    "producer_name",
+    "sequence_id",
+    "deliver_at_ms",
+    "consumer",
+    "consumer_name",
+    "ack_type",
+    "positions",
+    "key_shared_mode",
+    "allow_out_of_order",
+    "ranges",
+    "reason",
+    "mark_delete_position",
 )
+
+Groups = Mapping[str, Mapping[str, int]]
+"""Number of each group, by topic and subscription."""
+
+# The code of an event without a phase, or of its start; the end of one with phases is the next code.
+_CODES = {
+    "publish": Code.PUBLISH,
+    "redeliver": Code.REDELIVER,
+    "stats": Code.MARK_DELETE,
+    "flow": Code.OTHER,
+    "dispatch": Code.DISPATCH_START,
+    "ack": Code.ACK_START,
+    "join": Code.JOIN_START,
+    "leave": Code.LEAVE_START,
+    "reset": Code.RESET_START,
+}
+_EVENTS = pa.array(list(_CODES))
+_CODE_OF_EVENT = np.array(list(_CODES.values()), dtype=np.int8)
+_FIRST_WITH_PHASE = list(_CODES).index("dispatch")
+_MEMBERSHIP = np.arange(Code.JOIN_START, Code.RESET_END + 1)
+
+
+def pack(batch: pa.RecordBatch, groups: Groups, profile: Profile) -> list[Chunk]:
+    """The chunks of one batch, one for each group that has rows in it.
+
+    Args:
+        batch: validated rows with `COLUMNS`, in any order.
+        groups: every subscription that the trace names.
+        profile: what stands in for the key of a keyless message.
+    """
+    if batch.num_rows == 0:
+        return []
+    events, source = _exploded(batch, _events(batch, profile))
+    group, row = _group_numbers(batch, groups)
+    # What was made of one row of the trace goes wherever that row goes.
+    first = np.searchsorted(source, row, side="left")
+    count = np.searchsorted(source, row, side="right") - first
+    index = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(count.sum())
+    group = np.repeat(group, count)
+    order = np.lexsort((events.seq[index], group))
+    group, index = group[order], index[order]
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    stops = np.append(starts[1:], group.size)
+    return [
+        _chunk(batch, int(group[start]), events.take(index[start:stop]), source[index[start:stop]])
+        for start, stop in zip(starts, stops, strict=True)
+    ]
+
+
+def _events(batch: pa.RecordBatch, profile: Profile) -> Events:
+    """One event a row; positions and ack sets are still folded up."""
+    size = batch.num_rows
+    event = pc.index_in(batch.column("event"), value_set=_EVENTS).to_numpy(zero_copy_only=False).astype(np.int8)
+    late = pc.fill_null(pc.not_equal(batch.column("phase"), "start"), True).to_numpy(zero_copy_only=False)
+    code = _CODE_OF_EVENT[event] + ((event >= _FIRST_WITH_PHASE) & late).astype(np.int8)
+    delayed = pc.is_valid(batch.column("deliver_at_ms")).to_numpy(zero_copy_only=False)
+    code[(code == Code.PUBLISH) & delayed] = Code.PUBLISH_DELAYED
+    cumulative = pc.fill_null(pc.equal(batch.column("ack_type"), "cumulative"), False)
+    code[cumulative.to_numpy(zero_copy_only=False)] = Code.ACK_CUMULATIVE
+    murmur, key_id = _keys(batch, code, profile)
+    ledger, entry = _ints(batch.column("ledger_id")), _ints(batch.column("entry_id"))
+    marked = np.flatnonzero(code == Code.MARK_DELETE)
+    if marked.size:
+        ledger[marked], entry[marked], known = _parsed(batch.column("mark_delete_position").take(pa.array(marked)))
+        code[marked[~known]] = Code.OTHER
+    return Events(
+        code=code,
+        part=np.zeros(size, dtype=np.int32),
+        seq=_ints(batch.column("seq")),
+        ts_us=_ints(batch.column("ts_us")),
+        ledger=ledger,
+        entry=entry,
+        consumer=_ints(batch.column("consumer")),
+        murmur=murmur,
+        key_id=key_id,
+        value=_ints(batch.column("batch_size"), absent=1),
+        words_left=np.zeros(size, dtype=np.int32),
+    )
+
+
+def _ints(column: pa.Array, absent: int = -1) -> NDArray[np.int64]:
+    values = pc.fill_null(column.cast(pa.int64()), absent).to_numpy(zero_copy_only=False)
+    return np.array(values, dtype=np.int64)
+
+
+def _parsed(positions: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Ledger, entry and whether there is one, of positions written `ledger:entry`."""
+    parts = pc.extract_regex(positions, r"^(?P<ledger>\d{1,18}):(?P<entry>-?\d{1,18})$")
+    known = pc.is_valid(parts).to_numpy(zero_copy_only=False)
+    return _ints(pc.struct_field(parts, "ledger")), _ints(pc.struct_field(parts, "entry")), known
+
+
+def _keys(
+    batch: pa.RecordBatch, code: NDArray[np.int8], profile: Profile
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """31-bit murmur value and key id of each row, -1 where it has no key."""
+    murmur = np.full(batch.num_rows, -1, dtype=np.int64)
+    key_id = np.full(batch.num_rows, -1, dtype=np.int64)
+    keys = batch.column("key")
+    given = np.flatnonzero(pc.is_valid(keys).to_numpy(zero_copy_only=False))
+    murmur[given], key_id[given] = hash_keys(keys.take(pa.array(given)))
+    # Who made a keyless message stands in its publish only; a dispatch of it finds the key there.
+    keyless = np.flatnonzero(((code == Code.PUBLISH) | (code == Code.PUBLISH_DELAYED)) & (murmur < 0))
+    if keyless.size:
+        at = pa.array(keyless)
+        stand_ins = keyless_keys(
+            batch.column("producer_name").take(at), batch.column("sequence_id").take(at), profile.keyless
+        )
+        murmur[keyless], key_id[keyless] = hash_keys(stand_ins)
+    return murmur, key_id
+
+
+def _exploded(batch: pa.RecordBatch, events: Events) -> tuple[Events, NDArray[np.int64]]:
+    """One row a position, and one a word where it has an ack set; with each the row of the batch it comes from."""
+    size = batch.num_rows
+    positions = batch.column("positions")
+    lengths = _ints(pc.list_value_length(positions), absent=0)
+    everything = (events.code == Code.REDELIVER) & (lengths == 0)
+    events.code[everything] = Code.REDELIVER_ALL
+    listed = lengths > 0
+    if not listed.any():
+        return events, np.arange(size)
+    flat = pc.list_flatten(positions)
+    parent = np.repeat(np.arange(size), lengths)
+    sets = pc.struct_field(flat, "ack_set")
+    words = _ints(pc.list_value_length(sets), absent=0)
+    width = np.maximum(words, 1)
+    within = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width, width)
+    place = np.repeat(np.arange(parent.size), width)
+    source = np.concatenate((np.flatnonzero(~listed), parent[place]))
+    exploded = events.take(source)
+    plain = int(source.size - place.size)
+    exploded.ledger[plain:] = _ints(pc.struct_field(flat, "ledger_id"))[place]
+    exploded.entry[plain:] = _ints(pc.struct_field(flat, "entry_id"))[place]
+    partial = (words[place] > 0) & np.isin(exploded.code[plain:], [Code.ACK_START, Code.ACK_END])
+    exploded.code[plain:][partial] += Code.ACK_PART_START - Code.ACK_START
+    exploded.words_left[plain:] = (width[place] - 1 - within).astype(np.int32)
+    exploded.value[plain:][words[place] > 0] = _ints(pc.list_flatten(sets))
+    order = np.argsort(source, kind="stable")
+    exploded, source = exploded.take(order), source[order]
+    begins = np.flatnonzero(np.diff(source, prepend=-1))
+    exploded.part[:] = np.arange(source.size) - np.repeat(begins, np.diff(np.append(begins, source.size)))
+    return exploded, source
+
+
+def _group_numbers(batch: pa.RecordBatch, groups: Groups) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs of a group and a row of the batch that belongs to it, ascending by row."""
+    topics = pc.dictionary_encode(batch.column("topic"))
+    subscriptions = pc.dictionary_encode(pc.fill_null(batch.column("subscription"), ""))
+    published = np.isin(_ints(pc.index_in(batch.column("event"), value_set=pa.array(["publish"]))), [0])
+    topic = topics.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    subscription = subscriptions.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    known = [groups.get(name, {}) for name in topics.dictionary.to_pylist()]
+    names = subscriptions.dictionary.to_pylist()
+    numbers = np.array([[of_topic.get(name, -1) for name in names] for of_topic in known], dtype=np.int64)
+    rows = np.flatnonzero(~published)
+    group = numbers[topic[rows], subscription[rows]]
+    for at, of_topic in enumerate(known):
+        of_publish = np.flatnonzero(published & (topic == at))
+        for number in of_topic.values():
+            rows = np.concatenate((rows, of_publish))
+            group = np.concatenate((group, np.full(of_publish.size, number, dtype=np.int64)))
+    order = np.argsort(rows, kind="stable")
+    return group[order], rows[order]
+
+
+def _chunk(batch: pa.RecordBatch, group: int, events: Events, source: Column) -> Chunk:
+    rows = np.unique(source[np.isin(events.code, _MEMBERSHIP)])
+    membership = tuple(_membership_row(row) for row in batch.take(pa.array(rows)).to_pylist())
+    return Chunk(group, int(events.seq[0]), int(events.seq[-1]), events, tuple(sorted(membership)))
+
+
+def _membership_row(row: dict[str, object]) -> Row:
+    ranges = row["ranges"]
+    return Row(
+        seq=_number(row["seq"]),
+        ts_us=_number(row["ts_us"]),
+        kind=row["event"],  # type: ignore[arg-type]  # one of the three: the code says so
+        late=row["phase"] != "start",
+        consumer=_number(row["consumer"]),
+        name=str(row["consumer_name"] or ""),
+        sticky=row["key_shared_mode"] == "STICKY",
+        out_of_order=row["allow_out_of_order"] is True,
+        ranges=tuple((r["start"], r["end"]) for r in ranges) if isinstance(ranges, list) else (),
+        reason=str(row["reason"] or ""),
+    )
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else -1

@@ -36,14 +36,17 @@ def _costs(disagrees: NDArray[np.bool_], allowed: NDArray[np.bool_], result: Int
     for d in range(dispatches - 1, -1, -1):
         best = _NEVER
         for k in range(states - 1, -1, -1):
-            if behind[k] < best:
-                best = behind[k]
+            best = min(best, behind[k])
             result[k, d] = min(ahead[k, d] + best, _NEVER)
             behind[k] = best + disagrees[k, d] if allowed[k, d] else _NEVER
 
 
 def place(
-    brackets: list[tuple[int, int]], seq: Ints, ts_us: Ints, decided: NDArray[np.intp], disagrees: NDArray[np.bool_]
+    brackets: list[tuple[int, int]],
+    seq: Ints,
+    ts_us: Ints,
+    decided: NDArray[np.intp],
+    disagrees: NDArray[np.bool_],
 ) -> list[Place]:
     """A cut for each change, in their order.
 
@@ -66,9 +69,7 @@ def place(
     return cuts
 
 
-def _window(
-    bounds: list[tuple[int, int]], change: int, seq: Ints, disagrees: NDArray[np.bool_]
-) -> tuple[int, int]:
+def _window(bounds: list[tuple[int, int]], change: int, seq: Ints, disagrees: NDArray[np.bool_]) -> tuple[int, int]:
     """Behind which row and before which row the change fits best."""
     after, before = bounds[change]
     states = len(bounds) + 1

@@ -4,7 +4,7 @@ The compiled core never allocates: it is told that so many rows are coming, and 
 first. A sweep frees what nothing can ask for any more, so that keys that are never seen again do not pile up.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,11 +20,10 @@ from pipeline.replay.state import (
     LEDGERS,
     UNKNOWN,
     WORDS_USED,
-    Consumers,
-    Entries,
-    Hashes,
     Ints,
+    Records,
     State,
+    blank,
 )
 
 # A replay read in flight is over by then (SEMANTICS 6.6: measured 0.7 to 40 ms, allow 1 s; ten for a slow disk).
@@ -57,9 +56,10 @@ def make_room(state: State, need: Need, now_us: int, open_entries_max: int) -> S
         _sweep_hashes(state)
     state = _roomy_entries(state, need.entries, open_entries_max)
     state = _roomy_hashes(state, need.entries)
-    if state.consumers.connected.size < need.consumers:
-        grown = (_grown(column, 2 * need.consumers, 0) for column in state.consumers)
-        state = state._replace(consumers=Consumers(*grown))
+    if state.consumers.size < need.consumers:
+        consumers = np.zeros(2 * need.consumers, dtype=state.consumers.dtype).view(np.recarray)
+        consumers[: state.consumers.size] = state.consumers
+        state = state._replace(consumers=consumers)
     if state.cells[WORDS_USED] + need.words > state.words.size:
         state = _compacted_words(state, need.words)
     if state.cells[LEDGERS] + need.ledgers > state.ledger_ids.size:
@@ -68,7 +68,7 @@ def make_room(state: State, need: Need, now_us: int, open_entries_max: int) -> S
 
 
 def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
-    size = state.entries.ledger.size
+    size = state.entries.size
     free = int(state.cells[ENTRIES_FREE])
     if size - free > open_entries_max:
         raise LimitError(
@@ -78,7 +78,7 @@ def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
     if free >= rows:
         return state
     grown = max(2 * size, size + rows)
-    entries = Entries(*(_grown(column, grown, UNKNOWN) for column in state.entries))
+    entries = _grown(state.entries, grown)
     table = empty_table(grown)
     _index(table, entries.ledger, entries.entry)
     state.cells[ENTRIES_FREE] += grown - size
@@ -88,12 +88,12 @@ def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
 
 
 def _roomy_hashes(state: State, rows: int) -> State:
-    size = state.hashes.hash.size
+    size = state.hashes.size
     free = int(state.cells[HASHES_FREE])
     if free >= rows:
         return state
     grown = max(2 * size, size + rows)
-    hashes = Hashes(*(_grown(column, grown, UNKNOWN) for column in state.hashes))
+    hashes = _grown(state.hashes, grown)
     table = empty_table(grown)
     _index(table, hashes.hash, hashes.zero)
     state.cells[HASHES_FREE] += grown - size
@@ -102,9 +102,9 @@ def _roomy_hashes(state: State, rows: int) -> State:
     )
 
 
-def _grown(column: Ints, size: int, fill: int) -> Ints:
-    result = np.full(size, fill, dtype=np.int64)
-    result[: column.size] = column
+def _grown(records: Records, slots: int) -> Records:
+    result = blank(records.dtype, slots)
+    result[: records.size] = records
     return result
 
 
@@ -116,16 +116,16 @@ def _grown_stack(stack: Ints, used: int, size: int, grown: int) -> Ints:
 
 
 def _compacted_words(state: State, more: int) -> State:
-    entries = state.entries
+    entries: Any = state.entries
     partly = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.words_at != UNKNOWN))
-    counts = entries.words[partly]
+    counts = entries[partly].words
     used = int(counts.sum())
     words = np.zeros(2 * (used + more), dtype=np.int64)
     starts = np.concatenate(([0], np.cumsum(counts)))[: partly.size]
     for slot, start, count in zip(partly, starts, counts, strict=True):
-        first = entries.words_at[slot]
+        first = entries[slot].words_at
         words[start : start + count] = state.words[first : first + count]
-    entries.words_at[partly] = starts
+    entries[partly].words_at = starts
     state.cells[WORDS_USED] = used
     return state._replace(words=words)
 
@@ -138,8 +138,8 @@ def _recent_ledgers(state: State, more: int) -> State:
     state.cells[LEDGERS] = count
     size = 2 * (count + more)
     return state._replace(
-        ledger_ids=_grown(ids[kept], size, 0),
-        ledger_ends=_grown(ends[kept], size, 0),
+        ledger_ids=np.concatenate((ids[kept], np.zeros(size - count, dtype=np.int64))),
+        ledger_ends=np.concatenate((ends[kept], np.zeros(size - count, dtype=np.int64))),
     )
 
 
@@ -154,17 +154,17 @@ def _index(table: Slots, keys_a: Ints, keys_b: Ints) -> None:
 def _sweep_entries(state: State, before_us: int) -> None:
     """Frees entries below mark-delete that nobody holds and no read in flight can send any more."""
     entries, cells = state.entries, state.cells
-    for slot in range(entries.ledger.size):
-        ledger, entry = entries.ledger[slot], entries.entry[slot]
+    for slot in range(entries.size):
+        ledger, entry = entries[slot].ledger, entries[slot].entry
         if (
             ledger >= 0
-            and entries.holder[slot] < 0
-            and (entries.marks[slot] & ACKED != 0 or cells[DELETED_LEDGER] > ledger)
+            and entries[slot].holder < 0
+            and (entries[slot].marks & ACKED != 0 or cells[DELETED_LEDGER] > ledger)
             and (ledger, entry) <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY])
-            and entries.sent_ts[slot] < before_us
+            and entries[slot].sent_ts < before_us
         ):
             drop(state.entry_table, entries.ledger, entries.entry, ledger, entry)
-            entries.ledger[slot] = UNKNOWN
+            entries[slot].ledger = UNKNOWN
             state.entries_free[cells[ENTRIES_FREE]] = slot
             cells[ENTRIES_FREE] += 1
 
@@ -173,14 +173,14 @@ def _sweep_entries(state: State, before_us: int) -> None:
 def _sweep_hashes(state: State) -> None:
     """Frees hashes that nobody holds or waits for, and whose order no entry above mark-delete can break."""
     entries, hashes, cells = state.entries, state.hashes, state.cells
-    used = np.zeros(hashes.hash.size, dtype=np.int64)
-    for slot in range(entries.ledger.size):
-        if entries.ledger[slot] >= 0 and entries.hash_at[slot] >= 0:
-            used[entries.hash_at[slot]] = 1
+    used = np.zeros(hashes.size, dtype=np.int64)
+    for slot in range(entries.size):
+        if entries[slot].ledger >= 0 and entries[slot].hash_at >= 0:
+            used[entries[slot].hash_at] = 1
     deleted = (cells[DELETED_LEDGER], cells[DELETED_ENTRY])
-    for at in range(hashes.hash.size):
-        if hashes.hash[at] >= 0 and used[at] == 0 and (hashes.top_ledger[at], hashes.top_entry[at]) <= deleted:
-            drop(state.hash_table, hashes.hash, hashes.zero, hashes.hash[at], 0)
-            hashes.hash[at] = UNKNOWN
+    for at in range(hashes.size):
+        if hashes[at].hash >= 0 and used[at] == 0 and (hashes[at].top_ledger, hashes[at].top_entry) <= deleted:
+            drop(state.hash_table, hashes.hash, hashes.zero, hashes[at].hash, 0)
+            hashes[at].hash = UNKNOWN
             state.hashes_free[cells[HASHES_FREE]] = at
             cells[HASHES_FREE] += 1

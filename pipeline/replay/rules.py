@@ -54,44 +54,46 @@ def _report(state: State, out: Output, rule: int, sent: Dispatch) -> int:
     row = out.filled[FINDINGS]
     out.filled[FINDINGS] = row + 1
     found, hashes = out.findings, state.hashes
-    found.rule[row] = rule
-    found.seq[row] = sent.seq
-    found.ts_us[row] = sent.ts_us
-    found.ledger[row] = sent.ledger
-    found.entry[row] = sent.entry
-    found.hash[row] = hashes.hash[sent.hash_at]
-    found.key_id[row] = sent.key_id
-    found.consumer[row] = sent.consumer
-    found.other_consumer[row] = NOBODY
-    found.other_seq[row] = UNKNOWN
-    found.other_ledger[row] = UNKNOWN
-    found.other_entry[row] = UNKNOWN
-    found.other_key_id[row] = UNKNOWN
-    found.draining[row] = hashes.away[sent.hash_at]
+    found[row].rule = rule
+    found[row].seq = sent.seq
+    found[row].ts_us = sent.ts_us
+    found[row].ledger = sent.ledger
+    found[row].entry = sent.entry
+    found[row].hash = hashes[sent.hash_at].hash
+    found[row].key_id = sent.key_id
+    found[row].consumer = sent.consumer
+    found[row].other_consumer = NOBODY
+    found[row].other_seq = UNKNOWN
+    found[row].other_ledger = UNKNOWN
+    found[row].other_entry = UNKNOWN
+    found[row].other_key_id = UNKNOWN
+    found[row].draining = hashes[sent.hash_at].away
+    found[row].acknowledged = 0
     return int(row)
 
 
 @compiled
-def _report_against(state: State, out: Output, rule: int, sent: Dispatch, other: int) -> None:
+def _report_against(state: State, out: Output, rule: int, sent: Dispatch, other: int) -> int:
     row = _report(state, out, rule, sent)
     found, entries = out.findings, state.entries
-    entries.marks[other] |= CITED
-    found.other_consumer[row] = entries.sent_to[other]
-    found.other_seq[row] = entries.sent_seq[other]
-    found.other_ledger[row] = entries.ledger[other]
-    found.other_entry[row] = entries.entry[other]
-    found.other_key_id[row] = entries.key_id[other]
+    entries[other].marks |= CITED
+    found[row].other_consumer = entries[other].sent_to
+    found[row].other_seq = entries[other].sent_seq
+    found[row].other_ledger = entries[other].ledger
+    found[row].other_entry = entries[other].entry
+    found[row].other_key_id = entries[other].key_id
+    return row
 
 
 @compiled
 def _certainly_held(state: State, slot: int, before_us: int) -> bool:
     entries = state.entries
-    holder = entries.holder[slot]
+    holder = entries[slot].holder
     return bool(
         holder >= 0
-        and state.consumers.leaving[holder] == 0
-        and entries.marks[slot] & DOUBTFUL == 0
-        and entries.sent_ts[slot] <= before_us
+        and state.consumers[holder].leaving == 0
+        and entries[slot].marks & DOUBTFUL == 0
+        and entries[slot].sent_ts <= before_us
     )
 
 
@@ -100,26 +102,24 @@ def _foreign_holding(state: State, sent: Dispatch, before_us: int) -> int:
     """An entry of the hash that another consumer holds for certain, rather one seen to have left; -1: none."""
     hashes, entries = state.hashes, state.entries
     at = sent.hash_at
-    if hashes.held_elsewhere[at] == 0:
-        holder = hashes.holder[at]
-        if hashes.held[at] == 0 or holder == sent.consumer or state.consumers.leaving[holder] == 1:
+    if hashes[at].held_elsewhere == 0:
+        holder = hashes[at].holder
+        if hashes[at].held == 0 or holder == sent.consumer or state.consumers[holder].leaving == 1:
             return NOBODY
     found = NOBODY
-    slot = hashes.first[at]
+    slot = hashes[at].first
     while slot >= 0:
-        if entries.holder[slot] != sent.consumer and _certainly_held(state, slot, before_us):
-            if entries.marks[slot] & DONE != 0:
+        if entries[slot].holder != sent.consumer and _certainly_held(state, slot, before_us):
+            if entries[slot].marks & DONE != 0:
                 return int(slot)
             if found < 0:
                 found = slot
-        slot = entries.next[slot]
+        slot = entries[slot].next
     return found
 
 
 @compiled
-def check_dispatch(
-    state: State, out: Output, slot: int, sent: Dispatch, unordered_us: int, keeps_order: bool
-) -> None:
+def check_dispatch(state: State, out: Output, slot: int, sent: Dispatch, unordered_us: int, keeps_order: bool) -> None:
     """Holds one dispatch against the rules.
 
     Args:
@@ -136,31 +136,32 @@ def check_dispatch(
     state.checked[DISPATCHES] += 1
     if sent.owner != sent.consumer:
         row = _report(state, out, OWNERSHIP, sent)
-        out.findings.other_consumer[row] = sent.owner
+        out.findings[row].other_consumer = sent.owner
     other = _foreign_holding(state, sent, before_us)
     if other >= 0:
         _report_against(state, out, SINGLE_HOLDER, sent, other)
-    marks = entries.marks[slot]
+    marks = entries[slot].marks
     if _certainly_held(state, slot, before_us):
         _report_against(state, out, EARLY_DUPLICATE, sent, slot)
-    elif entries.holder[slot] < 0 and marks & ACKED != 0 and marks & GIVEN_BACK == 0:
-        _report_against(state, out, EARLY_DUPLICATE, sent, slot)
+    elif entries[slot].holder < 0 and marks & ACKED != 0 and marks & GIVEN_BACK == 0:
+        row = _report_against(state, out, EARLY_DUPLICATE, sent, slot)
+        out.findings[row].acknowledged = 1
     if marks & (SENT | DELAYED) != 0 or not keeps_order or state.cells[RESETTING] == 1:
         return
     state.checked[FIRST_DELIVERIES] += 1
     at = sent.hash_at
-    top = (hashes.top_ledger[at], hashes.top_entry[at])
+    top = (hashes[at].top_ledger, hashes[at].top_entry)
     if (sent.ledger, sent.entry) > top:
-        hashes.top_ledger[at] = sent.ledger
-        hashes.top_entry[at] = sent.entry
-        hashes.top_seq[at] = sent.seq
-        hashes.top_ts[at] = sent.ts_us
-        hashes.top_consumer[at] = sent.consumer
-        hashes.top_key_id[at] = sent.key_id
-    elif hashes.top_ts[at] <= before_us:
+        hashes[at].top_ledger = sent.ledger
+        hashes[at].top_entry = sent.entry
+        hashes[at].top_seq = sent.seq
+        hashes[at].top_ts = sent.ts_us
+        hashes[at].top_consumer = sent.consumer
+        hashes[at].top_key_id = sent.key_id
+    elif hashes[at].top_ts <= before_us:
         row = _report(state, out, FIRST_DELIVERY_ORDER, sent)
-        out.findings.other_consumer[row] = hashes.top_consumer[at]
-        out.findings.other_seq[row] = hashes.top_seq[at]
-        out.findings.other_ledger[row] = hashes.top_ledger[at]
-        out.findings.other_entry[row] = hashes.top_entry[at]
-        out.findings.other_key_id[row] = hashes.top_key_id[at]
+        out.findings[row].other_consumer = hashes[at].top_consumer
+        out.findings[row].other_seq = hashes[at].top_seq
+        out.findings[row].other_ledger = hashes[at].top_ledger
+        out.findings[row].other_entry = hashes[at].top_entry
+        out.findings[row].other_key_id = hashes[at].top_key_id

@@ -1,16 +1,16 @@
 """The state of one subscription: what the dispatcher core knows between two events.
 
-Arrays of 64-bit integers in named tuples, so that the compiled functions can take them and the interpreter can show
-them. Nothing here grows with the length of a trace: an entry has a slot from its publish (or first dispatch) until
-mark-delete has passed it and nobody holds it; a hash has one while it is held, awaited or draining, or while an
-entry that could still break its order may come (one above mark-delete).
+Arrays of integer records, so that the compiled functions can take them and the interpreter can show them. Nothing
+here grows with the length of a trace: an entry has a slot from its publish (or first dispatch) until mark-delete
+has passed it and nobody holds it; a hash has one while it is held, awaited or draining, or while an entry that
+could still break its order may come (one above mark-delete).
 
     entry:  absent -> WAITING -> pending at a consumer -> ACKED -> absent, once mark-delete has passed it
                          ^------- given back ------|
     hash:   free -> held by one consumer -> free; held and moved away = draining, until nothing is held there
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pipeline.replay.pair_index import Slots, empty_table
 
 Ints = NDArray[np.int64]
+Records: TypeAlias = "np.recarray[Any, Any]"
 
 NOBODY: Final = -1
 UNKNOWN: Final = -1
@@ -52,82 +53,86 @@ DISPATCHES: Final = 0
 FIRST_DELIVERIES: Final = 1
 
 
-class Entries(NamedTuple):
-    """One slot an open entry; `next` and `previous` chain the pending ones of a hash in order of dispatch."""
+# One open entry. `next` and `previous` chain the pending ones of a hash in order of dispatch.
+ENTRY = np.dtype(
+    [
+        ("ledger", np.int64),  # UNKNOWN: the slot is free
+        ("entry", np.int64),
+        ("key_id", np.int64),
+        ("sent_seq", np.int64),
+        ("sent_ts", np.int64),  # microseconds; of a LATE entry the time of its acknowledgement
+        ("murmur", np.int32),
+        ("hash_at", np.int32),  # slot of its hash
+        ("messages", np.int32),
+        ("marks", np.int32),
+        ("holder", np.int32),
+        ("sent_to", np.int32),
+        ("next", np.int32),
+        ("previous", np.int32),
+        (
+            "words_at",
+            np.int32,
+        ),  # where its ack set begins in `State.words`; UNKNOWN while no part is acknowledged
+        ("words", np.int32),
+    ]
+)
 
-    ledger: Ints
-    entry: Ints
-    murmur: Ints
-    key_id: Ints
-    hash_at: Ints
-    messages: Ints
-    marks: Ints
-    holder: Ints
-    sent_to: Ints
-    sent_seq: Ints
-    sent_ts: Ints
-    next: Ints
-    previous: Ints
-    words_at: Ints  # where the ack set begins in `State.words`; UNKNOWN while no part is acknowledged
-    words: Ints
+# One sticky hash in use. `holder` holds `held` entries of it; `held_elsewhere` counts those that others hold, which
+# a broker that keeps its promise never lets happen. A draining episode is open while `draining_seq` is not UNKNOWN;
+# `away` tells whether the hash is away from its holder at the moment.
+HASH = np.dtype(
+    [
+        ("hash", np.int64),  # UNKNOWN: the slot is free
+        ("zero", np.int64),  # second half of the index key, always 0
+        ("holder", np.int32),
+        ("held", np.int32),
+        ("held_elsewhere", np.int32),
+        ("first", np.int32),
+        ("last", np.int32),
+        ("waiting", np.int32),
+        ("top_ledger", np.int64),  # the highest first delivery
+        ("top_entry", np.int64),
+        ("top_seq", np.int64),
+        ("top_ts", np.int64),
+        ("top_key_id", np.int64),
+        ("top_consumer", np.int32),
+        ("away", np.int32),
+        ("waiting_messages", np.int64),
+        ("draining_seq", np.int64),
+        ("draining_ts", np.int64),
+        ("new_owner", np.int32),
+        ("held_at_start", np.int32),
+        ("root_ledger", np.int64),
+        ("root_entry", np.int64),
+        ("returned_seq", np.int64),
+        ("returned_ts", np.int64),
+        ("awaited", np.int64),  # entries that waited at some moment of the episode
+        ("summed_to_ts", np.int64),
+        ("waited_us", np.int64),  # message-microseconds
+    ]
+)
 
-
-class Hashes(NamedTuple):
-    """One slot a sticky hash in use.
-
-    `holder` holds `held` entries of the hash; `held_elsewhere` counts those that others hold, which a broker that
-    keeps its promise never lets happen. `top_*` is the highest first delivery. A draining episode is open while
-    `draining_seq` is not UNKNOWN, and `away` tells whether the hash is away from its holder at the moment.
-    """
-
-    hash: Ints
-    zero: Ints  # second half of the index key, always 0
-    holder: Ints
-    held: Ints
-    held_elsewhere: Ints
-    first: Ints
-    last: Ints
-    top_ledger: Ints
-    top_entry: Ints
-    top_seq: Ints
-    top_ts: Ints
-    top_consumer: Ints
-    top_key_id: Ints
-    waiting: Ints
-    waiting_messages: Ints
-    draining_seq: Ints
-    draining_ts: Ints
-    new_owner: Ints
-    away: Ints
-    held_at_start: Ints
-    root_ledger: Ints
-    root_entry: Ints
-    returned_seq: Ints
-    returned_ts: Ints
-    awaited: Ints  # entries that waited at some moment of the episode
-    summed_to_ts: Ints
-    waited_us: Ints  # message-microseconds
-
-
-class Consumers(NamedTuple):
-    """One row a consumer, in the order in which the trace names them first."""
-
-    connected: Ints
-    leaving: Ints  # its departure has begun: what it holds is no longer certain
-    dispatched: Ints
-    acked: Ints
+# One consumer, in the order in which the trace names them first.
+CONSUMER = np.dtype(
+    [
+        ("connected", np.int64),
+        ("leaving", np.int64),  # its departure has begun: what it holds is no longer certain
+        ("dispatched", np.int64),
+        ("acked", np.int64),
+    ]
+)
 
 
 class State(NamedTuple):
     """Everything the core knows; `ledger_ids` are the ledgers seen, ascending, `ledger_ends` their last entries."""
 
-    entries: Entries
+    entries: Records  # of ENTRY
     entry_table: Slots
     entries_free: Ints
-    hashes: Hashes
+    hashes: Records  # of HASH
     hash_table: Slots
     hashes_free: Ints
-    consumers: Consumers
+    consumers: Records  # of CONSUMER
     words: Ints
     ledger_ids: Ints
     ledger_ends: Ints
@@ -142,13 +147,13 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
     cells[HASHES_FREE] = hashes
     cells[DELETED_LEDGER] = UNKNOWN
     return State(
-        entries=Entries(*columns(len(Entries._fields), entries)),
+        entries=blank(ENTRY, entries),
         entry_table=empty_table(entries),
         entries_free=free_slots(entries),
-        hashes=Hashes(*columns(len(Hashes._fields), hashes)),
+        hashes=blank(HASH, hashes),
         hash_table=empty_table(hashes),
         hashes_free=free_slots(hashes),
-        consumers=Consumers(*(np.zeros(consumers, dtype=np.int64) for _ in Consumers._fields)),
+        consumers=np.zeros(consumers, dtype=CONSUMER).view(np.recarray),
         words=np.zeros(words, dtype=np.int64),
         ledger_ids=np.zeros(ledgers, dtype=np.int64),
         ledger_ends=np.zeros(ledgers, dtype=np.int64),
@@ -157,10 +162,9 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
     )
 
 
-def columns(count: int, rows: int) -> list[Ints]:
-    """Columns of free slots."""
-    # UNKNOWN in the key columns is what tells a free slot.
-    return [np.full(rows, UNKNOWN, dtype=np.int64) for _ in range(count)]
+def blank(dtype: "np.dtype[np.void]", slots: int) -> Records:
+    """Free slots: every field is UNKNOWN, the first of which says so."""
+    return np.full(slots, -1, dtype=np.int8).repeat(dtype.itemsize).view(dtype).view(np.recarray)
 
 
 def free_slots(rows: int) -> Ints:

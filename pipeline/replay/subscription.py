@@ -15,13 +15,10 @@ from pipeline.replay.core import Policy
 from pipeline.replay.dispatcher import Dispatcher
 from pipeline.replay.events import Code, Events
 from pipeline.replay.membership import Bracket, Place, Row
-from pipeline.replay.output import Episodes, Findings
-from pipeline.replay.state import Ints
+from pipeline.replay.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
+from pipeline.replay.state import Ints, Records
 from pipeline.replay.timeline import Timeline
 from udfs.sticky_key_hash import sticky_from_murmur
-
-UNKNOWN_CONSUMER = "unknown_consumer"
-IMPOSSIBLE = "impossible_transition"
 
 _MEMBERSHIP = [Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END]
 _CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
@@ -67,14 +64,6 @@ class Stay:
     left_because: str = ""
 
 
-class Refused(NamedTuple):
-    """A row of the trace that could not be used."""
-
-    seq: int
-    reason: str
-    detail: str
-
-
 class PlacedEpoch(NamedTuple):
     """An epoch and the places between which it lasted; `until` is None while it is open."""
 
@@ -91,14 +80,18 @@ class Replayed:
         keeps_order: False where the consumers allowed out-of-order delivery (E5).
         counts: by consumer, the entries sent to it and those that its acknowledgements settled.
         checked: how often the rules were applied (`state.DISPATCHES`, `state.FIRST_DELIVERIES`).
+        numbers: the trace's numbers of the consumers, by the places that findings and episodes name.
+        epoch_seqs: behind which seq each epoch began.
     """
 
-    findings: Findings
-    episodes: Episodes
+    findings: Records
+    episodes: Records
     stays: Mapping[int, Stay]
     counts: Mapping[int, tuple[int, int]]
     checked: Ints
     keeps_order: bool
+    numbers: Sequence[int]
+    epoch_seqs: Sequence[int]
 
 
 class Subscription:
@@ -144,6 +137,8 @@ class Subscription:
             {number: dispatcher.counts(number) for number in dispatcher.numbers},
             dispatcher.checked,
             dispatcher.policy.keeps_order,
+            dispatcher.numbers,
+            [at.seq for at in self._began],
         )
 
     def take_epochs(self, final: bool = False) -> list[PlacedEpoch]:
@@ -250,7 +245,7 @@ class Subscription:
     def refuse(self, row: Row) -> None:
         """A row that the consumers known so far make impossible."""
         if row.kind == "join":
-            self._refused.append(Refused(row.seq, IMPOSSIBLE, f"consumer {row.consumer} is there already"))
+            self._refused.append(Refused(row.seq, IMPOSSIBLE_TRANSITION, f"consumer {row.consumer} is there already"))
         else:
             self._refused.append(Refused(row.seq, UNKNOWN_CONSUMER, f"consumer {row.consumer} never joined"))
 

@@ -135,7 +135,7 @@ class Timeline:
         # A row that comes later may tell of up to one skew earlier.
         until = self._at(newest_us - self._skew_us).seq
         if self._membership.open:
-            until = min(until, min(self._bounds(b)[0] for b in self._membership.open))
+            until = min(until, *(self._bounds(b)[0] for b in self._membership.open))
         self._advance(until)
 
     def _bounds(self, bracket: Bracket) -> tuple[int, int]:
@@ -171,7 +171,8 @@ class Timeline:
         stage = self._stage
         bounds = [self._bounds(b) for b in cluster]
         self._membership.open = [b for b in self._membership.open if b not in cluster]
-        self._advance(min(after for after, _ in bounds))
+        # The row that opens the bracket stays: its time counts.
+        self._advance(min(after for after, _ in bounds) - 1)
         routings = [stage.routing]
         for bracket in cluster:
             stage.apply(bracket)

@@ -1,0 +1,120 @@
+"""A chunk: the rows of one group out of one batch, and how it travels and is merged.
+
+Chunks of one group overlap in time, because logs do: messages, acks and consumers are recorded apart. They arrive
+ordered by their first seq, so everything before the first seq of the chunk to come is complete and in order.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.replay.events import DTYPES, Events, concatenated
+from pipeline.replay.membership import Row
+from pipeline.replay.refused import DUPLICATE_SEQ, Refused
+
+_SCHEMA = pa.schema([(name, pa.from_numpy_dtype(dtype)) for name, dtype in DTYPES.items()])
+
+
+class Chunk(NamedTuple):
+    """Rows of one group, ascending by seq.
+
+    Attributes:
+        group: number of the (topic, subscription).
+        first_seq: of its rows.
+        last_seq: of its rows.
+        events: the rows; never none.
+        membership: what only the joins, leaves and resets among them carry.
+    """
+
+    group: int
+    first_seq: int
+    last_seq: int
+    events: Events
+    membership: tuple[Row, ...]
+
+
+class Merged(NamedTuple):
+    """Rows of several chunks in the order of seq.
+
+    Attributes:
+        events: the rows.
+        membership: as in `Chunk`.
+        repeated: rows left out because a row of the same seq was there before.
+    """
+
+    events: Events
+    membership: list[Row]
+    repeated: list[Refused]
+
+
+def encode_events(events: Events) -> bytes:
+    """The columns as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, _SCHEMA) as stream:
+        stream.write_batch(pa.record_batch([pa.array(column) for column in events], schema=_SCHEMA))
+    return bytes(sink.getvalue())
+
+
+def decode_events(payload: bytes) -> Events:
+    """The columns that `encode_events` wrote, without a copy."""
+    with pa.ipc.open_stream(payload) as stream:
+        batch = stream.read_next_batch()
+    return Events(*(column.to_numpy() for column in batch.columns))
+
+
+def encode_membership(rows: Iterable[Row]) -> str:
+    """The rows as JSON."""
+    return json.dumps([tuple(row) for row in rows])
+
+
+def decode_membership(text: str) -> tuple[Row, ...]:
+    """The rows that `encode_membership` wrote."""
+    found = (Row(*values) for values in json.loads(text))
+    return tuple(row._replace(ranges=tuple((start, end) for start, end in row.ranges)) for row in found)
+
+
+def merged(chunks: Iterable[Chunk]) -> Iterator[Merged]:
+    """The rows of the chunks of one group in the order of seq, as soon as they are complete.
+
+    Args:
+        chunks: of one group, ordered by `first_seq`.
+    """
+    waiting: list[Events] = []
+    rows: list[Row] = []
+    for chunk in chunks:
+        complete, waiting = _split(waiting, chunk.first_seq)
+        ready = [row for row in rows if row.seq < chunk.first_seq]
+        rows = [row for row in rows if row.seq >= chunk.first_seq]
+        if complete:
+            yield _in_order(complete, ready)
+        waiting.append(chunk.events)
+        rows += chunk.membership
+    if waiting:
+        yield _in_order(waiting, rows)
+
+
+def _split(waiting: list[Events], seq: int) -> tuple[list[Events], list[Events]]:
+    """What lies before `seq`, and the rest."""
+    cuts = [int(np.searchsorted(events.seq, seq)) for events in waiting]
+    before = [events.rows(0, cut) for events, cut in zip(waiting, cuts, strict=True) if cut]
+    rest = [e.rows(cut, e.seq.size) for e, cut in zip(waiting, cuts, strict=True) if cut < e.seq.size]
+    return before, rest
+
+
+def _in_order(parts: list[Events], rows: list[Row]) -> Merged:
+    events = concatenated(parts)
+    events = events.take(np.argsort(events.seq, kind="stable"))
+    # The first part of a row stands behind another row of the same seq: it is a repetition.
+    fresh = events.part == 0
+    again = np.zeros(events.seq.size, dtype=np.bool_)
+    again[1:] = fresh[1:] & (events.seq[1:] == events.seq[:-1])
+    repeated = [Refused(int(s), DUPLICATE_SEQ, "another row has the same seq") for s in events.seq[again]]
+    if repeated:
+        begins = np.flatnonzero(np.diff(events.seq, prepend=-1))
+        told = np.cumsum(again)
+        events = events.take(told == np.repeat(told[begins], np.diff(np.append(begins, events.seq.size))))
+        rows = list({row.seq: row for row in reversed(rows)}.values())
+    return Merged(events, sorted(rows), repeated)

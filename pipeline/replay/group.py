@@ -1,0 +1,59 @@
+"""The replay of one group from its chunks to rows of the tables; it knows nothing of Spark or Delta."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from pipeline.replay import rows
+from pipeline.replay.chunk import Chunk, merged
+from pipeline.replay.refused import Refused
+from pipeline.replay.rows.names import Rows
+from pipeline.replay.subscription import Rules, Subscription
+
+Columns: TypeAlias = Mapping[str, Sequence[Any]]
+
+
+class Group(NamedTuple):
+    """One subscription on one topic partition."""
+
+    topic: str
+    subscription: str
+
+
+def replay_group(
+    group: Group, chunks: Iterable[Chunk], rules: Rules, findings_per_rule_max: int
+) -> Iterator[tuple[str, Columns]]:
+    """Yields the name of a table and columns of rows for it, as soon as they are known; never no rows.
+
+    Under `refused` come the rows of the trace that the replay could not use.
+
+    Args:
+        group: whose rows these are.
+        chunks: all of them, ordered by their first seq.
+        rules: what the replay depends on.
+        findings_per_rule_max: how many findings of each rule are kept with their evidence.
+    """
+    for table, found in _tables(group, chunks, rules, findings_per_rule_max):
+        if found:
+            yield table, {name: [row[name] for row in found] for name in found[0]}
+
+
+def _tables(
+    group: Group, chunks: Iterable[Chunk], rules: Rules, findings_per_rule_max: int
+) -> Iterator[tuple[str, Rows]]:
+    replay = Subscription(rules)
+    for part in merged(chunks):
+        replay.feed(part.events, part.membership)
+        yield "assignments", rows.assignments(*group, replay.take_epochs())
+        yield "refused", [_refused(group, r) for r in (*part.repeated, *replay.take_refused())]
+    found = replay.finish()
+    yield "assignments", rows.assignments(*group, replay.take_epochs(final=True))
+    yield "refused", [_refused(group, r) for r in replay.take_refused()]
+    yield "violations", rows.violations(*group, found, findings_per_rule_max)
+    yield "metrics", rows.metrics(*group, found)
+    yield "draining", rows.draining(*group, found)
+    yield "blocking", rows.blocking(*group, found)
+    yield "consumers", rows.consumers(*group, found)
+
+
+def _refused(group: Group, row: Refused) -> dict[str, object]:
+    return {"topic": group.topic, "subscription": group.subscription, **row._asdict()}

@@ -1,0 +1,21 @@
+"""Rows of the trace that only the rows before them show to be unusable."""
+
+from typing import Final, NamedTuple
+
+UNKNOWN_CONSUMER: Final = "unknown_consumer"
+IMPOSSIBLE_TRANSITION: Final = "impossible_transition"
+DUPLICATE_SEQ: Final = "duplicate_seq"
+
+
+class Refused(NamedTuple):
+    """One such row; its state is as if it had not been there.
+
+    Attributes:
+        seq: its seq.
+        reason: one of the codes above, which `pipeline.trace.reasons` explains.
+        detail: what was wrong.
+    """
+
+    seq: int
+    reason: str
+    detail: str
