@@ -14,42 +14,43 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark text uses
 
 from pipeline.errors import DispatchAuditError
-from pipeline.tables.schemas import TABLES
+from pipeline.tables.schemas import TRAVELLING
 
 RESULT_SCHEMA = "table string, payload binary"
 
 
-def encode(table_name: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
-    """Packs rows of one table.
+def record_batch(table_name: str, columns: Mapping[str, Sequence[Any]]) -> pa.RecordBatch:
+    """Rows of one table in its Arrow form.
 
     Args:
         table_name: a table of `pipeline.tables.schemas`.
         columns: equally long sequences (lists, numpy or Arrow arrays) by column name, of the table's
             `arrow_schema`: neither `run_key` nor timestamps. A nullable column may be absent.
 
-    Returns:
-        An Arrow IPC stream with one record batch.
-
     Raises:
-        DispatchAuditError: a column is unknown, absent, of another length or type, or NULL where it must not
-            be.
+        DispatchAuditError: a column is unknown, absent, of another length or type, or NULL where it must not be.
     """
-    schema = TABLES[table_name].arrow_schema
+    schema = TRAVELLING[table_name].arrow_schema
     unknown = columns.keys() - set(schema.names)
     if unknown:
         raise DispatchAuditError(f"{table_name} has no column {', '.join(sorted(unknown))}")
     rows = len(next(iter(columns.values()), ()))
     try:
-        batch = pa.record_batch(
-            [_array(field, columns.get(field.name), rows) for field in schema], schema=schema
-        )
+        arrays = [_array(field, columns.get(field.name), rows) for field in schema]
+        batch = pa.record_batch(arrays, schema=schema)
     except (ValueError, pa.ArrowTypeError, OverflowError) as error:
         raise DispatchAuditError(f"rows for {table_name} do not fit its columns: {error}") from error
     for field, array in zip(schema, batch.columns, strict=True):
         if array.null_count and not field.nullable:
             raise DispatchAuditError(f"{table_name}.{field.name} must not be NULL")
+    return batch
+
+
+def encode(table_name: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
+    """The same rows as an Arrow IPC stream; arguments and errors are those of `record_batch`."""
+    batch = record_batch(table_name, columns)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as stream:
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
     return bytes(sink.getvalue())
 
@@ -66,14 +67,11 @@ def decode(results: DataFrame, table_name: str) -> DataFrame:
         table_name: a table of `pipeline.tables.schemas`.
 
     Returns:
-        The table's columns without `run_key`; timestamps are made of their microseconds.
+        The table's columns without `run_key` and timestamps.
     """
-    table = TABLES[table_name]
+    table = TRAVELLING[table_name]
     payloads = results.where(F.col("table") == table_name).select("payload")
-    rows = payloads.mapInArrow(_unpack(), table.written_spark_schema)
-    return rows.withColumns(
-        {c.name: F.timestamp_micros(c.derived_from) for c in table.columns if c.derived_from is not None}
-    )
+    return payloads.mapInArrow(_unpack(), table.written_spark_schema)
 
 
 def _unpack() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -140,9 +140,7 @@ BLOCKING = TableSchema(
         *_interval("the waiting"),
         Column("entries_waiting", "bigint", "entries that waited at any time of the interval"),
         Column("message_seconds", "double", "sum over the waiting messages of how long each waited, seconds"),
-        Column(
-            "root_positions", "array<string>", "oldest unacknowledged entries that it hung on, ledger:entry"
-        ),
+        Column("root_positions", "array<string>", "oldest unacknowledged entries that it hung on, ledger:entry"),
         _optional("ended_by", "string", "what ended it: ack, leave, reset, ...; NULL: still open"),
         _optional("evidence", "array<string>", "events that prove it, oldest first"),
         _optional("detail", "string", "machine-readable particulars of the cause, JSON"),
@@ -190,6 +188,13 @@ DRAINING = TableSchema(
         *_interval("the draining"),
         Column("entries_at_start", "bigint", "entries pending at the holder when it began"),
         _optional("refused_attempts", "bigint", "dispatches refused meanwhile, where the trace shows them"),
+        _optional(
+            "returned_seq",
+            "bigint",
+            "seq of the membership change since which the hash was back at its holder, so that it blocked nobody; "
+            "NULL: it stayed away",
+        ),
+        *_moment("returned_ts", "when the hash went back to its holder", nullable=True),
         _optional("ended_by", "string", "what ended it: ack, leave, reset, ...; NULL: still open"),
     ),
     {
@@ -237,7 +242,22 @@ QUARANTINE = TableSchema(
     },
 )
 
+REFUSED = TableSchema(
+    "refused",
+    "A row of the trace that the replay could not use; becomes a row of quarantine and is no table of its own.",
+    (
+        _RUN_KEY,
+        *_GROUP,
+        Column("seq", "bigint", "seq of the row"),
+        Column("reason", "string", "reason code"),
+        Column("detail", "string", "what was wrong"),
+    ),
+    {},
+)
+
 TABLES: dict[str, TableSchema] = {
-    table.name: table
-    for table in (RUNS, METRICS, VIOLATIONS, BLOCKING, ASSIGNMENTS, DRAINING, CONSUMERS, QUARANTINE)
+    table.name: table for table in (RUNS, METRICS, VIOLATIONS, BLOCKING, ASSIGNMENTS, DRAINING, CONSUMERS, QUARANTINE)
 }
+
+# What travels from the replay: the tables, and what becomes part of one.
+TRAVELLING = TABLES | {REFUSED.name: REFUSED}

@@ -1,0 +1,102 @@
+"""The Spark session: the one that is there, or a local one of our own.
+
+On Databricks, under Spark Connect or in a notebook a session is active and is taken as it is. Under `spark-submit`
+the cluster is chosen but no session is made yet. Otherwise Spark runs inside this process's machine, with Delta.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import IO
+
+from delta import configure_spark_with_delta_pip
+from pyspark.sql import SparkSession
+
+from jobs.java import require_java
+from pipeline.errors import UsageError
+from pipeline.tables.spark_errors import reason_of
+
+_DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+_SETTINGS = {
+    # Timestamps of a trace are UTC, and must not be shown or cut in the zone of whoever runs the audit.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # The default of 200 reducers serves clusters; here each is a task that a core waits for.
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
+    # A table of a local audit has tens of files: their list needs no 50 tasks to be rebuilt.
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+_LOCAL_SETTINGS = {
+    # Nobody looks at the page of a job of seconds, and its port would be open to the network.
+    "spark.ui.enabled": "false",
+    # It would write over our own progress.
+    "spark.ui.showConsoleProgress": "false",
+    # Its default of 1 GB is a container's. It is a limit: what is not used is not taken.
+    "spark.driver.memory": "4g",
+}
+
+
+def spark_session(app_name: str, quiet: bool = True) -> SparkSession:
+    """The session to audit with.
+
+    Args:
+        app_name: what the session is called where it is listed.
+        quiet: whether to keep what a JVM of our own prints (warnings, downloads) from the terminal.
+
+    Raises:
+        UsageError: Java is missing or too old, or the session does not start.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    builder = SparkSession.builder.appName(app_name)
+    if "SPARK_REMOTE" in os.environ:
+        return builder.getOrCreate()
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # set by spark-submit for the script that it runs
+        return _configured(builder, {**_DELTA, **_SETTINGS}).getOrCreate()
+    require_java()
+    # The workers must run the environment that this process runs, whatever `python3` is on the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    local = _configured(builder.master("local[*]"), {**_DELTA, **_SETTINGS, **_LOCAL_SETTINGS})
+    with _output_kept_apart() if quiet else nullcontext() as output:
+        try:
+            return configure_spark_with_delta_pip(local).getOrCreate()
+        except Exception as error:
+            raise UsageError(f"Spark does not start: {_why(output, error)}", "--debug shows its output") from error
+
+
+def _configured(builder: SparkSession.Builder, settings: dict[str, str]) -> SparkSession.Builder:
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+@contextmanager
+def _output_kept_apart() -> Iterator[IO[bytes]]:
+    """Gives whatever process is started inside a nameless file for its output, for as long as it lives.
+
+    No setting of Spark does this: the launcher, Ivy and the JVM print before any logger is configured.
+    """
+    with tempfile.TemporaryFile() as output:
+        kept = {stream: os.dup(stream) for stream in (1, 2)}
+        for stream in kept:
+            os.dup2(output.fileno(), stream)
+        try:
+            yield output
+        finally:
+            for stream, original in kept.items():
+                os.dup2(original, stream)
+                os.close(original)
+
+
+def _why(output: IO[bytes] | None, error: Exception) -> str:
+    if output is not None:
+        output.seek(0)
+        if b"unresolved dependency" in output.read().lower():
+            return "the jars of Delta Lake are not here, and cannot be downloaded"
+    return reason_of(error)

@@ -1,0 +1,56 @@
+"""What an audit is asked for, independent of who asks: a command line, a notebook or a job."""
+
+from dataclasses import dataclass
+
+from pipeline.settings import Settings
+
+
+@dataclass(frozen=True)
+class AuditRequest:
+    """One call of the audit.
+
+    Attributes:
+        paths: traces, each a folder, a file or a table; each is audited by itself.
+        target: where the tables go, as `pipeline.tables.target.parse_target` reads it. Empty to validate only.
+        profile: name of the broker profile for all traces; None: by the version that each trace states.
+        settings: of the audit.
+    """
+
+    paths: tuple[str, ...]
+    target: str
+    profile: str | None
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """What an audit did; what it found stands in the tables.
+
+    Attributes:
+        target: where the tables are.
+        run_keys: the runs, one a trace, in the order of the request's paths.
+    """
+
+    target: str
+    run_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    """What reading one trace showed, without a replay and without tables.
+
+    Attributes:
+        path: the trace as given.
+        profile: name of the broker profile that an audit would apply.
+        events_in: rows read.
+        events_quarantined: rows that an audit would refuse.
+        reasons: refused rows by reason code.
+        usable: whether an audit would go on, by `trace.quarantine_ratio_max`.
+    """
+
+    path: str
+    profile: str
+    events_in: int
+    events_quarantined: int
+    reasons: dict[str, int]
+    usable: bool

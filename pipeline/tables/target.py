@@ -1,0 +1,68 @@
+"""Where the tables of an audit stand: below a path, or in a schema of a catalog.
+
+The rule: `name.name` (letters, digits, underscores; no slash) that is not a folder here is `catalog.schema`;
+everything else is a path, local or a URI. A folder of such a name is meant by writing `./name.name`.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.errors import UsageError
+
+_CATALOG_SCHEMA = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*", re.ASCII)
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A place for tables; `parse_target` makes one.
+
+    Attributes:
+        location: an absolute path, a URI without a trailing slash, or `catalog.schema`.
+        named: whether it is `catalog.schema`.
+    """
+
+    location: str
+    named: bool
+
+    def __str__(self) -> str:
+        return self.location
+
+    def identifier(self, table_name: str) -> str:
+        """The table as SQL names it, quoted."""
+        if self.named:
+            return f"{self.quoted}.`{table_name}`"
+        escaped = f"{self.location}/{table_name}".replace("`", "``")
+        return f"delta.`{escaped}`"
+
+    @property
+    def quoted(self) -> str:
+        """The schema as SQL names it; of a named target only."""
+        return ".".join(f"`{part}`" for part in self.location.split("."))
+
+    def read(self, spark: SparkSession, table_name: str) -> DataFrame:
+        """The table as it is now."""
+        return spark.table(self.identifier(table_name))
+
+
+def parse_target(text: str) -> Target:
+    """The place that a command line or a caller means by `text`.
+
+    Raises:
+        UsageError: `text` is empty, or names a file.
+    """
+    if not text.strip():
+        raise UsageError("the target of the tables is empty", "pass a folder, a URI or catalog.schema")
+    path = Path(text)
+    if _CATALOG_SCHEMA.fullmatch(text) and not path.is_dir():
+        return Target(text, named=True)
+    if _URI.match(text):
+        return Target(text.rstrip("/"), named=False)
+    for ancestor in (path, *path.parents):
+        if ancestor.exists() and not ancestor.is_dir():
+            raise UsageError(f"{ancestor} is a file, and the tables need a folder", "choose another --out")
+    # Spark would resolve a relative path against the folder that its JVM was started in.
+    return Target(str(path.absolute()), named=False)

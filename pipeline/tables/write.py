@@ -1,0 +1,137 @@
+"""How one run is written: its own rows are replaced, no other row is touched, and `runs` comes last.
+
+A small audit spends most of its time in commits, so their number and kind are chosen by measurement (docs, "Time of
+the tables"): an append costs a fourth of a `replaceWhere`, which therefore serves only tables that hold rows of this
+run already; a table without rows, old or new, is not written; and tables are written at one time from a few threads,
+since Spark's planning of a commit is one thread's work.
+
+The replay is too expensive to run once a table. `stage` keeps what it returned until `finish`: as plain Parquet below
+a path, where overwriting it with nothing frees the space at once, and as a table of its own in a catalog, where
+dropping it does.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark text uses
+
+from pipeline.errors import DispatchAuditError
+from pipeline.tables.payload import RESULT_SCHEMA, decode, record_batch
+from pipeline.tables.schemas import RUNS, TABLES
+from pipeline.tables.table_schema import RUN_KEY, TableSchema
+from pipeline.tables.target import Target
+
+Result = TypeVar("Result")
+
+# Commits at one time. Four keep two cores busy; eight were no faster.
+_THREADS = 4
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """The tables of a target, as one run writes them; `open_tables` makes one.
+
+    Two audits with one `run_key` must not write at one time; those with different keys may.
+
+    Attributes:
+        spark: the session.
+        target: where the tables are.
+        run_key: the run.
+        held: names of the tables that hold rows of this run from before.
+    """
+
+    spark: SparkSession
+    target: Target
+    run_key: str
+    held: frozenset[str]
+
+    def stage(self, results: DataFrame) -> dict[str, DataFrame]:
+        """Runs the replay, once, and keeps what it returned.
+
+        Args:
+            results: of `RESULT_SCHEMA`, not yet evaluated.
+
+        Returns:
+            By name of the table the rows that there are for it, without `run_key`.
+        """
+        if self.target.named:
+            results.write.mode("overwrite").saveAsTable(self._staging)
+            staged = self.spark.table(self._staging)
+        else:
+            results.write.mode("overwrite").parquet(self._staging)
+            staged = self.spark.read.schema(RESULT_SCHEMA).parquet(self._staging)
+        names = sorted(row["table"] for row in staged.select("table").distinct().collect())
+        return {name: decode(staged, name) for name in names}
+
+    def write(self, frames: Mapping[str, DataFrame]) -> None:
+        """Replaces the rows of this run in every table but `runs`.
+
+        Args:
+            frames: rows by name of the table, without `run_key`; nullable columns and timestamps that repeat a
+                column of microseconds may be absent. A table that is not among them ends up without rows of this run.
+        """
+        if RUNS.name in self.held:
+            # From here until `finish` the tables hold a mixture, so the run has not happened.
+            self._delete(RUNS)
+        others = [table for table in TABLES.values() if table is not RUNS]
+        at_one_time(lambda table: self._replace(table, frames.get(table.name)), others)
+
+    def finish(self, run: Mapping[str, Any]) -> None:
+        """Writes the row of `runs` and drops what `stage` kept.
+
+        Args:
+            run: the written columns of `runs` by name.
+        """
+        row = pa.Table.from_batches([record_batch(RUNS.name, {name: [value] for name, value in run.items()})])
+        self._append(RUNS, self.spark.createDataFrame(row, RUNS.written_spark_schema))
+        if self.target.named:
+            self.spark.sql(f"DROP TABLE IF EXISTS {self._staging}")
+        else:
+            self.spark.createDataFrame([], RESULT_SCHEMA).write.mode("overwrite").parquet(self._staging)
+
+    @property
+    def _staging(self) -> str:
+        if self.target.named:
+            return self.target.identifier(f"_replay_{self.run_key}")
+        return f"{self.target.location}/_replay/{self.run_key}"
+
+    def _replace(self, table: TableSchema, rows: DataFrame | None) -> None:
+        if rows is not None and table.name in self.held:
+            writer = self._complete(table, rows).writeTo(self.target.identifier(table.name))
+            writer.overwrite(F.col(RUN_KEY) == self.run_key)
+        elif rows is not None:
+            self._append(table, rows)
+        elif table.name in self.held:
+            self._delete(table)
+
+    def _append(self, table: TableSchema, rows: DataFrame) -> None:
+        self._complete(table, rows).writeTo(self.target.identifier(table.name)).append()
+
+    def _delete(self, table: TableSchema) -> None:
+        self.spark.sql(f"DELETE FROM {self.target.identifier(table.name)} WHERE {RUN_KEY} = '{self.run_key}'")
+
+    def _complete(self, table: TableSchema, rows: DataFrame) -> DataFrame:
+        unknown = set(rows.columns) - {column.name for column in table.columns}
+        if unknown:
+            raise DispatchAuditError(f"{table.name} has no column {', '.join(sorted(unknown))}")
+
+        def value(name: str, derived_from: str | None) -> Column:
+            if name == RUN_KEY:
+                return F.lit(self.run_key)
+            if derived_from is not None:
+                return F.timestamp_micros(derived_from)
+            return F.col(name) if name in rows.columns else F.lit(None)
+
+        fields = zip(table.columns, table.spark_schema, strict=True)
+        return rows.select(*(value(c.name, c.derived_from).cast(field.dataType).alias(c.name) for c, field in fields))
+
+
+def at_one_time(work: Callable[[TableSchema], Result], tables: Iterable[TableSchema]) -> list[Result]:
+    """Does `work` for several tables at one time; all are finished before the first error is raised."""
+    with ThreadPoolExecutor(_THREADS) as threads:
+        pending = [threads.submit(work, table) for table in tables]
+    return [done.result() for done in pending]
