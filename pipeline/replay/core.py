@@ -37,6 +37,7 @@ from pipeline.replay.state import (
 from pipeline.replay.transitions import (
     acknowledge,
     add_entry,
+    delete_at_cursor,
     entry_at,
     give_back,
     hold,
@@ -193,7 +194,7 @@ def _dispatched(
     )
     check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order)
     note_unsent(state, out, slot)
-    if entries[slot].holder >= 0:
+    if entries[slot].holder >= 0 and entries[slot].holder != consumer:
         release(state, out, slot, sent.seq, sent.ts_us, BY_REDELIVER)
     hold(state, slot, consumer, sent.seq, sent.ts_us)
     if events.code[i] == DISPATCH_END:
@@ -259,8 +260,7 @@ def _acked_in_part(state: State, out: Output, events: Events, i: int, policy: Po
         state.words[first + at] &= events.value[i]
     if words_left > 0 or np.any(state.words[first : first + count] != 0):
         return
-    entries[slot].marks |= ACKED
-    stop_waiting(state, slot, events.ts_us[i])
+    delete_at_cursor(state, slot, events.ts_us[i])
     _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)
 
 

@@ -125,7 +125,7 @@ def _compacted_words(state: State, more: int) -> State:
     for slot, start, count in zip(partly, starts, counts, strict=True):
         first = entries[slot].words_at
         words[start : start + count] = state.words[first : first + count]
-    entries[partly].words_at = starts
+    entries.words_at[partly] = starts
     state.cells[WORDS_USED] = used
     return state._replace(words=words)
 

@@ -146,7 +146,8 @@ def check_dispatch(state: State, out: Output, slot: int, sent: Dispatch, unorder
     elif entries[slot].holder < 0 and marks & ACKED != 0 and marks & GIVEN_BACK == 0:
         row = _report_against(state, out, EARLY_DUPLICATE, sent, slot)
         out.findings[row].acknowledged = 1
-    if marks & (SENT | DELAYED) != 0 or not keeps_order or state.cells[RESETTING] == 1:
+    # An entry that is acknowledged was sent before, seen or not: mark-delete passing it must not decide.
+    if marks & (SENT | DELAYED | ACKED) != 0 or not keeps_order or state.cells[RESETTING] == 1:
         return
     state.checked[FIRST_DELIVERIES] += 1
     at = sent.hash_at

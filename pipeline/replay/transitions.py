@@ -132,15 +132,18 @@ def stop_waiting(state: State, slot: int, ts: int) -> None:
 
 @compiled
 def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
-    """The entry becomes pending at `consumer`; it is pending nowhere when this is called."""
+    """The entry becomes pending at `consumer`; it is pending nowhere else when this is called."""
     entries, hashes = state.entries, state.hashes
     stop_waiting(state, slot, ts)
     at = entries[slot].hash_at
-    entries[slot].holder = consumer
     entries[slot].sent_to = consumer
     entries[slot].sent_seq = seq
     entries[slot].sent_ts = ts
     entries[slot].marks = (entries[slot].marks | SENT) & ~(DONE | DOUBTFUL | GIVEN_BACK | LATE | CITED)
+    if entries[slot].holder == consumer:
+        # Sent once more to who has it (E17): it is pending there all along, so nothing that drains ends.
+        return
+    entries[slot].holder = consumer
     last = hashes[at].last
     entries[slot].previous = last
     entries[slot].next = NOBODY
@@ -231,10 +234,16 @@ def give_back(state: State, out: Output, slot: int, seq: int, ts: int, ended_by:
 @compiled
 def acknowledge(state: State, out: Output, slot: int, seq: int, ts: int) -> None:
     """The whole entry is acknowledged: deleted at the cursor, pending nowhere."""
-    entries = state.entries
-    if entries[slot].holder >= 0:
+    if state.entries[slot].holder >= 0:
         release(state, out, slot, seq, ts, BY_ACK)
-    elif entries[slot].marks & GIVEN_BACK != 0:
+    delete_at_cursor(state, slot, ts)
+
+
+@compiled
+def delete_at_cursor(state: State, slot: int, ts: int) -> None:
+    """Every message of the entry is acknowledged; that alone does not end its being pending."""
+    entries = state.entries
+    if entries[slot].marks & GIVEN_BACK != 0:
         entries[slot].marks |= LATE
         entries[slot].sent_ts = ts
     stop_waiting(state, slot, ts)

@@ -1,0 +1,355 @@
+"""Replays without Spark: rows in Python or a recorded folder, through the product's own `pack`, to findings.
+
+    log = Log()
+    log.join(1)
+    log.publish(0, LOW)
+    log.dispatch(1, 0, LOW)
+    assert replayed(log.rows).findings == []
+
+Consumers split the hashes as AutoSplit does (SEMANTICS 2.3) unless a test asks for something else, because that can
+be followed by hand: the first consumer owns everything, the second takes the lower half, the third the lowest quarter.
+"""
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.profile import profile_for
+from pipeline.replay.chunk import Chunk, merged
+from pipeline.replay.events import Events, concatenated
+from pipeline.replay.group import Group
+from pipeline.replay.membership import Row
+from pipeline.replay.output import ENDINGS, RULE_NAMES
+from pipeline.replay.pack import COLUMNS, pack
+from pipeline.replay.refused import Refused
+from pipeline.replay.subscription import PlacedEpoch, Replayed, Rules, Subscription
+
+RECORDINGS: Final = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
+
+TOPIC: Final = "persistent://public/default/orders"
+GROUP: Final = Group(TOPIC, "ks")
+AUTO_SPLIT: Final[Mapping[str, object]] = {"subscriptionKeySharedUseConsistentHashing": False}
+SKEW_US: Final = 10_000
+STEP_US: Final = 1_000
+"""Between two rows of a `Log`, unless a test sets `Log.now_us`."""
+
+# Two keys of each quarter of the AutoSplit hashes 0..65535 (SEMANTICS 1.6).
+LOWEST: Final = b"key-1"  # hash 5536
+LOW: Final = b"key-2"  # 21772
+HIGH: Final = b"order-42"  # 41358
+HIGHEST: Final = b"key-0"  # 63679
+
+Columns: TypeAlias = dict[str, Any]
+Position: TypeAlias = "int | tuple[int, int]"
+"""An entry of ledger 1, or a ledger and an entry."""
+
+_POSITION = pa.struct([("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("ack_set", pa.list_(pa.int64()))])
+_RANGE = pa.struct([("start", pa.int32()), ("end", pa.int32())])
+_TYPES: Mapping[str, pa.DataType] = {
+    **dict.fromkeys(COLUMNS, pa.string()),
+    **dict.fromkeys(("seq", "ts_us", "ledger_id", "entry_id", "sequence_id", "deliver_at_ms", "consumer"), pa.int64()),
+    "batch_size": pa.int32(),
+    "key": pa.binary(),
+    "positions": pa.list_(_POSITION),
+    "allow_out_of_order": pa.bool_(),
+    "ranges": pa.list_(_RANGE),
+}
+
+
+def _at(position: Position) -> tuple[int, int]:
+    return (1, position) if isinstance(position, int) else position
+
+
+@dataclass
+class Log:
+    """Rows of one subscription, numbered and timed as they are written.
+
+    What a recorder writes twice, at the start and at the end of an effect, is written twice here and the method
+    returns the seq of the first; `phases` leaves one side out.
+
+    Attributes:
+        rows: the rows so far.
+        now_us: time of the next row.
+        step_us: by how much it moves on with each row.
+    """
+
+    rows: list[Columns] = field(default_factory=list)
+    now_us: int = 1_000_000_000
+    step_us: int = STEP_US
+    topic: str = TOPIC
+    subscription: str = GROUP.subscription
+
+    def write(self, event: str, **columns: object) -> int:
+        """Any row; returns its seq."""
+        seq = len(self.rows) + 1
+        about = {} if event == "publish" else {"subscription": self.subscription}
+        self.rows.append({"event": event, "seq": seq, "ts_us": self.now_us, "topic": self.topic, **about, **columns})
+        self.now_us += self.step_us
+        return seq
+
+    def _write_phases(self, event: str, phases: str, **columns: object) -> int:
+        return [self.write(event, phase=phase, **columns) for phase in phases.split()][0]
+
+    def publish(self, position: Position, key: bytes | None = LOW, **columns: object) -> int:
+        ledger, entry = _at(position)
+        return self.write("publish", ledger_id=ledger, entry_id=entry, **{"key": key, "batch_size": 1, **columns})
+
+    def dispatch(
+        self,
+        consumer: int,
+        position: Position,
+        key: bytes | None = LOW,
+        *,
+        phases: str = "start end",
+        batch_size: int = 1,
+    ) -> int:
+        ledger, entry = _at(position)
+        where: Columns = {"consumer": consumer, "ledger_id": ledger, "entry_id": entry}
+        return self._write_phases("dispatch", phases, **where, key=key, batch_size=batch_size)
+
+    def ack(
+        self,
+        consumer: int,
+        *positions: Position,
+        phases: str = "start end",
+        ack_type: str = "individual",
+        ack_set: Sequence[int] | None = None,
+    ) -> int:
+        named = [dict(zip(("ledger_id", "entry_id", "ack_set"), (*_at(p), ack_set), strict=True)) for p in positions]
+        return self._write_phases("ack", phases, consumer=consumer, positions=named, ack_type=ack_type)
+
+    def redeliver(self, consumer: int, *positions: Position) -> int:
+        """Gives back the positions; all that the consumer holds if none is named."""
+        named = [dict(zip(("ledger_id", "entry_id", "ack_set"), (*_at(p), None), strict=True)) for p in positions]
+        return self.write("redeliver", consumer=consumer, positions=named)
+
+    def join(
+        self,
+        consumer: int,
+        *,
+        phases: str = "start end",
+        ranges: Sequence[tuple[int, int]] = (),
+        allow_out_of_order: bool = False,
+    ) -> int:
+        """A consumer called `c<number>`; STICKY if it declares ranges."""
+        return self._write_phases(
+            "join",
+            phases,
+            consumer=consumer,
+            consumer_name=f"c{consumer}",
+            key_shared_mode="STICKY" if ranges else "AUTO_SPLIT",
+            allow_out_of_order=allow_out_of_order,
+            ranges=[{"start": start, "end": end} for start, end in ranges],
+        )
+
+    def leave(self, consumer: int, *, phases: str = "start end", reason: str | None = None) -> int:
+        return self._write_phases("leave", phases, consumer=consumer, reason=reason)
+
+    def reset(self, reason: str, *, phases: str = "start end") -> int:
+        return self._write_phases("reset", phases, reason=reason)
+
+    def stats(self, mark_delete_position: str) -> int:
+        return self.write("stats", mark_delete_position=mark_delete_position)
+
+
+class Finding(NamedTuple):
+    """A finding; consumers by the trace's numbers, -1 for nobody."""
+
+    rule: str
+    seq: int
+    consumer: int
+    other_consumer: int
+    other_seq: int
+    draining: bool
+    acknowledged: bool
+
+
+class Episode(NamedTuple):
+    """A draining episode; consumers by the trace's numbers, -1 for nobody."""
+
+    hash: int
+    holder: int
+    new_owner: int
+    from_seq: int
+    to_seq: int
+    held_at_start: int
+    ended_by: str
+    awaited: int
+    waited_us: int
+    returned_seq: int
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of one subscription."""
+
+    replayed: Replayed
+    epochs: list[PlacedEpoch]
+    refused: list[Refused]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """In the order of seq and rule."""
+        found = self.replayed.findings
+        columns = (
+            [RULE_NAMES[rule] for rule in found.rule],
+            found.seq.tolist(),
+            self._numbers(found.consumer),
+            self._numbers(found.other_consumer),
+            found.other_seq.tolist(),
+            (found.draining == 1).tolist(),
+            (found.acknowledged == 1).tolist(),
+        )
+        return sorted((Finding(*row) for row in zip(*columns, strict=True)), key=lambda f: (f.seq, f.rule))
+
+    @property
+    def broken(self) -> list[tuple[str, int]]:
+        """Of each finding the rule and the seq."""
+        return [(finding.rule, finding.seq) for finding in self.findings]
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """In the order of hash and begin."""
+        found = self.replayed.episodes
+        columns = (
+            found.hash.tolist(),
+            self._numbers(found.holder),
+            self._numbers(found.new_owner),
+            found.from_seq.tolist(),
+            found.to_seq.tolist(),
+            found.held_at_start.tolist(),
+            [ENDINGS[ending] for ending in found.ended_by],
+            found.awaited.tolist(),
+            found.waited_us.tolist(),
+            found.returned_seq.tolist(),
+        )
+        return sorted((Episode(*row) for row in zip(*columns, strict=True)), key=lambda e: (e.hash, e.from_seq))
+
+    @property
+    def changes(self) -> list[tuple[str, int]]:
+        """The membership changes, each with the seq behind which it took effect."""
+        return [(placed.epoch.change, placed.since.seq) for placed in self.epochs]
+
+    @property
+    def bytes(self) -> bytes:
+        """All of it, to see whether two replays are the same to the bit."""
+        told = self.replayed
+        plain = (self.epochs, self.refused, told.stays, told.counts, told.checked.tolist(), list(told.numbers))
+        return told.findings.tobytes() + told.episodes.tobytes() + repr(plain).encode()
+
+    def _numbers(self, places: Any) -> list[int]:
+        return [self.replayed.numbers[place] if place >= 0 else -1 for place in places]
+
+
+def batches(rows: Sequence[Mapping[str, Any]], rows_per_batch: int | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows as typed batches of at most so many rows, as the readers of a trace hand them over."""
+    size = rows_per_batch or max(len(rows), 1)
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([row.get(name) for row in part], _TYPES[name]) for name in COLUMNS], names=list(COLUMNS)
+        )
+
+
+def packed(
+    rows: Sequence[Mapping[str, Any]], version: str = "4.0.8", rows_per_batch: int | None = None
+) -> tuple[Events, list[Row]]:
+    """The events of the one subscription in `rows`, in order, and what only its membership rows carry."""
+    profile = profile_for(version, {})
+    chunks = [c for batch in batches(rows, rows_per_batch) for c in pack(batch, {TOPIC: {"ks": 0}}, profile)]
+    parts = list(merged(sorted(chunks, key=lambda chunk: chunk.first_seq)))
+    return concatenated([part.events for part in parts]), [row for part in parts for row in part.membership]
+
+
+def replayed(
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    version: str = "4.0.8",
+    settings: Mapping[str, object] = AUTO_SPLIT,
+    skew_us: int = SKEW_US,
+    open_entries_max: int = 1_000_000,
+    rows_per_batch: int | None = None,
+) -> Replay:
+    """Replays the one subscription in `rows`.
+
+    Args:
+        rows: columns by name, in any order.
+        version: of the broker; it chooses the profile.
+        settings: broker.conf names to values.
+        skew_us: recorder skew in microseconds.
+        open_entries_max: limit on open entries.
+        rows_per_batch: how the rows are cut before they are packed; must not matter.
+    """
+    rules = Rules(profile_for(version, settings), settings, skew_us, open_entries_max)
+    return _replayed_groups([list(rows)], rules, rows_per_batch)[GROUP]
+
+
+def replayed_recording(
+    name: str, *, skew_us: int = SKEW_US, rows_per_batch: int | None = None
+) -> dict[Group, Replay]:
+    """Replays every subscription of a recorded trace; its logs are read and cut one after the other."""
+    return replayed_logs(name, recorded_logs(name), skew_us=skew_us, rows_per_batch=rows_per_batch)
+
+
+def recorded_logs(name: str) -> list[list[Columns]]:
+    """The rows of each log of a recorded trace."""
+    return [_recorded(path) for path in sorted((RECORDINGS / name).glob("*.jsonl.gz")) if "oracle" not in path.name]
+
+
+def replayed_logs(
+    name: str, logs: Sequence[Sequence[Columns]], *, skew_us: int = SKEW_US, rows_per_batch: int | None = None
+) -> dict[Group, Replay]:
+    """Replays rows under the profile and the settings of a recorded trace."""
+    manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
+    profile = profile_for(manifest["pulsar_version"], manifest["settings"])
+    return _replayed_groups(logs, Rules(profile, manifest["settings"], skew_us, 10_000_000), rows_per_batch)
+
+
+def _recorded(path: Path) -> list[Columns]:
+    with gzip.open(path, "rt") as lines:
+        rows: list[Columns] = [json.loads(line) for line in lines]
+    for row in rows:
+        if row.get("key_b64") is not None:
+            row["key"] = base64.b64decode(row["key_b64"])
+        row["mark_delete_position"] = row.get("snapshot", row).get("mark_delete_position")
+    return rows
+
+
+def _replayed_groups(
+    logs: Sequence[Sequence[Columns]], rules: Rules, rows_per_batch: int | None
+) -> dict[Group, Replay]:
+    named = {Group(row["topic"], row["subscription"]) for rows in logs for row in rows if row.get("subscription")}
+    groups = sorted(named)
+    numbers: dict[str, dict[str, int]] = {}
+    for number, group in enumerate(groups):
+        numbers.setdefault(group.topic, {})[group.subscription] = number
+    chunks: list[list[Chunk]] = [[] for _ in groups]
+    for rows in logs:
+        for batch in batches(rows, rows_per_batch):
+            for chunk in pack(batch, numbers, rules.profile):
+                chunks[chunk.group].append(chunk)
+    return {group: _replayed_group(chunks[number], rules) for number, group in enumerate(groups)}
+
+
+def _replayed_group(chunks: list[Chunk], rules: Rules) -> Replay:
+    subscription = Subscription(rules)
+    epochs: list[PlacedEpoch] = []
+    refused: list[Refused] = []
+    for part in merged(sorted(chunks, key=lambda chunk: chunk.first_seq)):
+        subscription.feed(part.events, part.membership)
+        epochs += subscription.take_epochs()
+        refused += [*part.repeated, *subscription.take_refused()]
+    found = subscription.finish()
+    return Replay(found, epochs + subscription.take_epochs(final=True), refused + subscription.take_refused())
+
+
+def same_rows(some: Events, others: Events) -> bool:
+    """Whether both hold equal rows in equal order."""
+    return all(np.array_equal(mine, theirs) for mine, theirs in zip(some, others, strict=True))

@@ -1,0 +1,163 @@
+"""Recordings of real brokers against what those brokers knew themselves."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_replay import RECORDINGS, Episode, Replay, replayed_recording
+from oracle import Drained, drained, membership_changes, oracle_rows
+
+from pipeline.replay.group import Group
+
+# Of 4.0.8 and 4.2.4, the draining dispatcher, without resets.
+DRAINING = [
+    f"{story}-{version}"
+    for version, stories in {
+        "4.0.8": (
+            "steady",
+            "join-leave-1",
+            "join-leave-autosplit",
+            "crash-1",
+            "heavy-churn-1",
+            "rolling-restart-heavy-1",
+            "hung-consumer",
+            "hot-key",
+            "four-partitions",
+            "ordering-and-null-key",
+            "equal-names",
+            "last-consumer-leaves",
+            "batch-index-ack",
+        ),
+        "4.2.4": ("join-leave-1", "crash-1", "hung-consumer"),
+    }.items()
+    for story in stories
+]
+ALL = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir()) if RECORDINGS.is_dir() else []
+# What an administrator or a restart did to them is judged by the rules that are still to come.
+RESETS = [name for name in ALL if name.startswith(("seek", "unload", "expire-skip-clear"))]
+PROVEN = {"single_holder": "two_holders", "early_duplicate": "sent_again_while_held"}
+# Rows between the two sides of an acknowledgement, in the recordings.
+ROWS_IN_A_BRACKET_MAX = 60
+LABELLED = PROVEN | {"first_delivery_order": "late_first_delivery"}
+
+pytestmark = pytest.mark.skipif(not ALL, reason=f"needs the recordings in {RECORDINGS}")
+
+_REPLAYS: dict[str, dict[Group, Replay]] = {}
+
+
+def replay(name: str) -> dict[Group, Replay]:
+    """The replay of a recording, made once: many tests look at the same one."""
+    if name not in _REPLAYS:
+        _REPLAYS[name] = replayed_recording(name)
+    return _REPLAYS[name]
+
+
+def read(name: str, file: str) -> Any:
+    return json.loads((RECORDINGS / name / file).read_text())
+
+
+def found(name: str) -> list[tuple[str, int]]:
+    """Rule and seq of every finding."""
+    return sorted(broken for replayed in replay(name).values() for broken in replayed.broken)
+
+
+def labelled(name: str) -> list[tuple[str, int]]:
+    labels = read(name, "labels.json")
+    return sorted((rule, row["seq"]) for rule, label in LABELLED.items() for row in labels[label])
+
+
+@pytest.mark.parametrize("name", DRAINING)
+def test_exactly_the_violations_that_the_broker_made(name: str) -> None:
+    assert found(name) == labelled(name)
+    expected = read(name, "expect.json")
+    count = Counter(rule for rule, _ in found(name))
+    assert {rule: count[rule] for rule in LABELLED} == {rule: expected[rule]["violation"] for rule in LABELLED}
+    assert count["ownership"] == 0
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in DRAINING])
+def test_other_dispatchers_break_what_their_labels_say(name: str) -> None:
+    assert [f for f in found(name) if f[0] in LABELLED] == labelled(name)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in RESETS])
+def test_every_dispatch_goes_to_the_owner(name: str) -> None:
+    # SEMANTICS 9.2: V2 holds for all versions and modes, also where the broker breaks the order.
+    assert [f for f in found(name) if f[0] == "ownership"] == []
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_row_is_refused(name: str) -> None:
+    assert [refused for replayed in replay(name).values() for refused in replayed.refused] == []
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in RESETS])
+def test_epochs_are_those_of_the_broker(name: str) -> None:
+    changes = membership_changes(oracle_rows(RECORDINGS / name))
+    for group, replayed in replay(name).items():
+        of_group = [row for row in changes if row["topic"] == group.topic]
+        assert len(replayed.epochs) == len(of_group)
+        for placed, row in zip(replayed.epochs, of_group, strict=True):
+            reported = {(start, end, r["ci"]) for r in row["ranges"] for start, end in r["r"]}
+            assert set(placed.epoch.ranges) == reported, placed.epoch.change
+
+
+def _paired(name: str) -> tuple[list[tuple[Episode, Drained]], list[Episode], list[Drained]]:
+    """Each draining episode with the broker's that began nearest to it, and what has no twin on either side."""
+    missed = drained(oracle_rows(RECORDINGS / name))
+    pairs, alone = [], []
+    for group, replayed in replay(name).items():
+        for episode in replayed.episodes:
+            same = [t for t in missed if (t.topic, t.hash, t.holder) == (group.topic, episode.hash, episode.holder)]
+            if same:
+                twin = min(same, key=lambda t: abs(t.seq - episode.from_seq))
+                missed.remove(twin)
+                pairs.append((episode, twin))
+            else:
+                alone.append(episode)
+    return pairs, alone, missed
+
+
+def _differences(name: str) -> tuple[list[object], int]:
+    """Draining hashes that differ from the broker's, and how many it had."""
+    pairs, alone, missed = _paired(name)
+    unequal = [pair for pair in pairs if pair[0].held_at_start != pair[1].entries]
+    return [*unequal, *alone, *missed], len(pairs) + len(missed)
+
+
+@pytest.mark.parametrize("name", DRAINING)
+def test_draining_hashes_are_those_of_the_broker(name: str) -> None:
+    # An acknowledgement inside the bracket of a join may lie on either side of it: 5 % of a trace at most.
+    differing, hashes = _differences(name)
+    assert len(differing) <= 0.05 * hashes, differing
+
+
+def test_draining_hashes_of_all_recordings_together() -> None:
+    counted = [_differences(name) for name in DRAINING]
+    differing = sum(len(different) for different, _ in counted)
+    hashes = sum(of_broker for _, of_broker in counted)
+    print(f"\ndraining hashes that differ from the broker's: {differing} of {hashes}")
+    assert differing <= 0.02 * hashes
+
+
+@pytest.mark.parametrize("name", DRAINING)
+def test_draining_ends_with_the_row_that_gave_up_the_last_entry(name: str) -> None:
+    # The broker removes a pending entry between the two sides of an acknowledgement.
+    for episode, twin in _paired(name)[0]:
+        if episode.ended_by == "ack":
+            assert twin.ended is not None
+            assert 0 <= twin.ended - episode.to_seq <= ROWS_IN_A_BRACKET_MAX, (episode, twin)
+        elif episode.ended_by == "open":
+            assert twin.ended is None
+
+
+@pytest.mark.parametrize("name", ["join-leave-1-4.0.8", "batch-index-ack-4.0.8", "four-partitions-4.0.8"])
+def test_how_the_rows_are_cut_does_not_matter(name: str) -> None:
+    whole, cut = replay(name), replayed_recording(name, rows_per_batch=777)
+    assert {group: r.bytes for group, r in whole.items()} == {group: r.bytes for group, r in cut.items()}
+
+
+def test_recordings_lie_beside_the_checkout() -> None:
+    assert Path(RECORDINGS / "README.md").is_file()
