@@ -23,6 +23,7 @@ from pipeline.replay.state import (
     DELETED_LEDGER,
     DONE,
     DOUBTFUL,
+    GIVEN_BACK,
     HASHES_FREE,
     NOBODY,
     RESETTING,
@@ -39,11 +40,14 @@ from pipeline.replay.transitions import (
     add_entry,
     delete_at_cursor,
     entry_at,
+    expect_end,
     give_back,
     hold,
+    let_go,
     note_unsent,
     release,
     retire,
+    see_end,
     set_key,
     stop_waiting,
     wait,
@@ -172,8 +176,8 @@ def _dispatched(
     if events.code[i] == DISPATCH_START:
         cells[STARTS_SEEN] = 1
     elif cells[STARTS_SEEN] == 1:
-        if slot >= 0 and entries[slot].sent_to == consumer:
-            entries[slot].marks |= DONE
+        if slot >= 0:
+            see_end(state, slot, consumer)
         return
     if slot < 0:
         deleted = was_deleted(state, events.ledger[i], events.entry[i])
@@ -193,7 +197,7 @@ def _dispatched(
         owner,
     )
     check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order)
-    note_unsent(state, out, slot)
+    expect_end(state, out, slot)
     if entries[slot].holder >= 0 and entries[slot].holder != consumer:
         release(state, out, slot, sent.seq, sent.ts_us, BY_REDELIVER)
     hold(state, slot, consumer, sent.seq, sent.ts_us)
@@ -247,18 +251,21 @@ def _acked_in_part(state: State, out: Output, events: Events, i: int, policy: Po
     slot = entry_at(state, events.ledger[i], events.entry[i])
     if slot < 0 or entries[slot].marks & ACKED != 0 or state.cells[RESETTING] == 1:
         return
-    words_left = events.words_left[i]
+    word, words_left = events.word[i], events.words_left[i]
     if entries[slot].words_at == UNKNOWN:
-        count = words_left + 1
+        count = word + words_left + 1
         entries[slot].words_at = state.cells[WORDS_USED]
         entries[slot].words = count
         state.words[state.cells[WORDS_USED] : state.cells[WORDS_USED] + count] = -1
         state.cells[WORDS_USED] += count
     first, count = entries[slot].words_at, entries[slot].words
-    at = count - 1 - words_left
-    if at >= 0:
-        state.words[first + at] &= events.value[i]
-    if words_left > 0 or np.any(state.words[first : first + count] != 0):
+    if word < count:
+        state.words[first + word] &= events.value[i]
+    if words_left > 0:
+        return
+    # Java's bit sets leave out the words behind the last bit set, so the sets of one batch differ in length.
+    state.words[first + min(word + 1, count) : first + count] = 0
+    if np.any(state.words[first : first + count] != 0):
         return
     delete_at_cursor(state, slot, events.ts_us[i])
     _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)
@@ -270,7 +277,12 @@ def give_back_all(state: State, out: Output, consumer: int, seq: int, ts: int, e
     entries = state.entries
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and entries[slot].holder == consumer:
-            give_back(state, out, slot, seq, ts, ended_by)
+            let_go(state, out, slot, seq, ts, ended_by)
+    # Only now, when every episode is over that this ends: nobody waited for what the holder had itself.
+    for slot in range(entries.size):
+        given_back = entries[slot].marks & (GIVEN_BACK | ACKED) == GIVEN_BACK
+        if entries[slot].ledger >= 0 and entries[slot].holder < 0 and given_back:
+            wait(state, slot, ts)
 
 
 @compiled
@@ -310,6 +322,7 @@ def forget(state: State, out: Output, seq: int, ts: int) -> None:
         if entries[slot].holder >= 0:
             release(state, out, slot, seq, ts, BY_RESET)
         stop_waiting(state, slot, ts)
+        expect_end(state, out, slot)
         note_unsent(state, out, slot)
         entries[slot].sent_seq = UNKNOWN
         entries[slot].words_at = UNKNOWN
@@ -347,4 +360,5 @@ def close(state: State, out: Output, seq: int, ts: int) -> None:
             end_episode(state, out, at, seq, ts, STILL_OPEN)
     for slot in range(state.entries.size):
         if state.entries[slot].ledger >= 0 and state.entries[slot].marks & ACKED == 0:
+            expect_end(state, out, slot)
             note_unsent(state, out, slot)

@@ -200,7 +200,7 @@ def _need(events: Events) -> Need:
     return Need(
         entries=positions.size,
         consumers=0,
-        # Whichever word of an ack set comes first makes room for all of them.
-        words=int((events.words_left[partial] + 1).sum()),
+        # The first word of an ack set makes room for all of them.
+        words=int((events.words_left[partial & (events.word == 0)] + 1).sum()),
         ledgers=np.unique(positions).size if positions.size else 0,
     )

@@ -53,6 +53,7 @@ class Events(NamedTuple):
         murmur: 31-bit murmur value of the sticky key; -1 where the row has none.
         key_id: 64 bits of the key's other hash.
         value: of a publish or dispatch the messages in the entry; of a partial ack one word of its ack set.
+        word: of a partial ack which word of its ack set that is, the first is 0; 0 elsewhere.
         words_left: of a partial ack the words of the same ack set that follow; 0 elsewhere.
     """
 
@@ -66,6 +67,7 @@ class Events(NamedTuple):
     murmur: Column
     key_id: Column
     value: Column
+    word: Column
     words_left: Column
 
     def rows(self, start: int, stop: int) -> "Events":
@@ -81,6 +83,7 @@ DTYPES: dict[str, type[np.signedinteger[Any]]] = {
     **dict.fromkeys(Events._fields, np.int64),
     "code": np.int8,
     "part": np.int32,
+    "word": np.int32,
     "words_left": np.int32,
 }
 

@@ -11,6 +11,7 @@ from pipeline.replay.state import (
     ACKED,
     DELETED_ENTRY,
     DELETED_LEDGER,
+    DOUBTFUL,
     FLOOR_ENTRY,
     FLOOR_LEDGER,
     LEDGERS,
@@ -115,6 +116,11 @@ def jump(state: State, out: Output, ledger: int, entry: int, seq: int, ts: int, 
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and (entries[slot].ledger, entries[slot].entry) <= (ledger, entry):
             stop_waiting(state, slot, ts)
-            entries[slot].marks |= ACKED
-            _pass_entry(state, out, slot, seq, ts, releases)
+            # What somebody holds was not seen to be acknowledged: a snapshot alone takes it from nobody, unless an
+            # administrator moved mark-delete over it (E6).
+            if entries[slot].holder >= 0 and entries[slot].marks & DOUBTFUL != 0:
+                release(state, out, slot, seq, ts, BY_MARK_DELETE)
+            if entries[slot].holder < 0:
+                entries[slot].marks |= ACKED
+                retire(state, slot)
     advance(state, out, seq, ts, releases)

@@ -121,6 +121,6 @@ def nearly_full(out: Output, hashes: int) -> bool:
     return bool(
         out.filled[FINDINGS] + PER_EVENT > out.findings.size
         or out.filled[EPISODES] > out.episodes.size - hashes
-        or out.filled[UNSENT] + PER_EVENT > out.unsent.size
+        or out.filled[UNSENT] + 2 * PER_EVENT > out.unsent.size
         or out.filled[WITHDRAWN] + PER_EVENT > out.withdrawn_seq.size
     )

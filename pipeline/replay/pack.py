@@ -119,6 +119,7 @@ def _events(batch: pa.RecordBatch, profile: Profile) -> Events:
         murmur=murmur,
         key_id=key_id,
         value=_ints(batch.column("batch_size"), absent=1),
+        word=np.zeros(size, dtype=np.int32),
         words_left=np.zeros(size, dtype=np.int32),
     )
 
@@ -179,6 +180,7 @@ def _exploded(batch: pa.RecordBatch, events: Events) -> tuple[Events, NDArray[np
     exploded.entry[plain:] = _ints(pc.struct_field(flat, "entry_id"))[place]
     partial = (words[place] > 0) & np.isin(exploded.code[plain:], [Code.ACK_START, Code.ACK_END])
     exploded.code[plain:][partial] += Code.ACK_PART_START - Code.ACK_START
+    exploded.word[plain:] = within.astype(np.int32)
     exploded.words_left[plain:] = (width[place] - 1 - within).astype(np.int32)
     exploded.value[plain:][words[place] > 0] = _ints(pc.list_flatten(sets))
     order = np.argsort(source, kind="stable")

@@ -60,6 +60,7 @@ ENTRY = np.dtype(
         ("entry", np.int64),
         ("key_id", np.int64),
         ("sent_seq", np.int64),
+        ("before_seq", np.int64),  # the dispatch before the last one, while its end is not seen; UNKNOWN: none
         ("sent_ts", np.int64),  # microseconds; of a LATE entry the time of its acknowledgement
         ("murmur", np.int32),
         ("hash_at", np.int32),  # slot of its hash
@@ -67,6 +68,7 @@ ENTRY = np.dtype(
         ("marks", np.int32),
         ("holder", np.int32),
         ("sent_to", np.int32),
+        ("before_to", np.int32),
         ("next", np.int32),
         ("previous", np.int32),
         (

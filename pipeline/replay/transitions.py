@@ -54,6 +54,7 @@ def add_entry(state: State, ledger: int, entry: int) -> int:
     entries[slot].holder = NOBODY
     entries[slot].sent_to = NOBODY
     entries[slot].sent_seq = UNKNOWN
+    entries[slot].before_seq = UNKNOWN
     entries[slot].words_at = UNKNOWN
     put(state.entry_table, ledger, entry, slot)
     return slot
@@ -201,12 +202,32 @@ def _elect_holder(state: State, at: int) -> None:
 
 
 @compiled
-def note_unsent(state: State, out: Output, slot: int) -> None:
-    """Called before a dispatch is forgotten: one whose end was never seen may not have left the broker."""
+def expect_end(state: State, out: Output, slot: int) -> None:
+    """Called before an entry is sent again: the end of the dispatch so far may still come, on another thread."""
     entries = state.entries
+    note_unsent(state, out, slot)
     if state.cells[STARTS_SEEN] == 1 and entries[slot].sent_seq != UNKNOWN and entries[slot].marks & DONE == 0:
-        out.unsent[out.filled[UNSENT]] = entries[slot].sent_seq
+        entries[slot].before_seq = entries[slot].sent_seq
+        entries[slot].before_to = entries[slot].sent_to
+
+
+@compiled
+def see_end(state: State, slot: int, consumer: int) -> None:
+    """A dispatch of the entry to `consumer` has reached the connection: the earliest one that has no end yet."""
+    entries = state.entries
+    if entries[slot].before_seq != UNKNOWN and entries[slot].before_to == consumer:
+        entries[slot].before_seq = UNKNOWN
+    elif entries[slot].sent_to == consumer:
+        entries[slot].marks |= DONE
+
+
+@compiled
+def note_unsent(state: State, out: Output, slot: int) -> None:
+    """The end of the dispatch before the last one will not come any more: it may not have left the broker."""
+    if state.entries[slot].before_seq != UNKNOWN:
+        out.unsent[out.filled[UNSENT]] = state.entries[slot].before_seq
         out.filled[UNSENT] += 1
+        state.entries[slot].before_seq = UNKNOWN
 
 
 @compiled
@@ -223,10 +244,17 @@ def withdraw(state: State, out: Output, slot: int, since_us: int) -> None:
 @compiled
 def give_back(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
     """What was pending waits again: nacked, timed out, or its holder left."""
+    let_go(state, out, slot, seq, ts, ended_by)
+    if state.entries[slot].marks & GIVEN_BACK != 0:
+        wait(state, slot, ts)
+
+
+@compiled
+def let_go(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
+    """What was pending is given back; the caller lets it `wait`, unless it was deleted at the cursor meanwhile."""
     release(state, out, slot, seq, ts, ended_by)
     if state.entries[slot].marks & ACKED == 0:
         state.entries[slot].marks |= GIVEN_BACK
-        wait(state, slot, ts)
     else:
         retire(state, slot)
 
@@ -234,6 +262,7 @@ def give_back(state: State, out: Output, slot: int, seq: int, ts: int, ended_by:
 @compiled
 def acknowledge(state: State, out: Output, slot: int, seq: int, ts: int) -> None:
     """The whole entry is acknowledged: deleted at the cursor, pending nowhere."""
+    note_unsent(state, out, slot)
     if state.entries[slot].holder >= 0:
         release(state, out, slot, seq, ts, BY_ACK)
     delete_at_cursor(state, slot, ts)
