@@ -67,6 +67,21 @@ REDELIVER_ALL = int(Code.REDELIVER_ALL)
 MARK_DELETE = int(Code.MARK_DELETE)
 
 
+class Mapping(NamedTuple):
+    """A `Routing` whose owners are indexes of consumers in the state, -1: nobody."""
+
+    uppers: Ints
+    owners: Ints
+    modulus: int
+
+
+@compiled
+def owner_of(mapping: Mapping, sticky_hash: int) -> int:
+    """`Routing.owners_of` for one hash, which may be that of an earlier row: not every dispatch says its key."""
+    slot = sticky_hash % mapping.modulus if mapping.modulus > 0 else sticky_hash
+    return int(mapping.owners[np.searchsorted(mapping.uppers, slot)])
+
+
 class Policy(NamedTuple):
     """What the profile and the subscription ask of the core.
 
@@ -90,7 +105,7 @@ def replay(
     events: Events,
     consumers: Ints,
     hashes: Ints,
-    owners: Ints,
+    mapping: Mapping,
     start: int,
     policy: Policy,
 ) -> int:
@@ -102,7 +117,7 @@ def replay(
         events: the rows, in the order of seq.
         consumers: for each row the index of its consumer in the state; -1 where it has none.
         hashes: for each row its sticky hash; -1 where it has none.
-        owners: for each row the index of the consumer that the mapping in force routes its hash to; -1: nobody.
+        mapping: the mapping in force.
         start: the first row to apply.
         policy: see `Policy`.
 
@@ -114,7 +129,7 @@ def replay(
             return i
         code = events.code[i]
         if code in (DISPATCH_START, DISPATCH_END):
-            _dispatched(state, out, events, i, consumers[i], hashes[i], owners[i], policy)
+            _dispatched(state, out, events, i, consumers[i], hashes[i], mapping, policy)
         elif code in (ACK_START, ACK_END):
             _acked(state, out, events, i, consumers[i], policy)
         elif code in (PUBLISH, PUBLISH_DELAYED):
@@ -168,7 +183,7 @@ def _dispatched(
     i: int,
     consumer: int,
     sticky_hash: int,
-    owner: int,
+    mapping: Mapping,
     policy: Policy,
 ) -> None:
     entries, cells = state.entries, state.cells
@@ -186,6 +201,11 @@ def _dispatched(
         if deleted:
             entries[slot].marks = ACKED | SENT
     set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
+    state.consumers[consumer].dispatched += 1
+    if entries[slot].hash_at == UNKNOWN:
+        # No row has said its key yet, so nothing can be held against it, nor it against others.
+        entries[slot].marks |= SENT
+        return
     sent = Dispatch(
         events.seq[i],
         events.ts_us[i],
@@ -194,7 +214,7 @@ def _dispatched(
         entries[slot].hash_at,
         entries[slot].key_id,
         consumer,
-        owner,
+        owner_of(mapping, state.hashes[entries[slot].hash_at].hash),
     )
     check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order)
     expect_end(state, out, slot)
@@ -203,7 +223,6 @@ def _dispatched(
     hold(state, slot, consumer, sent.seq, sent.ts_us)
     if events.code[i] == DISPATCH_END:
         entries[slot].marks |= DONE
-    state.consumers[consumer].dispatched += 1
 
 
 @compiled

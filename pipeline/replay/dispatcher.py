@@ -140,12 +140,10 @@ class Dispatcher:
     def _replay(self, events: Events, hashes: Ints) -> None:
         self._make_room(_need(events), int(events.ts_us[-1]))
         consumers = self._places_of(events.consumer)
-        owners = np.full(events.code.size, NOBODY, dtype=np.int64)
-        decided = (events.code == Code.DISPATCH_START) | (events.code == Code.DISPATCH_END)
-        owners[decided] = self._routing.owners_of(hashes[decided])
+        mapping = core.Mapping(self._routing.uppers, self._routing.owners, self._routing.modulus)
         at = 0
         while at < events.code.size:
-            at = core.replay(self._state, self._out, events, consumers, hashes, owners, at, self.policy)
+            at = core.replay(self._state, self._out, events, consumers, hashes, mapping, at, self.policy)
             if at < events.code.size:
                 self._drain_output()
 

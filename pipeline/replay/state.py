@@ -108,7 +108,7 @@ HASH = np.dtype(
         ("root_entry", np.int64),
         ("returned_seq", np.int64),
         ("returned_ts", np.int64),
-        ("awaited", np.int64),  # entries that waited at some moment of the episode
+        ("awaited", np.int64),  # how often an entry began to wait in the episode: again after a return
         ("summed_to_ts", np.int64),
         ("waited_us", np.int64),  # message-microseconds
     ]
