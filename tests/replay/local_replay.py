@@ -95,7 +95,8 @@ class Log:
         return seq
 
     def _write_phases(self, event: str, phases: str, **columns: object) -> int:
-        return [self.write(event, phase=phase, **columns) for phase in phases.split()][0]
+        first, *_ = [self.write(event, phase=phase, **columns) for phase in phases.split()]
+        return first
 
     def publish(self, position: Position, key: bytes | None = LOW, **columns: object) -> int:
         ledger, entry = _at(position)
@@ -288,12 +289,10 @@ def replayed(
         rows_per_batch: how the rows are cut before they are packed; must not matter.
     """
     rules = Rules(profile_for(version, settings), settings, skew_us, open_entries_max)
-    return _replayed_groups([list(rows)], rules, rows_per_batch)[GROUP]
+    return _replayed_groups([rows], rules, rows_per_batch)[GROUP]
 
 
-def replayed_recording(
-    name: str, *, skew_us: int = SKEW_US, rows_per_batch: int | None = None
-) -> dict[Group, Replay]:
+def replayed_recording(name: str, *, skew_us: int = SKEW_US, rows_per_batch: int | None = None) -> dict[Group, Replay]:
     """Replays every subscription of a recorded trace; its logs are read and cut one after the other."""
     return replayed_logs(name, recorded_logs(name), skew_us=skew_us, rows_per_batch=rows_per_batch)
 
@@ -323,7 +322,7 @@ def _recorded(path: Path) -> list[Columns]:
 
 
 def _replayed_groups(
-    logs: Sequence[Sequence[Columns]], rules: Rules, rows_per_batch: int | None
+    logs: Sequence[Sequence[Mapping[str, Any]]], rules: Rules, rows_per_batch: int | None
 ) -> dict[Group, Replay]:
     named = {Group(row["topic"], row["subscription"]) for rows in logs for row in rows if row.get("subscription")}
     groups = sorted(named)
