@@ -1,0 +1,1 @@
+"""From recorded dispatch traces to findings, and from findings to reports."""

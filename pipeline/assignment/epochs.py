@@ -77,9 +77,7 @@ class AssignmentLog:
         current: the open epoch, None before the first join.
     """
 
-    def __init__(
-        self, kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Profile | str | None = None
-    ) -> None:
+    def __init__(self, kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Profile | str | None = None) -> None:
         """Starts without consumers; arguments and errors are those of `make_selector`."""
         self._settings = (kind, points, profile)
         self._space = slot_range(kind, profile)

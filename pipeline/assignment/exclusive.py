@@ -39,9 +39,7 @@ class Exclusive(Selector):
         declared = checked_ranges(name, ranges)
         for (start, end), (next_start, next_end) in pairwise(declared):
             if next_start <= end:
-                raise AssignmentError(
-                    f"{name} declares [{start}, {end}] and [{next_start}, {next_end}], which overlap"
-                )
+                raise AssignmentError(f"{name} declares [{start}, {end}] and [{next_start}, {next_end}], which overlap")
         for start, end in declared:
             # The ranges are disjoint: the last one that starts at or below `end` reaches highest.
             below = self._range_from(end)
@@ -74,6 +72,4 @@ def checked_ranges(name: str, ranges: DeclaredRanges) -> list[tuple[int, int]]:
 
 def conflict(name: str, declared: tuple[int, int], holder: int) -> AssignmentError:
     """The refusal of a range that touches another consumer's."""
-    return AssignmentError(
-        f"{name} declares [{declared[0]}, {declared[1]}], held by consumer {holder} in part"
-    )
+    return AssignmentError(f"{name} declares [{declared[0]}, {declared[1]}], held by consumer {holder} in part")

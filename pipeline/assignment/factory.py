@@ -14,9 +14,7 @@ DEFAULT_POINTS = 100
 """Default of `subscriptionKeySharedConsistentHashingReplicaPoints` in all versions (SEMANTICS 2)."""
 
 
-def make_selector(
-    kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Profile | str | None = None
-) -> Selector:
+def make_selector(kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Profile | str | None = None) -> Selector:
     """An empty selector.
 
     Args:
@@ -38,9 +36,7 @@ def make_selector(
         return AutoSplit(_modulus(kind, rules))
     if kind == "exclusive":
         return ExclusiveBoundaries(_modulus(kind, rules)) if rules.exclusive_gap_delivery else Exclusive()
-    raise UsageError(
-        f"there is no selector {kind!r}", "use one of: consistent_hashing, auto_split, exclusive"
-    )
+    raise UsageError(f"there is no selector {kind!r}", "use one of: consistent_hashing, auto_split, exclusive")
 
 
 def slot_range(kind: SelectorKind, profile: Profile | str | None = None) -> HashRange:

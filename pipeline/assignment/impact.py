@@ -44,9 +44,7 @@ def impacted_ranges(
             client address, so a consumer that was closed and subscribed again on its connection equals its
             predecessor and takes nothing from it.
     """
-    starts = np.array(
-        [cut for start, end, _ in (*before, *after) for cut in (start, end + 1)], dtype=np.int64
-    )
+    starts = np.array([cut for start, end, _ in (*before, *after) for cut in (start, end + 1)], dtype=np.int64)
     starts = np.unique(starts)
     losers, winners = _owners_from(starts, before), _owners_from(starts, after)
     for at in np.flatnonzero(losers != winners).tolist():

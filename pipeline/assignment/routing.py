@@ -74,8 +74,5 @@ def hashes_moved(before: Routing, after: Routing, space: HashRange) -> int:
     bounds = np.concatenate((before.uppers, after.uppers, [space.last]))
     ends = np.unique(bounds[(bounds >= space.first) & (bounds <= space.last)])
     widths = np.diff(ends, prepend=space.first - 1)
-    differs = (
-        before.owners[np.searchsorted(before.uppers, ends)]
-        != after.owners[np.searchsorted(after.uppers, ends)]
-    )
+    differs = before.owners[np.searchsorted(before.uppers, ends)] != after.owners[np.searchsorted(after.uppers, ends)]
     return int(widths[differs].sum())

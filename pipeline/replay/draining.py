@@ -16,11 +16,10 @@ from pipeline.replay.state import UNKNOWN, Ints, Records, State
 @compiled
 def count_waiting(hashes: Records, at: int, ts: int) -> None:
     """Adds the message-time waited since the last count; called before the number of waiting messages changes."""
-    if hashes[at].away == 1:
-        # A wall clock may step back; time never counts twice.
-        if ts > hashes[at].summed_to_ts:
-            hashes[at].waited_us += hashes[at].waiting_messages * (ts - hashes[at].summed_to_ts)
-            hashes[at].summed_to_ts = ts
+    # A wall clock may step back; time never counts twice.
+    if hashes[at].away == 1 and ts > hashes[at].summed_to_ts:
+        hashes[at].waited_us += hashes[at].waiting_messages * (ts - hashes[at].summed_to_ts)
+        hashes[at].summed_to_ts = ts
 
 
 @compiled

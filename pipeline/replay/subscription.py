@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -171,20 +172,34 @@ class Subscription:
         self._stays[row.consumer] = Stay(row)
         self._dispatcher.announce(row.consumer)
 
+    def foresee(self, changes: Sequence[Bracket]) -> list[Routing]:
+        """The mapping now and after each of the changes, none of which takes effect."""
+        log = deepcopy(self._log)
+        routings = [log.routing]
+        for change in changes:
+            self._enter(log, change.row)
+            routings.append(log.routing)
+        return routings
+
     def apply(self, change: Bracket) -> None:
         """Takes a change into the assignment; its place is still to be found."""
-        row, before = change.row, self._log.current
-        if row.kind == "join":
-            self._suit_selector(row)
-            # A join that the selector refuses is no change; that the broker did not refuse it shows in ownership.
-            with suppress(AssignmentError):
-                self._log.join(row.consumer, row.name, row.ranges or None, row.seq)
-        elif row.kind == "leave":
-            self._log.leave(row.consumer, row.seq)
-        else:
-            self._log.reset(row.seq)
+        if change.row.kind == "join":
+            self._suit_selector(change.row)
+        before = self._log.current
+        self._enter(self._log, change.row)
         opened = self._log.current is not before
         self._opened.append(self._log.routing if opened else None)
+
+    @staticmethod
+    def _enter(log: AssignmentLog, row: Row) -> None:
+        if row.kind == "join":
+            # A join that the selector refuses is no change; that the broker did not refuse it shows in ownership.
+            with suppress(AssignmentError):
+                log.join(row.consumer, row.name, row.ranges or None, row.seq)
+        elif row.kind == "leave":
+            log.leave(row.consumer, row.seq)
+        else:
+            log.reset(row.seq)
 
     def enact(self, change: Bracket, at: Place) -> None:
         """The change takes effect: in the broker too the mapping changes first (SEMANTICS 3.5, 3.6)."""

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.assignment import Routing
-from pipeline.replay.events import Code, Events, concatenated, no_events
-from pipeline.replay.membership import RESTARTS, Bracket, Membership, Place, Row, Side
-from pipeline.replay.placement import place
+from pipeline.replay.events import Events, concatenated, no_events
+from pipeline.replay.membership import RESTARTS, WAIT_US_MAX, Bracket, Membership, Place, Row, Side
+from pipeline.replay.order import likeliest_order
+from pipeline.replay.placement import Evidence, place
 from pipeline.replay.state import Ints
 
 
@@ -27,6 +27,9 @@ class Stage(Protocol):
 
     def announce(self, row: Row) -> None:
         """A consumer shows up; it may be sent to before its join is recorded as done."""
+
+    def foresee(self, changes: Sequence[Bracket]) -> list[Routing]:
+        """The mapping now and after each of the changes, none of which takes effect."""
 
     def apply(self, change: Bracket) -> None:
         """Takes a change into the assignment; its place is still to be found."""
@@ -126,7 +129,7 @@ class Timeline:
         newest_us = int(self._clock[-1])
         while self._membership.open:
             cluster = self._first_cluster()
-            if not final and not all(b.closed(newest_us, self._skew_us) for b in cluster):
+            if not final and not self._complete(cluster, newest_us):
                 break
             self._place(cluster)
         if final:
@@ -137,6 +140,14 @@ class Timeline:
         if self._membership.open:
             until = min(until, *(self._bounds(b)[0] for b in self._membership.open))
         self._advance(until)
+
+    def _complete(self, cluster: list[Bracket], newest_us: int) -> bool:
+        """Whether nothing that is still to come can say more about the changes."""
+        if not all(b.closed(newest_us, self._skew_us) for b in cluster):
+            return False
+        # In which order changes happened that overlap shows in what follows them, if at all.
+        over_us = max(b.bounds_ts_us(self._skew_us)[1] for b in cluster)
+        return len(cluster) == 1 or newest_us > over_us + WAIT_US_MAX or len(cluster) < len(self._membership.open)
 
     def _bounds(self, bracket: Bracket) -> tuple[int, int]:
         """The seqs behind and before which the change took effect."""
@@ -169,19 +180,29 @@ class Timeline:
 
     def _place(self, cluster: list[Bracket]) -> None:
         stage = self._stage
-        bounds = [self._bounds(b) for b in cluster]
         self._membership.open = [b for b in self._membership.open if b not in cluster]
         # The row that opens the bracket stays: its time counts.
-        self._advance(min(after for after, _ in bounds) - 1)
+        self._advance(min(self._bounds(b)[0] for b in cluster) - 1)
+        rows = self._held.rows(0, int(np.searchsorted(self._held.seq, self._evident_until(cluster))))
+        evidence = Evidence.of(rows, stage.hashes)
         routings = [stage.routing]
+        if len(cluster) > 1:
+            cluster = likeliest_order(cluster, self._bounds, evidence, stage.foresee)
         for bracket in cluster:
             stage.apply(bracket)
             routings.append(stage.routing)
-        rows = self._held.rows(0, int(np.searchsorted(self._held.seq, max(before for _, before in bounds))))
-        decided, disagrees = _decisions(rows, stage.hashes, routings)
-        for bracket, at in zip(cluster, place(bounds, rows.seq, rows.ts_us, decided, disagrees), strict=True):
+        cuts = place([self._bounds(b) for b in cluster], rows.seq, rows.ts_us, evidence, routings)
+        for bracket, at in zip(cluster, cuts, strict=True):
             self._advance(at.seq)
             stage.enact(bracket, at)
+
+    def _evident_until(self, cluster: list[Bracket]) -> int:
+        """Before which row dispatches tell of these changes: until the next one, or the end of the brackets."""
+        over = max(self._bounds(b)[1] for b in cluster)
+        if len(cluster) == 1:
+            return over
+        last = int(self._held.seq[-1]) + 1 if self._held.seq.size else over
+        return max(over, min((self._bounds(b)[0] for b in self._membership.open), default=last))
 
     def _advance(self, seq: int) -> None:
         """Lets everything up to and including the row `seq` take effect."""
@@ -198,20 +219,3 @@ class Timeline:
             self._stage.replay(self._held.rows(0, count))
             self._held = self._held.rows(count, self._held.seq.size)
             self._clock = self._clock[count:]
-
-
-def _decisions(
-    rows: Events, hashes: Callable[[Events], Ints], routings: Sequence[Routing]
-) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Which rows are decisions to dispatch, and which of the routings each of them disagrees with."""
-    decided = np.flatnonzero(rows.code == Code.DISPATCH_START)
-    late_only = decided.size == 0
-    if late_only:
-        decided = np.flatnonzero(rows.code == Code.DISPATCH_END)
-    sent = rows.take(decided)
-    keys = hashes(sent)
-    disagrees = np.stack([routing.owners_of(keys) != sent.consumer for routing in routings])
-    if late_only:
-        # What is recorded after the fact may have been decided under any earlier mapping.
-        disagrees = np.logical_and.accumulate(disagrees, axis=0)
-    return decided, disagrees
