@@ -1,0 +1,1 @@
+"""Measurements, apart from the tests: they say how long things take, not whether they are right."""
