@@ -80,7 +80,12 @@ def _event_column(recorded: DataFrame, log: Log, name: str) -> Column:
     if name == "key":
         text = sf.try_to_binary(_recorded_column(recorded, log, "key_b64", StringType()), sf.lit("base64"))
         return sf.coalesce(_recorded_column(recorded, log, "key", BinaryType()), text).alias(name)
-    return _recorded_column(recorded, log, name, EVENT_SCHEMA[name].dataType).alias(name)
+    wanted = EVENT_SCHEMA[name].dataType
+    if name in recorded.columns and recorded.schema[name].dataType.simpleString() == wanted.simpleString():
+        # No alias that changes nothing: from each one Spark's optimizer derives every condition on the column once
+        # more, so that a condition on n columns becomes two to the power of n.
+        return _quoted(name)
+    return _recorded_column(recorded, log, name, wanted).alias(name)
 
 
 def _recorded_column(recorded: DataFrame, log: Log, name: str, wanted: DataType) -> Column:
@@ -112,9 +117,7 @@ def conform(column: Column, found: DataType, wanted: DataType) -> Column | None:
     return None
 
 
-def _conform_nested(
-    column: Column, found: DataType, wanted: StructType | ArrayType | MapType
-) -> Column | None:
+def _conform_nested(column: Column, found: DataType, wanted: StructType | ArrayType | MapType) -> Column | None:
     if isinstance(found, StringType):
         return sf.from_json(column, wanted.simpleString())
     if isinstance(wanted, MapType) and isinstance(found, StructType):

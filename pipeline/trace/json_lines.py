@@ -84,9 +84,7 @@ def _parse_verdict(single: Column) -> tuple[Column, Column]:
     bad_key = sf.try_to_binary("key_b64", sf.lit("base64")).isNull() & sf.col("key_b64").isNotNull()
     # Only evaluated for refused rows: which field is in the line, but not in the row.
     as_text = sf.from_json("value", "map<string,string>")
-    lost = [
-        sf.when(sf.col(name).isNull() & as_text[name].isNotNull(), sf.lit(name)) for name in JSON_SCHEMA.names
-    ]
+    lost = [sf.when(sf.col(name).isNull() & as_text[name].isNotNull(), sf.lit(name)) for name in JSON_SCHEMA.names]
     reason = (
         sf.when(~sf.coalesce(one_object, sf.lit(False)), "broken_json")
         .when(sf.col("parsed.corrupt").isNotNull(), "wrong_type")

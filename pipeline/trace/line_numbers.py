@@ -38,6 +38,4 @@ def numbered(lines: DataFrame, wanted: str, carried: Sequence[str]) -> DataFrame
         "wanted",
     ).select("file", "to_line", "lines_of_file", sf.inline("wanted"))
     line = sf.col("row_id") + sf.col("to_line")
-    return placed.select(
-        *carried, "file", line.alias("line"), (line == sf.col("lines_of_file")).alias("last_line")
-    )
+    return placed.select(*carried, "file", line.alias("line"), (line == sf.col("lines_of_file")).alias("last_line"))

@@ -92,9 +92,7 @@ def _parsed(path: Path, text: str) -> Manifest:
     # True equals 1 in Python, and is not a format.
     if isinstance(found, bool) or found != TRACE_FORMAT:
         wanted = f"this version reads format {TRACE_FORMAT}"
-        raise TraceError(
-            f"{path}: trace_format is {found!r}; {wanted}", "use the dispatch-audit that fits it"
-        )
+        raise TraceError(f"{path}: trace_format is {found!r}; {wanted}", "use the dispatch-audit that fits it")
     try:
         return Manifest.model_validate(fields)
     except ValidationError as error:

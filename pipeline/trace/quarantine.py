@@ -20,8 +20,7 @@ QUARANTINE_COLUMNS = ("topic", "subscription", "seq", "reason", "detail", "file"
 
 # What the replay says of a row: who refused it, and why, once for each time it did.
 _LATE = "STRUCT<subscription: STRING, refusals: ARRAY<STRUCT<reason: STRING, detail: STRING>>>"
-# A blank line has no raw text: it is no row, but it counts as a line.
-_REFUSED = "raw IS NOT NULL AND (refused IS NOT NULL OR late IS NOT NULL)"
+_REFUSED = "(refused IS NOT NULL OR late IS NOT NULL)"
 _CARRIED = ("topic", "subscription", "seq", "refused", "detail", "late", "raw")
 
 
@@ -60,9 +59,7 @@ def quarantined(
 def refused_rows(spark: SparkSession, trace: Trace, refused_late: DataFrame | None = None) -> DataFrame:
     """As `quarantined`, with `last_line` and without a look at how the files end."""
     with trace_errors():
-        parts = [
-            _placed(_with_late_refusals(part, refused_late)) for part in read_parts(spark, trace, origin=True)
-        ]
+        parts = [_placed(_with_late_refusals(part, refused_late)) for part in read_parts(spark, trace, origin=True)]
     rows = reduce(DataFrame.unionByName, parts).withColumn("file", _plain_path("file"))
     if refused_late is None:
         return rows.withColumnRenamed("refused", "reason").drop("late")
@@ -72,7 +69,8 @@ def refused_rows(spark: SparkSession, trace: Trace, refused_late: DataFrame | No
 def _placed(rows: DataFrame) -> DataFrame:
     """The refused ones of `rows`, with file, line and whether it is the last."""
     if "row_id" in rows.columns:
-        return numbered(rows, _REFUSED, _CARRIED)
+        # A blank line has no raw text: it is no row, but it counts as a line.
+        return numbered(rows, f"raw IS NOT NULL AND {_REFUSED}", _CARRIED)
     return rows.where(_REFUSED).select(*_CARRIED, "file", "line", sf.lit(False).alias("last_line"))
 
 
@@ -90,11 +88,8 @@ def _with_late_refusals(rows: DataFrame, refused_late: DataFrame | None) -> Data
         .groupBy("topic", "seq")
         .agg(sf.sort_array(sf.collect_list(sf.struct("subscription", "refusals"))).alias("late"))
     )
-    own = sf.filter(
-        "late", lambda r: (sf.col("event") == "publish") | (r.subscription == sf.col("subscription"))
-    )
-    joined = rows.join(late, ["topic", "seq"], "left")
-    return joined.withColumn("late", sf.when(sf.col("refused").isNull(), sf.get(own, sf.lit(0))))
+    own = sf.filter("late", lambda r: (sf.col("event") == "publish") | (r.subscription == sf.col("subscription")))
+    return rows.join(late, ["topic", "seq"], "left").withColumn("late", sf.get(own, sf.lit(0)))
 
 
 def _with_one_reason(rows: DataFrame) -> DataFrame:
@@ -103,6 +98,7 @@ def _with_one_reason(rows: DataFrame) -> DataFrame:
     The replay names rows by seq. Where more rows bear that seq than it refused, it kept the others, and those
     that stand last are taken for the refused ones.
     """
+    rows = rows.withColumn("late", sf.when(sf.col("refused").isNull(), sf.col("late")))
     # The line keeps apart the rows that the replay never saw: broken ones have neither topic nor seq.
     unseen = sf.when(sf.col("late").isNull(), sf.col("line"))
     same_seq = Window.partitionBy("topic", "seq", "late.subscription", unseen)

@@ -127,9 +127,7 @@ def _logs_of_folder(folder: Path) -> Iterator[tuple[str, Log]]:
     else:
         traces = [child for child in children if (child / FILE_NAME).is_file()]
         if not traces:
-            raise TraceError(
-                f"{folder} holds no logs", f"a log is named {', '.join(f'{name}*' for name in LOG_NAMES)}"
-            )
+            raise TraceError(f"{folder} holds no logs", f"a log is named {', '.join(f'{name}*' for name in LOG_NAMES)}")
         for trace in traces:
             yield from _logs_of_folder(trace)
 
@@ -142,9 +140,7 @@ def _log_at(path: Path) -> Log:
     kinds = {kind for file in path.rglob("*") if (kind := _kind_by_name(file.name)) is not None}
     if len(kinds) != 1:
         found = "both JSON Lines and Parquet" if kinds else "no log"
-        raise TraceError(
-            f"{path} holds {found}", "a folder of a log holds .jsonl, .jsonl.gz or .parquet files"
-        )
+        raise TraceError(f"{path} holds {found}", "a folder of a log holds .jsonl, .jsonl.gz or .parquet files")
     return Log(kinds.pop(), str(path))
 
 
@@ -156,9 +152,7 @@ def _kind_of_file(path: Path) -> LogKind:
     kind = _kind_by_name(path.name)
     if kind is None:
         # Not passed over: half a trace without a word would be worse than none.
-        raise TraceError(
-            f"{path} is no log", "logs end in .jsonl, .jsonl.gz or .parquet; convert or rename it"
-        )
+        raise TraceError(f"{path} is no log", "logs end in .jsonl, .jsonl.gz or .parquet; convert or rename it")
     return kind
 
 

@@ -60,9 +60,7 @@ def _translated(text: str) -> DispatchAuditError | None:
     if found := _NO_FILE_SYSTEM.search(text):
         return UsageError(f"Spark cannot reach {found[1]}:/ paths", "add the connector's package to Spark")
     if found := _NO_COLUMNS.search(text):
-        return TraceError(
-            f"cannot read the trace: {found[1]}", "write its files with the columns of TRACE_FORMAT"
-        )
+        return TraceError(f"cannot read the trace: {found[1]}", "write its files with the columns of TRACE_FORMAT")
     return None
 
 

@@ -166,34 +166,32 @@ def validated(rows: DataFrame) -> DataFrame:
         `key_b64`. Not called `reason`: a `leave` and a `reset` have a reason of their own.
     """
     others = [
-        name
-        for name in rows.columns
-        if name not in {*EVENT_SCHEMA.names, "key_b64", "parse_reason", "parse_detail"}
+        name for name in rows.columns if name not in {*EVENT_SCHEMA.names, "key_b64", "parse_reason", "parse_detail"}
     ]
     return rows.select(
         *EVENT_SCHEMA.names,
-        sf.expr(_verdict_sql("parse_reason", by_reason=True)).alias("refused"),
-        sf.expr(_verdict_sql("parse_detail", by_reason=False)).alias("detail"),
+        sf.expr(_verdict_sql(by_reason=True)).alias("refused"),
+        sf.expr(_verdict_sql(by_reason=False)).alias("detail"),
         *others,
     )
 
 
-def _verdict_sql(of_reader: str, *, by_reason: bool) -> str:
+def _verdict_sql(*, by_reason: bool) -> str:
     """One CASE over all checks, which gives their reasons or their details."""
     branches = " ".join(
-        f"WHEN '{event}' THEN {_first_failed(checks, by_reason=by_reason)}"
-        for event, checks in BY_EVENT.items()
+        f"WHEN '{event}' THEN {_first_failed(checks, by_reason=by_reason)}" for event, checks in BY_EVENT.items()
     )
     unknown = "'unknown_event'" if by_reason else "concat('event = ', event)"
     general = _first_failed(ALL_EVENTS, by_reason=by_reason)
     of_event = f"CASE event {branches} ELSE {unknown} END"
-    return f"CASE WHEN parse_reason IS NOT NULL THEN {of_reader} ELSE coalesce({general}, {of_event}) END"
+    of_row = f"coalesce({general}, {of_event})"
+    # The reader's reason may have no detail, and a check of what it could not read has nothing to add.
+    return f"coalesce(parse_reason, {of_row})" if by_reason else f"if(parse_reason IS NULL, {of_row}, parse_detail)"
 
 
 def _first_failed(checks: Sequence[Check], *, by_reason: bool) -> str:
     cases = " ".join(
-        f"WHEN {check.failed} THEN "
-        + (f"'{check.reason}'" if by_reason else check.shown or f"'{check.field}'")
+        f"WHEN {check.failed} THEN " + (f"'{check.reason}'" if by_reason else check.shown or f"'{check.field}'")
         for check in checks
     )
     return f"CASE {cases} END"
