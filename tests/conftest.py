@@ -1,0 +1,67 @@
+"""What all tests share: where the recordings are, how a small trace is written, and one Spark session."""
+
+import gzip
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+"""Recordings of real brokers and golden data, which lie beside the checkout and not in it."""
+
+MANIFEST = {"trace_format": 1, "pulsar_version": "4.0.8", "complete_from_start": True}
+
+WriteTrace = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def recordings() -> Path:
+    """The folder of recorded traces."""
+    folder = SHARED / "traces"
+    if not folder.is_dir():
+        pytest.skip(f"needs the recordings in {folder}")
+    return folder
+
+
+@pytest.fixture
+def write_trace(tmp_path: Path) -> WriteTrace:
+    """Writes a trace of rows (mappings, or the text of a line) into one log and returns its folder."""
+
+    def write(
+        rows: Sequence[Mapping[str, Any] | str],
+        *,
+        log: str = "events.jsonl",
+        manifest: Mapping[str, Any] = MANIFEST,
+        ending: str = "\n",
+    ) -> Path:
+        (tmp_path / "trace.json").write_text(json.dumps(manifest))
+        lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+        text = ("\n".join(lines) + ending).encode()
+        (tmp_path / log).write_bytes(gzip.compress(text) if log.endswith(".gz") else text)
+        return tmp_path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The product's own session, set for tiny data; the JVM starts when the first test asks for it."""
+    # Not imported above: collecting the tests that need no JVM should not wait for it.
+    from jobs.session import spark_session
+
+    # The workers have to be the interpreter of the tests, not the first python3 on the PATH.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = spark_session("dispatch-audit tests")
+    # More than one, so that a result that depends on the order of partitions shows; few, as each is a task.
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    # Delta replays its log with 50 tasks by default, for a handful of commits.
+    session.conf.set("spark.databricks.delta.snapshotPartitions", "1")
+    # Times are UTC wherever the tests run.
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    yield session
+    session.stop()

@@ -1,0 +1,160 @@
+"""The same rows from JSON Lines, Parquet and Delta, in one log or in several."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import MANIFEST, WriteTrace
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
+from trace_rows import ACK, FLOW, GOOD_ROWS, JOIN, PUBLISH, STATS
+
+from pipeline.errors import TraceError
+from pipeline.trace import EVENT_SCHEMA, open_traces, quarantined, read_events
+from pipeline.trace.columnar import conform
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def events(spark: SparkSession, write_trace: WriteTrace) -> DataFrame:
+    """The good rows, typed."""
+    (trace,) = open_traces([write_trace(GOOD_ROWS, log="messages.jsonl")])
+    return read_events(spark, trace).select(*EVENT_SCHEMA.names)
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """Where another recording of them can be put."""
+    folder = tmp_path / "again"
+    folder.mkdir()
+    (folder / "trace.json").write_text(json.dumps(MANIFEST))
+    return folder
+
+
+def rows_of(spark: SparkSession, folder: Path) -> list[Row]:
+    (trace,) = open_traces([folder])
+    return read_events(spark, trace).orderBy("seq").collect()
+
+
+def test_every_kind_of_log_gives_the_same_rows(
+    spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
+) -> None:
+    expected = rows_of(spark, tmp_path)
+    assert bytes(expected[0]["key"]) == b"key-4"
+    assert [row["refused"] for row in expected] == [None] * len(GOOD_ROWS)
+    publishes = events.where("event = 'publish'")
+    publishes.write.parquet(str(recording / "messages.parquet"))
+    others = events.where("event <> 'publish'")
+    # As few columns as these events have; the others are to become null.
+    others.where("event = 'ack'").select(
+        "event", "phase", "seq", "ts_us", "topic", "subscription", "consumer", "consumer_name", "consumer_id",
+        "ack_type", "positions", sf.lit("carried").alias("an.addition"),
+    ).write.format("delta").save(str(recording / "acks"))  # fmt: skip
+    others.where("event <> 'ack'").write.parquet(str(recording / "events"))
+    assert rows_of(spark, recording) == expected
+
+
+def test_gzip_makes_no_difference(spark: SparkSession, tmp_path: Path, write_trace: WriteTrace) -> None:
+    plain = rows_of(spark, write_trace(GOOD_ROWS))
+    (tmp_path / "events.jsonl").unlink()
+    assert rows_of(spark, write_trace(GOOD_ROWS, log="events.jsonl.gz")) == plain
+
+
+def test_types_that_other_writers_choose_are_taken(
+    spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
+) -> None:
+    expected = rows_of(spark, tmp_path)
+    # As Spark infers them from the JSON: every integer is a long, and fields are in the order of the alphabet.
+    inferred = spark.read.json(str(tmp_path / "messages.jsonl"))
+    assert isinstance(inferred.schema["batch_size"].dataType, LongType)
+    as_text = inferred.withColumn("snapshot", sf.to_json("snapshot"))
+    as_bytes = as_text.withColumn("topic", sf.col("topic").cast("binary"))
+    as_bytes.withColumn("seq", sf.col("seq").cast("decimal(38,0)")).write.parquet(str(recording / "events"))
+    assert rows_of(spark, recording) == expected
+
+
+def test_a_key_may_be_bytes_or_base64(spark: SparkSession, recording: Path, events: DataFrame) -> None:
+    publish = events.where("event = 'publish'")
+    publish.write.parquet(str(recording / "messages-0.parquet"))
+    encoded = publish.withColumn("key_b64", sf.base64("key")).drop("key")
+    encoded.withColumn("seq", sf.lit(2)).write.parquet(str(recording / "messages-1.parquet"))
+    assert [(row["seq"], bytes(row["key"])) for row in rows_of(spark, recording)] == [
+        (1, b"key-4"),
+        (2, b"key-4"),
+    ]
+
+
+def test_what_does_not_fit_refuses_the_row_and_names_it(
+    spark: SparkSession, recording: Path, events: DataFrame
+) -> None:
+    flow = events.where("event = 'flow'").drop("key")
+    seq = sf.explode(sf.array(sf.lit(6), sf.lit(7))).alias("seq")
+    others = [name for name in flow.columns if name not in ("seq", "permits")]
+    too_large = flow.select(*others, seq).withColumn("permits", sf.col("seq") * sf.lit(500_000_000).cast("long"))
+    too_large.withColumn("key_b64", sf.lit("!")).coalesce(1).write.parquet(str(recording / "events"))
+    (trace,) = open_traces([recording])
+    found = quarantined(spark, trace).orderBy("line").collect()
+    assert [(row.seq, row.reason, row.detail, row.line) for row in found] == [
+        (6, "wrong_type", "permits", 1),
+        (7, "wrong_type", "permits", 2),
+    ]
+    assert found[0].file.startswith(str(recording / "events" / "part-"))
+    assert '"permits":3000000000' in found[0].raw
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [("seq", "6.0D", "double"), ("key", "'a'", "string"), ("positions", "1", "int"), ("topic", "1", "int")],
+)
+def test_an_impossible_type_names_log_and_column(
+    spark: SparkSession, recording: Path, events: DataFrame, name: str, value: str, found: str
+) -> None:
+    events.withColumn(name, sf.expr(value)).limit(1).write.parquet(str(recording / "events"))
+    (trace,) = open_traces([recording])
+    with pytest.raises(TraceError, match=rf"again/events: column {name} is {found}, and format 1 has"):
+        read_events(spark, trace)
+
+
+def test_delta_and_tables_tell_file_but_not_line(spark: SparkSession, recording: Path, events: DataFrame) -> None:
+    spoiled = events.where("event = 'flow'").withColumn("permits", sf.lit(-1))
+    spoiled.write.format("delta").save(str(recording / "events"))
+    spark.sql(f"CREATE TABLE spark_catalog.default.trace_events USING delta LOCATION '{recording}/events'")
+    (in_files,) = quarantined(spark, open_traces([recording])[0]).collect()
+    assert in_files.file.startswith(str(recording / "events"))
+    assert (in_files.line, in_files.reason) == (None, "impossible_value")
+    table = open_traces(["spark_catalog.default.trace_events"], "pulsar-4.2")[0]
+    (in_table,) = quarantined(spark, table).collect()
+    spark.sql("DROP TABLE spark_catalog.default.trace_events")
+    assert (in_table.file, in_table.line) == ("spark_catalog.default.trace_events", None)
+
+
+def test_few_columns_are_read_for_few(
+    spark: SparkSession, recording: Path, events: DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events.write.parquet(str(recording / "events"))
+    (trace,) = open_traces([recording])
+    read_events(spark, trace).select("topic", "seq").explain()
+    plan = capsys.readouterr().out
+    assert "ReadSchema: struct<seq:bigint,topic:string>" in plan
+
+
+def test_a_filter_does_not_parse_a_line_twice(
+    spark: SparkSession, write_trace: WriteTrace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (trace,) = open_traces([write_trace([PUBLISH, ACK, FLOW, JOIN, STATS])])
+    read_events(spark, trace).where("refused IS NULL").select("seq", "key").explain()
+    plan = capsys.readouterr().out
+    assert plan.count("from_json") == 1
+    assert "_metadata" not in plan
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_nested_type_conforms_only_if_all_of_it_does() -> None:
+    column = sf.lit(None)
+    assert conform(column, ArrayType(IntegerType()), ArrayType(LongType())) is not None
+    assert conform(column, ArrayType(StringType()), ArrayType(LongType())) is None
+    positions = EVENT_SCHEMA["positions"].dataType
+    assert conform(column, ArrayType(StringType()), positions) is not None
+    assert conform(column, ArrayType(IntegerType()), positions) is None

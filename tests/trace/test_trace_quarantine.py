@@ -1,0 +1,147 @@
+"""Rows that are set aside: where they stand, and that the sum is right."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import WriteTrace
+from pyspark.sql import DataFrame, SparkSession
+from trace_rows import ACK, FLOW, GOOD_ROWS, PUBLISH, TOPIC
+
+from pipeline.trace import open_traces, quarantined, read_events
+from pipeline.trace.cut_off import CutOff
+
+pytestmark = pytest.mark.spark
+
+_SPLITS = "spark.sql.files.maxPartitionBytes"
+
+
+@pytest.fixture
+def tiny_splits(spark: SparkSession) -> Iterator[None]:
+    """Cuts files into splits of a few lines, as a file of gigabytes is cut."""
+    spark.conf.set(_SPLITS, "500")
+    yield
+    spark.conf.unset(_SPLITS)
+
+
+def refusals(spark: SparkSession, *rows: tuple[str | None, int, str]) -> DataFrame:
+    """What the replay refused: subscription, seq, reason."""
+    schema = "topic string, subscription string, seq long, reason string, detail string"
+    return spark.createDataFrame([(TOPIC, name, seq, reason, "said so") for name, seq, reason in rows], schema)
+
+
+# Garbage of many kinds and lengths, blank lines, and good rows, some of them with \r\n.
+_MIXED = [
+    line
+    for number in range(40)
+    for line in (
+        json.dumps({**FLOW, "seq": number}) + "\r" * (number % 2),
+        "",
+        f"garbage {number} " + "x" * (37 * number % 301),
+        "  \t\r",
+        json.dumps({**FLOW, "seq": number, "permits": -number - 1}),
+    )
+]
+_BAD_LINES = [number for number in range(1, len(_MIXED) + 1) if number % 5 in (3, 0)]
+
+
+@pytest.mark.usefixtures("tiny_splits")
+@pytest.mark.parametrize("log", ["events.jsonl", "events.jsonl.gz"])
+def test_lines_are_counted_across_splits(spark: SparkSession, write_trace: WriteTrace, log: str) -> None:
+    folder = write_trace(_MIXED, log=log)
+    (folder / f"acks-{log}").write_bytes((folder / log).read_bytes())
+    (trace,) = open_traces([folder])
+    if not log.endswith(".gz"):
+        splits = spark.read.text(str(folder / log)).select("_metadata.file_block_start").distinct().count()
+        assert splits > 10
+    found = quarantined(spark, trace).orderBy("file", "line").collect()
+    expected = [(number, _MIXED[number - 1]) for number in _BAD_LINES]
+    assert [(row.file, row.line, row.raw) for row in found] == [
+        (str(folder / name), number, raw) for name in (f"acks-{log}", log) for number, raw in expected
+    ]
+
+
+def test_rows_in_are_good_rows_and_quarantined_rows(spark: SparkSession, write_trace: WriteTrace) -> None:
+    (trace,) = open_traces([write_trace(_MIXED)])
+    rows = read_events(spark, trace)
+    # Two of the good rows are refused by the replay, and one name that is in no row.
+    late = refusals(spark, ("ks", 4, "unknown_consumer"), ("ks", 7, "not_in_order"), ("ks", 999, "not_in_order"))
+    found = quarantined(spark, trace, refused_late=late).collect()
+    assert rows.count() == 120
+    assert rows.where("refused IS NULL").count() - 2 + len(found) == 120
+    assert sorted((row.seq, row.reason, row.line) for row in found if row.detail == "said so") == [
+        (4, "unknown_consumer", 21),
+        (7, "not_in_order", 36),
+    ]
+
+
+def test_an_odd_path_is_written_as_people_write_it(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "a b+c%20[1]"
+    folder.mkdir()
+    (folder / "trace.json").write_text('{"trace_format": 1, "pulsar_version": "4.0.8"}')
+    (folder / "events.jsonl").write_text("x\n")
+    (trace,) = open_traces([folder])
+    assert [row.file for row in quarantined(spark, trace).collect()] == [str(folder / "events.jsonl")]
+
+
+def test_a_duplicate_seq_names_the_row_that_was_refused(spark: SparkSession, write_trace: WriteTrace) -> None:
+    other = {**FLOW, "subscription": "other"}
+    (trace,) = open_traces([write_trace([FLOW, other, {**FLOW, "permits": 3}, {**FLOW, "permits": 4}])])
+
+    def found(*late: tuple[str, int, str]) -> list[tuple[int, str, str]]:
+        rows = quarantined(spark, trace, refused_late=refusals(spark, *late)).orderBy("line").collect()
+        return [(row.line, row.subscription, row.reason) for row in rows]
+
+    assert found(("ks", 6, "duplicate_seq")) == [(4, "ks", "duplicate_seq")]
+    assert found(("other", 6, "unknown_consumer")) == [(2, "other", "unknown_consumer")]
+    assert found(("ks", 6, "duplicate_seq"), ("ks", 6, "duplicate_seq")) == [
+        (3, "ks", "duplicate_seq"),
+        (4, "ks", "duplicate_seq"),
+    ]
+
+
+def test_a_publish_is_one_row_however_many_subscriptions_refuse_it(
+    spark: SparkSession, write_trace: WriteTrace
+) -> None:
+    (trace,) = open_traces([write_trace([PUBLISH, ACK])])
+    late = refusals(spark, ("b", 1, "not_in_order"), ("a", 1, "not_in_order"))
+    (row,) = quarantined(spark, trace, refused_late=late).collect()
+    assert (row.subscription, row.seq, row.line, row.reason) == ("a", 1, 1, "not_in_order")
+    assert json.loads(row.raw) == PUBLISH
+
+
+def test_a_row_is_not_refused_twice(spark: SparkSession, write_trace: WriteTrace) -> None:
+    (trace,) = open_traces([write_trace([{**FLOW, "permits": -1}])])
+    late = refusals(spark, ("ks", 6, "unknown_consumer"))
+    (row,) = quarantined(spark, trace, refused_late=late).collect()
+    assert (row.reason, row.detail) == ("impossible_value", "permits = -1")
+
+
+def test_the_replay_may_refuse_rows_of_parquet(spark: SparkSession, tmp_path: Path, write_trace: WriteTrace) -> None:
+    (trace,) = open_traces([write_trace(GOOD_ROWS)])
+    copy = tmp_path / "copy"
+    read_events(spark, trace).drop("refused", "detail").coalesce(1).write.parquet(str(copy / "events"))
+    (copy / "trace.json").write_text((tmp_path / "trace.json").read_text())
+    late = refusals(spark, ("ks", 6, "unknown_consumer"))
+    (row,) = quarantined(spark, open_traces([copy])[0], refused_late=late).collect()
+    assert (row.seq, row.reason, row.line) == (6, "unknown_consumer", 6)
+
+
+def test_only_the_row_in_which_the_log_ends_is_cut_off(spark: SparkSession, write_trace: WriteTrace) -> None:
+    folder = write_trace(["{", '{"event"'], ending="")
+    (trace,) = open_traces([folder])
+    where = CutOff(str(folder / "events.jsonl"), 2)
+    rows = quarantined(spark, trace, cut_off=[where]).orderBy("line").collect()
+    assert [row.reason for row in rows] == ["broken_json", "cut_off"]
+
+
+def test_a_file_of_gzip_members_is_one_file(spark: SparkSession, write_trace: WriteTrace) -> None:
+    folder = write_trace([])
+    members = [gzip.compress(f"{json.dumps(FLOW)}\ngarbage {number}\n".encode()) for number in range(2)]
+    (folder / "events.jsonl").unlink()
+    (folder / "acks.jsonl.gz").write_bytes(b"".join(members))
+    (trace,) = open_traces([folder])
+    rows = quarantined(spark, trace).orderBy("line").collect()
+    assert [(row.line, row.raw) for row in rows] == [(2, "garbage 0"), (4, "garbage 1")]

@@ -1,0 +1,140 @@
+"""What a trace holds, and when it cannot be audited."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+from conftest import WriteTrace
+from pyspark.sql import SparkSession
+from trace_rows import FLOW, GOOD_ROWS, PUBLISH, TOPIC
+
+from pipeline.errors import TraceError, UsageError
+from pipeline.settings import TraceSettings, load_settings
+from pipeline.trace import Survey, open_traces, read_events, survey, trace_errors
+from pipeline.trace.cut_off import CutOff
+
+pytestmark = pytest.mark.spark
+
+DEFAULTS = load_settings().trace
+LENIENT = TraceSettings(quarantine_ratio_max=1, cut_off_log="quarantine", recorder_skew_ms=10)
+CUT = json.dumps(FLOW)[:-9]
+
+
+def surveyed(spark: SparkSession, folder: Path, settings: TraceSettings = DEFAULTS) -> Survey:
+    (trace,) = open_traces([folder])
+    return survey(read_events(spark, trace), trace, settings)
+
+
+def test_rows_are_counted_by_group_and_reason(spark: SparkSession, write_trace: WriteTrace) -> None:
+    garbage = {**FLOW, "seq": 99, "ts_us": 1, "permits": -1}
+    found = surveyed(spark, write_trace([*GOOD_ROWS, "garbage", "", garbage, garbage]), LENIENT)
+    assert [(group.topic, group.subscription, group.rows, group.refused) for group in found.groups] == [
+        (None, None, 1, {"broken_json": 1}),
+        (TOPIC, None, 1, {}),
+        (TOPIC, "ks", len(GOOD_ROWS) + 1, {"impossible_value": 2}),
+    ]
+    of_subscription = found.groups[2]
+    # The garbage has a later seq and an earlier clock.
+    assert (of_subscription.first_seq, of_subscription.last_seq) == (2, 11)
+    assert of_subscription.first_ts_us == of_subscription.last_ts_us == PUBLISH["ts_us"]
+    assert found.groups[0].first_seq is None
+    assert (found.rows_in, found.refused) == (len(GOOD_ROWS) + 3, 3)
+    assert found.refused_by_reason == {"broken_json": 1, "impossible_value": 2}
+
+
+@pytest.mark.parametrize("text", ["", "\n \r\n\n"])
+def test_an_empty_trace_is_unusable(spark: SparkSession, write_trace: WriteTrace, text: str) -> None:
+    with pytest.raises(TraceError, match="the trace is empty"):
+        surveyed(spark, write_trace([], ending=text))
+
+
+def test_too_much_garbage_is_refused_with_an_example(spark: SparkSession, write_trace: WriteTrace) -> None:
+    nine = [FLOW] * 9
+    bad = {**FLOW, "permits": -1}
+    assert surveyed(spark, write_trace([*nine, bad])).refused == 1
+    folder = write_trace([*nine, "", bad, "garbage"])
+    with pytest.raises(TraceError) as raised:
+        surveyed(spark, folder)
+    said = str(raised.value)
+    assert "2 of 11 rows are refused" in said
+    assert f"impossible_value (permits = -1) in {folder}/events.jsonl, line 11" in said
+    assert "quarantine_ratio_max" in raised.value.way_out
+
+
+@pytest.mark.parametrize("log", ["events.jsonl", "events.jsonl.gz"])
+def test_a_cut_off_log_is_refused_or_quarantined(spark: SparkSession, write_trace: WriteTrace, log: str) -> None:
+    folder = write_trace([*[FLOW] * 20, "", CUT], log=log, ending="")
+    with pytest.raises(TraceError) as raised:
+        surveyed(spark, folder)
+    assert f"{folder / log}, line 22: the log ends in the middle of a row" in str(raised.value)
+    assert 'cut_off_log = "quarantine"' in raised.value.way_out
+    found = surveyed(spark, folder, LENIENT)
+    assert found.cut_off == (CutOff(str(folder / log), 22),)
+    assert (found.rows_in, found.refused_by_reason) == (21, {"cut_off": 1})
+
+
+@pytest.mark.parametrize(
+    ("last", "ending"),
+    [(CUT, "\n"), (CUT, "\r\n"), ("garbage", ""), (json.dumps({**FLOW, "permits": -1}), ""), (CUT, "\n\n")],
+    ids=["newline", "crlf", "no beginning of a row", "whole but impossible", "blank line after it"],
+)
+def test_other_bad_last_rows_are_ordinary(spark: SparkSession, write_trace: WriteTrace, last: str, ending: str) -> None:
+    found = surveyed(spark, write_trace([*[FLOW] * 20, last], ending=ending))
+    assert found.cut_off == ()
+    assert found.refused == 1
+
+
+def test_a_last_row_without_newline_is_a_row(spark: SparkSession, write_trace: WriteTrace) -> None:
+    assert surveyed(spark, write_trace([FLOW, FLOW], ending="")).rows_in == 2
+
+
+def _truncated_gzip() -> bytes:
+    noise = random.Random(1)
+    rows = "".join(json.dumps({**FLOW, "seq": noise.getrandbits(60)}) + "\n" for _ in range(5000))
+    return gzip.compress(rows.encode())[:-2000]
+
+
+@pytest.mark.parametrize(
+    ("log", "content", "why"),
+    [
+        ("messages.jsonl.gz", _truncated_gzip(), "Unexpected end of input stream"),
+        ("messages.jsonl.gz", b"plain text\n" * 99, "not a gzip file"),
+        ("messages.parquet", b"PAR1 and no more", "."),
+    ],
+    ids=["truncated gzip", "no gzip", "no parquet"],
+)
+def test_an_unreadable_file_is_named(
+    spark: SparkSession, write_trace: WriteTrace, log: str, content: bytes, why: str
+) -> None:
+    folder = write_trace(GOOD_ROWS)
+    (folder / log).write_bytes(content)
+    with pytest.raises(TraceError, match=f"cannot read {folder / log}: .*{why}") as raised:
+        surveyed(spark, folder)
+    assert "\n" not in str(raised.value)
+    assert " at org.apache" not in str(raised.value)
+
+
+def test_a_lost_file_of_a_delta_table_is_named(spark: SparkSession, tmp_path: Path, write_trace: WriteTrace) -> None:
+    (trace,) = open_traces([write_trace(GOOD_ROWS)])
+    table = tmp_path / "copy"
+    read_events(spark, trace).drop("refused", "detail").coalesce(1).write.format("delta").save(str(table))
+    (lost,) = table.glob("*.parquet")
+    lost.unlink()
+    with pytest.raises(TraceError, match=f"cannot read {lost}: "):
+        surveyed(spark, table)
+
+
+@pytest.mark.parametrize("name", ["spark_catalog.default.no_such_trace", "s3x://bucket/messages.jsonl"])
+def test_what_spark_does_not_find_is_a_usage_error(spark: SparkSession, name: str) -> None:
+    (trace,) = open_traces([name], "pulsar-4.2")
+    with pytest.raises(UsageError, match=r"no_such_trace|s3x"):
+        read_events(spark, trace)
+
+
+def test_other_errors_pass_unchanged() -> None:
+    fault = RuntimeError("[INTERNAL_ERROR] something else")
+    with pytest.raises(RuntimeError) as raised, trace_errors():
+        raise fault
+    assert raised.value is fault
