@@ -6,14 +6,15 @@ columns of this version: rows of two makes side by side would be read wrong.
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark text uses
+from pyspark.sql import functions as sf
 
 from pipeline.errors import UsageError
 from pipeline.tables.schemas import TABLES
 from pipeline.tables.spark_errors import reason_of
 from pipeline.tables.table_schema import RUN_KEY, TableSchema
 from pipeline.tables.target import Target
-from pipeline.tables.write import RunTables, at_one_time
+from pipeline.tables.threads import at_one_time
+from pipeline.tables.write import RunTables
 
 _WAY_OUT = "choose another --out"
 
@@ -50,7 +51,7 @@ def _open(spark: SparkSession, target: Target, table: TableSchema, run_key: str)
         names = ", ".join(sorted(name for name, _ in columns.items() ^ expected.items()))
         what = f"a table {table.name} of another version of dispatch-audit, which differs in {names}"
         raise UsageError(f"{target} has {what}", _WAY_OUT)
-    return not target.read(spark, table.name).where(F.col(RUN_KEY) == run_key).isEmpty()
+    return not target.read(spark, table.name).where(sf.col(RUN_KEY) == run_key).isEmpty()
 
 
 def _columns(spark: SparkSession, target: Target, table: TableSchema) -> dict[str, str] | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark text uses
+from pyspark.sql import functions as sf
 
 from pipeline.errors import DispatchAuditError
 from pipeline.tables.schemas import TRAVELLING
@@ -70,7 +70,7 @@ def decode(results: DataFrame, table_name: str) -> DataFrame:
         The table's columns without `run_key` and timestamps.
     """
     table = TRAVELLING[table_name]
-    payloads = results.where(F.col("table") == table_name).select("payload")
+    payloads = results.where(sf.col("table") == table_name).select("payload")
     return payloads.mapInArrow(_unpack(), table.written_spark_schema)
 
 

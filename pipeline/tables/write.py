@@ -10,25 +10,20 @@ a path, where overwriting it with nothing frees the space at once, and as a tabl
 dropping it does.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark text uses
+from pyspark.sql import functions as sf
 
 from pipeline.errors import DispatchAuditError
 from pipeline.tables.payload import RESULT_SCHEMA, decode, record_batch
 from pipeline.tables.schemas import RUNS, TABLES
 from pipeline.tables.table_schema import RUN_KEY, TableSchema
 from pipeline.tables.target import Target
-
-Result = TypeVar("Result")
-
-# Commits at one time. Four keep two cores busy; eight were no faster.
-_THREADS = 4
+from pipeline.tables.threads import at_one_time
 
 
 @dataclass(frozen=True)
@@ -102,7 +97,7 @@ class RunTables:
     def _replace(self, table: TableSchema, rows: DataFrame | None) -> None:
         if rows is not None and table.name in self.held:
             writer = self._complete(table, rows).writeTo(self.target.identifier(table.name))
-            writer.overwrite(F.col(RUN_KEY) == self.run_key)
+            writer.overwrite(sf.col(RUN_KEY) == self.run_key)
         elif rows is not None:
             self._append(table, rows)
         elif table.name in self.held:
@@ -121,17 +116,10 @@ class RunTables:
 
         def value(name: str, derived_from: str | None) -> Column:
             if name == RUN_KEY:
-                return F.lit(self.run_key)
+                return sf.lit(self.run_key)
             if derived_from is not None:
-                return F.timestamp_micros(derived_from)
-            return F.col(name) if name in rows.columns else F.lit(None)
+                return sf.timestamp_micros(derived_from)
+            return sf.col(name) if name in rows.columns else sf.lit(None)
 
         fields = zip(table.columns, table.spark_schema, strict=True)
         return rows.select(*(value(c.name, c.derived_from).cast(field.dataType).alias(c.name) for c, field in fields))
-
-
-def at_one_time(work: Callable[[TableSchema], Result], tables: Iterable[TableSchema]) -> list[Result]:
-    """Does `work` for several tables at one time; all are finished before the first error is raised."""
-    with ThreadPoolExecutor(_THREADS) as threads:
-        pending = [threads.submit(work, table) for table in tables]
-    return [done.result() for done in pending]

@@ -1,0 +1,57 @@
+"""The summary as one JSON object, for programs. Its names are public (DESIGN, "Command line")."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from pipeline.report.summary import CauseTotals, RuleCounts, RunSummary, Summary
+from pipeline.tables.severity import SEVERITIES
+
+
+def json_summary(summary: Summary) -> str:
+    """One object, without a newline at its end.
+
+    `rules` and `blocking` are totals over all traces, `traces` has them trace by trace, in the order given.
+    """
+    return json.dumps(
+        {
+            "verdict": summary.verdict,
+            "events": summary.events_in,
+            "quarantined": summary.events_quarantined,
+            "completeness": summary.completeness,
+            "rules": _rules(summary.rules),
+            "blocking": _blocking(summary.causes),
+            "tables": summary.tables,
+            "traces": [_trace(run) for run in summary.runs],
+        },
+        indent=2,
+        # Names of consumers and keys are the client's, and may hold anything.
+        ensure_ascii=True,
+    )
+
+
+def _trace(run: RunSummary) -> dict[str, Any]:
+    return {
+        "run_key": run.run_key,
+        "inputs": list(run.inputs),
+        "verdict": run.verdict,
+        "events": run.events_in,
+        "quarantined": run.events_quarantined,
+        "quarantined_by_reason": run.refused,
+        "completeness": run.completeness,
+        "profile": run.profile,
+        "pulsar_version": run.pulsar_version,
+        "from_ts_us": run.from_ts_us,
+        "to_ts_us": run.to_ts_us,
+        "rules": _rules(run.rules),
+        "blocking": _blocking(run.causes),
+    }
+
+
+def _rules(rules: Iterable[RuleCounts]) -> dict[str, dict[str, int]]:
+    worst_first = tuple(reversed(SEVERITIES))
+    return {c.rule: {"checked": c.checked, **{name: c.findings[name] for name in worst_first}} for c in rules}
+
+
+def _blocking(causes: Iterable[CauseTotals]) -> dict[str, dict[str, float]]:
+    return {c.cause: {"intervals": c.intervals, "message_seconds": round(c.message_seconds, 6)} for c in causes}

@@ -1,0 +1,182 @@
+"""What the reports are made of: the runs of one call, read back from their tables.
+
+Counts are complete. Findings and waits are the worst few: all of them stand in `violations` and `blocking`. Times are
+microseconds since 1970 UTC, because a collected timestamp would be in the zone of whoever reads it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pipeline.tables.severity import SEVERITIES, Severity, Verdict, worst_verdict
+
+
+@dataclass(frozen=True)
+class RuleCounts:
+    """What one rule found, over all subscriptions.
+
+    Attributes:
+        rule: its name.
+        checked: events or entries that it was applied to.
+        findings: their number by severity, zeros included.
+    """
+
+    rule: str
+    checked: int
+    findings: dict[Severity, int]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A row of `violations`, as far as a text shows it."""
+
+    rule: str
+    severity: Severity
+    topic: str
+    subscription: str
+    seq: int
+    ts_us: int
+    sticky_hash: int | None
+    key: str | None
+    permitted_by: str | None
+    known_bug: str | None
+    explanation: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CauseTotals:
+    """How much one cause blocked: intervals, and the sum of the waiting messages' times in seconds."""
+
+    cause: str
+    intervals: int
+    message_seconds: float
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A row of `blocking`, as far as a text shows it.
+
+    Attributes:
+        seconds: length of the interval; up to the end of the trace where it is still open (`ended_by` None).
+    """
+
+    cause: str
+    topic: str
+    subscription: str
+    sticky_hash: int | None
+    consumer: int | None
+    consumer_name: str | None
+    blocking_consumer: int | None
+    blocking_consumer_name: str | None
+    from_ts_us: int
+    seconds: float | None
+    entries_waiting: int
+    message_seconds: float
+    root_positions: tuple[str, ...]
+    ended_by: str | None
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run: the audit of one trace.
+
+    Attributes:
+        rules: every rule that was applied, by name.
+        findings: the worst of each rule, the worst first.
+        causes: the cause that cost most first.
+        waits: the longest, by message-seconds.
+        refused: quarantined rows by reason code, the most frequent first.
+    """
+
+    run_key: str
+    inputs: tuple[str, ...]
+    verdict: Verdict
+    completeness: float
+    events_in: int
+    events_quarantined: int
+    profile: str
+    pulsar_version: str | None
+    from_ts_us: int | None
+    to_ts_us: int | None
+    rules: tuple[RuleCounts, ...]
+    findings: tuple[Finding, ...]
+    causes: tuple[CauseTotals, ...]
+    waits: tuple[Wait, ...]
+    refused: dict[str, int]
+
+    @property
+    def severities(self) -> frozenset[Severity]:
+        """What there is at least one finding of."""
+        return frozenset(s for s in SEVERITIES for counts in self.rules if counts.findings[s])
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All runs of one call.
+
+    Attributes:
+        target: where the tables are.
+        tables: by name what to open, a path or a name in a catalog.
+        runs: in the order in which the traces were given.
+    """
+
+    target: str
+    tables: dict[str, str]
+    runs: tuple[RunSummary, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of the runs."""
+        return worst_verdict(run.verdict for run in self.runs)
+
+    @property
+    def events_in(self) -> int:
+        """Rows read."""
+        return sum(run.events_in for run in self.runs)
+
+    @property
+    def events_quarantined(self) -> int:
+        """Rows refused."""
+        return sum(run.events_quarantined for run in self.runs)
+
+    @property
+    def completeness(self) -> float:
+        """Share of all rows that could carry a verdict; each run weighs as much as it has rows."""
+        weighted = sum(run.completeness * run.events_in for run in self.runs)
+        return weighted / self.events_in if self.events_in else 0.0
+
+    @property
+    def severities(self) -> frozenset[Severity]:
+        """What there is at least one finding of."""
+        return frozenset().union(*(run.severities for run in self.runs))
+
+    @property
+    def rules(self) -> tuple[RuleCounts, ...]:
+        """The counts of all runs together."""
+        return total_rules(run.rules for run in self.runs)
+
+    @property
+    def causes(self) -> tuple[CauseTotals, ...]:
+        """The causes of all runs together."""
+        return total_causes(run.causes for run in self.runs)
+
+
+def total_rules(of_runs: Iterable[Iterable[RuleCounts]]) -> tuple[RuleCounts, ...]:
+    """Adds up counts rule by rule."""
+    totals: dict[str, RuleCounts] = {}
+    for counts in (counts for of_run in of_runs for counts in of_run):
+        so_far = totals.get(counts.rule, RuleCounts(counts.rule, 0, dict.fromkeys(SEVERITIES, 0)))
+        findings = {severity: so_far.findings[severity] + counts.findings[severity] for severity in SEVERITIES}
+        totals[counts.rule] = RuleCounts(counts.rule, so_far.checked + counts.checked, findings)
+    return tuple(totals[rule] for rule in sorted(totals))
+
+
+def total_causes(of_runs: Iterable[Iterable[CauseTotals]]) -> tuple[CauseTotals, ...]:
+    """Adds up causes, and puts the one that cost most first."""
+    totals: dict[str, CauseTotals] = {}
+    for cause in (cause for of_run in of_runs for cause in of_run):
+        so_far = totals.get(cause.cause, CauseTotals(cause.cause, 0, 0.0))
+        totals[cause.cause] = CauseTotals(
+            cause.cause, so_far.intervals + cause.intervals, so_far.message_seconds + cause.message_seconds
+        )
+    return tuple(sorted(totals.values(), key=lambda total: (-total.message_seconds, total.cause)))

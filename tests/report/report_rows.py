@@ -1,0 +1,101 @@
+"""A summary that has something of everything, for the tests of the texts."""
+
+from pipeline.report.summary import CauseTotals, Finding, RuleCounts, RunSummary, Summary, Wait
+from pipeline.tables.severity import SEVERITIES, Severity
+
+
+def counts(rule: str, checked: int, **findings: int) -> RuleCounts:
+    by_severity: dict[Severity, int] = {severity: findings.get(severity, 0) for severity in SEVERITIES}
+    return RuleCounts(rule, checked, by_severity)
+
+
+FINDING = Finding(
+    rule="single_holder",
+    severity="violation",
+    topic="persistent://shop/eu/orders-partition-0",
+    subscription="workers",
+    seq=20,
+    ts_us=1_767_225_601_250_000,
+    sticky_hash=4711,
+    key="order-7",
+    permitted_by=None,
+    known_bug=None,
+    explanation="entry 7:120 of hash 4711 went to blue (consumer 2), however red (consumer 1) still held 7:118",
+    evidence=("seq 10: 7:118 dispatched to red (consumer 1)", "seq 20: 7:120 dispatched to blue (consumer 2)"),
+)
+
+DUPLICATE = Finding(
+    rule="early_duplicate",
+    severity="known_bug",
+    topic="persistent://shop/eu/orders-partition-0",
+    subscription="workers",
+    seq=31,
+    ts_us=1_767_225_602_000_000,
+    sticky_hash=17,
+    key=None,
+    permitted_by=None,
+    known_bug="F10",
+    explanation="entry 7:130 was sent twice",
+    evidence=("seq 31: 7:130 dispatched to blue (consumer 2)",),
+)
+
+WAIT = Wait(
+    cause="draining",
+    topic="persistent://shop/eu/orders-partition-0",
+    subscription="workers",
+    sticky_hash=4711,
+    consumer=2,
+    consumer_name="blue",
+    blocking_consumer=1,
+    blocking_consumer_name="red",
+    from_ts_us=1_767_225_601_000_000,
+    seconds=2.5,
+    entries_waiting=4,
+    message_seconds=6.25,
+    root_positions=("7:118",),
+    ended_by="ack",
+)
+
+BROKEN = RunSummary(
+    run_key="0123456789abcdef",
+    inputs=("traces/night",),
+    verdict="violation",
+    completeness=0.999,
+    events_in=12_000,
+    events_quarantined=12,
+    profile="pulsar-4.0.7",
+    pulsar_version="4.0.8",
+    from_ts_us=1_767_225_600_000_000,
+    to_ts_us=1_767_225_690_000_000,
+    rules=(
+        counts("early_duplicate", 3_000, known_bug=1),
+        counts("ownership", 3_000),
+        counts("single_holder", 3_000, violation=13, permitted=2),
+    ),
+    findings=(FINDING, DUPLICATE),
+    causes=(CauseTotals("draining", 113, 1_250.5), CauseTotals("no_permits", 1, 0.25)),
+    waits=(WAIT,),
+    refused={"broken_json": 10, "missing_field": 2},
+)
+
+CLEAN = RunSummary(
+    run_key="fedcba9876543210",
+    inputs=("traces/day",),
+    verdict="clean",
+    completeness=1.0,
+    events_in=3_000,
+    events_quarantined=0,
+    profile="pulsar-4.2",
+    pulsar_version=None,
+    from_ts_us=None,
+    to_ts_us=None,
+    rules=(counts("ownership", 700), counts("single_holder", 700)),
+    findings=(),
+    causes=(CauseTotals("draining", 2, 0.75),),
+    waits=(),
+    refused={},
+)
+
+TABLES = {"runs": "/tmp/report/runs", "violations": "/tmp/report/violations"}
+BOTH = Summary("/tmp/report", TABLES, (BROKEN, CLEAN))
+ONLY_CLEAN = Summary("/tmp/report", TABLES, (CLEAN,))

@@ -1,0 +1,40 @@
+import json
+
+from report_rows import BOTH, TABLES
+
+from pipeline.report.json_summary import json_summary
+
+
+def test_totals_over_all_traces() -> None:
+    report = json.loads(json_summary(BOTH))
+    assert (report["verdict"], report["events"], report["quarantined"]) == ("violation", 15_000, 12)
+    assert report["completeness"] == (0.999 * 12_000 + 3_000) / 15_000
+    assert report["rules"]["single_holder"] == {
+        "checked": 3_700,
+        "violation": 13,
+        "permitted": 2,
+        "known_bug": 0,
+        "not_provable": 0,
+        "info": 0,
+    }
+    assert report["rules"]["early_duplicate"]["known_bug"] == 1
+    assert report["blocking"] == {
+        "draining": {"intervals": 115, "message_seconds": 1251.25},
+        "no_permits": {"intervals": 1, "message_seconds": 0.25},
+    }
+    assert report["tables"] == TABLES
+
+
+def test_each_trace_by_itself() -> None:
+    broken, clean = json.loads(json_summary(BOTH))["traces"]
+    assert (broken["run_key"], broken["inputs"], broken["verdict"]) == (
+        "0123456789abcdef",
+        ["traces/night"],
+        "violation",
+    )
+    assert broken["quarantined_by_reason"] == {"broken_json": 10, "missing_field": 2}
+    assert (clean["verdict"], clean["quarantined"], clean["rules"]["single_holder"]["checked"]) == ("clean", 0, 700)
+
+
+def test_it_is_ascii_on_any_terminal() -> None:
+    assert json_summary(BOTH).isascii()

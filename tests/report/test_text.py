@@ -1,0 +1,90 @@
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from report_rows import BOTH, BROKEN, FINDING, ONLY_CLEAN, TABLES
+from rich.console import Console
+
+from pipeline.report.summary import Summary
+from pipeline.report.text import print_report
+
+
+def text_of(summary: Summary, width: int = 80) -> str:
+    stream = StringIO()
+    print_report(summary, Console(file=stream, width=width))
+    return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
+
+
+def test_a_broken_and_a_clean_trace() -> None:
+    assert (
+        text_of(BOTH)
+        == """\
+VIOLATION  traces/night: the contract of Key_Shared was broken
+Read    12,000 events, 12 quarantined (broken_json 10, missing_field 2); completeness 99.9 %
+Time    2026-01-01 00:00:00.000 to 2026-01-01 00:01:30.000 UTC (90.0 s)
+Broker  Pulsar 4.0.8, by the rules of profile pulsar-4.0.7
+Run     0123456789abcdef
+
+rule             checked  violation  known bug  not provable  permitted  info
+early_duplicate    3,000          0          1             0          0     0
+ownership          3,000          0          0             0          0     0
+single_holder      3,000         13          0             0          2     0
+
+single_holder: 15 findings, the worst 1
+  violation  persistent://shop/eu/orders-partition-0, workers, key order-7
+    entry 7:120 of hash 4711 went to blue (consumer 2), however red (consumer 1) still held 7:118
+      seq 10: 7:118 dispatched to red (consumer 1)
+      seq 20: 7:120 dispatched to blue (consumer 2)
+
+early_duplicate: 1 finding
+  known bug (F10)  persistent://shop/eu/orders-partition-0, workers
+    entry 7:130 was sent twice
+      seq 31: 7:130 dispatched to blue (consumer 2)
+
+Blocking
+  draining: 113 intervals, 1,250.5 message-seconds
+  no_permits: 1 interval, 0.2 message-seconds
+    hash 4711: blue (consumer 2) waited for red (consumer 1) for 2.5 s from 2026-01-01 00:00:01.000, ended by ack; \
+4 entries waited, 6.2 message-seconds, hung on 7:118 (persistent://shop/eu/orders-partition-0, workers)
+
+CLEAN  traces/day: nothing broke the contract of Key_Shared
+Read    3,000 events, 0 quarantined; completeness 100 %
+Broker  by the rules of profile pulsar-4.2
+Run     fedcba9876543210
+
+rule           checked  violation  known bug  not provable  permitted  info
+ownership          700          0          0             0          0     0
+single_holder      700          0          0             0          0     0
+
+Blocking
+  draining: 2 intervals, 0.8 message-seconds
+
+VIOLATION  all 2 traces: the contract of Key_Shared was broken
+Tables  /tmp/report: runs, violations
+"""
+    )
+
+
+def test_one_trace_has_one_verdict() -> None:
+    assert text_of(ONLY_CLEAN).count("CLEAN") == 1
+
+
+@pytest.mark.parametrize("width", [40, 300])
+def test_the_width_breaks_no_sentence(width: int) -> None:
+    assert f"    {FINDING.explanation}\n" in text_of(BOTH, width)
+
+
+def test_names_of_clients_do_not_steer_the_terminal() -> None:
+    finding = replace(FINDING, key="\x1b]0;owned\x07[bold]", explanation="[red]\x1b[2J")
+    text = text_of(Summary("/tmp/report", TABLES, (replace(BROKEN, findings=(finding,)),)))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "key \N{REPLACEMENT CHARACTER}]0;owned\N{REPLACEMENT CHARACTER}[bold]" in text
+    assert "[red]\N{REPLACEMENT CHARACTER}[2J" in text
+
+
+def test_a_wait_that_goes_on_says_so() -> None:
+    waits = (replace(BROKEN.waits[0], ended_by=None, blocking_consumer=None, seconds=None),)
+    text = text_of(Summary("/tmp/report", TABLES, (replace(BROKEN, waits=waits),)))
+    assert "blue (consumer 2) waited for nobody for an unknown time" in text
+    assert "still open at the end; 4 entries waited" in text
