@@ -1,0 +1,91 @@
+"""How chunks travel and how they are put together again."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from local_replay import HIGH, LOW, TOPIC, Columns, Log, batches, packed, same_rows
+
+from pipeline.profile import profile_for
+from pipeline.replay.chunk import (
+    Chunk,
+    decode_events,
+    decode_membership,
+    encode_events,
+    encode_membership,
+    merged,
+)
+from pipeline.replay.pack import pack
+from pipeline.replay.refused import DUPLICATE_SEQ
+
+
+def _log() -> Log:
+    log = Log()
+    log.join(1, ranges=[(0, 9), (20, 65_535)])
+    for entry in range(12):
+        log.publish(entry, LOW if entry % 2 else HIGH)
+        log.dispatch(1, entry)
+    log.ack(1, 0, 1, 2)
+    log.ack(1, 3, 4, ack_set=[5, 6])
+    log.redeliver(1)
+    log.leave(1, reason="close_consumer")
+    return log
+
+
+def _rows_twice(rows: list[Columns], *seqs: int) -> list[Columns]:
+    return rows + [row for row in rows if row["seq"] in seqs]
+
+
+def test_events_come_back_as_they_were_sent() -> None:
+    events, _ = packed(_log().rows)
+    back = decode_events(encode_events(events))
+    assert same_rows(back, events)
+    assert [column.dtype for column in back] == [column.dtype for column in events]
+
+
+def test_membership_comes_back_as_it_was_sent() -> None:
+    _, rows = packed(_log().rows)
+    assert decode_membership(encode_membership(rows)) == tuple(rows)
+    assert rows[0].ranges == ((0, 9), (20, 65_535))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 60))
+def test_any_cutting_gives_the_same_rows(chance: random.Random, rows_per_batch: int) -> None:
+    rows = _log().rows
+    shuffled = chance.sample(rows, len(rows))
+    events, membership = packed(shuffled, rows_per_batch=rows_per_batch)
+    as_one, membership_as_one = packed(rows)
+    assert same_rows(events, as_one)
+    assert membership == membership_as_one
+
+
+def _chunks(rows: list[Columns], *cuts: int) -> list[Chunk]:
+    parts = [rows[start:stop] for start, stop in zip((0, *cuts), (*cuts, len(rows)), strict=True)]
+    profile = profile_for("4.0.8", {})
+    chunks = [c for part in parts for batch in batches(part) for c in pack(batch, {TOPIC: {"ks": 0}}, profile)]
+    return sorted(chunks, key=lambda chunk: chunk.first_seq)
+
+
+def test_rows_are_handed_on_as_soon_as_they_are_complete() -> None:
+    chunks = _chunks(_log().rows, 10, 20)
+    bounds = [(int(part.events.seq[0]), int(part.events.seq[-1])) for part in merged(chunks)]
+    assert bounds == [(chunk.first_seq, chunk.last_seq) for chunk in chunks]
+
+
+def test_no_chunks_are_no_rows() -> None:
+    assert list(merged([])) == []
+
+
+@pytest.mark.parametrize("cuts", [(), (30,)], ids=["in the same chunk", "in another chunk"])
+def test_a_row_that_is_there_twice_is_kept_once_and_told(cuts: tuple[int, ...]) -> None:
+    log = _log()
+    ack_of_three = next(row["seq"] for row in log.rows if row["event"] == "ack")
+    parts = list(merged(_chunks(_rows_twice(log.rows, 1, 5, ack_of_three), *cuts)))
+    told = [(refused.seq, refused.reason) for part in parts for refused in part.repeated]
+    assert told == [(seq, DUPLICATE_SEQ) for seq in (1, 5, ack_of_three)]
+    events, membership = packed(log.rows)
+    assert [seq for part in parts for seq in part.events.seq.tolist()] == events.seq.tolist()
+    assert [number for part in parts for number in part.events.part.tolist()] == events.part.tolist()
+    assert [row for part in parts for row in part.membership] == membership
