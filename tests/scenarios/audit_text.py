@@ -1,0 +1,101 @@
+"""What an audit found, in a few lines that a script can hold: the rows of its tables in the field's words."""
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any, TypeAlias
+
+Row: TypeAlias = Mapping[str, Any]
+Tables: TypeAlias = dict[str, list[dict[str, Any]]]
+
+
+def audit(tables: Tables, hashes: Mapping[int, str]) -> list[str]:
+    """Findings, refused rows, draining and blocking.
+
+    Args:
+        tables: rows by the name of their table.
+        hashes: what the script calls a sticky hash.
+    """
+    findings = sorted(tables.get("violations", ()), key=lambda row: (row["seq"], row["rule"]))
+    told = [
+        *(line for row in findings for line in _finding(row, hashes[row["sticky_hash"]])),
+        *(f"refused seq {row['seq']}: {row['reason']}, {row['detail']}" for row in tables.get("refused", ())),
+        *(_draining(row, hashes[row["sticky_hash"]]) for row in tables.get("draining", ())),
+        *(line for row in tables.get("blocking", ()) for line in _blocking(row, hashes[row["sticky_hash"]])),
+    ]
+    return told or ["nothing found"]
+
+
+def _finding(row: Row, sticky_hash: str) -> Iterator[str]:
+    severity = " by ".join(filter(None, (row["severity"], row["permitted_by"])))
+    detail = json.loads(row["detail"])
+    against = _label(row["other_consumer"])
+    if "other_seq" in detail:
+        against += f" with {detail['other_position']} (seq {detail['other_seq']})"
+    marks = [word for word in ("draining", "same_key") if detail.get(word)] + [f"epoch {row['epoch']}"]
+    yield (
+        f"{severity} {row['rule']}: {row['ledger_id']}:{row['entry_id']} of {sticky_hash} to "
+        f"{_label(row['consumer'])} (seq {row['seq']}), against {against}; {', '.join(marks)}"
+    )
+    yield f"  {row['explanation']}"
+
+
+def _draining(row: Row, sticky_hash: str) -> str:
+    returned = "" if row["returned_seq"] is None else f", returned at seq {row['returned_seq']}"
+    return (
+        f"draining {sticky_hash}: {_label(row['holder'])} to {_label(row['new_owner'])}, "
+        f"{row['entries_at_start']} held, {_lasted(row)}{returned}"
+    )
+
+
+def _blocking(row: Row, sticky_hash: str) -> Iterator[str]:
+    waits = f"{_label(row['consumer'])} waits for {_label(row['blocking_consumer'])} ({row['cause']})"
+    yield f"blocking {sticky_hash}: {waits}, {_lasted(row)}"
+    yield f"  {row['explanation']}"
+
+
+def epochs(tables: Tables) -> list[str]:
+    """Each epoch with the number of hashes that its consumers own."""
+    told = []
+    for number, found in groupby(tables["assignments"], lambda row: row["epoch"]):
+        rows = list(found)
+        owned = {_label(row["consumer"]): 0 for row in sorted(rows, key=lambda row: int(row["consumer"]))}
+        for row in rows:
+            owned[_label(row["consumer"])] += row["range_end"] - row["range_start"] + 1
+        shares = ", ".join(f"{label} owns {hashes}" for label, hashes in owned.items())
+        moved = f"{rows[0]['hashes_moved']} hashes moved"
+        told.append(f"epoch {number}: {rows[0]['change']}, {_lasted(rows[0])}, {moved}; {shares}")
+    return told
+
+
+def ranges(tables: Tables) -> list[str]:
+    """Each range of each epoch; both ends are inclusive."""
+    return [
+        f"epoch {row['epoch']}: {_label(row['consumer'])} {row['range_start']}-{row['range_end']}"
+        for row in tables["assignments"]
+    ]
+
+
+def consumers(tables: Tables) -> list[str]:
+    """Each consumer with what it was sent and what its acknowledgements settled."""
+    return [
+        f"{_label(row['consumer'])} called {row['consumer_name']}: {row['dispatched']} dispatched, {row['acked']} acked"
+        for row in tables["consumers"]
+    ]
+
+
+def metrics(tables: Tables) -> list[str]:
+    """Each rule with how often it was asked and what it found."""
+    return [
+        f"{row['rule']}: " + ", ".join(f"{row[name]} {name}" for name in ("checked", "violations", "permitted"))
+        for row in tables["metrics"]
+    ]
+
+
+def _label(number: int | None) -> str:
+    return "nobody" if number is None else f"c{number}"
+
+
+def _lasted(row: Row) -> str:
+    until = "on" if row["to_seq"] is None else f"to {row['to_seq']}"
+    return f"seq {row['from_seq']} {until}" + (f" by {row['ended_by']}" if row.get("ended_by") else "")

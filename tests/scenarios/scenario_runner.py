@@ -1,0 +1,246 @@
+"""Tells a story to the audit and prints what the audit says: the runner of the scripts beside it.
+
+A script is blocks of commands, `----` and what they print, up to a blank line; `#` begins a comment. Every row is one
+millisecond after the one before. What a recorder writes at the start and at the end of an effect is two rows, unless
+`start` or `end` at the end of a command keeps one of them. An entry `7` is 1:7; a consumer `c2` is number 2.
+
+    broker 4.0.8 [setting=value ...]             a new story, on that version
+    key h: c2 among c1 c2, c1 among c1           a key whose hash is c2's once c1 and c2 joined in this order, and ...
+    key h: slot 11-19                            a key by its hash under STICKY
+    key g: like h                                another key on the hash of h
+    join c2 [as NAME] [ranges 0-10,20-30] [out-of-order]      `join nobody`: the broker refused it
+    leave c2 [because closed_by_broker]          also `reset seek`, `stats mark-delete 1:5`
+    publish 1 2 h [batch 3] [delayed]
+    dispatch 1 2 c1 [of h]                       `of` names the key of an entry that was never published
+    ack 1 2 c1 [indexes 0,2]                     with indexes: these messages of the batch only
+    nack 1 2 c1                                  also `redeliver-all c1`
+    wait 10ms
+    mark NAME, back to NAME                      tells another end of the same story
+    audit [on 4.0.4]                             findings, refused rows, draining and blocking of the story so far
+    epochs, ranges, consumers, metrics [on ...]  the rows of those tables
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count, takewhile
+from typing import Any, Final, TypeAlias
+
+import audit_text
+import pyarrow as pa
+
+from pipeline.assignment import make_selector
+from pipeline.profile import Profile, SelectorKind, profile_for
+from pipeline.replay.group import Group, replay_group
+from pipeline.replay.pack import COLUMNS, pack
+from pipeline.replay.subscription import Rules
+from udfs.sticky_key_hash import sticky_hashes
+
+Columns: TypeAlias = dict[str, Any]
+Fits: TypeAlias = Callable[[int], object]
+
+_GROUP: Final = Group("persistent://public/default/orders", "ks")
+_START_US: Final = 1_767_225_600_000_000  # 2026-01-01: without a wait the milliseconds of a time are its seq
+_SKEW_US: Final = 10_000  # the default of conf/audit.toml
+_POSITION = pa.struct([("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("ack_set", pa.list_(pa.int64()))])
+_TYPES: Mapping[str, pa.DataType] = {
+    **dict.fromkeys(COLUMNS, pa.string()),
+    **dict.fromkeys(("seq", "ts_us", "ledger_id", "entry_id", "sequence_id", "deliver_at_ms", "consumer"), pa.int64()),
+    "batch_size": pa.int32(),
+    "key": pa.binary(),
+    "positions": pa.list_(_POSITION),
+    "allow_out_of_order": pa.bool_(),
+    "ranges": pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())])),
+}
+
+
+def run(script: str) -> str:
+    """The script with the output that its commands have now."""
+    story, told = Story(), []
+    for part in re.split(r"\n\n+", script.strip("\n")):
+        commands, mark, _ = f"{part}\n".partition("\n----\n")
+        told.append("\n".join([commands, "----", *story.block(commands)]) if mark else part)
+    return "\n\n".join(told) + "\n"
+
+
+class Story:
+    """The rows that a script has written so far, and the names that it gave."""
+
+    def __init__(self) -> None:
+        self._new("4.0.8", {})
+
+    def _new(self, version: str, settings: Mapping[str, object]) -> None:
+        self._version, self._settings = version, settings
+        self._rows: list[Columns] = []
+        self._now_us = _START_US
+        self._keys: dict[str, tuple[bytes, int]] = {}
+        self._entries: dict[str, Columns] = {}
+        self._marks: dict[str, tuple[list[Columns], int]] = {}
+
+    def block(self, text: str) -> Iterator[str]:
+        """Runs the commands of a block and yields the lines that they print."""
+        for line in text.splitlines():
+            if not line.startswith("#"):
+                verb, *words = line.split()
+                first = len(self._rows) + 1
+                yield from getattr(self, f"do_{verb.replace('-', '_')}")(words) or ()
+                if len(self._rows) >= first:
+                    seqs = str(first) if len(self._rows) == first else f"{first}-{len(self._rows)}"
+                    yield f"{seqs:<6} {line}"
+
+    def do_broker(self, words: list[str]) -> Iterator[str]:
+        self._new(words[0], {name: json.loads(value) for name, value in (word.split("=") for word in words[1:])})
+        yield f"profile {profile_for(self._version, self._settings).name}"
+
+    def do_key(self, words: list[str]) -> Iterator[str]:
+        name, wish = words[0].rstrip(":"), " ".join(words[1:])
+        rules, kind = self._rules(self._version), self._rules(self._version).selector(sticky="slot" in words)
+        if wish.startswith("like"):
+            fits: list[Fits] = [self._keys[words[-1]][1].__eq__]
+        elif wish.startswith("slot"):
+            low, high = (int(slot) for slot in words[-1].split("-"))
+            fits = [range(low, high + 1).__contains__]
+        else:
+            fits = [_owned(clause.split(), rules, kind) for clause in wish.split(",")]
+        taken = {key for key, _ in self._keys.values()}
+        found = (kh for kh in _keys(rules.profile, kind) if kh[0] not in taken and all(fit(kh[1]) for fit in fits))
+        key, sticky_hash = self._keys[name] = next(found)
+        yield f"{name} is {key.decode()}, hash {sticky_hash}"
+
+    def do_join(self, words: list[str]) -> None:
+        ranges = _behind(words, "ranges")
+        self._write_sides(
+            "join",
+            words,
+            consumer=None if words[0] == "nobody" else _number(words[0]),
+            consumer_name=_behind(words, "as") or words[0],
+            key_shared_mode="STICKY" if ranges else "AUTO_SPLIT",
+            allow_out_of_order="out-of-order" in words,
+            ranges=[dict(zip(("start", "end"), map(int, r.split("-")), strict=True)) for r in ranges.split(",") if r],
+        )
+
+    def do_leave(self, words: list[str]) -> None:
+        self._write_sides("leave", words, consumer=_number(words[0]), reason=_behind(words, "because") or None)
+
+    def do_reset(self, words: list[str]) -> None:
+        self._write_sides("reset", words, reason=words[0])
+
+    def do_stats(self, words: list[str]) -> None:
+        self._write("stats", mark_delete_position=_behind(words, "mark-delete"))
+
+    def do_publish(self, words: list[str]) -> None:
+        entries, key = _named(words)
+        for entry in entries:
+            batch = {"key": self._keys[key][0], "batch_size": int(_behind(words, "batch") or 1)}
+            self._entries[entry] = {**_position(entry), **batch}
+            due_ms = self._now_us // 1000 + 60_000 if "delayed" in words else None
+            self._write("publish", **self._entries[entry], deliver_at_ms=due_ms)
+
+    def do_dispatch(self, words: list[str]) -> None:
+        entries, consumer = _named(words)
+        for entry in entries:
+            if "of" in words:
+                self._entries[entry] = {**_position(entry), "key": self._keys[_behind(words, "of")][0], "batch_size": 1}
+            self._write_sides("dispatch", words, consumer=_number(consumer), **self._entries[entry])
+
+    def do_ack(self, words: list[str]) -> None:
+        entries, consumer = _named(words)
+        positions: list[Columns] = [{**_position(entry), "ack_set": None} for entry in entries]
+        if "indexes" in words:
+            done = {int(index) for index in _behind(words, "indexes").split(",")}
+            size = self._entries[entries[0]]["batch_size"]
+            positions[0]["ack_set"] = [sum(1 << index for index in range(size) if index not in done)]
+        self._write_sides("ack", words, consumer=_number(consumer), positions=positions, ack_type="individual")
+
+    def do_nack(self, words: list[str]) -> None:
+        entries, consumer = _named(words)
+        positions = [{**_position(entry), "ack_set": None} for entry in entries]
+        self._write("redeliver", consumer=_number(consumer), positions=positions)
+
+    do_redeliver_all = do_nack
+
+    def do_wait(self, words: list[str]) -> None:
+        self._now_us += int(words[0].removesuffix("ms")) * 1000
+
+    def do_mark(self, words: list[str]) -> None:
+        self._marks[words[0]] = (list(self._rows), self._now_us)
+
+    def do_back(self, words: list[str]) -> None:
+        rows, self._now_us = self._marks[words[-1]]
+        self._rows = list(rows)
+
+    def do_audit(self, words: list[str]) -> list[str]:
+        hashes: dict[int, str] = {}
+        for name, (_, sticky_hash) in self._keys.items():
+            hashes.setdefault(sticky_hash, name)
+        return audit_text.audit(self._replayed(words), hashes)
+
+    def do_epochs(self, words: list[str]) -> list[str]:
+        return audit_text.epochs(self._replayed(words))
+
+    def do_ranges(self, words: list[str]) -> list[str]:
+        return audit_text.ranges(self._replayed(words))
+
+    def do_consumers(self, words: list[str]) -> list[str]:
+        return audit_text.consumers(self._replayed(words))
+
+    def do_metrics(self, words: list[str]) -> list[str]:
+        return audit_text.metrics(self._replayed(words))
+
+    def _replayed(self, words: list[str]) -> audit_text.Tables:
+        rules = self._rules(_behind(words, "on") or self._version)
+        columns = [pa.array([row.get(name) for row in self._rows], _TYPES[name]) for name in COLUMNS]
+        batch = pa.RecordBatch.from_arrays(columns, names=list(COLUMNS))
+        chunks = pack(batch, {_GROUP.topic: {_GROUP.subscription: 0}}, rules.profile)
+        tables: audit_text.Tables = {}
+        for table, found in replay_group(_GROUP, chunks, rules, findings_per_rule_max=100):
+            rows = zip(*found.values(), strict=True)
+            tables.setdefault(table, []).extend(dict(zip(found, row, strict=True)) for row in rows)
+        return tables
+
+    def _rules(self, version: str) -> Rules:
+        return Rules(profile_for(version, self._settings), self._settings, _SKEW_US, open_entries_max=1_000_000)
+
+    def _write(self, event: str, **columns: object) -> None:
+        self._now_us += 1_000
+        place: Columns = {"seq": len(self._rows) + 1, "ts_us": self._now_us, "topic": _GROUP.topic}
+        place["subscription"] = None if event == "publish" else _GROUP.subscription
+        self._rows.append({"event": event, **place, **columns})
+
+    def _write_sides(self, event: str, words: list[str], **columns: object) -> None:
+        for phase in [words[-1]] if words[-1] in {"start", "end"} else ["start", "end"]:
+            self._write(event, phase=phase, **columns)
+
+
+def _keys(profile: Profile, kind: SelectorKind) -> Iterator[tuple[bytes, int]]:
+    """Keys and their sticky hashes, without an end."""
+    for start in count(0, 1 << 14):
+        keys = [b"key-%d" % number for number in range(start, start + (1 << 14))]
+        yield from zip(keys, sticky_hashes(keys, profile.hash[kind]).tolist(), strict=True)
+
+
+def _owned(clause: list[str], rules: Rules, kind: SelectorKind) -> Fits:
+    """Whether a hash is `c2 among c1 c2`; `c3=c1` is a c3 that is called c1."""
+    selector = make_selector(kind, rules.points, rules.profile)
+    for label, _, name in (word.partition("=") for word in clause[2:]):
+        selector.add(_number(label), name or label, None)
+    return lambda sticky_hash: selector.select(sticky_hash) == _number(clause[0])
+
+
+def _named(words: list[str]) -> tuple[list[str], str]:
+    """The entries that a command begins with, and the word behind them."""
+    entries = list(takewhile(lambda word: word[0].isdigit(), words))
+    return entries, words[len(entries)]
+
+
+def _behind(words: list[str], word: str) -> str:
+    return words[words.index(word) + 1] if word in words else ""
+
+
+def _position(entry: str) -> Columns:
+    ledger, _, number = entry.rpartition(":")
+    return {"ledger_id": int(ledger or 1), "entry_id": int(number)}
+
+
+def _number(label: str) -> int:
+    return int(label.removeprefix("c"))
