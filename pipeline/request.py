@@ -11,7 +11,8 @@ class AuditRequest:
 
     Attributes:
         paths: traces, each a folder, a file or a table; each is audited by itself.
-        target: where the tables go, as `pipeline.tables.target.parse_target` reads it. Empty to validate only.
+        target: where the tables go, as `pipeline.tables.target.parse_target` reads it; empty for a
+            validation, which has none.
         profile: name of the broker profile for all traces; None: by the version that each trace states.
         settings: of the audit.
     """

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.report.summary import Finding, RuleCounts, RunSummary, Summary, Wait
-from pipeline.report.words import consumer, count, duration, moment, printable, share
+from pipeline.report.words import consumer, count, duration, moment, printable, share, together
 from pipeline.tables.severity import Severity, Verdict
 
 _VERDICT_STYLE: dict[Verdict, str] = {
@@ -55,7 +55,7 @@ def print_report(summary: Summary, console: Console) -> None:
 
 
 def _run(run: RunSummary) -> Iterator[Text | Table]:
-    yield _verdict(run.verdict, ", ".join(run.inputs))
+    yield _verdict(run.verdict, together(run.inputs))
     yield _basis(run)
     yield Text()
     yield _rules(run.rules)
@@ -91,8 +91,9 @@ def _basis(run: RunSummary) -> Text:
 def _rules(rules: Sequence[RuleCounts]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("rule", no_wrap=True)
-    for heading in ("checked", *(severity.replace("_", " ") for severity in _COLUMNS)):
-        table.add_column(heading, justify="right", no_wrap=True)
+    # Two words on two lines, so that the table fits 80 columns.
+    for heading in ("checked", *(severity.replace("_", "\n") for severity in _COLUMNS)):
+        table.add_column(heading, justify="right", vertical="bottom")
     for counts in rules:
         numbers = (counts.findings[severity] for severity in _COLUMNS)
         cells = (

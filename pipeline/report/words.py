@@ -1,5 +1,6 @@
 """How numbers, times and names are written in a text."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -41,3 +42,11 @@ def consumer(number: int | None, name: str | None) -> str:
 def printable(text: str) -> str:
     """A text of the trace without what would steer the terminal: names and keys are chosen by clients."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def together(inputs: Sequence[str]) -> str:
+    """The logs of one trace in a few words: by their folder, if they share one."""
+    folders = {log.rpartition("/")[0] for log in inputs}
+    if len(inputs) > 1 and len(folders) == 1:
+        return f"{folders.pop()} ({len(inputs)} logs)"
+    return ", ".join(inputs)

@@ -25,10 +25,11 @@ Time    2026-01-01 00:00:00.000 to 2026-01-01 00:01:30.000 UTC (90.0 s)
 Broker  Pulsar 4.0.8, by the rules of profile pulsar-4.0.7
 Run     0123456789abcdef
 
-rule             checked  violation  known bug  not provable  permitted  info
-early_duplicate    3,000          0          1             0          0     0
-ownership          3,000          0          0             0          0     0
-single_holder      3,000         13          0             0          2     0
+                                     known       not
+rule             checked  violation    bug  provable  permitted  info
+early_duplicate    3,000          0      1         0          0     0
+ownership          3,000          0      0         0          0     0
+single_holder      3,000         13      0         0          2     0
 
 single_holder: 15 findings, the worst 1
   violation  persistent://shop/eu/orders-partition-0, workers, key order-7
@@ -52,9 +53,10 @@ Read    3,000 events, 0 quarantined; completeness 100 %
 Broker  by the rules of profile pulsar-4.2
 Run     fedcba9876543210
 
-rule           checked  violation  known bug  not provable  permitted  info
-ownership          700          0          0             0          0     0
-single_holder      700          0          0             0          0     0
+                                   known       not
+rule           checked  violation    bug  provable  permitted  info
+ownership          700          0      0         0          0     0
+single_holder      700          0      0         0          0     0
 
 Blocking
   draining: 2 intervals, 0.8 message-seconds

@@ -1,6 +1,6 @@
 import pytest
 
-from pipeline.report.words import consumer, count, duration, moment, share
+from pipeline.report.words import consumer, count, duration, moment, share, together
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,9 @@ def test_equal_names_are_told_apart() -> None:
 
 def test_a_moment_is_utc() -> None:
     assert moment(1_767_225_601_250_999) == "2026-01-01 00:00:01.250"
+
+
+def test_logs_of_one_folder_are_called_by_it() -> None:
+    assert together(["/t/night/acks.jsonl", "/t/night/messages.jsonl"]) == "/t/night (2 logs)"
+    assert together(["/t/night"]) == "/t/night"
+    assert together(["/a/x.jsonl", "/b/x.jsonl"]) == "/a/x.jsonl, /b/x.jsonl"

@@ -1,0 +1,183 @@
+"""The command line. It turns arguments into a request and a result into text and an exit code, and does nothing else.
+
+stdout carries the report alone. Progress and errors go to stderr: one line an error, which ends with a way out.
+Exit codes: 0 clean, 1 findings at or above `--fail-on`, 2 usage or configuration, 3 the trace cannot be audited,
+4 a fault of the audit itself.
+"""
+
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal, NoReturn
+
+import typer
+from rich.console import Console
+
+from jobs.progress import shown_stages
+from pipeline.errors import DispatchAuditError
+from pipeline.profile import profile_named
+from pipeline.report.json_summary import json_summary
+from pipeline.report.text import print_report
+from pipeline.report.validation import print_validation
+from pipeline.request import AuditRequest
+from pipeline.settings import load_settings
+from pipeline.tables.run_key import code_version
+from pipeline.tables.severity import FailOn, fails
+from pipeline.tables.spark_errors import reason_of
+from pipeline.tables.target import parse_target
+from pipeline.trace import open_traces
+
+_NAME = "dispatch-audit"
+_USAGE = 2
+# What a shell reports of a program that Ctrl-C ended. Not 1, which would say that there are findings.
+_INTERRUPTED = 130
+
+app = typer.Typer(
+    name=_NAME,
+    help="Audits recorded Apache Pulsar Key_Shared dispatch traces.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+_Traces = Annotated[
+    list[str],
+    typer.Argument(metavar="TRACE...", help="Folders, logs or tables of recorded traces.", show_default=False),
+]
+_Profile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Broker profile (conf/profiles) instead of the one that the trace's version asks for."
+    ),
+]
+_Config = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Settings that differ from conf/audit.toml.", show_default=False)
+]
+_Quiet = Annotated[bool, typer.Option("--quiet", "--no-progress", help="Show no progress.")]
+_Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks, and what Spark prints.")]
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Runs the command line and exits.
+
+    Args:
+        arguments: those behind the name of the program; None: those of the process.
+    """
+    try:
+        sys.exit(app(args=arguments, prog_name=_NAME, standalone_mode=False))
+    except typer.TyperException as error:
+        sys.exit(_told(f"{error.format_message().rstrip('.')}; see {_NAME} --help", _USAGE))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"{_NAME} {code_version()}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _without_command(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(_USAGE)
+
+
+@app.command()
+def audit(
+    traces: _Traces,
+    out: Annotated[
+        str, typer.Option(metavar="TARGET", help="Where the Delta tables go: a folder, a URI or catalog.schema.")
+    ],
+    profile: _Profile = None,
+    report_format: Annotated[Literal["text", "json"], typer.Option("--format", help="How to report.")] = "text",
+    fail_on: Annotated[
+        FailOn,
+        typer.Option(help="Exit with 1 on findings of this severity or worse; a known bug counts as a violation."),
+    ] = "violation",
+    config: _Config = None,
+    quiet: _Quiet = False,
+    debug: _Debug = False,
+) -> None:
+    """Audits traces: which consumer held which key, whether order was kept, and who blocked whom."""
+    with _errors_on_one_line(debug):
+        request = _request(traces, out, profile, config)
+        with shown_stages(not quiet and not debug) as begin:
+            begin("start Spark")
+            # Not imported above: Spark takes a second to import, and most mistakes are found before it is needed.
+            from jobs.session import spark_session  # noqa: PLC0415
+            from pipeline.audit import audit as run_audit  # noqa: PLC0415
+            from pipeline.report.read import summarise  # noqa: PLC0415
+
+            spark = spark_session(_NAME, quiet=not debug)
+            result = run_audit(spark, request, begin)
+            begin("report")
+            summary = summarise(spark, result.target, result.run_keys)
+        if report_format == "json":
+            typer.echo(json_summary(summary))
+        else:
+            print_report(summary, Console())
+        raise typer.Exit(1 if fails(fail_on, summary.severities) else 0)
+
+
+@app.command()
+def validate(
+    traces: _Traces,
+    profile: _Profile = None,
+    config: _Config = None,
+    quiet: _Quiet = False,
+    debug: _Debug = False,
+) -> None:
+    """Reads traces and says what an audit would refuse of them; writes nothing."""
+    with _errors_on_one_line(debug):
+        request = _request(traces, "", profile, config)
+        with shown_stages(not quiet and not debug) as begin:
+            begin("start Spark")
+            from jobs.session import spark_session  # noqa: PLC0415
+            from pipeline.audit import validate as run_validation  # noqa: PLC0415
+
+            results = run_validation(spark_session(_NAME, quiet=not debug), request, begin)
+        print_validation(results, Console())
+        raise typer.Exit(0 if all(result.usable for result in results) else 3)
+
+
+def _request(traces: Sequence[str], out: str, profile: str | None, config: Path | None) -> AuditRequest:
+    """The request, checked as far as it can be without Spark."""
+    settings = load_settings(config)
+    if profile is not None:
+        profile_named(profile)
+    if out:
+        parse_target(out)
+    open_traces(traces, profile)
+    return AuditRequest(tuple(traces), out, profile, settings)
+
+
+@contextmanager
+def _errors_on_one_line(debug: bool) -> Iterator[None]:
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt:
+        raise typer.Exit(_told("interrupted; the tables hold no run of this audit", _INTERRUPTED)) from None
+    except DispatchAuditError as error:
+        if debug:
+            traceback.print_exc()
+        raise typer.Exit(_told(str(error), error.exit_code)) from None
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        where = "see the traceback" if debug else "--debug shows where"
+        message = f"internal error: {type(error).__name__}: {reason_of(error)}; {where}"
+        raise typer.Exit(_told(message, DispatchAuditError.exit_code)) from None
+
+
+def _told(message: str, exit_code: int) -> int:
+    typer.echo(f"{_NAME}: error: {message}", err=True)
+    return exit_code

@@ -1,0 +1,36 @@
+"""Progress for a person: a line for each stage with its time, on stderr, gone when the work is done."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+
+@contextmanager
+def shown_stages(wanted: bool) -> Iterator[Callable[[str], None]]:
+    """Gives a function to be told the name of each stage as it begins.
+
+    Args:
+        wanted: whether to show them. They are shown on a terminal only: in a log they would be noise.
+    """
+    if not wanted:
+        yield lambda stage: None
+        return
+    # A stderr of its own: the session turns the common one away while it starts the JVM.
+    with os.fdopen(os.dup(2), "w", encoding="utf-8") as stderr:
+        console = Console(file=stderr)
+        if not console.is_terminal:
+            yield lambda stage: None
+            return
+        columns = (SpinnerColumn(finished_text=" "), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=console, transient=True) as progress:
+
+            def begin(stage: str) -> None:
+                for task in progress.tasks:
+                    if not task.finished:
+                        progress.update(task.id, total=1, completed=1)
+                progress.add_task(stage, total=None)
+
+            yield begin

@@ -1,0 +1,221 @@
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jobs.session
+import pipeline.audit
+import pipeline.report.read
+from jobs.cli import main
+from jobs.nightly_audit import audit_arguments
+from pipeline.errors import TraceError
+from pipeline.report.summary import RuleCounts, RunSummary, Summary
+from pipeline.request import AuditRequest, AuditResult, ValidationResult
+from pipeline.tables.severity import SEVERITIES, Severity, worst_verdict
+
+WriteTrace = Callable[..., Path]
+Told = Callable[..., tuple[int, str, str]]
+
+
+def summary_of(*found: Severity) -> Summary:
+    counts = RuleCounts("single_holder", 9, {severity: int(severity in found) for severity in SEVERITIES})
+    run = RunSummary(
+        run_key="0123456789abcdef",
+        inputs=("night",),
+        verdict=worst_verdict(found),
+        completeness=1.0,
+        events_in=9,
+        events_quarantined=0,
+        profile="pulsar-4.2",
+        pulsar_version="4.2.4",
+        from_ts_us=None,
+        to_ts_us=None,
+        rules=(counts,),
+        findings=(),
+        causes=(),
+        waits=(),
+        refused={},
+    )
+    return Summary("out", {"runs": "out/runs"}, (run,))
+
+
+@pytest.fixture
+def told(capfd: pytest.CaptureFixture[str]) -> Told:
+    """Runs the command line; returns its exit code, stdout and stderr."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as exited:
+            main([str(argument) for argument in arguments])
+        captured = capfd.readouterr()
+        assert isinstance(exited.value.code, int)
+        return exited.value.code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def trace(write_trace: WriteTrace) -> Path:
+    """A trace that opens; what it contains is not looked at here."""
+    return write_trace([{"event": "publish", "seq": 1}])
+
+
+@pytest.fixture
+def audited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[AuditRequest]]:
+    """Puts something else in the place of Spark and the audit: a summary to report, or an error to raise."""
+
+    def put(outcome: Summary | BaseException) -> list[AuditRequest]:
+        requests: list[AuditRequest] = []
+
+        def audit(spark: object, request: AuditRequest, progress: Callable[[str], None]) -> AuditResult:
+            requests.append(request)
+            progress("replay")
+            if isinstance(outcome, BaseException):
+                raise outcome
+            return AuditResult(request.target, tuple(run.run_key for run in outcome.runs))
+
+        monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet: None)
+        monkeypatch.setattr(pipeline.audit, "audit", audit)
+        monkeypatch.setattr(pipeline.report.read, "summarise", lambda spark, target, run_keys: outcome)
+        return requests
+
+    return put
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails a test that goes as far as starting Spark."""
+
+    def refuse(name: str, quiet: bool) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(jobs.session, "spark_session", refuse)
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["audit"], "Missing argument 'TRACE...'; see dispatch-audit --help"),
+        (["audit", "{trace}"], "Missing option '--out'; see"),
+        (["audit", "{trace}", "--out", "out", "--fail-on", "sometimes"], "'sometimes' is not one of 'violation', "),
+        (["audit", "{trace}", "--out", "out", "--format", "xml"], "'xml' is not one of 'text', 'json'; see"),
+        (["audit", "{trace}", "--out", "out", "--profile", "pulsar-1"], "there is no profile 'pulsar-1'; use one of: "),
+        (["audit", "{trace}", "--out", "out", "--config", "no.toml"], "cannot read the configuration no.toml"),
+        (["audit", "{trace}", "--out", "{trace}/trace.json"], "trace.json is a file, and the tables need a folder; "),
+        (["audit", "nowhere", "--out", "out"], "there is no trace at "),
+        (["validate", "nowhere"], "there is no trace at "),
+        (["simulate"], "No such command 'simulate'; see"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_mistake_in_the_call_is_one_line_and_exit_2(
+    told: Told, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = told(*(argument.format(trace=trace) for argument in arguments))
+    assert (code, out) == (2, "")
+    assert err.startswith("dispatch-audit: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_version_is_that_of_the_package(told: Told) -> None:
+    code, out, err = told("--version")
+    assert (code, err) == (0, "")
+    assert out.startswith("dispatch-audit 0.")
+
+
+def test_without_a_command_there_is_help_on_stderr(told: Told) -> None:
+    code, out, err = told()
+    assert (code, out) == (2, "")
+    assert "audit" in err
+
+
+@pytest.mark.parametrize(
+    ("found", "options", "expected"),
+    [
+        ((), (), 0),
+        (("violation",), (), 1),
+        (("known_bug",), (), 1),
+        (("not_provable", "permitted", "info"), (), 0),
+        (("not_provable",), ("--fail-on", "not_provable"), 1),
+        (("info",), ("--fail-on", "info"), 1),
+        (("violation",), ("--fail-on", "never"), 0),
+    ],
+)
+def test_findings_decide_on_the_exit_code(
+    told: Told, audited: Any, trace: Path, found: tuple[Severity, ...], options: tuple[str, ...], expected: int
+) -> None:
+    audited(summary_of(*found))
+    code, out, err = told("audit", trace, "--out", "out", *options)
+    assert (code, err) == (expected, "")
+    assert out.startswith(worst_verdict(found).replace("_", " ").upper())
+
+
+def test_arguments_become_a_request(told: Told, audited: Any, trace: Path, tmp_path: Path) -> None:
+    config = tmp_path / "mine.toml"
+    config.write_text("[trace]\nrecorder_skew_ms = 25\n")
+    requests = audited(summary_of())
+    told("audit", trace, "--out", "out", "--profile", "pulsar-4.0.3", "--config", config)
+    (request,) = requests
+    assert (request.paths, request.target, request.profile) == ((str(trace),), "out", "pulsar-4.0.3")
+    assert request.settings.trace.recorder_skew_ms == 25
+
+
+def test_json_is_one_object_and_nothing_else(told: Told, audited: Any, trace: Path) -> None:
+    audited(summary_of("known_bug"))
+    code, out, err = told("audit", trace, "--out", "out", "--format", "json")
+    assert (code, err) == (1, "")
+    assert json.loads(out)["verdict"] == "known_bug"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (TraceError("the trace is empty", "record again"), 3, "the trace is empty; record again"),
+        (ZeroDivisionError("by zero\nat once"), 4, "internal error: ZeroDivisionError: by zero; --debug shows where"),
+        (KeyboardInterrupt(), 130, "interrupted; the tables hold no run of this audit"),
+    ],
+    ids=["trace", "internal", "interrupt"],
+)
+def test_an_error_is_one_line_without_a_traceback(
+    told: Told, audited: Any, trace: Path, error: BaseException, code: int, line: str
+) -> None:
+    audited(error)
+    assert told("audit", trace, "--out", "out") == (code, "", f"dispatch-audit: error: {line}\n")
+
+
+def test_debug_shows_the_traceback(told: Told, audited: Any, trace: Path) -> None:
+    audited(ZeroDivisionError("by zero"))
+    code, _, err = told("audit", trace, "--out", "out", "--debug")
+    assert code == 4
+    assert "Traceback" in err
+    assert err.endswith("dispatch-audit: error: internal error: ZeroDivisionError: by zero; see the traceback\n")
+
+
+@pytest.mark.parametrize(("usable", "expected"), [(True, 0), (False, 3)])
+def test_validate_says_what_would_be_refused(
+    told: Told, monkeypatch: pytest.MonkeyPatch, trace: Path, usable: bool, expected: int
+) -> None:
+    result = ValidationResult(str(trace), "pulsar-4.2", 1_000, 5, {"missing_field": 1, "broken_json": 4}, usable)
+    monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet: None)
+    monkeypatch.setattr(pipeline.audit, "validate", lambda spark, request, progress: [result])
+    code, out, err = told("validate", trace)
+    assert (code, err) == (expected, "")
+    assert out == (
+        f"{'USABLE' if usable else 'UNUSABLE'}  {trace}\n"
+        "Read    1,000 events, 5 would be quarantined (0.5 %)\n"
+        "        broken_json: 4\n"
+        "        missing_field: 1\n"
+        "Broker  by the rules of profile pulsar-4.2\n"
+    )
+
+
+def test_a_submitted_job_takes_the_arguments_of_audit(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given in (["--", "night", "--out", "out"], ["night", "--out", "out"]):
+        monkeypatch.setattr(sys, "argv", ["nightly_audit.py", *given])
+        assert audit_arguments() == ["audit", "night", "--out", "out"]
