@@ -17,9 +17,10 @@ def audit(tables: Tables, hashes: Mapping[int, str]) -> list[str]:
         hashes: what the script calls a sticky hash.
     """
     findings = sorted(tables.get("violations", ()), key=lambda row: (row["seq"], row["rule"]))
+    refused = sorted(tables.get("refused", ()), key=lambda row: int(row["seq"]))
     told = [
         *(line for row in findings for line in _finding(row, hashes[row["sticky_hash"]])),
-        *(f"refused seq {row['seq']}: {row['reason']}, {row['detail']}" for row in tables.get("refused", ())),
+        *(f"refused seq {row['seq']}: {row['reason']}, {row['detail']}" for row in refused),
         *(_draining(row, hashes[row["sticky_hash"]]) for row in tables.get("draining", ())),
         *(line for row in tables.get("blocking", ()) for line in _blocking(row, hashes[row["sticky_hash"]])),
     ]

@@ -1,6 +1,7 @@
 """Every script of this folder prints what it says it prints.
 
 `pytest tests/scenarios --rewrite` writes the scripts anew; only commit the changes if you understand what caused them.
+A script called `not_yet_*` says what has to come out and does not come out yet; --rewrite leaves it alone.
 """
 
 from pathlib import Path
@@ -8,20 +9,27 @@ from pathlib import Path
 import pytest
 import scenario_runner
 
-# Scripts that say what SEMANTICS demands and the audit does not do yet; --rewrite leaves them alone.
-NOT_YET: dict[str, str] = {}
+SCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
 
 
-def _param(path: Path) -> object:
-    marks = [pytest.mark.xfail(reason=NOT_YET[path.stem], strict=True)] if path.stem in NOT_YET else []
-    return pytest.param(path, id=path.stem, marks=marks)
+def _kept(path: Path) -> bool:
+    return not path.name.startswith("not_yet_")
 
 
-@pytest.mark.parametrize("path", [_param(path) for path in sorted(Path(__file__).parent.glob("*.txt"))])
+@pytest.mark.parametrize("path", [path for path in SCRIPTS if _kept(path)], ids=lambda path: path.stem)
 def test_script(path: Path, request: pytest.FixtureRequest) -> None:
     script = path.read_text(encoding="utf-8")
     told = scenario_runner.run(script)
-    if request.config.getoption("rewrite", default=False) and path.stem not in NOT_YET:
+    # Asked with a default: the option is unknown where pytest was started on another folder.
+    if request.config.getoption("rewrite", default=False):
         path.write_text(told, encoding="utf-8")
     else:
         assert told == script
+
+
+# Strict: a script that comes true has to lose its `not_yet_`.
+@pytest.mark.xfail(reason="the audit and the script disagree", raises=AssertionError, strict=True)
+@pytest.mark.parametrize("path", [path for path in SCRIPTS if not _kept(path)], ids=lambda path: path.stem)
+def test_script_not_yet(path: Path) -> None:
+    script = path.read_text(encoding="utf-8")
+    assert scenario_runner.run(script) == script
