@@ -1,5 +1,7 @@
 """Tells a story to the audit and prints what the audit says: the runner of the scripts beside it.
 
+`SCENARIOS_REWRITE=1 pytest tests/scenarios` regenerates their output; only commit what you understand.
+
 A script is blocks of commands, `----` and what they print, up to a blank line; `#` begins a comment. Every row is one
 millisecond after the one before. What a recorder writes at the start and at the end of an effect is two rows, unless
 `start` or `end` at the end of a command keeps one of them. An entry `7` is 1:7; a consumer `c2` is number 2.
