@@ -25,28 +25,25 @@ _NEVER = 1 << 40
 
 
 @compiled
-def _costs(disagrees: NDArray[np.bool_], allowed: NDArray[np.bool_], result: Ints) -> None:
-    """The fewest disagreements of any course of changes that is in state k at dispatch d, into `result[k, d]`.
+def _costs(disagrees: NDArray[np.bool_], allowed: NDArray[np.bool_], ahead: Ints, behind: Ints) -> None:
+    """The fewest disagreements of any course of changes that is in state k at decision d.
 
-    State k: the first k changes are in effect. A course never goes back.
+    State k: the first k changes are in effect. A course never goes back. Into `ahead[k, d]` go the disagreements of
+    the decisions up to d, into `behind[k, d]` those from d on.
     """
-    states, dispatches = disagrees.shape
-    ahead = np.empty((states, dispatches), dtype=np.int64)
-    for d in range(dispatches):
-        best = _NEVER
+    states, decisions = disagrees.shape
+    for d in range(decisions):
+        best = _NEVER if d > 0 else 0
         for k in range(states):
-            if d == 0:
-                best = 0
-            elif ahead[k, d - 1] < best:
-                best = ahead[k, d - 1]
+            if d > 0:
+                best = min(best, ahead[k, d - 1])
             ahead[k, d] = best + disagrees[k, d] if allowed[k, d] else _NEVER
-    behind = np.zeros(states, dtype=np.int64)
-    for d in range(dispatches - 1, -1, -1):
-        best = _NEVER
+    for d in range(decisions - 1, -1, -1):
+        best = _NEVER if d < decisions - 1 else 0
         for k in range(states - 1, -1, -1):
-            best = min(best, behind[k])
-            result[k, d] = min(ahead[k, d] + best, _NEVER)
-            behind[k] = best + disagrees[k, d] if allowed[k, d] else _NEVER
+            if d < decisions - 1:
+                best = min(best, behind[k, d + 1])
+            behind[k, d] = best + disagrees[k, d] if allowed[k, d] else _NEVER
 
 
 class Evidence(NamedTuple):
@@ -111,34 +108,36 @@ def disagreements(brackets: Sequence[Bounds], evidence: Evidence, routings: Sequ
     """How many decisions the best placing of the changes leaves unexplained; arguments as those of `place`."""
     if evidence.seq.size == 0:
         return 0
-    return int(_all_costs(brackets, evidence.seq, evidence.disagrees(routings))[:, 0].min())
+    _, behind = _all_costs(brackets, evidence.seq, evidence.disagrees(routings))
+    return int(behind[:, 0].min())
 
 
-def _all_costs(bounds: Sequence[Bounds], seq: Ints, disagrees: NDArray[np.bool_]) -> Ints:
+def _all_costs(bounds: Sequence[Bounds], seq: Ints, disagrees: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     # State k needs the first k changes to have begun, and none of the others to be over.
     begun = np.maximum.accumulate([-1, *(start for start, _ in bounds)])
     over = np.minimum.accumulate([_NEVER, *(end for _, end in reversed(bounds))])[::-1]
     allowed = (seq[None, :] > begun[:, None]) & (seq[None, :] < over[:, None])
-    costs = np.empty(disagrees.shape, dtype=np.int64)
-    _costs(disagrees, allowed, costs)
-    return costs
+    ahead, behind = np.empty((2, *disagrees.shape), dtype=np.int64)
+    _costs(disagrees, allowed, ahead, behind)
+    return ahead, behind
 
 
 def _window(bounds: Sequence[Bounds], change: int, seq: Ints, disagrees: NDArray[np.bool_]) -> Bounds:
-    """Behind which row and before which row the change fits best."""
+    """Behind which row and before which row the change fits best: the longest of the stretches that are as good."""
     after, before = bounds[change]
-    costs = _all_costs(bounds, seq, disagrees)
-    best = costs == costs.min(axis=0, initial=_NEVER)
-    # The change may already be in effect where an optimal course has it, and must be where all of them do.
-    may = best[change + 1 :].any(axis=0)
-    must = ~best[: change + 1].any(axis=0)
-    earliest = int(np.argmax(may)) if may.any() else seq.size
-    latest = int(np.argmax(must)) if must.any() else seq.size
-    if earliest > 0:
-        after = max(after, int(seq[earliest - 1]))
-    if latest < seq.size:
-        before = min(before, int(seq[latest]))
-    return after, before
+    if seq.size == 0:
+        return after, before
+    ahead, behind = _all_costs(bounds, seq, disagrees)
+    # The cost of the change between two neighbouring decisions, before the first and after the last of them.
+    earlier = np.append(0, ahead[: change + 1].min(axis=0))
+    later = np.append(behind[change + 1 :].min(axis=0), 0)
+    costs = earlier + later
+    edges = np.diff(np.concatenate(([0], (costs == costs.min()).astype(np.int8), [0])))
+    firsts, lasts = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
+    starts = [max(after, int(seq[p - 1])) if p > 0 else after for p in firsts]
+    ends = [min(before, int(seq[p])) if p < seq.size else before for p in lasts]
+    longest = int(np.argmax(np.subtract(ends, starts)))
+    return starts[longest], ends[longest]
 
 
 def _middle(after: int, before: int, seq: Column, ts_us: Column) -> Place:
