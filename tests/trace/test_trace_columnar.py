@@ -86,6 +86,17 @@ def test_a_key_may_be_bytes_or_base64(spark: SparkSession, recording: Path, even
     ]
 
 
+def test_files_of_one_log_may_have_different_columns(
+    spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
+) -> None:
+    expected = rows_of(spark, tmp_path)
+    log = str(recording / "events")
+    not_of_publish = ["phase", "consumer", "subscription", "positions", "snapshot", "ranges", "permits"]
+    events.where("event = 'publish'").drop(*not_of_publish).write.parquet(log)
+    events.where("event <> 'publish'").drop("producer_name", "sequence_id").write.mode("append").parquet(log)
+    assert rows_of(spark, recording) == expected
+
+
 def test_what_does_not_fit_refuses_the_row_and_names_it(
     spark: SparkSession, recording: Path, events: DataFrame
 ) -> None:
