@@ -14,7 +14,7 @@ from pipeline.assignment.routing import routing_of_ranges
 from pipeline.replay import core, draining
 from pipeline.replay.events import Code, Events
 from pipeline.replay.membership import Place
-from pipeline.replay.output import EPISODES, FINDINGS, UNSENT, WITHDRAWN, Output, new_output
+from pipeline.replay.output import EPISODES, FINDINGS, OWNERSHIP, UNSENT, WITHDRAWN, Output, new_output
 from pipeline.replay.room import Need, make_room
 from pipeline.replay.state import CONNECTED, NOBODY, RESETTING, UNKNOWN, Ints, Records, new_state
 
@@ -41,6 +41,7 @@ class Dispatcher:
         self._known = np.empty(0, dtype=np.int64)
         self._known_at = np.empty(0, dtype=np.int64)
         self._routing = routing_of_ranges(())
+        self._former: list[tuple[Routing, int]] = []
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
@@ -93,7 +94,9 @@ class Dispatcher:
 
     def begin_leaving(self, number: int) -> None:
         """The consumer may be gone from here on: what it holds is not certain any more."""
-        self._state.consumers[self._places[number]].leaving = 1
+        # Known it is not, if the clock stepped back between its join and its leave.
+        if number in self._places:
+            self._state.consumers[self._places[number]].leaving = 1
 
     def depart(self, number: int, at: Place) -> None:
         """A consumer is gone: what it held waits again."""
@@ -102,7 +105,11 @@ class Dispatcher:
 
     def route(self, routing: Routing, at: Place) -> None:
         """Another mapping is in force; where hashes drain, what is held of moved hashes starts to."""
+        self._drain_output()
         before, after = self._routing, self._placed(routing)
+        late_us = self.policy.unordered_us
+        self._former = [(old, until_us) for old, until_us in self._former if until_us + late_us >= at.ts_us]
+        self._former.append((before, at.ts_us))
         self._routing = after
         if self.drains:
             draining.remap(self._state, before.uppers, before.owners, after.uppers, after.owners, at.seq, at.ts_us)
@@ -175,12 +182,23 @@ class Dispatcher:
 
     def _drain_output(self) -> None:
         out: Output = self._out
-        self._findings.append(out.findings[: out.filled[FINDINGS]].copy())
+        found: Records = out.findings[: out.filled[FINDINGS]].copy()
+        self._findings.append(found[~self._decided_before(found)].view(np.recarray))
         self._episodes.append(out.episodes[: out.filled[EPISODES]].copy())
         self._unsent.append(out.unsent[: out.filled[UNSENT]].copy())
         withdrawn = np.stack((out.withdrawn_seq, out.withdrawn_ts), axis=1)
         self._withdrawn.append(withdrawn[: out.filled[WITHDRAWN]])
         out.filled[:] = 0
+
+    def _decided_before(self, found: Records) -> NDArray[np.bool_]:
+        """Which findings of ownership may be dispatches decided under a mapping before, and recorded late."""
+        excused: NDArray[np.bool_] = np.zeros(found.size, dtype=np.bool_)
+        if self.policy.unordered_us > 0:
+            for routing, until_us in self._former:
+                owned = routing.owners_of(found.hash) == found.consumer
+                excused |= owned & (found.ts_us <= until_us + self.policy.unordered_us)
+        excused &= found.rule == OWNERSHIP
+        return excused
 
     def _places_of(self, numbers: Ints) -> Ints:
         if self._known.size == 0:

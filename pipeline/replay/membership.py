@@ -16,6 +16,9 @@ Kind = Literal["join", "leave", "reset"]
 # Resets that start everything anew; the others only move mark-delete (TRACE_FORMAT, `reason`).
 RESTARTS = frozenset({"seek", "unload", "transfer"})
 
+# A leave that has no end, recorded about when it happened: a little before or after.
+CLOSED_BY_BROKER = "closed_by_broker"
+
 # A bracket that is not closed by then never will be: the broker settles a membership change within milliseconds.
 WAIT_US_MAX = 5_000_000
 
@@ -50,24 +53,39 @@ class Bracket:
         row: the row that said most about it.
         start: its early side, None while only the late one was seen.
         end: its late side, None while only the early one was seen.
+        join: of a leave, the join of the same consumer, which comes before it.
+        placed: where it took effect, once that has been decided.
     """
 
     row: Row
     start: Place | None = None
     end: Place | None = None
+    join: "Bracket | None" = None
+    placed: Place | None = None
+
+    @property
+    def vague(self) -> bool:
+        """Whether its only row may stand before as well as behind its moment."""
+        return self.row.reason == CLOSED_BY_BROKER
 
     def bounds_ts_us(self, skew_us: int) -> tuple[int, int]:
         """Between which times the change took effect, where a side is missing."""
         if self.start is None and self.end is not None:
             return self.end.ts_us - skew_us, self.end.ts_us
         assert self.start is not None
-        if self.row.reason == "closed_by_broker":
+        if self.row.reason == CLOSED_BY_BROKER:
             return self.start.ts_us - skew_us, self.start.ts_us + skew_us
         return self.start.ts_us, self.end.ts_us if self.end is not None else self.start.ts_us + skew_us
 
+    def waits_for(self, row: Row) -> bool:
+        """Whether a late side may close it that comes with `row`, which must not depend on who looks when."""
+        if self.end is not None or self.start is None or self.row.reason == CLOSED_BY_BROKER:
+            return False
+        return row.ts_us <= self.start.ts_us + WAIT_US_MAX
+
     def closed(self, newest_ts_us: int, skew_us: int) -> bool:
         """Whether nothing that comes after `newest_ts_us` can move its bounds."""
-        if self.start is not None and self.end is None and self.row.reason != "closed_by_broker":
+        if self.start is not None and self.end is None and self.row.reason != CLOSED_BY_BROKER:
             return newest_ts_us > self.start.ts_us + WAIT_US_MAX
         return newest_ts_us > self.bounds_ts_us(skew_us)[1]
 
@@ -90,7 +108,7 @@ class Membership:
 
     def __init__(self) -> None:
         self.open: list[Bracket] = []
-        self._joined: set[int] = set()
+        self._joins: dict[int, Bracket] = {}
         self._left: set[int] = set()
         self._resetting = False
 
@@ -103,9 +121,9 @@ class Membership:
             return Side.SECOND
         if row.kind == "leave" and row.consumer in self._left:
             return Side.REPEATED  # closed by the broker first, then with its connection: it left once
-        if row.kind == "join" and row.consumer in self._joined:
+        if row.kind == "join" and row.consumer in self._joins:
             return Side.REFUSED
-        if row.kind == "leave" and row.consumer not in self._joined:
+        if row.kind == "leave" and row.consumer not in self._joins:
             return Side.REFUSED
         self._begin(row)
         return Side.FIRST
@@ -113,18 +131,23 @@ class Membership:
     def _began(self, row: Row) -> bool:
         if row.kind == "reset":
             return self._resetting
-        return row.consumer in (self._joined if row.kind == "join" else self._left)
+        if row.kind == "join":
+            # With both sides there it would be a second consumer of one number.
+            return row.consumer in self._joins and self._joins[row.consumer].end is None
+        return row.consumer in self._left
 
     def _begin(self, row: Row) -> None:
         place = Place(row.seq, row.ts_us)
-        self.open.append(Bracket(row, end=place) if row.late else Bracket(row, start=place))
+        bracket = Bracket(row, end=place) if row.late else Bracket(row, start=place)
+        self.open.append(bracket)
         if row.kind == "join":
-            self._joined.add(row.consumer)
+            self._joins[row.consumer] = bracket
             # Clients come back before the reset is reported done: the dispatcher they join is the new one.
-            for bracket in self.open:
-                if bracket.row.kind == "reset" and bracket.end is None:
-                    bracket.end = place
+            for other in self.open:
+                if other.row.kind == "reset" and other.waits_for(row):
+                    other.end = place
         elif row.kind == "leave":
+            bracket.join = self._joins[row.consumer]
             self._left.add(row.consumer)
         else:
             self._resetting = not row.late
@@ -133,7 +156,7 @@ class Membership:
         if row.kind == "reset":
             self._resetting = False
         for bracket in reversed(self.open):
-            if bracket.row.kind == row.kind and bracket.row.consumer == row.consumer and bracket.end is None:
+            if bracket.row.kind == row.kind and bracket.row.consumer == row.consumer and bracket.waits_for(row):
                 bracket.end = Place(row.seq, row.ts_us)
                 # Why a consumer left is known when it is gone.
                 bracket.row = bracket.row._replace(reason=row.reason or bracket.row.reason)

@@ -57,15 +57,18 @@ def _neighbours(order: list[Bracket], bounds_of: Callable[[Bracket], Bounds]) ->
             for source, target in ((at, at + distance), (at + distance, at)):
                 moved = order[:source] + order[source + 1 :]
                 moved.insert(target, order[source])
-                if _possible([bounds_of(b) for b in moved]):
+                if _possible(moved, bounds_of):
                     yield moved
 
 
-def _possible(bounds: Sequence[Bounds]) -> bool:
-    """Whether the changes can happen in this order: each before everything after it is over."""
+def _possible(order: Sequence[Bracket], bounds_of: Callable[[Bracket], Bounds]) -> bool:
+    """Whether the changes can happen in this order: each before what follows is over, and no leave before its join."""
     begun = -1
-    for start, end in bounds:
+    to_come = set(map(id, order))
+    for bracket in order:
+        to_come.discard(id(bracket))
+        start, end = bounds_of(bracket)
         begun = max(begun, start)
-        if begun >= end:
+        if begun >= end or (bracket.join is not None and id(bracket.join) in to_come):
             return False
     return True

@@ -167,7 +167,7 @@ class Subscription:
         """The mapping that the last `apply` left."""
         return self._log.routing
 
-    def announce(self, row: Row) -> None:
+    def announce(self, row: Row, at: Place) -> None:
         """A consumer shows up; it may be sent to before its join is recorded as done."""
         self._stays[row.consumer] = Stay(row)
         self._dispatcher.announce(row.consumer)

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.assignment import Routing
 from pipeline.replay.events import Events, concatenated, no_events
-from pipeline.replay.membership import RESTARTS, WAIT_US_MAX, Bracket, Membership, Place, Row, Side
+from pipeline.replay.membership import CLOSED_BY_BROKER, RESTARTS, WAIT_US_MAX, Bracket, Membership, Place, Row, Side
 from pipeline.replay.order import likeliest_order
 from pipeline.replay.placement import Evidence, place
 from pipeline.replay.state import Ints
@@ -25,7 +25,7 @@ class Stage(Protocol):
     def routing(self) -> Routing:
         """The mapping that the last `apply` left."""
 
-    def announce(self, row: Row) -> None:
+    def announce(self, row: Row, at: Place) -> None:
         """A consumer shows up; it may be sent to before its join is recorded as done."""
 
     def foresee(self, changes: Sequence[Bracket]) -> list[Routing]:
@@ -76,6 +76,7 @@ class Timeline:
         self._membership = Membership()
         self._held: Events = no_events()
         self._clock: Ints = self._held.ts_us  # ts_us of the held rows, made ascending
+        self._done = 0  # how many of the held rows have taken effect
         self._steps: list[_Step] = []
 
     def push(self, events: Events, rows: Sequence[Row]) -> None:
@@ -106,9 +107,11 @@ class Timeline:
             stage.refuse(row)
         elif side is Side.FIRST:
             # With the early side missing it may have begun as much earlier as the recorder lags.
-            since = self._at(row.ts_us - self._skew_us) if row.late else here
+            vague = row.late or row.reason == CLOSED_BY_BROKER
+            since = self._at(row.ts_us - self._skew_us) if vague else here
             if row.kind == "join":
-                stage.announce(row)
+                # The hooks run on different threads: it may be sent to before even its join is recorded.
+                self._steps.append(_Step(self._at(row.ts_us - self._skew_us), row, stage.announce))
             elif row.kind == "leave":
                 self._steps.append(_Step(since, row, stage.begin_leaving))
             else:
@@ -126,46 +129,53 @@ class Timeline:
     def _settle(self, final: bool) -> None:
         if self._held.seq.size == 0:
             return
+        newest_seq = int(self._held.seq[-1])
         newest_us = int(self._clock[-1])
+        # A row that comes later may tell of up to one skew earlier.
+        certain_us = newest_us - self._skew_us
         while self._membership.open:
             cluster = self._first_cluster()
-            if not final and not self._complete(cluster, newest_us):
+            if not final and not self._complete(cluster, certain_us):
                 break
             self._place(cluster)
         if final:
-            self._advance(int(self._held.seq[-1]))
+            self._advance(newest_seq)
             return
-        # A row that comes later may tell of up to one skew earlier.
-        until = self._at(newest_us - self._skew_us).seq
+        until = self._at(certain_us).seq
         if self._membership.open:
             until = min(until, *(self._bounds(b)[0] for b in self._membership.open))
         self._advance(until)
 
-    def _complete(self, cluster: list[Bracket], newest_us: int) -> bool:
+    def _complete(self, cluster: list[Bracket], certain_us: int) -> bool:
         """Whether nothing that is still to come can say more about the changes."""
-        if not all(b.closed(newest_us, self._skew_us) for b in cluster):
+        if not all(b.closed(certain_us, self._skew_us) for b in cluster):
             return False
         # In which order changes happened that overlap shows in what follows them, if at all.
-        over_us = max(b.bounds_ts_us(self._skew_us)[1] for b in cluster)
-        return len(cluster) == 1 or newest_us > over_us + WAIT_US_MAX or len(cluster) < len(self._membership.open)
+        followed = any(b.row.ts_us <= certain_us for b in self._membership.open if b not in cluster)
+        return len(cluster) == 1 or followed or certain_us > self._followed_until_us(cluster)
+
+    def _followed_until_us(self, cluster: list[Bracket]) -> int:
+        return max(b.bounds_ts_us(self._skew_us)[1] for b in cluster) + WAIT_US_MAX
 
     def _bounds(self, bracket: Bracket) -> tuple[int, int]:
         """The seqs behind and before which the change took effect."""
         first_us, last_us = bracket.bounds_ts_us(self._skew_us)
-        one_sided = bracket.row.reason == "closed_by_broker" or bracket.start is None
-        after = self._at(first_us).seq if one_sided or bracket.start is None else bracket.start.seq
-        if bracket.end is not None:
-            return after, bracket.end.seq
-        return after, self._at(last_us + 1).seq + 1
+        after = bracket.start.seq if bracket.start is not None and not bracket.vague else self._at(first_us).seq
+        before = bracket.end.seq if bracket.end is not None else self._at(last_us + 1).seq + 1
+        if bracket.join is not None:
+            # However vague its rows are, nobody leaves before having joined.
+            joined = bracket.join.placed
+            after = max(after, joined.seq if joined is not None else self._bounds(bracket.join)[0])
+        return after, max(before, after + 1)
 
     def _first_cluster(self) -> list[Bracket]:
         """The earliest changes whose brackets overlap, in the order in which they are taken to have happened."""
         bounds = {id(b): self._bounds(b) for b in self._membership.open}
 
-        def begins(bracket: Bracket) -> tuple[int, bool]:
-            # A restart is over when its consumers are gone and before new ones come.
-            restart = bracket.row.kind == "reset"
-            return bounds[id(bracket)][1 if restart else 0], not restart
+        def begins(bracket: Bracket) -> tuple[int, int]:
+            # A restart is over when its consumers are gone and before new ones come; a stay begins before it ends.
+            kind = bracket.row.kind
+            return bounds[id(bracket)][1 if kind == "reset" else 0], ("reset", "join", "leave").index(kind)
 
         by_start = sorted(self._membership.open, key=lambda b: bounds[id(b)][0])
         cluster: list[Bracket] = []
@@ -183,7 +193,9 @@ class Timeline:
         self._membership.open = [b for b in self._membership.open if b not in cluster]
         # The row that opens the bracket stays: its time counts.
         self._advance(min(self._bounds(b)[0] for b in cluster) - 1)
-        rows = self._held.rows(0, int(np.searchsorted(self._held.seq, self._evident_until(cluster))))
+        # The row that closes it stays in as well.
+        until = self._evident_until(cluster)
+        rows = self._held.rows(0, int(np.searchsorted(self._held.seq, until, side="right")))
         evidence = Evidence.of(rows, stage.hashes)
         routings = [stage.routing]
         if len(cluster) > 1:
@@ -194,6 +206,7 @@ class Timeline:
         cuts = place([self._bounds(b) for b in cluster], rows.seq, rows.ts_us, evidence, routings)
         for bracket, at in zip(cluster, cuts, strict=True):
             self._advance(at.seq)
+            bracket.placed = at
             stage.enact(bracket, at)
 
     def _evident_until(self, cluster: list[Bracket]) -> int:
@@ -201,8 +214,8 @@ class Timeline:
         over = max(self._bounds(b)[1] for b in cluster)
         if len(cluster) == 1:
             return over
-        last = int(self._held.seq[-1]) + 1 if self._held.seq.size else over
-        return max(over, min((self._bounds(b)[0] for b in self._membership.open), default=last))
+        last = self._at(self._followed_until_us(cluster) + 1).seq + 1
+        return max(over, min([last, *(self._bounds(b)[0] for b in self._membership.open)]))
 
     def _advance(self, seq: int) -> None:
         """Lets everything up to and including the row `seq` take effect."""
@@ -215,7 +228,9 @@ class Timeline:
 
     def _release(self, seq: int) -> None:
         count = int(np.searchsorted(self._held.seq, seq, side="right"))
-        if count:
-            self._stage.replay(self._held.rows(0, count))
-            self._held = self._held.rows(count, self._held.seq.size)
-            self._clock = self._clock[count:]
+        if count > self._done:
+            self._stage.replay(self._held.rows(self._done, count))
+            # The last of them stays: the row before a bracket tells when it begins.
+            self._held = self._held.rows(count - 1, self._held.seq.size)
+            self._clock = self._clock[count - 1 :]
+            self._done = 1

@@ -1,14 +1,29 @@
-"""Reads a summary out of the tables: one small query a table, all at one time."""
+"""Reads a summary out of the tables.
 
-from collections.abc import Iterable, Sequence
+A query that groups or ranks costs three times as much as one that only picks rows, most of it to plan and compile an
+exchange (docs, "Time of the tables"). So counts, which are few, are added up here; the worst findings and the longest
+waits are picked by order and limit; and tables in which the counts promise nothing are not asked.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any, TypeVar
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
 from pipeline.errors import UsageError
-from pipeline.report.summary import CauseTotals, Finding, RuleCounts, RunSummary, Summary, Wait
+from pipeline.report.summary import (
+    CauseTotals,
+    Finding,
+    RuleCounts,
+    RunSummary,
+    Summary,
+    Wait,
+    total_causes,
+    total_rules,
+)
 from pipeline.tables.schemas import TABLES
 from pipeline.tables.severity import SEVERITIES, Severity
 from pipeline.tables.table_schema import RUN_KEY
@@ -42,68 +57,31 @@ def summarise(spark: SparkSession, target: str, run_keys: Sequence[str]) -> Summ
         UsageError: a run has no row in `runs`.
     """
     place = parse_target(target)
+    return Summary(target, _locations(place), tuple(_run(spark, place, key) for key in run_keys))
 
-    def of_runs(table_name: str) -> DataFrame:
-        return place.read(spark, table_name).where(sf.col(RUN_KEY).isin(list(run_keys)))
 
-    queries = [
-        of_runs("runs"),
-        _counts(of_runs("metrics")),
-        _worst_findings(of_runs("violations")),
-        _causes(of_runs("blocking")),
-        _longest_waits(of_runs("blocking"), of_runs("runs")),
-        of_runs("quarantine").groupBy(RUN_KEY, "reason").count(),
+def _run(spark: SparkSession, place: Target, run_key: str) -> RunSummary:
+    def own(table_name: str) -> DataFrame:
+        return place.read(spark, table_name).where(sf.col(RUN_KEY) == run_key)
+
+    runs, metrics, blocking = at_one_time(
+        lambda query: query.collect(), (own("runs"), own("metrics"), _by_cause(own("blocking")))
+    )
+    if not runs:
+        raise UsageError(f"{place} holds no run {run_key}", "audit again")
+    run = runs[0]
+    rules = total_rules([_rule_counts(row)] for row in metrics)
+    by_badness = sorted((counts for counts in rules if any(counts.findings.values())), key=_badness)
+    causes = [CauseTotals(row["cause"], row["intervals"], row["message_seconds"]) for row in blocking]
+
+    questions: list[Callable[[], list[Row]]] = [
+        partial(_refused, own("quarantine"), run["events_quarantined"]),
+        partial(_longest_waits, own("blocking"), bool(causes), run["to_ts_us"]),
+        *(partial(_worst_findings, own("violations"), counts.rule) for counts in by_badness),
     ]
-    runs, *others = at_one_time(lambda query: query.collect(), queries)
-    found = {row[RUN_KEY]: row for row in runs}
-    missing = [key for key in run_keys if key not in found]
-    if missing:
-        raise UsageError(f"{target} holds no run {', '.join(missing)}", "audit again")
-    return Summary(target, _locations(place), tuple(_run(found[key], *others) for key in run_keys))
-
-
-def _counts(metrics: DataFrame) -> DataFrame:
-    return metrics.groupBy(RUN_KEY, "rule").agg(
-        *(sf.sum(name).alias(name) for name in ("checked", *_METRIC_OF.values()))
-    )
-
-
-def _worst_findings(violations: DataFrame) -> DataFrame:
-    worst_first = (_rank("severity").desc(), sf.col("ts_us"), sf.col("seq"), sf.col("topic"))
-    place = sf.row_number().over(Window.partitionBy(RUN_KEY, "rule").orderBy(*worst_first))
-    return violations.withColumn("place", place).where(sf.col("place") <= _FINDINGS_PER_RULE)
-
-
-def _rank(severity: str) -> Column:
-    return sf.array_position(sf.array(*(sf.lit(name) for name in SEVERITIES)), sf.col(severity))
-
-
-def _causes(blocking: DataFrame) -> DataFrame:
-    return blocking.groupBy(RUN_KEY, "cause").agg(
-        sf.count("*").alias("intervals"), sf.sum("message_seconds").alias("message_seconds")
-    )
-
-
-def _longest_waits(blocking: DataFrame, runs: DataFrame) -> DataFrame:
-    longest_first = (sf.col("message_seconds").desc(), sf.col("from_ts_us"), sf.col("sticky_hash"))
-    place = sf.row_number().over(Window.partitionBy(RUN_KEY).orderBy(*longest_first))
-    longest = blocking.withColumn("place", place).where(sf.col("place") <= _WAITS)
-    ends = runs.select(RUN_KEY, sf.col("to_ts_us").alias("trace_end_us"))
-    end_us = sf.coalesce("to_ts_us", "trace_end_us")
-    return longest.join(ends, RUN_KEY).withColumn("seconds", (end_us - sf.col("from_ts_us")) / 1e6)
-
-
-def _run(
-    run: Row, counts: list[Row], findings: list[Row], causes: list[Row], waits: list[Row], refused: list[Row]
-) -> RunSummary:
-    def own(rows: Iterable[Row]) -> list[dict[str, Any]]:
-        return [row.asDict() for row in rows if row[RUN_KEY] == run[RUN_KEY]]
-
-    own_findings = own(findings)
-    worst_of = {row["rule"]: SEVERITIES.index(row["severity"]) for row in own_findings if row["place"] == 1}
-    by_badness = sorted(own_findings, key=lambda row: (-worst_of[row["rule"]], row["rule"], row["place"]))
+    refused, waits, *findings = at_one_time(lambda question: question(), questions)
     return RunSummary(
-        run_key=run[RUN_KEY],
+        run_key=run_key,
         inputs=tuple(run["inputs"]),
         verdict=run["verdict"],
         completeness=run["completeness"],
@@ -113,24 +91,50 @@ def _run(
         pulsar_version=run["pulsar_version"],
         from_ts_us=run["from_ts_us"],
         to_ts_us=run["to_ts_us"],
-        rules=tuple(_rule_counts(row) for row in sorted(own(counts), key=lambda row: row["rule"])),
-        findings=tuple(_record(Finding, row) for row in by_badness),
-        causes=tuple(
-            CauseTotals(row["cause"], row["intervals"], row["message_seconds"])
-            for row in sorted(own(causes), key=lambda row: (-row["message_seconds"], row["cause"]))
-        ),
-        waits=tuple(_record(Wait, row) for row in sorted(own(waits), key=lambda row: row["place"])),
-        refused={
-            row["reason"]: row["count"] for row in sorted(own(refused), key=lambda row: (-row["count"], row["reason"]))
-        },
+        rules=rules,
+        findings=tuple(_record(Finding, row) for of_rule in findings for row in of_rule),
+        causes=total_causes([causes]),
+        waits=tuple(_record(Wait, row) for row in waits),
+        refused={row["reason"]: row["count"] for row in refused},
     )
 
 
-def _rule_counts(row: dict[str, Any]) -> RuleCounts:
+def _rule_counts(row: Row) -> RuleCounts:
     return RuleCounts(row["rule"], row["checked"], {severity: row[name] for severity, name in _METRIC_OF.items()})
 
 
-def _record(kind: type[Record], row: dict[str, Any]) -> Record:
+def _badness(counts: RuleCounts) -> tuple[int, str]:
+    """Sorts the rule with the worst finding first."""
+    return -max(rank for rank, severity in enumerate(SEVERITIES) if counts.findings[severity]), counts.rule
+
+
+def _worst_findings(violations: DataFrame, rule: str) -> list[Row]:
+    rank = sf.array_position(sf.array(*(sf.lit(name) for name in SEVERITIES)), sf.col("severity"))
+    worst_first = violations.where(sf.col("rule") == rule).orderBy(rank.desc(), "ts_us", "seq", "topic")
+    return worst_first.limit(_FINDINGS_PER_RULE).collect()
+
+
+def _by_cause(blocking: DataFrame) -> DataFrame:
+    return blocking.groupBy("cause").agg(
+        sf.count("*").alias("intervals"), sf.sum("message_seconds").alias("message_seconds")
+    )
+
+
+def _longest_waits(blocking: DataFrame, any_there: bool, trace_end_us: int | None) -> list[Row]:
+    if not any_there:
+        return []
+    end_us = sf.coalesce("to_ts_us", sf.lit(trace_end_us).cast("bigint"))
+    longest_first = blocking.orderBy(sf.col("message_seconds").desc(), "from_ts_us", "sticky_hash")
+    return longest_first.limit(_WAITS).withColumn("seconds", (end_us - sf.col("from_ts_us")) / 1e6).collect()
+
+
+def _refused(quarantine: DataFrame, number: int) -> list[Row]:
+    if not number:
+        return []
+    return quarantine.groupBy("reason").count().orderBy(sf.col("count").desc(), "reason").collect()
+
+
+def _record(kind: type[Record], row: Row) -> Record:
     """The fields of `kind` out of the columns of the same names; arrays become tuples."""
     values = ((field.name, row[field.name]) for field in fields(kind))
     arguments: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in values}

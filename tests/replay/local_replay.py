@@ -242,7 +242,7 @@ class Replay:
     def bytes(self) -> bytes:
         """All of it, to see whether two replays are the same to the bit."""
         told = self.replayed
-        plain = (self.epochs, self.refused, told.stays, told.counts, told.checked.tolist(), list(told.numbers))
+        plain = (self.epochs, sorted(self.refused), told.stays, told.counts, told.checked.tolist(), list(told.numbers))
         return told.findings.tobytes() + told.episodes.tobytes() + repr(plain).encode()
 
     def _numbers(self, places: Any) -> list[int]:

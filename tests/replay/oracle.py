@@ -68,6 +68,6 @@ def drained(rows: list[Row]) -> list[Drained]:
                     if (*holder, sticky_hash) not in open_:
                         change = (row["op"], row["ci"])
                         it = Drained(row["topic"], sticky_hash, impacted["ci"], entries, change, row["seq"])
-                        open_[*holder, sticky_hash] = it
+                        open_[(*holder, sticky_hash)] = it
                         found.append(it)
     return found
