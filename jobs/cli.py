@@ -110,7 +110,8 @@ def audit(
         request = _request(traces, out, profile, config)
         with shown_stages(not quiet and not debug) as begin:
             begin("start Spark")
-            # Not imported above: Spark takes a second to import, and most mistakes are found before it is needed.
+            # Not imported above: the compiler behind the replay takes a second to import, and most mistakes in a call
+            # are found before it is needed.
             from jobs.session import spark_session  # noqa: PLC0415
             from pipeline.audit import audit as run_audit  # noqa: PLC0415
             from pipeline.report.read import summarise  # noqa: PLC0415

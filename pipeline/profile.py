@@ -101,4 +101,4 @@ def profile_for(version: str, settings: Mapping[str, object]) -> Profile:
 
 
 def _parts(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("-")[0].split("."))
+    return tuple(int(part) for part in version.split("-", maxsplit=1)[0].split("."))

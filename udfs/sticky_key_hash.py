@@ -72,9 +72,7 @@ def hash_range(selector: str) -> HashRange:
     try:
         return HASH_RANGES[selector]
     except KeyError:
-        raise UsageError(
-            f"there is no selector {selector!r}", f"use one of: {', '.join(HASH_RANGES)}"
-        ) from None
+        raise UsageError(f"there is no selector {selector!r}", f"use one of: {', '.join(HASH_RANGES)}") from None
 
 
 def sticky_hashes(keys: Keys, selector: str) -> Int64Array:
@@ -144,9 +142,7 @@ def key_ids(keys: Keys) -> Int64Array:
     return _key_ids(distinct)[codes]
 
 
-def keyless_keys(
-    producer_names: Sequence[str | None], sequence_ids: Sequence[int | None], rule: str
-) -> pa.Array:
+def keyless_keys(producer_names: Sequence[str | None], sequence_ids: Sequence[int | None], rule: str) -> pa.Array:
     """The sticky keys that the broker makes up for messages without ordering key and partition key.
 
     Args:

@@ -30,9 +30,7 @@ def _by_consumer(ranges: dict[str, list[list[int]]]) -> dict[int, list[tuple[int
     return {int(consumer): [(start, end) for start, end in rows] for consumer, rows in ranges.items()}
 
 
-@pytest.mark.parametrize(
-    "history", _histories(), ids=lambda history: f"{history['selector']}-{history['id']}"
-)
+@pytest.mark.parametrize("history", _histories(), ids=lambda history: f"{history['selector']}-{history['id']}")
 def test_golden_history(history: dict[str, Any]) -> None:
     selector = make_selector(KINDS[history["selector"]], history["points"] or 100, "pulsar-4.0.7")
     for step in history["steps"]:

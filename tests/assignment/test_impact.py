@@ -17,9 +17,7 @@ SPACE = HashRange(1, 30)
 def assignments(draw: st.DrawFn) -> list[HashRangeOf]:
     """Disjoint ascending ranges over 0..40, with gaps."""
     cuts = sorted(draw(st.sets(st.integers(0, 40), max_size=10)))
-    return [
-        (start, end - 1, owner) for start, end in pairwise(cuts) if (owner := draw(st.integers(-1, 3))) >= 0
-    ]
+    return [(start, end - 1, owner) for start, end in pairwise(cuts) if (owner := draw(st.integers(-1, 3))) >= 0]
 
 
 def _owners(ranges: list[HashRangeOf]) -> dict[int, int]:
@@ -33,10 +31,7 @@ def test_impact_equals_counting(before: list[HashRangeOf], after: list[HashRange
     for ranges, owners, others in ((impact.removed, old, new), (impact.added, new, old)):
         moved = {(slot, owner) for slot, owner in owners.items() if others.get(slot) != owner}
         assert moved == {
-            (slot, owner)
-            for owner, rows in ranges.items()
-            for row in rows
-            for slot in range(row[0], row[1] + 1)
+            (slot, owner) for owner, rows in ranges.items() for row in rows for slot in range(row[0], row[1] + 1)
         }
         for rows in ranges.values():
             assert all(left[1] + 1 < right[0] for left, right in pairwise(rows))

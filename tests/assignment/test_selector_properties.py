@@ -83,9 +83,7 @@ def test_auto_split_mode_ranges_partition_the_hash_range(
 
 @settings(deadline=None)
 @given(selectors, operations)
-def test_what_is_refused_changes_nothing(
-    made: tuple[SelectorKind, int, str], history: list[Operation]
-) -> None:
+def test_what_is_refused_changes_nothing(made: tuple[SelectorKind, int, str], history: list[Operation]) -> None:
     selector = make_selector(*made)
     for operation in history:
         ranges, routing = selector.ranges(), selector.routing()
@@ -100,9 +98,7 @@ def test_what_is_refused_changes_nothing(
 
 @settings(deadline=None)
 @given(selectors, operations)
-def test_a_routing_that_was_handed_out_stays(
-    made: tuple[SelectorKind, int, str], history: list[Operation]
-) -> None:
+def test_a_routing_that_was_handed_out_stays(made: tuple[SelectorKind, int, str], history: list[Operation]) -> None:
     selector = make_selector(*made)
     kept = []
     for operation in history:

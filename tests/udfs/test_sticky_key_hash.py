@@ -62,9 +62,7 @@ def golden() -> pd.DataFrame:
 )
 def test_every_golden_key_hashes_as_the_broker_does(golden: pd.DataFrame, column: str, selector: str) -> None:
     assert len(golden) > 5_000
-    np.testing.assert_array_equal(
-        sticky_hashes(list(golden["key"]), selector), golden[column].astype("int64")
-    )
+    np.testing.assert_array_equal(sticky_hashes(list(golden["key"]), selector), golden[column].astype("int64"))
 
 
 def test_semantics_vectors() -> None:
