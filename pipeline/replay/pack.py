@@ -84,6 +84,8 @@ def pack(batch: pa.RecordBatch, groups: Groups, profile: Profile) -> list[Chunk]
     group = np.repeat(group, count)
     order = np.lexsort((events.seq[index], group))
     group, index = group[order], index[order]
+    if index.size == 0:
+        return []  # publishes of a topic that nobody subscribed to
     starts = np.flatnonzero(np.diff(group, prepend=-1))
     stops = np.append(starts[1:], group.size)
     return [

@@ -186,6 +186,13 @@ def test_membership_rows_keep_what_only_they_carry() -> None:
     ]
 
 
+def test_a_batch_of_a_topic_without_subscriptions_is_no_chunks() -> None:
+    log = Log(topic="unheard of")
+    log.publish(0)
+    (batch,) = batches(log.rows)
+    assert pack(batch, {TOPIC: {"ks": 0}}, profile_for("4.0.8", {})) == []
+
+
 def test_no_rows_are_no_chunks() -> None:
     log = Log()
     log.publish(0)
