@@ -65,9 +65,9 @@ def drained(rows: list[Row]) -> list[Drained]:
                 holder = (row["topic"], impacted["ci"])
                 moved = Counter(h for h in pending[holder].values() if any(a <= h <= b for a, b in impacted["r"]))
                 for sticky_hash, entries in moved.items():
-                    if (*holder, sticky_hash) not in open_:
+                    key = (*holder, sticky_hash)
+                    if key not in open_:
                         change = (row["op"], row["ci"])
-                        it = Drained(row["topic"], sticky_hash, impacted["ci"], entries, change, row["seq"])
-                        open_[(*holder, sticky_hash)] = it
-                        found.append(it)
+                        open_[key] = Drained(row["topic"], sticky_hash, impacted["ci"], entries, change, row["seq"])
+                        found.append(open_[key])
     return found

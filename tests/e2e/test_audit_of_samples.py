@@ -1,0 +1,242 @@
+"""The audit as users run it: samples in, exit code, report and Delta tables out."""
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.cli import main
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+RULES = ("single_holder", "early_duplicate", "first_delivery_order")
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+Told = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def told(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> Told:
+    """Runs the command line on the session of the tests; returns exit code, stdout and stderr."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as exited:
+            main([str(argument) for argument in arguments])
+        captured = capfd.readouterr()
+        assert isinstance(exited.value.code, int)
+        return exited.value.code, captured.out, captured.err
+
+    return run
+
+
+def table(spark: SparkSession, out: Path, name: str) -> DataFrame:
+    return spark.read.format("delta").load(str(out / name))
+
+
+def unzipped(sample: str, folder: Path) -> Path:
+    """A copy of a sample whose logs are plain text."""
+    shutil.copytree(SAMPLES / sample, folder)
+    for log in folder.glob("*.jsonl.gz"):
+        (folder / log.name.removesuffix(".gz")).write_bytes(gzip.decompress(log.read_bytes()))
+        log.unlink()
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.iterdir() if path.is_dir()))
+def test_a_sample_gives_the_verdict_that_lies_beside_it(
+    sample: str, spark: SparkSession, told: Told, tmp_path: Path
+) -> None:
+    code, out, err = told("audit", SAMPLES / sample, "--out", tmp_path, "--format", "json", "--quiet")
+    expected = json.loads((SAMPLES / sample / "expect.json").read_text())
+    report = json.loads(out)
+    assert {rule: report["rules"][rule]["violation"] for rule in RULES} == {
+        rule: expected[rule]["violation"] for rule in RULES
+    }
+    assert report["rules"]["ownership"]["violation"] == 0
+    broken = any(expected[rule]["violation"] for rule in RULES)
+    assert (code, report["verdict"], err) == ((1, "violation", "") if broken else (0, "clean", ""))
+    assert report["quarantined"] == 0
+    found = Counter(row["rule"] for row in table(spark, tmp_path, "violations").collect())
+    assert found == {rule: expected[rule]["violation"] for rule in RULES if expected[rule]["violation"]}
+    if expected["draining"]:
+        assert table(spark, tmp_path, "draining").count() == expected["draining"]["hashes"]
+
+
+def test_a_finding_names_entry_key_and_consumers(spark: SparkSession, told: Told, tmp_path: Path) -> None:
+    told("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
+    (finding,) = table(spark, tmp_path, "violations").collect()
+    # labels.json of the recording: seq 6853, consumer 6, entry 1:851.
+    assert (finding["rule"], finding["seq"], finding["consumer"]) == ("early_duplicate", 6853, 6)
+    assert (finding["ledger_id"], finding["entry_id"], finding["key"]) == (1, 851, "key-184")
+    assert "entry 1:851" in finding["explanation"]
+
+
+def test_a_second_run_replaces_its_rows_and_no_others(spark: SparkSession, told: Told, tmp_path: Path) -> None:
+    told("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
+    told("audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path, "--quiet")
+    names = ["metrics", "violations", "blocking", "assignments", "draining", "consumers"]
+    before = {name: sorted(map(str, table(spark, tmp_path, name).collect())) for name in names}
+    told("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
+    after = {name: sorted(map(str, table(spark, tmp_path, name).collect())) for name in names}
+    assert after == before
+    assert table(spark, tmp_path, "runs").count() == 2
+
+
+def test_all_samples_in_one_call(told: Told, tmp_path: Path) -> None:
+    code, out, _ = told("audit", SAMPLES, "--out", tmp_path, "--format", "json", "--quiet")
+    assert code == 1
+    assert json.loads(out)["verdict"] == "violation"
+    assert json.loads(out)["rules"]["single_holder"]["violation"] == 13
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_columns_say_the_same_as_lines(kind: str, spark: SparkSession, told: Told, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    trace.mkdir()
+    shutil.copy(SAMPLES / "heavy-churn-3.0.7" / "trace.json", trace)
+    from pipeline.trace import open_traces, read_events
+
+    (sample,) = open_traces([SAMPLES / "heavy-churn-3.0.7"])
+    read_events(spark, sample).drop("refused", "detail").write.format(kind).save(str(trace / "events"))
+    reports = []
+    for source in (SAMPLES / "heavy-churn-3.0.7", trace):
+        _, out, _ = told("audit", source, "--out", tmp_path / "out", "--format", "json", "--quiet")
+        report = json.loads(out)
+        reports.append((report["rules"], report["blocking"], report["events"]))
+    assert reports[0] == reports[1]
+
+
+def test_rows_that_cannot_be_used_are_set_aside(spark: SparkSession, told: Told, tmp_path: Path) -> None:
+    trace = unzipped("join-leave-4.0.8", tmp_path / "trace")
+    messages = trace / "messages.jsonl"
+    rows = messages.read_text().splitlines()
+    sent = json.loads(next(row for row in rows if '"dispatch"' in row))
+    refused = {
+        "broken_json": '{"event": "dispatch", "seq": ',
+        "impossible_value": json.dumps(sent | {"seq": 10**9, "ledger_id": -4}),
+        "unknown_event": json.dumps(sent | {"seq": 10**9 + 1, "event": "teleport"}),
+        "unknown_consumer": json.dumps(sent | {"seq": 10**9 + 2, "consumer": 4711}),
+        "duplicate_seq": rows[4000],
+    }
+    messages.write_text("\n".join([*rows, *refused.values()]) + "\n")
+    _, out, _ = told("audit", trace, "--out", tmp_path / "out", "--format", "json", "--quiet")
+    report = json.loads(out)
+    quarantined = table(spark, tmp_path / "out", "quarantine").collect()
+    first = len(rows) + 1
+    assert {(row["reason"], row["line"], row["raw"]) for row in quarantined} == {
+        (reason, first + at, raw) for at, (reason, raw) in enumerate(refused.items())
+    }
+    (run,) = table(spark, tmp_path / "out", "runs").collect()
+    assert report["quarantined"] == run["events_quarantined"] == len(refused)
+    assert run["events_in"] == run["events_audited"] + len(refused) == 22_082 + len(refused)
+    assert report["rules"]["early_duplicate"]["violation"] == 1
+
+
+def _garbage(trace: Path) -> None:
+    for log in trace.glob("*.jsonl"):
+        log.write_bytes(bytes(range(256)) * 40)
+
+
+def _empty(trace: Path) -> None:
+    for log in trace.glob("*.jsonl"):
+        log.write_text("")
+
+
+def _cut_off(trace: Path) -> None:
+    log = trace / "messages.jsonl"
+    log.write_bytes(log.read_bytes()[:-40])
+
+
+def _cut_off_gzip(trace: Path) -> None:
+    log = trace / "messages.jsonl"
+    packed = gzip.compress(log.read_bytes())
+    log.unlink()
+    (trace / "messages.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+
+
+def _unknown_format(trace: Path) -> None:
+    manifest = json.loads((trace / "trace.json").read_text())
+    (trace / "trace.json").write_text(json.dumps(manifest | {"trace_format": 2}))
+
+
+def _strangers(trace: Path) -> None:
+    log = trace / "consumers.jsonl"
+    log.write_text("".join(row + "\n" for row in log.read_text().splitlines() if '"join"' not in row))
+
+
+def _missing(trace: Path) -> None:
+    shutil.rmtree(trace)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code"),
+    [
+        (_garbage, 3),
+        (_empty, 3),
+        (_cut_off, 3),
+        (_cut_off_gzip, 3),
+        (_unknown_format, 3),
+        (_strangers, 3),
+        (_missing, 2),
+    ],
+)
+def test_an_unusable_trace_is_one_line_and_leaves_the_tables_alone(
+    spoil: Callable[[Path], None], code: int, told: Told, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    told("audit", SAMPLES / "hung-consumer-4.0.8", "--out", out, "--quiet")
+    before = contents(out)
+    trace = unzipped("join-leave-4.0.8", tmp_path / "trace")
+    spoil(trace)
+    exit_code, report, errors = told("audit", trace, "--out", out, "--quiet")
+    assert exit_code == code
+    assert report == ""
+    assert errors.count("\n") == 1
+    assert errors.startswith("dispatch-audit: error: ")
+    assert "Traceback" not in errors
+    assert contents(out) == before
+
+
+def run_process(*command: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600, check=False)
+
+
+def test_the_installed_command_in_a_process_of_its_own(tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("dispatch-audit")
+    done = run_process(command, "audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path, "--format", "json")
+    assert (done.returncode, done.stderr) == (1, "")
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert report["rules"]["single_holder"]["violation"] == 13
+
+
+def test_the_same_as_a_spark_job(tmp_path: Path) -> None:
+    submit = Path(sys.executable).with_name("spark-submit")
+    job = SAMPLES.parents[1] / "jobs" / "nightly_audit.py"
+    done = run_process(
+        submit,
+        "--packages",
+        "io.delta:delta-spark_4.2_2.13:4.4.0",
+        "--conf",
+        f"spark.pyspark.python={sys.executable}",
+        job,
+        "--",
+        SAMPLES / "heavy-churn-3.0.7",
+        "--out",
+        tmp_path,
+    )
+    assert done.returncode == 1, done.stderr[-2000:]
+    assert "VIOLATION" in done.stdout
+    assert "single_holder" in done.stdout
