@@ -62,13 +62,9 @@ class Evidence(NamedTuple):
     recorded_late: bool
 
     @staticmethod
-    def of(rows: Events, hashes: Callable[[Events], Ints]) -> "Evidence":
+    def of(rows: Events, hashes: Callable[[Events], Ints], recorded_late: bool) -> "Evidence":
         """The decisions among `rows`."""
-        decided = rows.code == Code.DISPATCH_START
-        recorded_late = not decided.any()
-        if recorded_late:
-            decided = rows.code == Code.DISPATCH_END
-        sent = rows.take(decided)
+        sent = rows.take(rows.code == (Code.DISPATCH_END if recorded_late else Code.DISPATCH_START))
         keys = hashes(sent)
         known = keys >= 0
         return Evidence(sent.seq[known], keys[known], sent.consumer[known], recorded_late)

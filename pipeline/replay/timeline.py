@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from pipeline.assignment import Routing
-from pipeline.replay.events import Events, concatenated, no_events
+from pipeline.replay.events import Code, Events, concatenated, no_events
 from pipeline.replay.membership import CLOSED_BY_BROKER, RESTARTS, WAIT_US_MAX, Bracket, Membership, Place, Row, Side
 from pipeline.replay.order import likeliest_order
 from pipeline.replay.placement import Evidence, place
@@ -78,6 +78,7 @@ class Timeline:
         self._clock: Ints = self._held.ts_us  # ts_us of the held rows, made ascending
         self._done = 0  # how many of the held rows have taken effect
         self._steps: list[_Step] = []
+        self._recorded_late = True  # until the decision of a dispatch is seen: only ends are recorded
 
     def push(self, events: Events, rows: Sequence[Row]) -> None:
         """Takes the next rows in the order of seq.
@@ -88,6 +89,8 @@ class Timeline:
         """
         self._held = concatenated([self._held, events])
         self._clock = np.maximum.accumulate(self._held.ts_us)
+        # An end has its start before it, so this is known when it matters.
+        self._recorded_late = self._recorded_late and not bool((events.code == Code.DISPATCH_START).any())
         for row in rows:
             self._note(row)
         self._settle(final=False)
@@ -196,7 +199,7 @@ class Timeline:
         # The row that closes it stays in as well.
         until = self._evident_until(cluster)
         rows = self._held.rows(0, int(np.searchsorted(self._held.seq, until, side="right")))
-        evidence = Evidence.of(rows, stage.hashes)
+        evidence = Evidence.of(rows, stage.hashes, self._recorded_late)
         routings = [stage.routing]
         if len(cluster) > 1:
             cluster = likeliest_order(cluster, self._bounds, evidence, stage.foresee)
