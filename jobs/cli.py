@@ -20,7 +20,7 @@ from pipeline.errors import DispatchAuditError
 from pipeline.profile import profile_named
 from pipeline.report.json_summary import json_summary
 from pipeline.report.text import print_report
-from pipeline.report.validation import print_validation
+from pipeline.report.validation import json_validation, print_validation
 from pipeline.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.tables.run_key import code_version
@@ -55,6 +55,7 @@ _Profile = Annotated[
 _Config = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Settings that differ from conf/audit.toml.", show_default=False)
 ]
+_Format = Annotated[Literal["text", "json"], typer.Option("--format", help="How to report.")]
 _Quiet = Annotated[bool, typer.Option("--quiet", "--no-progress", help="Show no progress.")]
 _Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks, and what Spark prints.")]
 
@@ -96,7 +97,7 @@ def audit(
         str, typer.Option(metavar="TARGET", help="Where the Delta tables go: a folder, a URI or catalog.schema.")
     ],
     profile: _Profile = None,
-    report_format: Annotated[Literal["text", "json"], typer.Option("--format", help="How to report.")] = "text",
+    report_format: _Format = "text",
     fail_on: Annotated[
         FailOn,
         typer.Option(help="Exit with 1 on findings of this severity or worse; a known bug counts as a violation."),
@@ -131,6 +132,7 @@ def audit(
 def validate(
     traces: _Traces,
     profile: _Profile = None,
+    report_format: _Format = "text",
     config: _Config = None,
     quiet: _Quiet = False,
     debug: _Debug = False,
@@ -144,7 +146,10 @@ def validate(
             from pipeline.audit import validate as run_validation  # noqa: PLC0415
 
             results = run_validation(spark_session(_NAME, quiet=not debug), request, begin)
-        print_validation(results, Console())
+        if report_format == "json":
+            typer.echo(json_validation(results))
+        else:
+            print_validation(results, Console())
         raise typer.Exit(0 if all(result.usable for result in results) else 3)
 
 

@@ -1,6 +1,7 @@
-"""What a reading without a replay showed, for a person."""
+"""What a reading without a replay showed, for a person and for a program."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -14,6 +15,28 @@ def print_validation(results: Iterable[ValidationResult], console: Console) -> N
     for result in results:
         for line in _lines(result):
             console.print(Text(line), soft_wrap=True)
+
+
+def json_validation(results: Sequence[ValidationResult]) -> str:
+    """One object, without a newline at its end."""
+    return json.dumps(
+        {
+            "usable": all(result.usable for result in results),
+            "traces": [
+                {
+                    "path": result.path,
+                    "usable": result.usable,
+                    "events": result.events_in,
+                    "quarantined": result.events_quarantined,
+                    "quarantined_by_reason": result.reasons,
+                    "profile": result.profile,
+                }
+                for result in results
+            ],
+        },
+        indent=2,
+        ensure_ascii=True,
+    )
 
 
 def _lines(result: ValidationResult) -> list[str]:

@@ -240,3 +240,15 @@ def test_the_same_as_a_spark_job(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr[-2000:]
     assert "VIOLATION" in done.stdout
     assert "single_holder" in done.stdout
+
+
+def test_validation_says_what_would_be_refused(told: Told, tmp_path: Path) -> None:
+    trace = unzipped("join-leave-4.0.8", tmp_path / "trace")
+    with (trace / "acks.jsonl").open("a") as log:
+        log.write("no JSON\n")
+    code, out, err = told("validate", trace, "--format", "json", "--quiet")
+    assert (code, err) == (0, "")
+    (checked,) = json.loads(out)["traces"]
+    assert (checked["events"], checked["quarantined"]) == (22_083, 1)
+    assert checked["quarantined_by_reason"] == {"broken_json": 1}
+    assert checked["profile"] == "pulsar-4.0.7"

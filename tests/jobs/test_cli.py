@@ -219,3 +219,9 @@ def test_a_submitted_job_takes_the_arguments_of_audit(monkeypatch: pytest.Monkey
     for given in (["--", "night", "--out", "out"], ["night", "--out", "out"]):
         monkeypatch.setattr(sys, "argv", ["nightly_audit.py", *given])
         assert audit_arguments() == ["audit", "night", "--out", "out"]
+
+
+def test_a_submitted_job_may_name_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in ("audit", "validate"):
+        monkeypatch.setattr(sys, "argv", ["nightly_audit.py", "--", command, "night"])
+        assert audit_arguments() == [command, "night"]
