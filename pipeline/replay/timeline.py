@@ -180,15 +180,17 @@ class Timeline:
             kind = bracket.row.kind
             return bounds[id(bracket)][1 if kind == "reset" else 0], ("reset", "join", "leave").index(kind)
 
-        by_start = sorted(self._membership.open, key=lambda b: bounds[id(b)][0])
+        by_start = sorted(self._membership.open, key=lambda b: (bounds[id(b)][0], b.bounds_ts_us(self._skew_us)[0]))
         cluster: list[Bracket] = []
-        until = -1
+        until, until_us = -1, 0
         for bracket in by_start:
             after, before = bounds[id(bracket)]
-            if cluster and after >= until:
+            since_us, before_us = bracket.bounds_ts_us(self._skew_us)
+            # Where no row lies between the two, only time shows that one is over before the other begins.
+            if cluster and (after >= until or ((bracket.vague or bracket.start is None) and since_us > until_us)):
                 break
             cluster.append(bracket)
-            until = max(until, before)
+            until, until_us = max(until, before), max(until_us, before_us)
         return sorted(cluster, key=begins)
 
     def _place(self, cluster: list[Bracket]) -> None:
