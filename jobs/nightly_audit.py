@@ -3,7 +3,7 @@
 What stands behind `--` are the arguments of `dispatch-audit audit`, or a command of it with its own (`validate
 TRACE...`), and the exit code is its. The package must be
 installed where the driver runs, and Spark needs Delta Lake: a cluster has it, a bare Spark takes it with
-`--packages io.delta:delta-spark_4.2_2.13:4.4.0`.
+`--packages io.delta:delta-spark_4.2_2.13:4.4.0`. spark-submit writes what this script says on stderr to its own stdout.
 """
 
 import sys

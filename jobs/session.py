@@ -22,6 +22,8 @@ _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+# What `configure_spark_with_delta_pip` asks for, which under spark-submit comes too late.
+_DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 _SETTINGS = {
     # Timestamps of a trace are UTC, and must not be shown or cut in the zone of whoever runs the audit.
     "spark.sql.session.timeZone": "UTC",
@@ -58,7 +60,13 @@ def spark_session(app_name: str, quiet: bool = True) -> SparkSession:
     if "SPARK_REMOTE" in os.environ:
         return builder.getOrCreate()
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # set by spark-submit for the script that it runs
-        return _configured(builder, {**_DELTA, **_SETTINGS}).getOrCreate()
+        try:
+            session = _configured(builder, {**_DELTA, **_SETTINGS}).getOrCreate()
+            session.catalog.currentDatabase()  # loads the catalog, which is Delta's
+            return session
+        except Exception as error:
+            way_out = f"if Delta Lake is missing, call spark-submit with --packages {_DELTA_PACKAGE}"
+            raise UsageError(f"Spark does not start: {reason_of(error)}", way_out) from error
     require_java()
     # The workers must run the environment that this process runs, whatever `python3` is on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -1,8 +1,8 @@
 """Reads a summary out of the tables.
 
-A query that groups or ranks costs three times as much as one that only picks rows, most of it to plan and compile an
-exchange (docs, "Time of the tables"). So counts, which are few, are added up here; the worst findings and the longest
-waits are picked by order and limit; and tables in which the counts promise nothing are not asked.
+In a fresh JVM a query that groups or ranks costs 1.5 to 2 s of CPU time and one that only picks rows a third of that,
+because the exchange has to be planned and compiled. So counts, which are few, are added up here; the worst findings
+and the longest waits are picked by order and limit; and tables in which the counts promise nothing are not asked.
 """
 
 from collections.abc import Callable, Sequence

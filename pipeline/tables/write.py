@@ -1,9 +1,9 @@
 """How one run is written: its own rows are replaced, no other row is touched, and `runs` comes last.
 
-A small audit spends most of its time in commits, so their number and kind are chosen by measurement (docs, "Time of
-the tables"): an append costs a fourth of a `replaceWhere`, which therefore serves only tables that hold rows of this
-run already; a table without rows, old or new, is not written; and tables are written at one time from a few threads,
-since Spark's planning of a commit is one thread's work.
+A small audit spends much of its time in commits, so their number and kind are chosen by measurement (two quiet cores,
+seven small tables, warm). Appends take 1.6 s and `replaceWhere` 5.2 s, so that only tables that hold rows of this run
+already are written the second way. A table without rows, old or new, is not written. And several are written at one
+time, which takes two thirds of the time of one after the other.
 
 The replay is too expensive to run once a table. `stage` keeps what it returned until `finish`: as plain Parquet below
 a path, where overwriting it with nothing frees the space at once, and as a table of its own in a catalog, where

@@ -1,0 +1,72 @@
+"""The command line as a process of its own, as a shell starts it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+PROGRAM = Path(sys.executable).with_name("dispatch-audit")
+
+
+def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PROGRAM, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+        timeout=600,
+    )
+
+
+@pytest.fixture
+def java_that_says(tmp_path: Path) -> Callable[[str], str]:
+    """Installs a Java that knows its version, and says something and fails when it is to run Spark."""
+
+    def install(words: str) -> str:
+        program = tmp_path / "jdk" / "bin" / "java"
+        program.parent.mkdir(parents=True)
+        program.write_text(
+            "#!/bin/sh\n"
+            'test "$1" = -version && echo \'openjdk version "17.0.15"\' >&2 && exit 0\n'
+            f"echo '{words}'\necho '{words}' >&2\nexit 1\n"
+        )
+        program.chmod(0o755)
+        return str(tmp_path / "jdk")
+
+    return install
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("Error: no space left", "Java gateway process exited before sending its port number"),
+        ("UNRESOLVED DEPENDENCY: io.delta", "the jars of Delta Lake are not here, and cannot be downloaded"),
+    ],
+)
+def test_a_spark_that_does_not_start_is_one_line(
+    java_that_says: Callable[[str], str], tmp_path: Path, words: str, reason: str
+) -> None:
+    home = java_that_says(words)
+    done = run("audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path / "out", JAVA_HOME=home)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("dispatch-audit: error: Spark does not start: ")
+    assert done.stderr.endswith("; --debug shows its output\n")
+    assert reason in done.stderr
+    assert words not in done.stderr
+
+
+@pytest.mark.e2e
+def test_an_audit_says_one_json_object_and_nothing_on_stderr(tmp_path: Path) -> None:
+    done = run("audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path, "--format", "json")
+    assert done.stderr == ""
+    assert done.returncode == 1
+    report = json.loads(done.stdout)
+    assert report["rules"]["single_holder"]["violation"] + report["rules"]["single_holder"]["known_bug"] == 13
+    assert all(Path(table, "_delta_log").is_dir() for table in report["tables"].values())
