@@ -158,7 +158,7 @@ def _published(state: State, events: Events, i: int, sticky_hash: int) -> None:
         slot = _new_entry(state, events, i)
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
         entries[slot].messages = events.value[i]
-        wait(state, slot, events.ts_us[i])
+        wait(state, slot, events.seq[i], events.ts_us[i])
     else:
         # The hooks run on different threads: the entry may have been dispatched already.
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
@@ -301,7 +301,7 @@ def give_back_all(state: State, out: Output, consumer: int, seq: int, ts: int, e
     for slot in range(entries.size):
         given_back = entries[slot].marks & (GIVEN_BACK | ACKED) == GIVEN_BACK
         if entries[slot].ledger >= 0 and entries[slot].holder < 0 and given_back:
-            wait(state, slot, ts)
+            wait(state, slot, seq, ts)
 
 
 @compiled

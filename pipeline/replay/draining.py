@@ -23,6 +23,15 @@ def count_waiting(hashes: Records, at: int, ts: int) -> None:
 
 
 @compiled
+def note_blocked(hashes: Records, at: int, entries: int, seq: int, ts: int) -> None:
+    """So many more entries wait for a hash that is away."""
+    if entries > 0 and hashes[at].awaited == 0:
+        hashes[at].blocked_seq = seq
+        hashes[at].blocked_ts = ts
+    hashes[at].awaited += entries
+
+
+@compiled
 def _owner_of(uppers: Ints, owners: Ints, sticky_hash: int) -> int:
     # `Routing.owners_of` for one hash; the selectors of a draining dispatcher reduce it by no modulus.
     return int(owners[np.searchsorted(uppers, sticky_hash)])
@@ -49,6 +58,8 @@ def end_episode(state: State, out: Output, at: int, seq: int, ts: int, ended_by:
     report[row].returned_seq = UNKNOWN if hashes[at].away == 1 else hashes[at].returned_seq
     report[row].returned_ts = UNKNOWN if hashes[at].away == 1 else hashes[at].returned_ts
     report[row].ended_by = ended_by
+    report[row].blocked_seq = hashes[at].blocked_seq
+    report[row].blocked_ts = hashes[at].blocked_ts
     report[row].awaited = hashes[at].awaited
     report[row].waited_us = hashes[at].waited_us
     hashes[at].draining_seq = UNKNOWN
@@ -61,6 +72,7 @@ def _begin_episode(state: State, at: int, seq: int, ts: int) -> None:
     hashes[at].draining_seq = seq
     hashes[at].draining_ts = ts
     hashes[at].held_at_start = hashes[at].held
+    hashes[at].blocked_seq = UNKNOWN
     hashes[at].awaited = 0
     hashes[at].waited_us = 0
     # The root of the block is the oldest entry that the holder has not acknowledged (Q9).
@@ -107,7 +119,7 @@ def remap(
         elif _owner_of(before_uppers, before_owners, hashes[at].hash) == holder:
             if hashes[at].draining_seq == UNKNOWN:
                 _begin_episode(state, at, seq, ts)
-            hashes[at].awaited += hashes[at].waiting
+            note_blocked(hashes, at, hashes[at].waiting, seq, ts)
             hashes[at].new_owner = owner
             hashes[at].away = 1
             hashes[at].summed_to_ts = ts

@@ -73,6 +73,8 @@ EPISODE = np.dtype(
             "returned_seq",
             "returned_ts",
             "ended_by",
+            "blocked_seq",
+            "blocked_ts",
             "awaited",
             "waited_us",
         )

@@ -108,6 +108,8 @@ HASH = np.dtype(
         ("root_entry", np.int64),
         ("returned_seq", np.int64),
         ("returned_ts", np.int64),
+        ("blocked_seq", np.int64),  # since when something waited in the episode; UNKNOWN: nothing did
+        ("blocked_ts", np.int64),
         ("awaited", np.int64),  # how often an entry began to wait in the episode: again after a return
         ("summed_to_ts", np.int64),
         ("waited_us", np.int64),  # message-microseconds

@@ -11,7 +11,7 @@ An event that the state does not allow leaves it as it was.
 """
 
 from pipeline.replay.compiled import compiled
-from pipeline.replay.draining import count_waiting, end_episode
+from pipeline.replay.draining import count_waiting, end_episode, note_blocked
 from pipeline.replay.output import BY_ACK, UNSENT, WITHDRAWN, Output
 from pipeline.replay.pair_index import drop, find, put
 from pipeline.replay.state import (
@@ -105,7 +105,7 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
 
 
 @compiled
-def wait(state: State, slot: int, ts: int) -> None:
+def wait(state: State, slot: int, seq: int, ts: int) -> None:
     """The entry waits to be sent."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
@@ -115,7 +115,8 @@ def wait(state: State, slot: int, ts: int) -> None:
     entries[slot].marks |= WAITING
     hashes[at].waiting += 1
     hashes[at].waiting_messages += entries[slot].messages
-    hashes[at].awaited += hashes[at].away
+    if hashes[at].away == 1:
+        note_blocked(hashes, at, 1, seq, ts)
 
 
 @compiled
@@ -246,7 +247,7 @@ def give_back(state: State, out: Output, slot: int, seq: int, ts: int, ended_by:
     """What was pending waits again: nacked, timed out, or its holder left."""
     let_go(state, out, slot, seq, ts, ended_by)
     if state.entries[slot].marks & GIVEN_BACK != 0:
-        wait(state, slot, ts)
+        wait(state, slot, seq, ts)
 
 
 @compiled

@@ -39,7 +39,8 @@ def draining(topic: str, subscription: str, found: Replayed) -> Rows:
 def blocking(topic: str, subscription: str, found: Replayed) -> Rows:
     """A row for each hash that entries had to wait for because it was draining (Q8, Q9, Q11).
 
-    The interval ends with the draining, or when the hash went back to its holder, who blocks nobody then.
+    The interval begins when the first of them had to, and ends with the draining, or when the hash went back to its
+    holder, who blocks nobody then.
     """
     names = Names(found.numbers, found.stays)
     rows: Rows = []
@@ -61,9 +62,9 @@ def blocking(topic: str, subscription: str, found: Replayed) -> Rows:
                 "consumer_name": names.name(episode.new_owner),
                 "blocking_consumer": names.number(episode.holder),
                 "blocking_consumer_name": names.name(episode.holder),
-                "from_seq": int(episode.from_seq),
+                "from_seq": int(episode.blocked_seq),
                 "to_seq": None if is_open else to_seq,
-                "from_ts_us": int(episode.from_ts),
+                "from_ts_us": int(episode.blocked_ts),
                 "to_ts_us": None if is_open else to_ts,
                 "entries_waiting": int(episode.awaited),
                 "message_seconds": seconds,
