@@ -133,7 +133,7 @@ def _survey(spark: SparkSession, trace: Trace, request: AuditRequest, stages: _S
 
 def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> str:
     """Audits one trace; returns its run key."""
-    inputs, settings, stages = [log.path for log in found.trace.logs], request.settings, found.stages
+    inputs, settings, stages = [found.trace.path], request.settings, found.stages
     run_key = run_key_of(inputs, found.profile.name, settings)
     with stages.stage("open tables"):
         tables = open_tables(spark, parse_target(request.target), run_key)
@@ -156,7 +156,9 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
             ).select("reason", "file", "line", "raw", "detail")
             refused = frames["quarantine"].count()
             stage["rows"] = refused
-        _check_share(found, refused, settings.trace.quarantine_ratio_max)
+        if refused > settings.trace.quarantine_ratio_max * found.survey.rows_in:
+            tables.discard()
+            raise _too_much_refused(found, refused, settings.trace.quarantine_ratio_max)
     if "violations" in frames:
         frames["violations"] = _with_keys(frames["violations"], found.events)
     with stages.stage("write tables"):
@@ -191,13 +193,12 @@ def _replay_tasks(spark: SparkSession, wanted: int | Literal["auto"], groups: in
     return max(1, min(groups, int(spark.conf.get("spark.sql.shuffle.partitions") or 1)))
 
 
-def _check_share(found: _Surveyed, refused: int, ratio_max: float) -> None:
-    if refused > ratio_max * found.survey.rows_in:
-        raise TraceError(
-            f"{found.trace.path}: {refused} of {found.survey.rows_in} rows do not fit the rows before them, more than "
-            f"the share of {ratio_max:g} that is allowed",
-            "record from the first join on, or raise trace.quarantine_ratio_max",
-        )
+def _too_much_refused(found: _Surveyed, refused: int, ratio_max: float) -> TraceError:
+    return TraceError(
+        f"{found.trace.path}: {refused} of {found.survey.rows_in} rows do not fit the rows before them, more than "
+        f"the share of {ratio_max:g} that is allowed",
+        "record from the first join on, or raise trace.quarantine_ratio_max",
+    )
 
 
 def _found(metrics: DataFrame | None) -> list[Severity]:

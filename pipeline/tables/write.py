@@ -83,6 +83,10 @@ class RunTables:
         """
         row = pa.Table.from_batches([record_batch(RUNS.name, {name: [value] for name, value in run.items()})])
         self._append(RUNS, self.spark.createDataFrame(row, RUNS.written_spark_schema))
+        self.discard()
+
+    def discard(self) -> None:
+        """Drops what `stage` kept."""
         if self.target.named:
             self.spark.sql(f"DROP TABLE IF EXISTS {self._staging}")
         else:
