@@ -177,12 +177,17 @@ def test_both_find_nothing_but_draining_where_the_promise_is_kept(
     assert replay.findings == []
 
 
+def random_schedule(seed: int, length: int) -> Schedule:
+    """A schedule that breaks every promise."""
+    chance, small = random.Random(seed), range(12)
+    schedule = Schedule("4.0.8", dict(AUTO_SPLIT))
+    schedule.run(
+        [(chance.choice(ANY), chance.choice(small), chance.choice(small), chance.choice(small)) for _ in range(length)]
+    )
+    return schedule
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_both_find_the_same_in_a_long_schedule(seed: int) -> None:
-    chance = random.Random(seed)
-    schedule = Schedule("4.0.8", dict(AUTO_SPLIT))
-    small = range(12)
-    schedule.run(
-        [(chance.choice(ANY), chance.choice(small), chance.choice(small), chance.choice(small)) for _ in range(900)]
-    )
+    schedule = random_schedule(seed, 900)
     _compare(schedule, replayed(schedule.log.rows, rows_per_batch=100))

@@ -1,0 +1,134 @@
+"""What the state needs: it grows with what is open, and with nothing else."""
+
+import numpy as np
+import pytest
+from local_replay import HIGHEST, LOW, Log, replayed
+
+from pipeline.assignment.routing import routing_of_ranges
+from pipeline.errors import LimitError
+from pipeline.replay.core import Policy
+from pipeline.replay.dispatcher import Dispatcher
+from pipeline.replay.events import DTYPES, Code, Events
+from pipeline.replay.membership import Place
+from pipeline.replay.state import Ints
+
+HASHES = 65_536
+
+
+def _dispatcher(open_entries_max: int = 1_000_000) -> Dispatcher:
+    """One that drains, with consumer 1 as the owner of everything."""
+    dispatcher = Dispatcher(Policy(10_000, 0, True, True), open_entries_max)
+    dispatcher.drains = True
+    dispatcher.connect(1)
+    dispatcher.route(routing_of_ranges([(0, HASHES, 1)]), Place(0, 0))
+    return dispatcher
+
+
+def _events(code: Ints, entry: Ints, key: Ints, ts_us: Ints, ledger: Ints | None = None) -> Events:
+    columns = {name: np.zeros(code.size, dtype=dtype) for name, dtype in DTYPES.items()}
+    columns |= {"seq": np.arange(1, code.size + 1), "consumer": np.ones(code.size, dtype=np.int64)}
+    columns |= {"code": code.astype(np.int8), "entry": entry, "murmur": key, "key_id": key, "ts_us": ts_us}
+    columns |= {"value": np.ones_like(entry), "ledger": np.ones_like(entry) if ledger is None else ledger}
+    return Events(**columns)
+
+
+def _steady(entries: int, open_entries: int, keys: int, ledger_length: int) -> Events:
+    """Every entry is published, sent and acknowledged, when so many others are open; each a millisecond apart."""
+    number = np.arange(entries)
+    codes = [Code.PUBLISH, Code.DISPATCH_START, Code.DISPATCH_END, Code.ACK_START]
+    turns = np.concatenate([number * 4 + place + (open_entries * 4 if place == 3 else 0) for place in range(4)])
+    order = np.argsort(turns, kind="stable")
+    code = np.repeat(np.array(codes, dtype=np.int64), entries)[order]
+    entry = np.tile(number, 4)[order]
+    return _events(code, entry % ledger_length, entry % keys, turns[order] * 1000, 1 + entry // ledger_length)
+
+
+def _size(dispatcher: Dispatcher) -> int:
+    return sum(array.nbytes for array in dispatcher._state)
+
+
+@pytest.mark.parametrize("keys", [500, 10**9], ids=["keys that come again", "keys that never come again"])
+def test_the_state_does_not_grow_with_the_length_of_a_trace(keys: int) -> None:
+    events = _steady(entries=80_000, open_entries=300, keys=keys, ledger_length=7_000)
+    hashes = events.murmur % HASHES
+    dispatcher = _dispatcher()
+    sizes = []
+    for start in range(0, events.seq.size, 20_000):
+        dispatcher.replay(events.rows(start, start + 20_000), hashes[start : start + 20_000])
+        sizes.append(_size(dispatcher))
+    assert events.seq.size > 300_000
+    assert sizes[-1] == sizes[len(sizes) // 4]
+    findings, episodes = dispatcher.taken()
+    assert findings.size == episodes.size == 0
+    assert dispatcher.counts(1) == (80_000, 80_000)
+
+
+def test_the_state_grows_with_what_is_open() -> None:
+    number = np.arange(50_000)
+    opened = _events(np.full(50_000, Code.PUBLISH), number, number, number * 1000)
+    dispatcher = _dispatcher()
+    before = _size(dispatcher)
+    dispatcher.replay(opened, number % HASHES)
+    assert _size(dispatcher) > before + 50_000 * 100
+    # All of them are still known: what is sent in order is in order.
+    sent = opened._replace(code=np.full(50_000, Code.DISPATCH_END, dtype=np.int8), ts_us=opened.ts_us + 10**9)
+    dispatcher.replay(sent, number % HASHES)
+    again = sent._replace(seq=sent.seq + 50_000, ts_us=sent.ts_us + 10**9)
+    dispatcher.replay(again, number % HASHES)
+    findings, _ = dispatcher.taken()
+    assert findings.size == 50_000
+    assert findings.other_seq.tolist() == sent.seq.tolist()
+
+
+def test_what_was_given_back_and_acknowledged_is_kept_until_no_read_can_send_it() -> None:
+    log = Log()
+    log.join(1)
+    for entry in range(3):
+        log.publish(entry)
+    log.dispatch(1, 0)
+    log.redeliver(1, 0)
+    log.ack(1, 0)
+    # Rows for which the arrays have to be swept.
+    for entry in range(3, 40_000):
+        log.rows.append({**log.rows[2], "seq": len(log.rows) + 1, "entry_id": entry, "ts_us": log.now_us})
+    soon = log.dispatch(1, 0)
+    assert soon not in [seq for _, seq in replayed(log.rows, rows_per_batch=5_000).broken]
+
+
+def test_more_open_entries_than_the_limit_are_an_error_that_says_what_to_do() -> None:
+    log = Log()
+    log.join(1)
+    for entry in range(3_000):
+        log.publish(entry, LOW if entry % 2 else HIGHEST)
+    with pytest.raises(LimitError, match="entries of one subscription are open at once") as raised:
+        # The limit is looked at whenever rows come.
+        replayed(log.rows, open_entries_max=1_000, rows_per_batch=500, skew_us=0)
+    assert "limits.open_entries_max" in str(raised.value)
+
+
+def test_as_many_open_entries_as_the_limit_are_none() -> None:
+    log = Log()
+    log.join(1)
+    for entry in range(3_000):
+        log.publish(entry)
+        if entry >= 900:
+            log.dispatch(1, entry - 900)
+            log.ack(1, entry - 900)
+    assert replayed(log.rows, open_entries_max=1_000, rows_per_batch=500).findings == []
+
+
+def test_ack_sets_are_packed_together_when_their_room_is_used_up() -> None:
+    log = Log()
+    log.join(1)
+    for entry in range(600):
+        log.publish(entry, batch_size=200)
+        log.dispatch(1, entry)
+        log.ack(1, entry, ack_set=[-1, -1, 0, 255])
+        if entry >= 10:
+            log.ack(1, entry - 10, ack_set=[0, 0, -1, 0])
+    # Of the last ten the last word is left.
+    log.ack(1, *range(590, 600), ack_set=[0, 0, -1, -1])
+    for entry in range(600):
+        log.dispatch(1, entry)
+    findings = replayed(log.rows, rows_per_batch=100).findings
+    assert [finding.acknowledged for finding in findings] == [True] * 590 + [False] * 10
