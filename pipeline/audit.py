@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -133,7 +134,7 @@ def _survey(spark: SparkSession, trace: Trace, request: AuditRequest, stages: _S
 
 def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> str:
     """Audits one trace; returns its run key."""
-    inputs, settings, stages = [found.trace.path], request.settings, found.stages
+    inputs, settings, stages = [_from_here(found.trace.path)], request.settings, found.stages
     run_key = run_key_of(inputs, found.profile.name, settings)
     with stages.stage("open tables"):
         tables = open_tables(spark, parse_target(request.target), run_key)
@@ -184,6 +185,12 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
         }
     )
     return run_key
+
+
+def _from_here(path: str) -> str:
+    """A path as people here write it, so that a checkout elsewhere asks the same question of its samples."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def _replay_tasks(spark: SparkSession, wanted: int | Literal["auto"], groups: int) -> int:
