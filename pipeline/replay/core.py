@@ -13,11 +13,23 @@ from pipeline.replay.compiled import compiled
 from pipeline.replay.draining import end_episode
 from pipeline.replay.events import Code, Events
 from pipeline.replay.mark_delete import advance, jump, note_position, put_floor, was_deleted
-from pipeline.replay.output import BY_LEAVE, BY_REDELIVER, BY_RESET, STILL_OPEN, Output, nearly_full
-from pipeline.replay.rules import Dispatch, check_dispatch
+from pipeline.replay.output import (
+    BY_LEAVE,
+    BY_REDELIVER,
+    BY_RESET,
+    CUMULATIVE_ACK,
+    FOREIGN_ACK,
+    STILL_OPEN,
+    Output,
+    nearly_full,
+)
+from pipeline.replay.read_position import rewind
+from pipeline.replay.rules import Dispatch, check_dispatch, report_row
 from pipeline.replay.state import (
     ACKED,
+    ACKNOWLEDGEMENTS,
     CONNECTED,
+    COUNT_LOST,
     DELAYED,
     DELETED_ENTRY,
     DELETED_LEDGER,
@@ -25,9 +37,12 @@ from pipeline.replay.state import (
     DOUBTFUL,
     GIVEN_BACK,
     HASHES_FREE,
+    IN_REPLAY,
+    NACKED,
     NOBODY,
     RESETTING,
     SENT,
+    SETTLING,
     STARTS_SEEN,
     UNKNOWN,
     WAITING,
@@ -44,15 +59,19 @@ from pipeline.replay.transitions import (
     give_back,
     hold,
     let_go,
+    messages_left,
     note_unsent,
     release,
     retire,
     see_end,
     set_key,
+    settle,
     stop_waiting,
     wait,
     withdraw,
 )
+
+from pipeline.replay.waiting import dequeue, enqueue
 
 PUBLISH = int(Code.PUBLISH)
 PUBLISH_DELAYED = int(Code.PUBLISH_DELAYED)
@@ -62,6 +81,7 @@ ACK_START = int(Code.ACK_START)
 ACK_END = int(Code.ACK_END)
 ACK_PART_START = int(Code.ACK_PART_START)
 ACK_PART_END = int(Code.ACK_PART_END)
+ACK_CUMULATIVE = int(Code.ACK_CUMULATIVE)
 REDELIVER = int(Code.REDELIVER)
 REDELIVER_ALL = int(Code.REDELIVER_ALL)
 MARK_DELETE = int(Code.MARK_DELETE)
@@ -90,12 +110,14 @@ class Policy(NamedTuple):
         unordered_us: see `rules.check_dispatch`.
         mark_delete_releases: whether ordinary moves of mark-delete release pending entries (SEMANTICS 3.11).
         keeps_order: False for a subscription that allows out-of-order delivery (E5).
+        unacked_max: maxUnackedMessagesPerConsumer; 0: no limit.
     """
 
     skew_us: int
     unordered_us: int
     mark_delete_releases: bool
     keeps_order: bool
+    unacked_max: int
 
 
 @compiled
@@ -136,6 +158,8 @@ def replay(
             _published(state, events, i, hashes[i])
         elif code in (ACK_PART_START, ACK_PART_END):
             _acked_in_part(state, out, events, i, policy)
+        elif code == ACK_CUMULATIVE:
+            report_row(state, out, CUMULATIVE_ACK, events, i, consumers[i])
         elif code == REDELIVER:
             slot = entry_at(state, events.ledger[i], events.entry[i])
             if slot >= 0 and state.entries[slot].holder == consumers[i]:
@@ -158,12 +182,14 @@ def _published(state: State, events: Events, i: int, sticky_hash: int) -> None:
         slot = _new_entry(state, events, i)
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
         entries[slot].messages = events.value[i]
+        if events.code[i] == PUBLISH_DELAYED:
+            entries[slot].marks |= DELAYED
         wait(state, slot, events.seq[i], events.ts_us[i])
     else:
         # The hooks run on different threads: the entry may have been dispatched already.
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
-    if events.code[i] == PUBLISH_DELAYED:
-        entries[slot].marks |= DELAYED
+        if events.code[i] == PUBLISH_DELAYED and entries[slot].marks & WAITING == 0:
+            entries[slot].marks |= DELAYED
 
 
 @compiled
@@ -215,8 +241,12 @@ def _dispatched(
         entries[slot].key_id,
         consumer,
         owner_of(mapping, state.hashes[entries[slot].hash_at].hash),
+        events.word[i],
     )
-    check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order)
+    if policy.unordered_us > 0:
+        # What overtook it may have been decided behind it, and recorded before.
+        withdraw(state, out, slot, sent.ts_us - policy.unordered_us, sent.seq)
+    check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order, policy.unacked_max)
     expect_end(state, out, slot)
     if entries[slot].holder >= 0 and entries[slot].holder != consumer:
         release(state, out, slot, sent.seq, sent.ts_us, BY_REDELIVER)
@@ -234,10 +264,21 @@ def _acked(state: State, out: Output, events: Events, i: int, consumer: int, pol
             return
         # Any consumer may acknowledge any position, also one that this trace has not shown yet (SEMANTICS 5.1).
         slot = _new_entry(state, events, i)
+    if events.code[i] == ACK_END and state.entries[slot].marks & SETTLING != 0:
+        settle(state, slot)
+        return
+    state.entries[slot].marks |= COUNT_LOST
     if state.entries[slot].marks & ACKED != 0 and state.entries[slot].holder < 0:
         return
+    state.checked[ACKNOWLEDGEMENTS] += 1
     if state.entries[slot].holder >= 0:
         state.consumers[consumer].acked += 1
+        if state.entries[slot].holder != consumer:
+            row = report_row(state, out, FOREIGN_ACK, events, i, consumer)
+            out.findings[row].other_consumer = state.entries[slot].holder
+            out.findings[row].other_seq = state.entries[slot].sent_seq
+            out.findings[row].hash = state.hashes[state.entries[slot].hash_at].hash
+            out.findings[row].key_id = state.entries[slot].key_id
     if state.cells[RESETTING] == 1:
         # Before or after the cursor was reset? Nobody holds it for certain, nor is it deleted for certain.
         if state.entries[slot].holder >= 0:
@@ -245,7 +286,9 @@ def _acked(state: State, out: Output, events: Events, i: int, consumer: int, pol
         return
     if events.code[i] == ACK_END:
         # Only its late side is recorded: it may have taken effect before a dispatch that was held against it.
-        withdraw(state, out, slot, events.ts_us[i] - policy.skew_us)
+        withdraw(state, out, slot, events.ts_us[i] - policy.skew_us, events.seq[i])
+    else:
+        state.entries[slot].marks |= SETTLING
     acknowledge(state, out, slot, events.seq[i], events.ts_us[i])
     _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)
 
@@ -270,6 +313,7 @@ def _acked_in_part(state: State, out: Output, events: Events, i: int, policy: Po
     slot = entry_at(state, events.ledger[i], events.entry[i])
     if slot < 0 or entries[slot].marks & ACKED != 0 or state.cells[RESETTING] == 1:
         return
+    entries[slot].marks |= COUNT_LOST
     word, words_left = events.word[i], events.words_left[i]
     if entries[slot].words_at == UNKNOWN:
         count = word + words_left + 1
@@ -282,8 +326,13 @@ def _acked_in_part(state: State, out: Output, events: Events, i: int, policy: Po
         state.words[first + word] &= events.value[i]
     if words_left > 0:
         return
+    held = entries[slot].holder
     # Java's bit sets leave out the words behind the last bit set, so the sets of one batch differ in length.
     state.words[first + min(word + 1, count) : first + count] = 0
+    if held >= 0:
+        left = messages_left(state, slot)
+        state.consumers[held].unacked -= entries[slot].unacked - left
+        entries[slot].unacked = left
     if np.any(state.words[first : first + count] != 0):
         return
     delete_at_cursor(state, slot, events.ts_us[i])
@@ -319,16 +368,34 @@ def depart(state: State, out: Output, consumer: int, seq: int, ts: int) -> None:
 
 @compiled
 def _forget_order(state: State) -> None:
+    """The cursor rewinds to mark-delete: what waits is read anew, and the redelivery counts are lost (3.6, 5.8)."""
     for at in range(state.hashes.size):
         state.hashes[at].top_ledger = UNKNOWN
+    rewind(state)
+    entries = state.entries
+    for slot in range(entries.size):
+        if entries[slot].ledger < 0:
+            continue
+        entries[slot].redelivered = 0
+        if entries[slot].marks & (WAITING | NACKED) == WAITING | NACKED:
+            dequeue(state, slot)
+            entries[slot].marks &= ~NACKED
+            enqueue(state, slot)
 
 
 @compiled
 def doubt(state: State) -> None:
-    """An administrator moves mark-delete: what is held may be dropped by the broker at any moment (E6)."""
-    for slot in range(state.entries.size):
-        if state.entries[slot].ledger >= 0 and state.entries[slot].holder >= 0:
-            state.entries[slot].marks |= DOUBTFUL
+    """An administrator moves mark-delete: the broker may drop what is held, or waits, at any moment (E6)."""
+    entries = state.entries
+    for slot in range(entries.size):
+        if entries[slot].ledger < 0:
+            continue
+        waits = entries[slot].marks & WAITING != 0
+        if waits:
+            dequeue(state, slot)
+        entries[slot].marks |= DOUBTFUL
+        if waits:
+            enqueue(state, slot)
 
 
 @compiled
@@ -362,11 +429,13 @@ def rekey(state: State, hashes: Ints) -> None:
             state.hashes_free[state.cells[HASHES_FREE]] = at
             state.cells[HASHES_FREE] += 1
     state.hash_table[:] = NOBODY
+    state.cells[IN_REPLAY] = 0
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and entries[slot].hash_at != UNKNOWN:
             entries[slot].hash_at = UNKNOWN
             set_key(state, slot, entries[slot].murmur, entries[slot].key_id, hashes[slot])
             if entries[slot].marks & WAITING != 0:
+                enqueue(state, slot)
                 state.hashes[entries[slot].hash_at].waiting += 1
                 state.hashes[entries[slot].hash_at].waiting_messages += entries[slot].messages
 

@@ -14,11 +14,37 @@ from pipeline.assignment.routing import routing_of_ranges
 from pipeline.replay import core, draining
 from pipeline.replay.events import Code, Events
 from pipeline.replay.membership import Place
-from pipeline.replay.output import EPISODES, FINDINGS, OWNERSHIP, UNSENT, WITHDRAWN, Output, new_output
+from pipeline.replay.output import (
+    EARLY_DUPLICATE,
+    EPISODES,
+    FINDINGS,
+    OWNERSHIP,
+    REDELIVERY_ORDER,
+    REPLAY_OVERTAKEN,
+    SINGLE_HOLDER,
+    UNSENT,
+    WITHDRAWN,
+    Output,
+    new_output,
+)
 from pipeline.replay.room import Need, make_room
-from pipeline.replay.state import CONNECTED, NOBODY, RESETTING, UNKNOWN, Ints, Records, new_state
+from pipeline.replay.state import (
+    CONNECTED,
+    COUNTS_INDEXES,
+    NOBODY,
+    READ_ENTRY,
+    READ_LEDGER,
+    RESETTING,
+    UNKNOWN,
+    Ints,
+    Records,
+    new_state,
+)
 
 _FINDINGS_ROOM = 4096
+
+# Rules whose findings say that another entry was held, or waited.
+_RESTS_ON_ANOTHER = (SINGLE_HOLDER, EARLY_DUPLICATE, REDELIVERY_ORDER, REPLAY_OVERTAKEN)
 
 # Rows that are replayed at a time: room for all of them is made first, so few keep the state small.
 _STRETCH = 32_768
@@ -33,7 +59,7 @@ class Dispatcher:
         drains: whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; SEMANTICS 3.1).
     """
 
-    def __init__(self, policy: core.Policy, open_entries_max: int) -> None:
+    def __init__(self, policy: core.Policy, open_entries_max: int, counts_indexes: bool) -> None:
         self.policy = policy
         self.drains = False
         self.numbers: list[int] = []
@@ -44,11 +70,12 @@ class Dispatcher:
         self._former: list[tuple[Routing, int]] = []
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
+        self._state.cells[COUNTS_INDEXES] = counts_indexes
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
         self._findings: list[Records] = []
         self._episodes: list[Records] = []
         self._unsent: list[Ints] = []
-        self._withdrawn: list[Ints] = []
+        self._withdrawn: list[Records] = []
 
     @property
     def connected(self) -> int:
@@ -77,6 +104,8 @@ class Dispatcher:
         at = self._places[number]
         if self._state.consumers[at].connected == 0:
             self._state.consumers[at].connected = 1
+            self._state.consumers[at].joined_ledger = self._state.cells[READ_LEDGER]
+            self._state.consumers[at].joined_entry = self._state.cells[READ_ENTRY]
             self._state.cells[CONNECTED] += 1
         self._state.consumers[at].leaving = 0
 
@@ -169,8 +198,10 @@ class Dispatcher:
         episodes: Records = np.concatenate(self._episodes).view(np.recarray)
         unsent = np.concatenate(self._unsent)
         certain = ~np.isin(findings.seq, unsent) & ~np.isin(findings.other_seq, unsent)
-        for seq, since_us in np.concatenate(self._withdrawn):
-            certain &= (findings.other_seq != seq) | (findings.ts_us < since_us)
+        for gone in np.concatenate(self._withdrawn).view(np.recarray):
+            rests = (findings.other_ledger == gone.ledger) & (findings.other_entry == gone.entry)
+            rests &= np.isin(findings.rule, _RESTS_ON_ANOTHER)
+            certain &= ~(rests & (findings.ts_us >= gone.since_ts) & (findings.seq < gone.until_seq))
         return findings[certain].view(np.recarray), episodes
 
     def _make_room(self, need: Need, now_us: int) -> None:
@@ -186,8 +217,7 @@ class Dispatcher:
         self._findings.append(found[~self._decided_before(found)].view(np.recarray))
         self._episodes.append(out.episodes[: out.filled[EPISODES]].copy())
         self._unsent.append(out.unsent[: out.filled[UNSENT]].copy())
-        withdrawn = np.stack((out.withdrawn_seq, out.withdrawn_ts), axis=1)
-        self._withdrawn.append(withdrawn[: out.filled[WITHDRAWN]])
+        self._withdrawn.append(out.withdrawn[: out.filled[WITHDRAWN]].copy())
         out.filled[:] = 0
 
     def _decided_before(self, found: Records) -> NDArray[np.bool_]:

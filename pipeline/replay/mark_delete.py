@@ -24,17 +24,20 @@ from pipeline.replay.transitions import entry_at, release, retire, stop_waiting
 @compiled
 def note_position(state: State, ledger: int, entry: int) -> None:
     """Keeps the last entry of each ledger, by which mark-delete crosses from one ledger into the next."""
-    ids, ends, cells = state.ledger_ids, state.ledger_ends, state.cells
+    ids, firsts, ends, cells = state.ledger_ids, state.ledger_firsts, state.ledger_ends, state.cells
     at = cells[LEDGERS]
     while at > 0 and ids[at - 1] > ledger:
         at -= 1
     if at > 0 and ids[at - 1] == ledger:
+        firsts[at - 1] = min(firsts[at - 1], entry)
         ends[at - 1] = max(ends[at - 1], entry)
         return
     for later in range(cells[LEDGERS], at, -1):
         ids[later] = ids[later - 1]
+        firsts[later] = firsts[later - 1]
         ends[later] = ends[later - 1]
     ids[at] = ledger
+    firsts[at] = entry
     ends[at] = entry
     cells[LEDGERS] += 1
 

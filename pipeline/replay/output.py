@@ -16,7 +16,24 @@ SINGLE_HOLDER: Final = 0
 OWNERSHIP: Final = 1
 FIRST_DELIVERY_ORDER: Final = 2
 EARLY_DUPLICATE: Final = 3
-RULE_NAMES: Final = ("single_holder", "ownership", "first_delivery_order", "early_duplicate")
+REDELIVERY_ORDER: Final = 4
+REPLAY_OVERTAKEN: Final = 5
+REDELIVERY_COUNT: Final = 6
+UNACKED_LIMIT: Final = 7
+CUMULATIVE_ACK: Final = 8
+FOREIGN_ACK: Final = 9
+RULE_NAMES: Final = (
+    "single_holder",
+    "ownership",
+    "first_delivery_order",
+    "early_duplicate",
+    "redelivery_order",
+    "replay_overtaken",
+    "redelivery_count",
+    "unacked_limit",
+    "cumulative_ack",
+    "foreign_ack",
+)
 
 # What ended a draining episode.
 BY_ACK: Final = 0
@@ -28,7 +45,7 @@ STILL_OPEN: Final = 5
 ENDINGS: Final = ("ack", "redeliver", "leave", "mark_delete", "reset", "open")
 
 # More findings or unsent dispatches than this can come from no single event.
-PER_EVENT: Final = 4
+PER_EVENT: Final = 8
 
 
 # A rule that a dispatch broke; `other_*` is the dispatch it collides with, where there is one.
@@ -51,6 +68,18 @@ FINDING = np.dtype(
             "other_key_id",
             "draining",
             "acknowledged",
+            "marks",  # of the entry, before the dispatch
+            "other_marks",
+            "since_seq",  # when the entry began to wait, the last time it did
+            "since_ts",
+            "other_since_seq",
+            "other_since_ts",
+            "sent_before_to",  # who had it before
+            "sent_before_seq",
+            "read_ledger",  # the highest position dispatched before
+            "read_entry",
+            "value",  # of counts and limits: what was recorded
+            "expected",  # what the rule allows
         )
     ]
 )
@@ -82,19 +111,22 @@ EPISODE = np.dtype(
 )
 
 
+# An entry on which findings from `since_ts` on, and up to `until_seq`, may not rest.
+WITHDRAWAL = np.dtype([(name, np.int64) for name in ("ledger", "entry", "since_ts", "until_seq")])
+
+
 class Output(NamedTuple):
     """The records and how many of each are filled.
 
     `unsent` are the dispatches (by the seq of their start) that ended without having reached the connection: a
-    finding that rests on one is no finding (TRACE_FORMAT, "Phases"). `withdrawn_*` are dispatches that may not have
-    been held any more from a time on.
+    finding that rests on one is no finding (TRACE_FORMAT, "Phases"). `withdrawn` are entries that perhaps neither
+    were held nor waited for a while.
     """
 
     findings: Records  # of FINDING
     episodes: Records  # of EPISODE
     unsent: Ints
-    withdrawn_seq: Ints
-    withdrawn_ts: Ints
+    withdrawn: Records  # of WITHDRAWAL
     filled: Ints
 
 
@@ -111,8 +143,7 @@ def new_output(findings: int, episodes: int, unsent: int) -> Output:
         findings=np.zeros(findings, dtype=FINDING).view(np.recarray),
         episodes=np.zeros(episodes, dtype=EPISODE).view(np.recarray),
         unsent=np.zeros(unsent, dtype=np.int64),
-        withdrawn_seq=np.zeros(findings, dtype=np.int64),
-        withdrawn_ts=np.zeros(findings, dtype=np.int64),
+        withdrawn=np.zeros(findings, dtype=WITHDRAWAL).view(np.recarray),
         filled=np.zeros(4, dtype=np.int64),
     )
 
@@ -124,5 +155,5 @@ def nearly_full(out: Output, hashes: int) -> bool:
         out.filled[FINDINGS] + PER_EVENT > out.findings.size
         or out.filled[EPISODES] > out.episodes.size - hashes
         or out.filled[UNSENT] + 2 * PER_EVENT > out.unsent.size
-        or out.filled[WITHDRAWN] + PER_EVENT > out.withdrawn_seq.size
+        or out.filled[WITHDRAWN] + PER_EVENT > out.withdrawn.size
     )

@@ -35,6 +35,7 @@ COLUMNS = (
     "deliver_at_ms",
     "consumer",
     "consumer_name",
+    "redelivery_count",
     "ack_type",
     "positions",
     "key_shared_mode",
@@ -121,9 +122,15 @@ def _events(batch: pa.RecordBatch, profile: Profile) -> Events:
         murmur=murmur,
         key_id=key_id,
         value=_ints(batch.column("batch_size"), absent=1),
-        word=np.zeros(size, dtype=np.int32),
+        word=_redelivery_counts(batch, code),
         words_left=np.zeros(size, dtype=np.int32),
     )
+
+
+def _redelivery_counts(batch: pa.RecordBatch, code: NDArray[np.int8]) -> NDArray[np.int32]:
+    counts = _ints(batch.column("redelivery_count")).astype(np.int32)
+    dispatched = (code == Code.DISPATCH_START) | (code == Code.DISPATCH_END)
+    return np.where(dispatched, counts, 0).astype(np.int32)
 
 
 def _ints(column: pa.Array, absent: int = -1) -> NDArray[np.int64]:

@@ -131,7 +131,8 @@ def _compacted_words(state: State, more: int) -> State:
 
 
 def _recent_ledgers(state: State, more: int) -> State:
-    ids, ends = (column[: state.cells[LEDGERS]] for column in (state.ledger_ids, state.ledger_ends))
+    columns = (state.ledger_ids, state.ledger_firsts, state.ledger_ends)
+    ids, firsts, ends = (column[: state.cells[LEDGERS]] for column in columns)
     # Nothing crosses into a ledger that mark-delete has left behind.
     kept = ids >= state.cells[DELETED_LEDGER]
     count = int(kept.sum())
@@ -139,6 +140,7 @@ def _recent_ledgers(state: State, more: int) -> State:
     size = 2 * (count + more)
     return state._replace(
         ledger_ids=np.concatenate((ids[kept], np.zeros(size - count, dtype=np.int64))),
+        ledger_firsts=np.concatenate((firsts[kept], np.zeros(size - count, dtype=np.int64))),
         ledger_ends=np.concatenate((ends[kept], np.zeros(size - count, dtype=np.int64))),
     )
 

@@ -11,29 +11,40 @@ What the rules cannot see: what a client does with a message it has; dispatches 
 from typing import NamedTuple
 
 from pipeline.replay.compiled import compiled
+from pipeline.replay.events import Events
 from pipeline.replay.output import (
     EARLY_DUPLICATE,
     FINDINGS,
     FIRST_DELIVERY_ORDER,
     OWNERSHIP,
+    REDELIVERY_COUNT,
+    REDELIVERY_ORDER,
+    REPLAY_OVERTAKEN,
     SINGLE_HOLDER,
+    UNACKED_LIMIT,
     Output,
 )
 from pipeline.replay.state import (
     ACKED,
     CITED,
+    COUNT_LOST,
+    COUNTED_DISPATCHES,
     DELAYED,
     DISPATCHES,
     DONE,
     DOUBTFUL,
     FIRST_DELIVERIES,
     GIVEN_BACK,
+    LIMITED_DISPATCHES,
     NOBODY,
+    READ_ENTRY,
+    READ_LEDGER,
     RESETTING,
     SENT,
     UNKNOWN,
     State,
 )
+from pipeline.replay.waiting import older_waiting
 
 
 class Dispatch(NamedTuple):
@@ -47,10 +58,11 @@ class Dispatch(NamedTuple):
     key_id: int
     consumer: int
     owner: int
+    redelivery_count: int
 
 
 @compiled
-def _report(state: State, out: Output, rule: int, sent: Dispatch) -> int:
+def _report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> int:
     row = out.filled[FINDINGS]
     out.filled[FINDINGS] = row + 1
     found, hashes = out.findings, state.hashes
@@ -69,12 +81,24 @@ def _report(state: State, out: Output, rule: int, sent: Dispatch) -> int:
     found[row].other_key_id = UNKNOWN
     found[row].draining = hashes[sent.hash_at].away
     found[row].acknowledged = 0
+    found[row].marks = state.entries[slot].marks
+    found[row].other_marks = 0
+    found[row].since_seq = state.entries[slot].since_seq
+    found[row].since_ts = state.entries[slot].since_ts
+    found[row].other_since_seq = UNKNOWN
+    found[row].other_since_ts = UNKNOWN
+    found[row].sent_before_to = state.entries[slot].sent_to
+    found[row].sent_before_seq = state.entries[slot].sent_seq
+    found[row].read_ledger = state.cells[READ_LEDGER]
+    found[row].read_entry = state.cells[READ_ENTRY]
+    found[row].value = UNKNOWN
+    found[row].expected = UNKNOWN
     return int(row)
 
 
 @compiled
-def _report_against(state: State, out: Output, rule: int, sent: Dispatch, other: int) -> int:
-    row = _report(state, out, rule, sent)
+def _report_against(state: State, out: Output, rule: int, slot: int, sent: Dispatch, other: int) -> int:
+    row = _report(state, out, rule, slot, sent)
     found, entries = out.findings, state.entries
     entries[other].marks |= CITED
     found[row].other_consumer = entries[other].sent_to
@@ -82,7 +106,31 @@ def _report_against(state: State, out: Output, rule: int, sent: Dispatch, other:
     found[row].other_ledger = entries[other].ledger
     found[row].other_entry = entries[other].entry
     found[row].other_key_id = entries[other].key_id
+    found[row].other_marks = entries[other].marks
+    found[row].other_since_seq = entries[other].since_seq
+    found[row].other_since_ts = entries[other].since_ts
     return row
+
+
+@compiled
+def report_row(state: State, out: Output, rule: int, events: Events, i: int, consumer: int) -> int:
+    """Reports what a single row of the trace shows by itself."""
+    row = out.filled[FINDINGS]
+    out.filled[FINDINGS] = row + 1
+    found = out.findings
+    found[row].rule = rule
+    found[row].seq = events.seq[i]
+    found[row].ts_us = events.ts_us[i]
+    found[row].ledger = events.ledger[i]
+    found[row].entry = events.entry[i]
+    found[row].hash = UNKNOWN
+    found[row].key_id = UNKNOWN
+    found[row].consumer = consumer
+    found[row].other_consumer = NOBODY
+    found[row].other_seq = UNKNOWN
+    found[row].other_ledger = UNKNOWN
+    found[row].other_entry = UNKNOWN
+    return int(row)
 
 
 @compiled
@@ -119,7 +167,69 @@ def _foreign_holding(state: State, sent: Dispatch, before_us: int) -> int:
 
 
 @compiled
-def check_dispatch(state: State, out: Output, slot: int, sent: Dispatch, unordered_us: int, keeps_order: bool) -> None:
+def _perhaps_dropped(state: State, sent: Dispatch) -> int:
+    """An entry of the hash that another consumer has, unless an administrator made the broker drop it; -1: none."""
+    entries = state.entries
+    slot = state.hashes[sent.hash_at].first
+    while slot >= 0:
+        holder = entries[slot].holder
+        if holder != sent.consumer and entries[slot].marks & DOUBTFUL != 0 and state.consumers[holder].leaving == 0:
+            return int(slot)
+        slot = entries[slot].next
+    return NOBODY
+
+
+@compiled
+def _check_overtaking(state: State, out: Output, slot: int, sent: Dispatch) -> None:
+    """V5, V6: nothing of the hash that waits stands before the entry. What waits aside is reported too (E1, E2, E6)."""
+    hashes, at = state.hashes, sent.hash_at
+    if hashes[at].queue_first == slot and hashes[at].aside_first < 0:
+        return
+    other = older_waiting(state, slot, False)
+    if other < 0:
+        other = older_waiting(state, slot, True)
+    if other >= 0:
+        given_back = state.entries[other].marks & GIVEN_BACK != 0
+        _report_against(state, out, REDELIVERY_ORDER if given_back else REPLAY_OVERTAKEN, slot, sent, other)
+
+
+@compiled
+def _check_redelivery_count(state: State, out: Output, slot: int, sent: Dispatch) -> None:
+    """V8: it counts the redeliver commands that gave the entry back, and nothing else."""
+    entries = state.entries
+    if sent.redelivery_count < 0:
+        return
+    state.checked[COUNTED_DISPATCHES] += 1
+    expected = entries[slot].redelivered
+    lost = sent.redelivery_count < expected and entries[slot].marks & COUNT_LOST != 0
+    if sent.redelivery_count != expected and not lost and state.cells[RESETTING] == 0:
+        row = _report(state, out, REDELIVERY_COUNT, slot, sent)
+        out.findings[row].value = sent.redelivery_count
+        out.findings[row].expected = expected
+    # One wrong count is one finding; the next is held against it.
+    entries[slot].redelivered = sent.redelivery_count
+
+
+@compiled
+def _check_unacked(state: State, out: Output, slot: int, sent: Dispatch, unacked_max: int) -> None:
+    """Nobody at the limit is sent more, but for the rest of a read whose batches were larger than expected (4.8)."""
+    consumers = state.consumers
+    if unacked_max <= 0:
+        return
+    state.checked[LIMITED_DISPATCHES] += 1
+    # Room is handed out in entries: as many of them as messages are free, each as large as the largest batch.
+    consumers[sent.consumer].largest = max(consumers[sent.consumer].largest, state.entries[slot].messages)
+    allowed = unacked_max * consumers[sent.consumer].largest
+    if state.entries[slot].holder < 0 and consumers[sent.consumer].unacked >= allowed:
+        row = _report(state, out, UNACKED_LIMIT, slot, sent)
+        out.findings[row].value = consumers[sent.consumer].unacked + state.entries[slot].messages
+        out.findings[row].expected = unacked_max
+
+
+@compiled
+def check_dispatch(
+    state: State, out: Output, slot: int, sent: Dispatch, unordered_us: int, keeps_order: bool, unacked_max: int
+) -> None:
     """Holds one dispatch against the rules.
 
     Args:
@@ -130,22 +240,28 @@ def check_dispatch(state: State, out: Output, slot: int, sent: Dispatch, unorder
         unordered_us: two dispatches recorded closer than this may have been decided in the other order; 0 where
             the decision itself is recorded.
         keeps_order: False where the subscription promises no order of a hash across consumers.
+        unacked_max: messages that a consumer may hold; 0: no limit.
     """
     entries, hashes = state.entries, state.hashes
     before_us = sent.ts_us - unordered_us
     state.checked[DISPATCHES] += 1
     if sent.owner != sent.consumer:
-        row = _report(state, out, OWNERSHIP, sent)
+        row = _report(state, out, OWNERSHIP, slot, sent)
         out.findings[row].other_consumer = sent.owner
     other = _foreign_holding(state, sent, before_us)
+    if other < 0:
+        other = _perhaps_dropped(state, sent)
     if other >= 0:
-        _report_against(state, out, SINGLE_HOLDER, sent, other)
+        _report_against(state, out, SINGLE_HOLDER, slot, sent, other)
     marks = entries[slot].marks
     if _certainly_held(state, slot, before_us):
-        _report_against(state, out, EARLY_DUPLICATE, sent, slot)
+        _report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
     elif entries[slot].holder < 0 and marks & ACKED != 0 and marks & GIVEN_BACK == 0:
-        row = _report_against(state, out, EARLY_DUPLICATE, sent, slot)
+        row = _report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
         out.findings[row].acknowledged = 1
+    _check_overtaking(state, out, slot, sent)
+    _check_redelivery_count(state, out, slot, sent)
+    _check_unacked(state, out, slot, sent, unacked_max)
     # An entry that is acknowledged was sent before, seen or not: mark-delete passing it must not decide.
     if marks & (SENT | DELAYED | ACKED) != 0 or not keeps_order or state.cells[RESETTING] == 1:
         return
@@ -160,7 +276,7 @@ def check_dispatch(state: State, out: Output, slot: int, sent: Dispatch, unorder
         hashes[at].top_consumer = sent.consumer
         hashes[at].top_key_id = sent.key_id
     elif hashes[at].top_ts <= before_us:
-        row = _report(state, out, FIRST_DELIVERY_ORDER, sent)
+        row = _report(state, out, FIRST_DELIVERY_ORDER, slot, sent)
         out.findings[row].other_consumer = hashes[at].top_consumer
         out.findings[row].other_seq = hashes[at].top_seq
         out.findings[row].other_ledger = hashes[at].top_ledger

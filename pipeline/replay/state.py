@@ -33,6 +33,14 @@ DOUBTFUL: Final = 32  # held when an administrator moved mark-delete: the broker
 GIVEN_BACK: Final = 64  # nacked, timed out, or its holder left, since its last dispatch
 CITED: Final = 128  # a finding rests on its being held
 LATE: Final = 256  # acknowledged while given back: a replay read in flight may still send it, legitimately
+NACKED: Final = 512  # given back by a redeliver command: the broker replays it without its hash (E1)
+ASIDE: Final = 1024  # waits, but what overtakes it breaks nothing: NACKED, DELAYED or DOUBTFUL
+READ: Final = 2048  # at or below the highest position that was dispatched, so the broker has read it
+REPLAYED: Final = 4096  # its last dispatch came from the replay queue
+REPEATED: Final = 8192  # its last dispatch was an early duplicate
+REDELIVERED: Final = 16384  # its last dispatch came after its holder had left
+COUNT_LOST: Final = 32768  # acknowledged, if only in part, since its last dispatch: that forgets its redelivery count
+SETTLING: Final = 65536  # the acknowledgement was received, its effect is not recorded yet
 
 # Places in `State.cells`.
 ENTRIES_FREE: Final = 0
@@ -46,14 +54,23 @@ FLOOR_LEDGER: Final = 7  # where mark-delete was first put: what is at or below 
 FLOOR_ENTRY: Final = 8
 RESETTING: Final = 9  # between the two sides of a seek, unload or transfer
 STARTS_SEEN: Final = 10  # the recorder writes the decision of a dispatch, not only its end
-CELLS: Final = 11
+READ_LEDGER: Final = 11  # the highest position dispatched since the last restart; UNKNOWN before the first
+READ_ENTRY: Final = 12
+IN_REPLAY: Final = 13  # entries that the broker has read and that wait: at least so many are in its replay queue
+COUNTS_INDEXES: Final = 14  # acknowledged messages inside a batch count (acknowledgmentAtBatchIndexLevelEnabled)
+CELLS: Final = 15
 
 # Places in `State.checked`.
 DISPATCHES: Final = 0
 FIRST_DELIVERIES: Final = 1
+ACKNOWLEDGEMENTS: Final = 2
+COUNTED_DISPATCHES: Final = 3  # those with a redelivery count
+LIMITED_DISPATCHES: Final = 4  # those to consumers with a limit on unacknowledged messages
+CHECKED: Final = 5
 
 
-# One open entry. `next` and `previous` chain the pending ones of a hash in order of dispatch.
+# One open entry. `next` and `previous` chain the pending ones of a hash in order of dispatch, and the waiting ones in
+# order of position.
 ENTRY = np.dtype(
     [
         ("ledger", np.int64),  # UNKNOWN: the slot is free
@@ -62,9 +79,13 @@ ENTRY = np.dtype(
         ("sent_seq", np.int64),
         ("before_seq", np.int64),  # the dispatch before the last one, while its end is not seen; UNKNOWN: none
         ("sent_ts", np.int64),  # microseconds; of a LATE entry the time of its acknowledgement
+        ("since_seq", np.int64),  # when it began to wait, the last time it did: published or given back
+        ("since_ts", np.int64),
         ("murmur", np.int32),
         ("hash_at", np.int32),  # slot of its hash
         ("messages", np.int32),
+        ("unacked", np.int32),  # messages of it that its holder is charged with
+        ("redelivered", np.int32),  # redeliver commands that gave it back since the last restart
         ("marks", np.int32),
         ("holder", np.int32),
         ("sent_to", np.int32),
@@ -89,8 +110,13 @@ HASH = np.dtype(
         ("holder", np.int32),
         ("held", np.int32),
         ("held_elsewhere", np.int32),
-        ("first", np.int32),
+        ("first", np.int32),  # pending, by dispatch
         ("last", np.int32),
+        ("queue_first", np.int32),  # waiting, by position
+        ("queue_last", np.int32),
+        ("aside_first", np.int32),  # waiting aside, by position
+        ("aside_last", np.int32),
+        ("near", np.int32),  # where the last one was put into either
         ("waiting", np.int32),
         ("top_ledger", np.int64),  # the highest first delivery
         ("top_entry", np.int64),
@@ -123,12 +149,17 @@ CONSUMER = np.dtype(
         ("leaving", np.int64),  # its departure has begun: what it holds is no longer certain
         ("dispatched", np.int64),
         ("acked", np.int64),
+        ("held", np.int64),  # entries
+        ("unacked", np.int64),  # messages
+        ("largest", np.int64),  # most messages in an entry that it was sent
+        ("joined_ledger", np.int64),  # the highest position dispatched when it joined; UNKNOWN: none was
+        ("joined_entry", np.int64),
     ]
 )
 
 
 class State(NamedTuple):
-    """Everything the core knows; `ledger_ids` are the ledgers seen, ascending, `ledger_ends` their last entries."""
+    """Everything the core knows; `ledger_ids` are the ledgers seen, ascending, with the first and last entry seen of each."""
 
     entries: Records  # of ENTRY
     entry_table: Slots
@@ -139,6 +170,7 @@ class State(NamedTuple):
     consumers: Records  # of CONSUMER
     words: Ints
     ledger_ids: Ints
+    ledger_firsts: Ints
     ledger_ends: Ints
     cells: Ints
     checked: Ints
@@ -150,6 +182,7 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
     cells[ENTRIES_FREE] = entries
     cells[HASHES_FREE] = hashes
     cells[DELETED_LEDGER] = UNKNOWN
+    cells[READ_LEDGER] = UNKNOWN
     return State(
         entries=blank(ENTRY, entries),
         entry_table=empty_table(entries),
@@ -160,9 +193,10 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
         consumers=np.zeros(consumers, dtype=CONSUMER).view(np.recarray),
         words=np.zeros(words, dtype=np.int64),
         ledger_ids=np.zeros(ledgers, dtype=np.int64),
+        ledger_firsts=np.zeros(ledgers, dtype=np.int64),
         ledger_ends=np.zeros(ledgers, dtype=np.int64),
         cells=cells,
-        checked=np.zeros(2, dtype=np.int64),
+        checked=np.zeros(CHECKED, dtype=np.int64),
     )
 
 

@@ -23,6 +23,7 @@ from udfs.sticky_key_hash import sticky_from_murmur
 
 _MEMBERSHIP = [Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END]
 _CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
+_BATCH_INDEX_ACKS = "acknowledgmentAtBatchIndexLevelEnabled"
 _REPLICA_POINTS = "subscriptionKeySharedConsistentHashingReplicaPoints"
 
 
@@ -53,6 +54,11 @@ class Rules:
         """Ring points of a consumer."""
         points = self.broker.get(_REPLICA_POINTS)
         return points if isinstance(points, int) else DEFAULT_POINTS
+
+    def number(self, setting: str) -> int:
+        """A setting of the broker that is a number; 0, which means no limit, where nothing is known of it."""
+        value = self.broker.get(setting)
+        return value if isinstance(value, int) else 0
 
 
 @dataclass
@@ -115,8 +121,10 @@ class Subscription:
             unordered_us=0,
             mark_delete_releases=rules.profile.mark_delete_releases == "any",
             keeps_order=True,
+            unacked_max=rules.number("maxUnackedMessagesPerConsumer"),
         )
-        self._dispatcher = Dispatcher(policy, rules.open_entries_max)
+        counts_indexes = rules.broker.get(_BATCH_INDEX_ACKS) is True
+        self._dispatcher = Dispatcher(policy, rules.open_entries_max, counts_indexes)
         self._timeline = Timeline(self, rules.skew_us)
 
     def feed(self, events: Events, rows: Sequence[Row]) -> None:

@@ -12,11 +12,14 @@ An event that the state does not allow leaves it as it was.
 
 from pipeline.replay.compiled import compiled
 from pipeline.replay.draining import count_waiting, end_episode, note_blocked
-from pipeline.replay.output import BY_ACK, UNSENT, WITHDRAWN, Output
+from pipeline.replay.output import BY_ACK, BY_REDELIVER, UNSENT, WITHDRAWN, Output
 from pipeline.replay.pair_index import drop, find, put
+from pipeline.replay.read_position import note_read, was_read
 from pipeline.replay.state import (
     ACKED,
     CITED,
+    COUNT_LOST,
+    COUNTS_INDEXES,
     DELETED_ENTRY,
     DELETED_LEDGER,
     DONE,
@@ -25,13 +28,23 @@ from pipeline.replay.state import (
     GIVEN_BACK,
     HASHES_FREE,
     LATE,
+    NACKED,
     NOBODY,
+    READ,
+    REDELIVERED,
+    REPEATED,
+    REPLAYED,
     SENT,
+    SETTLING,
     STARTS_SEEN,
     UNKNOWN,
     WAITING,
     State,
 )
+from pipeline.replay.waiting import dequeue, enqueue
+
+# What a dispatch makes untrue.
+_UNTIL_SENT = DONE | DOUBTFUL | GIVEN_BACK | LATE | CITED | NACKED | REPLAYED | REPEATED | REDELIVERED | COUNT_LOST
 
 
 @compiled
@@ -55,7 +68,11 @@ def add_entry(state: State, ledger: int, entry: int) -> int:
     entries[slot].sent_to = NOBODY
     entries[slot].sent_seq = UNKNOWN
     entries[slot].before_seq = UNKNOWN
+    entries[slot].since_seq = UNKNOWN
+    entries[slot].redelivered = 0
     entries[slot].words_at = UNKNOWN
+    if was_read(state, ledger, entry):
+        entries[slot].marks = READ
     put(state.entry_table, ledger, entry, slot)
     return slot
 
@@ -65,7 +82,7 @@ def retire(state: State, slot: int) -> None:
     """Frees the slot of an entry that is acknowledged, passed by mark-delete and held by nobody."""
     entries, cells = state.entries, state.cells
     marks = entries[slot].marks
-    if marks & ACKED == 0 or marks & LATE != 0 or entries[slot].holder >= 0:
+    if marks & ACKED == 0 or marks & (LATE | SETTLING) != 0 or entries[slot].holder >= 0:
         return
     ledger, entry = entries[slot].ledger, entries[slot].entry
     if (ledger, entry) > (cells[DELETED_LEDGER], cells[DELETED_ENTRY]):
@@ -93,6 +110,11 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
         hashes[at].held_elsewhere = 0
         hashes[at].first = NOBODY
         hashes[at].last = NOBODY
+        hashes[at].queue_first = NOBODY
+        hashes[at].queue_last = NOBODY
+        hashes[at].aside_first = NOBODY
+        hashes[at].aside_last = NOBODY
+        hashes[at].near = NOBODY
         hashes[at].top_ledger = UNKNOWN
         hashes[at].waiting = 0
         hashes[at].waiting_messages = 0
@@ -113,10 +135,27 @@ def wait(state: State, slot: int, seq: int, ts: int) -> None:
         return
     count_waiting(hashes, at, ts)
     entries[slot].marks |= WAITING
+    entries[slot].since_seq = seq
+    entries[slot].since_ts = ts
+    enqueue(state, slot)
     hashes[at].waiting += 1
     hashes[at].waiting_messages += entries[slot].messages
     if hashes[at].away == 1:
         note_blocked(hashes, at, 1, seq, ts)
+
+
+@compiled
+def messages_left(state: State, slot: int) -> int:
+    """Messages of an entry that no ack set has acknowledged; without batch-index acks all of them (5.3)."""
+    entries = state.entries
+    if entries[slot].words_at == UNKNOWN or state.cells[COUNTS_INDEXES] == 0:
+        return int(entries[slot].messages)
+    left = 0
+    for message in range(entries[slot].messages):
+        word = message >> 6
+        if word < entries[slot].words and state.words[entries[slot].words_at + word] >> (message & 63) & 1 == 1:
+            left += 1
+    return left
 
 
 @compiled
@@ -127,6 +166,7 @@ def stop_waiting(state: State, slot: int, ts: int) -> None:
         return
     at = entries[slot].hash_at
     count_waiting(hashes, at, ts)
+    dequeue(state, slot)
     entries[slot].marks &= ~WAITING
     hashes[at].waiting -= 1
     hashes[at].waiting_messages -= entries[slot].messages
@@ -141,11 +181,23 @@ def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
     entries[slot].sent_to = consumer
     entries[slot].sent_seq = seq
     entries[slot].sent_ts = ts
-    entries[slot].marks = (entries[slot].marks | SENT) & ~(DONE | DOUBTFUL | GIVEN_BACK | LATE | CITED)
-    if entries[slot].holder == consumer:
+    replayed = entries[slot].marks & (READ | GIVEN_BACK) != 0
+    left_behind = entries[slot].marks & (GIVEN_BACK | NACKED) == GIVEN_BACK
+    again = entries[slot].holder == consumer
+    entries[slot].marks = (entries[slot].marks | SENT) & ~_UNTIL_SENT
+    if replayed:
+        entries[slot].marks |= REPLAYED
+    if left_behind:
+        entries[slot].marks |= REDELIVERED
+    note_read(state, entries[slot].ledger, entries[slot].entry)
+    if again:
         # Sent once more to who has it (E17): it is pending there all along, so nothing that drains ends.
+        entries[slot].marks |= REPEATED
         return
     entries[slot].holder = consumer
+    entries[slot].unacked = messages_left(state, slot)
+    state.consumers[consumer].held += 1
+    state.consumers[consumer].unacked += entries[slot].unacked
     last = hashes[at].last
     entries[slot].previous = last
     entries[slot].next = NOBODY
@@ -178,6 +230,8 @@ def release(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: i
         hashes[at].last = previous
     holder = entries[slot].holder
     entries[slot].holder = NOBODY
+    state.consumers[holder].held -= 1
+    state.consumers[holder].unacked -= entries[slot].unacked
     if holder != hashes[at].holder:
         hashes[at].held_elsewhere -= 1
         return
@@ -232,13 +286,18 @@ def note_unsent(state: State, out: Output, slot: int) -> None:
 
 
 @compiled
-def withdraw(state: State, out: Output, slot: int, since_us: int) -> None:
-    """The entry may be settled since `since_us`; findings from then on that rest on its hold are dropped."""
+def withdraw(state: State, out: Output, slot: int, since_us: int, seq: int) -> None:
+    """The row `seq` shows that the entry was perhaps neither held nor waiting since `since_us`.
+
+    Findings between the two that rest on it are dropped.
+    """
     entries = state.entries
-    if entries[slot].marks & CITED != 0 and entries[slot].holder >= 0:
+    if entries[slot].marks & CITED != 0:
         row = out.filled[WITHDRAWN]
-        out.withdrawn_seq[row] = entries[slot].sent_seq
-        out.withdrawn_ts[row] = since_us
+        out.withdrawn[row].ledger = entries[slot].ledger
+        out.withdrawn[row].entry = entries[slot].entry
+        out.withdrawn[row].since_ts = since_us
+        out.withdrawn[row].until_seq = seq
         out.filled[WITHDRAWN] = row + 1
 
 
@@ -254,6 +313,9 @@ def give_back(state: State, out: Output, slot: int, seq: int, ts: int, ended_by:
 def let_go(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
     """What was pending is given back; the caller lets it `wait`, unless it was deleted at the cursor meanwhile."""
     release(state, out, slot, seq, ts, ended_by)
+    if ended_by == BY_REDELIVER:
+        state.entries[slot].marks |= NACKED
+        state.entries[slot].redelivered += 1
     if state.entries[slot].marks & ACKED == 0:
         state.entries[slot].marks |= GIVEN_BACK
     else:
@@ -267,6 +329,14 @@ def acknowledge(state: State, out: Output, slot: int, seq: int, ts: int) -> None
     if state.entries[slot].holder >= 0:
         release(state, out, slot, seq, ts, BY_ACK)
     delete_at_cursor(state, slot, ts)
+
+
+@compiled
+def settle(state: State, slot: int) -> None:
+    """The effect of an acknowledgement is recorded."""
+    if state.entries[slot].marks & SETTLING != 0:
+        state.entries[slot].marks &= ~SETTLING
+        retire(state, slot)
 
 
 @compiled
