@@ -141,7 +141,7 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
     with stages.stage("replay"), trace_errors():
         rules = Rules(
             profile=found.profile,
-            broker=dict(found.trace.manifest.settings),
+            broker=found.profile.broker(found.trace.manifest.settings),
             skew_us=settings.trace.recorder_skew_us,
             open_entries_max=settings.limits.open_entries_max,
         )

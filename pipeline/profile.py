@@ -9,9 +9,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt
 
 from pipeline.errors import UsageError
+from pipeline.rules import ExceptionId, RuleName
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -20,6 +21,9 @@ else:
 
 SelectorKind = Literal["consistent_hashing", "auto_split", "exclusive"]
 HashRule = Literal["consistent_hashing", "auto_split", "exclusive", "classic", "raw"]
+
+# Strict, so that true stays a truth and 1 a number.
+SettingValue = StrictBool | StrictInt | StrictFloat
 
 NEWEST = "pulsar-4.2"
 _CLASSIC_SETTING = "subscriptionKeySharedUseClassicPersistentImplementation"
@@ -37,7 +41,10 @@ class Profile(BaseModel):
         exclusive_gap_delivery: whether a gap inside one STICKY consumer is routed to it (SEMANTICS 2.4).
         draining_return: when a hash that returns to its holder stops draining (SEMANTICS 3.4, 3.10).
         mark_delete_releases: which moves of mark-delete release pending entries (SEMANTICS 3.11).
+        rules: what the dispatcher is held to (`pipeline.rules`).
+        exceptions: what may break those rules legitimately (SEMANTICS 9.3).
         hash: hash rule by selector (SEMANTICS 1.3).
+        settings: defaults of broker.conf (SEMANTICS 8), as far as the dispatcher heeds them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,12 +57,19 @@ class Profile(BaseModel):
     exclusive_gap_delivery: bool
     draining_return: Literal["eager", "lazy"]
     mark_delete_releases: Literal["any", "administrative"]
+    rules: tuple[RuleName, ...]
+    exceptions: tuple[ExceptionId, ...]
     hash: Mapping[SelectorKind, HashRule]
+    settings: Mapping[str, SettingValue]
 
     @property
     def classic(self) -> bool:
         """Whether this is the classic dispatcher kept beside the draining one in 4.x."""
         return self.name.endswith("-classic")
+
+    def broker(self, recorded: Mapping[str, object]) -> dict[str, object]:
+        """The settings of a broker: the defaults of its line under those of its `trace.json`; null says nothing."""
+        return {**self.settings, **{name: value for name, value in recorded.items() if value is not None}}
 
 
 @cache
@@ -66,7 +80,7 @@ def profiles() -> Mapping[str, Profile]:
         for entry in files("conf").joinpath("profiles").iterdir()
         if entry.name.endswith(".toml")
     )
-    return {p.name: p for p in sorted(found, key=lambda p: (_parts(p.from_version), p.name))}
+    return {p.name: p for p in sorted(found, key=lambda p: (version_parts(p.from_version), p.name))}
 
 
 def profile_named(name: str) -> Profile:
@@ -88,17 +102,24 @@ def profile_for(version: str, settings: Mapping[str, object]) -> Profile:
         UsageError: `version` is no version, or older than every profile.
     """
     try:
-        wanted = _parts(version)
+        wanted = version_parts(version)
     except ValueError:
         raise UsageError(
             f"pulsar_version {version!r} is no version number", "correct trace.json or pass --profile"
         ) from None
     classic = settings.get(_CLASSIC_SETTING) is True and (4,) <= wanted < (5,)
-    fitting = [p for p in profiles().values() if p.classic == classic and _parts(p.from_version) <= wanted]
+    fitting = [p for p in profiles().values() if p.classic == classic and version_parts(p.from_version) <= wanted]
     if not fitting:
         raise UsageError(f"no profile covers Pulsar {version}", f"pass --profile, one of: {', '.join(profiles())}")
     return fitting[-1]
 
 
-def _parts(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("-", maxsplit=1)[0].split("."))
+def version_parts(version: str) -> tuple[int, ...]:
+    """A version as numbers that compare, at least three of them; what follows a hyphen is left out.
+
+    Raises:
+        ValueError: `version` is no version.
+    """
+    parts = [int(part) for part in version.split("-", maxsplit=1)[0].split(".")]
+    # 4.0 is 4.0.0, and not older than it.
+    return tuple(parts + [0] * (3 - len(parts)))

@@ -33,7 +33,7 @@ class Rules:
 
     Attributes:
         profile: the broker's line.
-        broker: broker.conf names to values (`trace.json`, `settings`).
+        broker: broker.conf names to values (`Profile.broker`).
         skew_us: recorder skew, in microseconds.
         open_entries_max: limit on what may be open at one time.
     """

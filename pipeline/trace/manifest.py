@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt, 
 
 from pipeline.errors import TraceError, UsageError
 from pipeline.profile import profile_named
+from pipeline.trace.entry_buckets import entry_buckets_refused, sets_entry_buckets
 
 FILE_NAME = "trace.json"
 TRACE_FORMAT = 1
@@ -57,7 +58,7 @@ def manifest_in(folder: Path, profile: str | None = None) -> Manifest:
 
     Raises:
         UsageError: there is no manifest, and no profile or an unknown one.
-        TraceError: the manifest cannot be read, or is of another format.
+        TraceError: the manifest cannot be read, is of another format, or says that entries were dispatched by bucket.
     """
     path = folder / FILE_NAME
     try:
@@ -94,9 +95,12 @@ def _parsed(path: Path, text: str) -> Manifest:
         wanted = f"this version reads format {TRACE_FORMAT}"
         raise TraceError(f"{path}: trace_format is {found!r}; {wanted}", "use the dispatch-audit that fits it")
     try:
-        return Manifest.model_validate(fields)
+        manifest = Manifest.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
         # A union reports the name of the member that failed last; the setting's name comes before it.
         name = ".".join(str(part) for part in first["loc"][:2])
         raise TraceError(f"{path}: {name}: {first['msg']}", f"correct {FILE_NAME}") from None
+    if sets_entry_buckets(manifest.settings):
+        raise entry_buckets_refused(str(path))
+    return manifest

@@ -92,6 +92,8 @@ _AFTER_KEY = {
     "key_shared_mode": _TEXT,
     "allow_out_of_order": BooleanType(),
     "ranges": ArrayType(HASH_RANGE),
+    # Recorded so that such a trace can be refused (`pipeline.trace.entry_buckets`).
+    "entry_bucket_dispatch": BooleanType(),
     "priority": _INT,
     "reason": _TEXT,
     "snapshot": SNAPSHOT,

@@ -11,6 +11,7 @@ from pyspark.sql import functions as sf
 from pipeline.errors import TraceError
 from pipeline.settings import TraceSettings
 from pipeline.trace.cut_off import CutOff, cut_off_rows
+from pipeline.trace.entry_buckets import entry_buckets_refused, joined_by_entry_buckets
 from pipeline.trace.quarantine import refused_rows
 from pipeline.trace.sources import Trace
 from pipeline.trace.spark_errors import trace_errors
@@ -82,11 +83,13 @@ def survey(events: DataFrame, trace: Trace, settings: TraceSettings) -> Survey:
         settings: what share of refused rows is too much, and whether a cut off log is.
 
     Raises:
-        TraceError: a file cannot be read, there are no rows, too many are refused, or a log is cut off.
+        TraceError: a file cannot be read, there are no rows, too many are refused, a log is cut off, or a subscription
+            was dispatched by entry buckets.
     """
     with trace_errors():
         counted = _counted(events)
         found = Survey(_groups(counted), ())
+        _refuse_entry_buckets(counted, trace)
         if found.rows_in == 0:
             raise TraceError(f"{trace.path}: the trace is empty", "check that the recorder was running")
         if found.refused > settings.quarantine_ratio_max * found.rows_in:
@@ -112,9 +115,17 @@ def _counted(events: DataFrame) -> Sequence[Row]:
             sf.max("seq").alias("last_seq"),
             sf.min("ts_us").alias("first_ts_us"),
             sf.max("ts_us").alias("last_ts_us"),
+            joined_by_entry_buckets().alias("entry_buckets"),
         )
         .collect()
     )
+
+
+def _refuse_entry_buckets(counted: Sequence[Row], trace: Trace) -> None:
+    named = sorted((row["topic"] or "", row["subscription"] or "") for row in counted if row["entry_buckets"])
+    if named:
+        topic, subscription = named[0]
+        raise entry_buckets_refused(f"{trace.path}: subscription {subscription} of {topic}")
 
 
 def _groups(counted: Sequence[Row]) -> tuple[GroupSurvey, ...]:

@@ -215,6 +215,17 @@ def test_validate_says_what_would_be_refused(
     )
 
 
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize("command", [["validate"], ["audit", "--out", "out"]], ids=["validate", "audit"])
+def test_a_trace_by_entry_buckets_is_unusable(told: Told, write_trace: WriteTrace, command: list[str]) -> None:
+    settings = {"entryBucketDispatch": True}
+    manifest = {"trace_format": 1, "pulsar_version": "5.0.1", "settings": settings}
+    code, out, err = told(*command, write_trace([{"event": "publish", "seq": 1}], manifest=manifest))
+    assert (code, out) == (3, "")
+    assert "entry-bucket dispatch" in err
+    assert err.count("\n") == 1
+
+
 def test_a_submitted_job_takes_the_arguments_of_audit(monkeypatch: pytest.MonkeyPatch) -> None:
     for given in (["--", "night", "--out", "out"], ["night", "--out", "out"]):
         monkeypatch.setattr(sys, "argv", ["nightly_audit.py", *given])

@@ -289,7 +289,8 @@ def replayed(
         open_entries_max: limit on open entries.
         rows_per_batch: how the rows are cut before they are packed; must not matter.
     """
-    rules = Rules(profile_for(version, settings), settings, skew_us, open_entries_max)
+    profile = profile_for(version, settings)
+    rules = Rules(profile, profile.broker(settings), skew_us, open_entries_max)
     return _replayed_groups([rows], rules, rows_per_batch)[GROUP]
 
 
@@ -309,7 +310,8 @@ def replayed_logs(
     """Replays rows under the profile and the settings of a recorded trace."""
     manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
     profile = profile_for(manifest["pulsar_version"], manifest["settings"])
-    return _replayed_groups(logs, Rules(profile, manifest["settings"], skew_us, 10_000_000), rows_per_batch)
+    rules = Rules(profile, profile.broker(manifest["settings"]), skew_us, 10_000_000)
+    return _replayed_groups(logs, rules, rows_per_batch)
 
 
 def _recorded(path: Path) -> list[Columns]:

@@ -79,6 +79,14 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
         manifest_in(tmp_path)
 
 
+@pytest.mark.parametrize("said", [False, None])
+def test_a_trace_by_entry_buckets_is_refused(tmp_path: Path, said: bool | None) -> None:
+    manifest_in(write(tmp_path, pulsar_version="5.0.1", settings={"entryBucketDispatch": said}))
+    with pytest.raises(TraceError, match=r"trace\.json: entry-bucket dispatch") as raised:
+        manifest_in(write(tmp_path, pulsar_version="5.0.1", settings={"entryBucketDispatch": True}))
+    assert raised.value.way_out
+
+
 def test_a_missing_manifest_needs_a_profile(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--profile"):
         manifest_in(tmp_path)

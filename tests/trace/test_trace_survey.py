@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import WriteTrace
 from pyspark.sql import SparkSession
-from trace_rows import FLOW, GOOD_ROWS, PUBLISH, TOPIC
+from trace_rows import FLOW, GOOD_ROWS, JOIN, PUBLISH, REFUSED_JOIN, TOPIC
 
 from pipeline.errors import TraceError, UsageError
 from pipeline.settings import TraceSettings, load_settings
@@ -42,6 +42,15 @@ def test_rows_are_counted_by_group_and_reason(spark: SparkSession, write_trace: 
     assert found.groups[0].first_seq is None
     assert (found.rows_in, found.refused) == (len(GOOD_ROWS) + 3, 3)
     assert found.refused_by_reason == {"broken_json": 1, "impossible_value": 2}
+
+
+def test_a_subscription_by_entry_buckets_makes_a_trace_unusable(spark: SparkSession, write_trace: WriteTrace) -> None:
+    asked = {"entry_bucket_dispatch": True}
+    # The broker refused the one, and the other asked for nothing.
+    harmless = [{**REFUSED_JOIN, **asked}, {**JOIN, "entry_bucket_dispatch": False}]
+    assert surveyed(spark, write_trace([*GOOD_ROWS, *harmless])).refused == 0
+    with pytest.raises(TraceError, match=f"subscription ks of {TOPIC}: entry-bucket dispatch"):
+        surveyed(spark, write_trace([*GOOD_ROWS, {**JOIN, **asked}]))
 
 
 @pytest.mark.parametrize("text", ["", "\n \r\n\n"])

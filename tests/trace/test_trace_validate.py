@@ -60,6 +60,7 @@ BAD_ROWS: tuple[tuple[Mapping[str, Any] | str, str, str | None], ...] = (
     ({**ACK, "positions": {"ledger_id": 1, "entry_id": 1}}, "wrong_type", "positions"),
     (position(ledger_id="31"), "wrong_type", "a nested field"),
     ({**JOIN, "allow_out_of_order": "false"}, "wrong_type", "allow_out_of_order"),
+    ({**JOIN, "entry_bucket_dispatch": "yes"}, "wrong_type", "entry_bucket_dispatch"),
     ({**STATS, "snapshot": "full"}, "wrong_type", "snapshot"),
     # Keys.
     ({**PUBLISH, "key_b64": "key-4!"}, "bad_key", "key_b64 = key-4!"),
