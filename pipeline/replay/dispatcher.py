@@ -92,6 +92,11 @@ class Dispatcher:
         at = self._places[number]
         return int(self._state.consumers[at].dispatched), int(self._state.consumers[at].acked)
 
+    def read_before(self, number: int) -> tuple[int, int] | None:
+        """The highest position dispatched before a consumer joined."""
+        consumer = self._state.consumers[self._places[number]]
+        return None if consumer.joined_ledger < 0 else (int(consumer.joined_ledger), int(consumer.joined_entry))
+
     def connect(self, number: int) -> None:
         """A consumer is there from now on; `route` is told separately."""
         if number not in self._places:

@@ -79,6 +79,32 @@ class PlacedEpoch(NamedTuple):
     until: Place | None
 
 
+class Joined(NamedTuple):
+    """Where the dispatcher stood when a consumer joined (SEMANTICS 6.7).
+
+    Attributes:
+        read: the highest position dispatched before; None: nothing was, or the consumer never joined.
+        reported: `readPositionWhenJoining` of a snapshot; None: no snapshot told.
+    """
+
+    read: tuple[int, int] | None
+    reported: tuple[int, int] | None
+
+
+class Surplus(NamedTuple):
+    """What a snapshot says of one consumer at a moment when the trace leaves no doubt about what it holds.
+
+    Attributes:
+        seq: of the snapshot.
+        consumer: place of the consumer.
+        messages: the broker's count of unacknowledged messages, less those that it holds; F10 leaves a surplus.
+    """
+
+    seq: int
+    consumer: int
+    messages: int
+
+
 @dataclass(frozen=True)
 class Replayed:
     """What the replay of one subscription found, but for the epochs, which are taken as they end.
@@ -89,6 +115,8 @@ class Replayed:
         checked: how often the rules were applied (`state.DISPATCHES`, `state.FIRST_DELIVERIES`).
         numbers: the trace's numbers of the consumers, by the places that findings and episodes name.
         epoch_seqs: behind which seq each epoch began.
+        joins: by place of the consumer.
+        surpluses: in the order of seq.
     """
 
     findings: Records
@@ -99,6 +127,8 @@ class Replayed:
     keeps_order: bool
     numbers: Sequence[int]
     epoch_seqs: Sequence[int]
+    joins: Sequence[Joined]
+    surpluses: Sequence[Surplus]
 
 
 class Subscription:
@@ -148,6 +178,8 @@ class Subscription:
             dispatcher.policy.keeps_order,
             dispatcher.numbers,
             [at.seq for at in self._began],
+            [Joined(dispatcher.read_before(number), None) for number in dispatcher.numbers],
+            [],
         )
 
     def take_epochs(self, final: bool = False) -> list[PlacedEpoch]:
