@@ -14,6 +14,7 @@ import pyarrow as pa
 from pipeline.replay.events import DTYPES, Events, concatenated
 from pipeline.replay.membership import Row
 from pipeline.replay.refused import DUPLICATE_SEQ, Refused
+from pipeline.replay.snapshot import SnapshotRow
 
 _SCHEMA = pa.schema([(name, pa.from_numpy_dtype(dtype)) for name, dtype in DTYPES.items()])
 
@@ -27,6 +28,7 @@ class Chunk(NamedTuple):
         last_seq: of its rows.
         events: the rows; never none.
         membership: what only the joins, leaves and resets among them carry.
+        snapshots: what only the snapshots among them carry.
     """
 
     group: int
@@ -34,6 +36,7 @@ class Chunk(NamedTuple):
     last_seq: int
     events: Events
     membership: tuple[Row, ...]
+    snapshots: tuple[SnapshotRow, ...]
 
 
 class Merged(NamedTuple):
@@ -42,11 +45,13 @@ class Merged(NamedTuple):
     Attributes:
         events: the rows.
         membership: as in `Chunk`.
+        snapshots: as in `Chunk`.
         repeated: rows left out because a row of the same seq was there before.
     """
 
     events: Events
     membership: list[Row]
+    snapshots: list[SnapshotRow]
     repeated: list[Refused]
 
 
@@ -76,6 +81,16 @@ def decode_membership(text: str) -> tuple[Row, ...]:
     return tuple(row._replace(ranges=tuple((start, end) for start, end in row.ranges)) for row in found)
 
 
+def encode_snapshots(rows: Iterable[SnapshotRow]) -> str:
+    """The rows as JSON."""
+    return json.dumps([tuple(row) for row in rows])
+
+
+def decode_snapshots(text: str) -> tuple[SnapshotRow, ...]:
+    """The rows that `encode_snapshots` wrote."""
+    return tuple(SnapshotRow(*values) for values in json.loads(text))
+
+
 def merged(chunks: Iterable[Chunk]) -> Iterator[Merged]:
     """The rows of the chunks of one group in the order of seq, as soon as they are complete.
 
@@ -84,16 +99,20 @@ def merged(chunks: Iterable[Chunk]) -> Iterator[Merged]:
     """
     waiting: list[Events] = []
     rows: list[Row] = []
+    snapshots: list[SnapshotRow] = []
     for chunk in chunks:
         complete, waiting = _split(waiting, chunk.first_seq)
         ready = [row for row in rows if row.seq < chunk.first_seq]
         rows = [row for row in rows if row.seq >= chunk.first_seq]
+        told = [snapshot for snapshot in snapshots if snapshot.seq < chunk.first_seq]
+        snapshots = [snapshot for snapshot in snapshots if snapshot.seq >= chunk.first_seq]
         if complete:
-            yield _in_order(complete, ready)
+            yield _in_order(complete, ready, told)
         waiting.append(chunk.events)
         rows += chunk.membership
+        snapshots += chunk.snapshots
     if waiting:
-        yield _in_order(waiting, rows)
+        yield _in_order(waiting, rows, snapshots)
 
 
 def _split(waiting: list[Events], seq: int) -> tuple[list[Events], list[Events]]:
@@ -104,7 +123,7 @@ def _split(waiting: list[Events], seq: int) -> tuple[list[Events], list[Events]]
     return before, rest
 
 
-def _in_order(parts: list[Events], rows: list[Row]) -> Merged:
+def _in_order(parts: list[Events], rows: list[Row], snapshots: list[SnapshotRow]) -> Merged:
     events = concatenated(parts)
     events = events.take(np.argsort(events.seq, kind="stable"))
     # The first part of a row stands behind another row of the same seq: it is a repetition.
@@ -117,4 +136,5 @@ def _in_order(parts: list[Events], rows: list[Row]) -> Merged:
         told = np.cumsum(again)
         events = events.take(told == np.repeat(told[begins], np.diff(np.append(begins, events.seq.size))))
         rows = list({row.seq: row for row in reversed(rows)}.values())
-    return Merged(events, sorted(rows), repeated)
+        snapshots = list({snapshot.seq: snapshot for snapshot in reversed(snapshots)}.values())
+    return Merged(events, sorted(rows), sorted(snapshots), repeated)

@@ -27,7 +27,9 @@ from pipeline.replay.output import (
     Output,
     new_output,
 )
+from pipeline.replay.reconstruction import Reconstruction, reconstruct
 from pipeline.replay.room import Need, make_room
+from pipeline.replay.snapshot import Position
 from pipeline.replay.state import (
     CONNECTED,
     COUNTS_INDEXES,
@@ -55,6 +57,7 @@ class Dispatcher:
 
     Attributes:
         numbers: the trace's numbers of the consumers, in the order of their place in the state.
+        places: the reverse.
         policy: what profile and subscription ask of the core.
         drains: whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; SEMANTICS 3.1).
     """
@@ -63,7 +66,7 @@ class Dispatcher:
         self.policy = policy
         self.drains = False
         self.numbers: list[int] = []
-        self._places: dict[int, int] = {}
+        self.places: dict[int, int] = {}
         self._known = np.empty(0, dtype=np.int64)
         self._known_at = np.empty(0, dtype=np.int64)
         self._routing = routing_of_ranges(())
@@ -89,24 +92,24 @@ class Dispatcher:
 
     def counts(self, number: int) -> tuple[int, int]:
         """Entries dispatched to a consumer, and entries that its acknowledgements settled."""
-        at = self._places[number]
+        at = self.places[number]
         return int(self._state.consumers[at].dispatched), int(self._state.consumers[at].acked)
 
     def read_before(self, number: int) -> tuple[int, int] | None:
         """The highest position dispatched before a consumer joined."""
-        consumer = self._state.consumers[self._places[number]]
+        consumer = self._state.consumers[self.places[number]]
         return None if consumer.joined_ledger < 0 else (int(consumer.joined_ledger), int(consumer.joined_entry))
 
     def connect(self, number: int) -> None:
         """A consumer is there from now on; `route` is told separately."""
-        if number not in self._places:
-            self._places[number] = len(self.numbers)
+        if number not in self.places:
+            self.places[number] = len(self.numbers)
             self.numbers.append(number)
             order = np.argsort(np.array(self.numbers, dtype=np.int64), kind="stable")
             self._known = np.array(self.numbers, dtype=np.int64)[order]
             self._known_at = order.astype(np.int64)
             self._make_room(Need(0, len(self.numbers), 0, 0), 0)
-        at = self._places[number]
+        at = self.places[number]
         if self._state.consumers[at].connected == 0:
             self._state.consumers[at].connected = 1
             self._state.consumers[at].joined_ledger = self._state.cells[READ_LEDGER]
@@ -116,9 +119,9 @@ class Dispatcher:
 
     def announce(self, number: int) -> None:
         """A consumer that may be sent to before it is connected: the hooks run on different threads."""
-        if number not in self._places:
+        if number not in self.places:
             self.connect(number)
-            at = self._places[number]
+            at = self.places[number]
             self._state.consumers[at].connected = 0
             self._state.cells[CONNECTED] -= 1
 
@@ -126,16 +129,20 @@ class Dispatcher:
         """Which of the numbers belong to consumers that are or were there."""
         return np.isin(numbers, self._known)
 
+    def reconstruct(self, read_position: Position | None) -> Reconstruction:
+        """The dispatcher as it stands, see `reconstruction.reconstruct`."""
+        return reconstruct(self._state, read_position)
+
     def begin_leaving(self, number: int) -> None:
         """The consumer may be gone from here on: what it holds is not certain any more."""
         # Known it is not, if the clock stepped back between its join and its leave.
-        if number in self._places:
-            self._state.consumers[self._places[number]].leaving = 1
+        if number in self.places:
+            self._state.consumers[self.places[number]].leaving = 1
 
     def depart(self, number: int, at: Place) -> None:
         """A consumer is gone: what it held waits again."""
         self._drain_output()
-        core.depart(self._state, self._out, self._places[number], at.seq, at.ts_us)
+        core.depart(self._state, self._out, self.places[number], at.seq, at.ts_us)
 
     def route(self, routing: Routing, at: Place) -> None:
         """Another mapping is in force; where hashes drain, what is held of moved hashes starts to."""

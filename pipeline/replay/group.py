@@ -42,7 +42,7 @@ def _tables(
 ) -> Iterator[tuple[str, Rows]]:
     replay = Subscription(rules)
     for part in merged(chunks):
-        replay.feed(part.events, part.membership)
+        replay.feed(part.events, part.membership, part.snapshots)
         yield "assignments", rows.assignments(*group, replay.take_epochs())
         yield "refused", [_refused(group, r) for r in (*part.repeated, *replay.take_refused())]
     found = replay.finish()

@@ -5,6 +5,7 @@ one group (topic, subscription), sorted, as one binary value, so that the exchan
 rows instead of billions. A publish belongs to every subscription of its topic.
 """
 
+import json
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,6 +17,7 @@ from pipeline.profile import Profile
 from pipeline.replay.chunk import Chunk
 from pipeline.replay.events import Code, Column, Events
 from pipeline.replay.membership import Row
+from pipeline.replay.snapshot import Position, SnapshotRow, parsed_position
 from udfs.sticky_key_hash import hash_keys, keyless_keys
 
 # The columns of a trace that the replay needs; nothing else is read.
@@ -42,7 +44,7 @@ COLUMNS = (
     "allow_out_of_order",
     "ranges",
     "reason",
-    "mark_delete_position",
+    "snapshot",  # as JSON
 )
 
 Groups = Mapping[str, Mapping[str, int]]
@@ -109,7 +111,9 @@ def _events(batch: pa.RecordBatch, profile: Profile) -> Events:
     ledger, entry = _ints(batch.column("ledger_id")), _ints(batch.column("entry_id"))
     marked = np.flatnonzero(code == Code.MARK_DELETE)
     if marked.size:
-        ledger[marked], entry[marked], known = _parsed(batch.column("mark_delete_position").take(pa.array(marked)))
+        positions = [_mark_delete(text) for text in batch.column("snapshot").take(pa.array(marked)).to_pylist()]
+        known = np.array([position is not None for position in positions])
+        ledger[marked[known]], entry[marked[known]] = np.array([p for p in positions if p], np.int64).reshape(-1, 2).T
         code[marked[~known]] = Code.OTHER
     return Events(
         code=code,
@@ -138,11 +142,8 @@ def _ints(column: pa.Array, absent: int = -1) -> NDArray[np.int64]:
     return np.array(values, dtype=np.int64)
 
 
-def _parsed(positions: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Ledger, entry and whether there is one, of positions written `ledger:entry`."""
-    parts = pc.extract_regex(positions, r"^(?P<ledger>\d{1,18}):(?P<entry>-?\d{1,18})$")
-    known = pc.is_valid(parts).to_numpy(zero_copy_only=False)
-    return _ints(pc.struct_field(parts, "ledger")), _ints(pc.struct_field(parts, "entry")), known
+def _mark_delete(snapshot: str | None) -> Position | None:
+    return None if snapshot is None else parsed_position(json.loads(snapshot).get("mark_delete_position"))
 
 
 def _keys(
@@ -223,7 +224,13 @@ def _group_numbers(batch: pa.RecordBatch, groups: Groups) -> tuple[NDArray[np.in
 def _chunk(batch: pa.RecordBatch, group: int, events: Events, source: Column) -> Chunk:
     rows = np.unique(source[np.isin(events.code, _MEMBERSHIP)])
     membership = tuple(_membership_row(row) for row in batch.take(pa.array(rows)).to_pylist())
-    return Chunk(group, int(events.seq[0]), int(events.seq[-1]), events, tuple(sorted(membership)))
+    snapshots = _snapshot_rows(batch, np.unique(source[np.isin(events.code, [Code.MARK_DELETE, Code.OTHER])]))
+    return Chunk(group, int(events.seq[0]), int(events.seq[-1]), events, tuple(sorted(membership)), snapshots)
+
+
+def _snapshot_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> tuple[SnapshotRow, ...]:
+    told = batch.select(["seq", "ts_us", "snapshot"]).take(pa.array(rows)).to_pylist()
+    return tuple(sorted(SnapshotRow(*row.values()) for row in told if row["snapshot"] is not None))
 
 
 def _membership_row(row: dict[str, object]) -> Row:

@@ -20,15 +20,17 @@ from pipeline.replay.chunk import (
     Chunk,
     decode_events,
     decode_membership,
+    decode_snapshots,
     encode_events,
     encode_membership,
+    encode_snapshots,
 )
 from pipeline.replay.group import Group, replay_group
 from pipeline.replay.pack import COLUMNS, Groups, pack
 from pipeline.replay.subscription import Rules
 from pipeline.tables.payload import RESULT_SCHEMA, encode
 
-CHUNK_SCHEMA = "group INT, first_seq LONG, last_seq LONG, events BINARY, membership STRING"
+CHUNK_SCHEMA = "group INT, first_seq LONG, last_seq LONG, events BINARY, membership STRING, snapshots STRING"
 _CHUNK_ARROW = pa.schema(
     [
         ("group", pa.int32()),
@@ -36,6 +38,7 @@ _CHUNK_ARROW = pa.schema(
         ("last_seq", pa.int64()),
         ("events", pa.binary()),
         ("membership", pa.string()),
+        ("snapshots", pa.string()),
     ]
 )
 
@@ -57,7 +60,7 @@ def replayed(events: DataFrame, groups: list[Group], rules: Rules, findings_per_
         `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.
     """
     good = events.where(sf.col("refused").isNull())
-    narrow = good.withColumn("mark_delete_position", sf.col("snapshot.mark_delete_position")).select(*COLUMNS)
+    narrow = good.withColumn("snapshot", sf.to_json("snapshot")).select(*COLUMNS)
     chunks = narrow.mapInArrow(_packer(_numbered(groups), rules.profile), CHUNK_SCHEMA)
     # Without the sort the chunks of a group would come in any order: the exchange keeps none.
     ordered = chunks.repartition(tasks, "group").sortWithinPartitions("group", "first_seq")
@@ -83,6 +86,7 @@ def _packer(groups: Groups, profile: Profile) -> _Pack:
                     pa.array([chunk.last_seq for chunk in chunks], pa.int64()),
                     pa.array([encode_events(chunk.events) for chunk in chunks], pa.binary()),
                     pa.array([encode_membership(chunk.membership) for chunk in chunks], pa.string()),
+                    pa.array([encode_snapshots(chunk.snapshots) for chunk in chunks], pa.string()),
                 ],
                 schema=_CHUNK_ARROW,
             )
@@ -102,5 +106,6 @@ def _replayer(groups: list[Group], rules: Rules, findings_per_rule_max: int) -> 
 def _chunks(frames: Iterator[pd.DataFrame]) -> Iterator[Chunk]:
     for frame in frames:
         for row in frame.itertuples(index=False, name=None):
-            group, first_seq, last_seq, events, membership = row
-            yield Chunk(group, first_seq, last_seq, decode_events(events), decode_membership(membership))
+            group, first_seq, last_seq, events, membership, snapshots = row
+            told = decode_membership(membership), decode_snapshots(snapshots)
+            yield Chunk(group, first_seq, last_seq, decode_events(events), *told)

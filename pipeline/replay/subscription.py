@@ -12,11 +12,13 @@ import numpy as np
 from pipeline.assignment import DEFAULT_POINTS, AssignmentLog, Epoch, Routing
 from pipeline.errors import AssignmentError
 from pipeline.profile import Profile, SelectorKind
+from pipeline.replay.comparison import Comparison, Moment
 from pipeline.replay.core import Policy
 from pipeline.replay.dispatcher import Dispatcher
 from pipeline.replay.events import Code, Events
 from pipeline.replay.membership import Bracket, Place, Row
 from pipeline.replay.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
+from pipeline.replay.snapshot import Position, Snapshot, SnapshotRow, parsed_snapshot
 from pipeline.replay.state import Ints, Records
 from pipeline.replay.timeline import Timeline
 from udfs.sticky_key_hash import sticky_from_murmur
@@ -36,12 +38,14 @@ class Rules:
         broker: broker.conf names to values (`Profile.broker`).
         skew_us: recorder skew, in microseconds.
         open_entries_max: limit on what may be open at one time.
+        findings_max: findings of a rule that are kept with their evidence, a subscription.
     """
 
     profile: Profile
     broker: Mapping[str, object]
     skew_us: int
     open_entries_max: int
+    findings_max: int = 10_000
 
     def selector(self, sticky: bool) -> SelectorKind:
         """The selector of a new dispatcher (SEMANTICS 2)."""
@@ -77,6 +81,13 @@ class PlacedEpoch(NamedTuple):
     epoch: Epoch
     since: Place
     until: Place | None
+
+
+class _Opened(NamedTuple):
+    """An epoch that waits for its place, and the mapping of it."""
+
+    epoch: Epoch
+    routing: Routing
 
 
 class Joined(NamedTuple):
@@ -117,6 +128,7 @@ class Replayed:
         epoch_seqs: behind which seq each epoch began.
         joins: by place of the consumer.
         surpluses: in the order of seq.
+        comparison: with the broker's own snapshots.
     """
 
     findings: Records
@@ -129,6 +141,7 @@ class Replayed:
     epoch_seqs: Sequence[int]
     joins: Sequence[Joined]
     surpluses: Sequence[Surplus]
+    comparison: Comparison
 
 
 class Subscription:
@@ -140,7 +153,7 @@ class Subscription:
         self._log = AssignmentLog(self._kind, rules.points, rules.profile)
         self._epochs_before = 0
         self._began: list[Place] = []
-        self._opened: deque[Routing | None] = deque()
+        self._opened: deque[_Opened | None] = deque()
         self._unplaced: list[Epoch] = []
         self._refused: list[Refused] = []
         self._stays: dict[int, Stay] = {}
@@ -156,12 +169,18 @@ class Subscription:
         counts_indexes = rules.broker.get(_BATCH_INDEX_ACKS) is True
         self._dispatcher = Dispatcher(policy, rules.open_entries_max, counts_indexes)
         self._timeline = Timeline(self, rules.skew_us)
+        self._in_force: Epoch | None = None
+        self._joined_at: dict[int, Position] = {}
+        self._surpluses: list[Surplus] = []
+        self._looked: dict[int, Moment] = {}
+        lazy = rules.profile.draining_return == "lazy"
+        self._comparison = Comparison(self._dispatcher.places, lazy, rules.findings_max)
 
-    def feed(self, events: Events, rows: Sequence[Row]) -> None:
-        """Takes the next rows in the order of seq, and the details of the membership rows among them."""
+    def feed(self, events: Events, rows: Sequence[Row], snapshots: Sequence[SnapshotRow]) -> None:
+        """Takes the next rows in the order of seq, and the details of the membership rows and snapshots among them."""
         if events.seq.size:
             self._last = Place(int(events.seq[-1]), int(events.ts_us[-1]))
-        self._timeline.push(events, rows)
+        self._timeline.push(events, rows, [parsed_snapshot(row) for row in snapshots])
 
     def finish(self) -> Replayed:
         """The trace ends here: what was found in all of it."""
@@ -178,8 +197,9 @@ class Subscription:
             dispatcher.policy.keeps_order,
             dispatcher.numbers,
             [at.seq for at in self._began],
-            [Joined(dispatcher.read_before(number), None) for number in dispatcher.numbers],
-            [],
+            [Joined(dispatcher.read_before(n), self._joined_at.get(n)) for n in dispatcher.numbers],
+            self._surpluses,
+            self._comparison,
         )
 
     def take_epochs(self, final: bool = False) -> list[PlacedEpoch]:
@@ -228,7 +248,8 @@ class Subscription:
         before = self._log.current
         self._enter(self._log, change.row)
         opened = self._log.current is not before
-        self._opened.append(self._log.routing if opened else None)
+        current = self._log.current
+        self._opened.append(_Opened(current, self._log.routing) if opened and current is not None else None)
 
     @staticmethod
     def _enter(log: AssignmentLog, row: Row) -> None:
@@ -253,10 +274,11 @@ class Subscription:
             for number, stay in self._stays.items():
                 if stay.joined is not None and stay.left is None:
                     self._leave(number, at, row.reason)
-        routing = self._opened.popleft()
-        if routing is not None:
+        opened = self._opened.popleft()
+        if opened is not None:
             self._began.append(at)
-            dispatcher.route(routing, at)
+            self._in_force = opened.epoch
+            dispatcher.route(opened.routing, at)
 
     def _leave(self, number: int, at: Place, reason: str) -> None:
         stay = self._stays[number]
@@ -335,6 +357,30 @@ class Subscription:
                 policy = self._dispatcher.policy
                 late_us = 0 if starts else self._rules.skew_us
                 self._dispatcher.policy = policy._replace(unordered_us=late_us)
+
+    def look(self, snapshot: Snapshot, at: Place) -> None:
+        """The broker took a snapshot not before here."""
+        self._looked[snapshot.seq] = self._moment(snapshot)
+
+    def compare(self, snapshot: Snapshot, at: Place) -> None:
+        """Nor after here."""
+        before, after = self._looked.pop(snapshot.seq), self._moment(snapshot)
+        self._comparison.compare(snapshot, before, after, self._dispatcher.drains)
+        for consumer in snapshot.consumers:
+            if consumer.joined_at is not None:
+                self._joined_at.setdefault(consumer.consumer, consumer.joined_at)
+            place = self._dispatcher.places.get(consumer.consumer)
+            if place is not None and consumer.unacked is not None:
+                held = before.rebuilt.unacked[place]
+                if held == after.rebuilt.unacked[place] and held.least == held.most:
+                    self._surpluses.append(Surplus(snapshot.seq, place, consumer.unacked - held.most))
+
+    def _moment(self, snapshot: Snapshot) -> Moment:
+        ranges: dict[int, set[tuple[int, int]]] = {}
+        for start, end, consumer in () if self._in_force is None else self._in_force.ranges:
+            ranges.setdefault(consumer, set()).add((start, end))
+        rebuilt = self._dispatcher.reconstruct(snapshot.read_position)
+        return Moment(rebuilt, {consumer: frozenset(r) for consumer, r in ranges.items()})
 
     def take_refused(self) -> list[Refused]:
         """The rows refused since the last call."""

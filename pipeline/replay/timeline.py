@@ -6,6 +6,7 @@ membership change, not by the length of the trace.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -15,7 +16,12 @@ from pipeline.replay.events import Code, Events, concatenated, no_events
 from pipeline.replay.membership import CLOSED_BY_BROKER, RESTARTS, WAIT_US_MAX, Bracket, Membership, Place, Row, Side
 from pipeline.replay.order import likeliest_order
 from pipeline.replay.placement import Evidence, place
+from pipeline.replay.snapshot import Snapshot
 from pipeline.replay.state import Ints
+
+
+# A snapshot is asked for, taken and written: its row stands behind what it shows by less than this.
+SNAPSHOT_LAG_US = 100_000
 
 
 class Stage(Protocol):
@@ -55,6 +61,12 @@ class Stage(Protocol):
     def hashes(self, events: Events) -> Ints:
         """The sticky hash of each row."""
 
+    def look(self, snapshot: Snapshot, at: Place) -> None:
+        """The broker took a snapshot not before here."""
+
+    def compare(self, snapshot: Snapshot, at: Place) -> None:
+        """Nor after here."""
+
     def replay(self, events: Events) -> None:
         """Rows under the mapping in force."""
 
@@ -63,8 +75,7 @@ class _Step(NamedTuple):
     """What a single row asks for, at a place that is known at once."""
 
     at: Place
-    row: Row
-    act: Callable[[Row, Place], None]
+    act: Callable[[Place], None]
 
 
 class Timeline:
@@ -73,6 +84,7 @@ class Timeline:
     def __init__(self, stage: Stage, skew_us: int) -> None:
         self._stage = stage
         self._skew_us = skew_us
+        self._held_us = max(skew_us, SNAPSHOT_LAG_US)
         self._membership = Membership()
         self._held: Events = no_events()
         self._clock: Ints = self._held.ts_us  # ts_us of the held rows, made ascending
@@ -80,12 +92,13 @@ class Timeline:
         self._steps: list[_Step] = []
         self._recorded_late = True  # until the decision of a dispatch is seen: only ends are recorded
 
-    def push(self, events: Events, rows: Sequence[Row]) -> None:
+    def push(self, events: Events, rows: Sequence[Row], snapshots: Sequence[Snapshot]) -> None:
         """Takes the next rows in the order of seq.
 
         Args:
             events: all of them.
             rows: what only joins, leaves and resets among them carry.
+            snapshots: what only snapshots among them carry.
         """
         self._held = concatenated([self._held, events])
         self._clock = np.maximum.accumulate(self._held.ts_us)
@@ -93,6 +106,12 @@ class Timeline:
         self._recorded_late = self._recorded_late and not bool((events.code == Code.DISPATCH_START).any())
         for row in rows:
             self._note(row)
+        for snapshot in snapshots:
+            # However the rows are cut, those that came so shortly before are still held.
+            held_back = self._at(snapshot.ts_us - self._held_us)
+            for seq, act in ((snapshot.seq_begin, self._stage.look), (snapshot.seq_end, self._stage.compare)):
+                place = max(held_back, Place(min(seq, snapshot.seq), snapshot.ts_us))
+                self._steps.append(_Step(place, partial(act, snapshot)))
         self._settle(final=False)
 
     def finish(self) -> None:
@@ -102,7 +121,7 @@ class Timeline:
     def _note(self, row: Row) -> None:
         stage = self._stage
         if row.kind == "reset" and row.reason not in RESTARTS:
-            self._steps.append(_Step(Place(row.seq, row.ts_us), row, stage.doubt))
+            self._steps.append(_Step(Place(row.seq, row.ts_us), partial(stage.doubt, row)))
             return
         side = self._membership.add(row)
         here = Place(row.seq, row.ts_us)
@@ -114,13 +133,13 @@ class Timeline:
             since = self._at(row.ts_us - self._skew_us) if vague else here
             if row.kind == "join":
                 # The hooks run on different threads: it may be sent to before even its join is recorded.
-                self._steps.append(_Step(self._at(row.ts_us - self._skew_us), row, stage.announce))
+                self._steps.append(_Step(self._at(row.ts_us - self._skew_us), partial(stage.announce, row)))
             elif row.kind == "leave":
-                self._steps.append(_Step(since, row, stage.begin_leaving))
+                self._steps.append(_Step(since, partial(stage.begin_leaving, row)))
             else:
-                self._steps.append(_Step(since, row, stage.begin_reset))
+                self._steps.append(_Step(since, partial(stage.begin_reset, row)))
         if row.kind == "reset" and row.late and side is not Side.REPEATED:
-            self._steps.append(_Step(here, row, stage.end_reset))
+            self._steps.append(_Step(here, partial(stage.end_reset, row)))
 
     def _at(self, ts_us: int) -> Place:
         """Behind the last held row that is older than `ts_us`."""
@@ -134,8 +153,8 @@ class Timeline:
             return
         newest_seq = int(self._held.seq[-1])
         newest_us = int(self._clock[-1])
-        # A row that comes later may tell of up to one skew earlier.
-        certain_us = newest_us - self._skew_us
+        # A row that comes later may tell of up to so much earlier.
+        certain_us = newest_us - self._held_us
         while self._membership.open:
             cluster = self._first_cluster()
             if not final and not self._complete(cluster, certain_us):
@@ -228,7 +247,7 @@ class Timeline:
         self._steps = [step for step in self._steps if step.at.seq > seq]
         for step in due:
             self._release(step.at.seq)
-            step.act(step.row, step.at)
+            step.act(step.at)
         self._release(seq)
 
     def _release(self, seq: int) -> None:

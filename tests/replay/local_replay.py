@@ -158,7 +158,7 @@ class Log:
         return self._write_phases("reset", phases, reason=reason)
 
     def stats(self, mark_delete_position: str) -> int:
-        return self.write("stats", mark_delete_position=mark_delete_position)
+        return self.write("stats", snapshot=json.dumps({"mark_delete_position": mark_delete_position}))
 
 
 class Finding(NamedTuple):
@@ -320,7 +320,8 @@ def _recorded(path: Path) -> list[Columns]:
     for row in rows:
         if row.get("key_b64") is not None:
             row["key"] = base64.b64decode(row["key_b64"])
-        row["mark_delete_position"] = row.get("snapshot", row).get("mark_delete_position")
+        if row.get("snapshot") is not None:
+            row["snapshot"] = json.dumps(row["snapshot"])
     return rows
 
 
@@ -345,7 +346,7 @@ def _replayed_group(chunks: list[Chunk], rules: Rules) -> Replay:
     epochs: list[PlacedEpoch] = []
     refused: list[Refused] = []
     for part in merged(sorted(chunks, key=lambda chunk: chunk.first_seq)):
-        subscription.feed(part.events, part.membership)
+        subscription.feed(part.events, part.membership, part.snapshots)
         epochs += subscription.take_epochs()
         refused += [*part.repeated, *subscription.take_refused()]
     found = subscription.finish()

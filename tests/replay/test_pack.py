@@ -165,7 +165,7 @@ def test_rows_of_a_batch_are_put_in_order() -> None:
 )
 def test_a_snapshot_tells_mark_delete_if_it_can_be_read(text: str | None, expected: tuple[Code, int, int]) -> None:
     log = Log()
-    log.write("stats", mark_delete_position=text)
+    log.write("stats", snapshot=json.dumps({"mark_delete_position": text}))
     events, _ = packed(log.rows)
     assert (events.code[0], events.ledger[0], events.entry[0]) == expected
 

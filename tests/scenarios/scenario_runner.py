@@ -128,7 +128,7 @@ class Story:
         self._write_sides("reset", words, reason=words[0])
 
     def do_stats(self, words: list[str]) -> None:
-        self._write("stats", mark_delete_position=_behind(words, "mark-delete"))
+        self._write("stats", snapshot=json.dumps({"mark_delete_position": _behind(words, "mark-delete")}))
 
     def do_publish(self, words: list[str]) -> None:
         entries, key = _named(words)
