@@ -104,7 +104,8 @@ class Comparison:
         self, snapshot: Snapshot, consumer: ConsumerSnapshot, place: int, before: Reconstruction, after: Reconstruction
     ) -> None:
         assert consumer.draining is not None
-        missing, surplus = [], []
+        missing: list[str] = []
+        surplus: list[str] = []
         ours = {key[1] for moment in (before, after) for key in moment.draining if key[0] == place}
         for sticky_hash in sorted(ours | set(consumer.draining)):
             entries = consumer.draining.get(sticky_hash, 0)

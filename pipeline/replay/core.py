@@ -70,7 +70,6 @@ from pipeline.replay.transitions import (
     wait,
     withdraw,
 )
-
 from pipeline.replay.waiting import dequeue, enqueue
 
 PUBLISH = int(Code.PUBLISH)

@@ -159,7 +159,7 @@ CONSUMER = np.dtype(
 
 
 class State(NamedTuple):
-    """Everything the core knows; `ledger_ids` are the ledgers seen, ascending, with the first and last entry seen of each."""
+    """Everything the core knows; `ledger_*` are the ledgers seen, ascending, with the first and last entry of each."""
 
     entries: Records  # of ENTRY
     entry_table: Slots

@@ -19,7 +19,6 @@ from pipeline.replay.placement import Evidence, place
 from pipeline.replay.snapshot import Snapshot
 from pipeline.replay.state import Ints
 
-
 # A snapshot is asked for, taken and written: its row stands behind what it shows by less than this.
 SNAPSHOT_LAG_US = 100_000
 

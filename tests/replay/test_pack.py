@@ -1,5 +1,7 @@
 """What becomes of each kind of row on its way into the core's columns."""
 
+import json
+
 import pytest
 from local_replay import HIGH, LOW, TOPIC, Log, batches, packed
 
