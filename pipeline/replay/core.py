@@ -14,6 +14,9 @@ from pipeline.replay.draining import end_episode
 from pipeline.replay.events import Code, Events
 from pipeline.replay.mark_delete import advance, jump, note_position, put_floor, was_deleted
 from pipeline.replay.output import (
+    BY_ACK,
+    BY_DISPATCH,
+    BY_FLOW,
     BY_LEAVE,
     BY_REDELIVER,
     BY_RESET,
@@ -23,6 +26,7 @@ from pipeline.replay.output import (
     Output,
     nearly_full,
 )
+from pipeline.replay.progress import BY_FLOWS, RELEASED, SAMPLE, end_hindrance, judge, serve, stalls
 from pipeline.replay.read_position import rewind
 from pipeline.replay.rules import Dispatch, check_dispatch, report_row
 from pipeline.replay.state import (
@@ -39,7 +43,12 @@ from pipeline.replay.state import (
     HASHES_FREE,
     IN_REPLAY,
     NACKED,
+    NEXT_SAMPLE_TS,
     NOBODY,
+    PAUSE,
+    PERMITS_SEEN,
+    RECENT_ENTRY,
+    RECENT_LEDGER,
     RESETTING,
     SENT,
     SETTLING,
@@ -83,6 +92,7 @@ ACK_PART_END = int(Code.ACK_PART_END)
 ACK_CUMULATIVE = int(Code.ACK_CUMULATIVE)
 REDELIVER = int(Code.REDELIVER)
 REDELIVER_ALL = int(Code.REDELIVER_ALL)
+FLOW = int(Code.FLOW)
 MARK_DELETE = int(Code.MARK_DELETE)
 
 
@@ -110,6 +120,8 @@ class Policy(NamedTuple):
         mark_delete_releases: whether ordinary moves of mark-delete release pending entries (SEMANTICS 3.11).
         keeps_order: False for a subscription that allows out-of-order delivery (E5).
         unacked_max: maxUnackedMessagesPerConsumer; 0: no limit.
+        shortest_us: how long a consumer must be hindered to be reported.
+        stalled_us: how long nothing may happen, where something could, before it counts as a stall.
     """
 
     skew_us: int
@@ -117,6 +129,8 @@ class Policy(NamedTuple):
     mark_delete_releases: bool
     keeps_order: bool
     unacked_max: int
+    shortest_us: int
+    stalled_us: int
 
 
 @compiled
@@ -143,12 +157,20 @@ def replay(
         policy: see `Policy`.
 
     Returns:
-        The first row that was not applied: the number of rows, or less when `out` has to be emptied first.
+        The first row that was not applied: the number of rows, or less when `out` has to be emptied first, or when
+        there is something to look at (`state.PAUSE`).
     """
+    cells = state.cells
     for i in range(start, events.code.size):
-        if nearly_full(out, state.hashes.size):
+        if nearly_full(out, state.hashes.size) or cells[PAUSE] != 0:
+            return i
+        if events.ts_us[i] >= cells[NEXT_SAMPLE_TS]:
+            cells[PAUSE] = SAMPLE
             return i
         code = events.code[i]
+        decided = code == DISPATCH_START or (code == DISPATCH_END and cells[STARTS_SEEN] == 0)
+        if decided and stalls(state, events.seq[i], events.ts_us[i], policy.stalled_us):
+            return i
         if code in (DISPATCH_START, DISPATCH_END):
             _dispatched(state, out, events, i, consumers[i], hashes[i], mapping, policy)
         elif code in (ACK_START, ACK_END):
@@ -159,16 +181,30 @@ def replay(
             _acked_in_part(state, out, events, i, policy)
         elif code == ACK_CUMULATIVE:
             report_row(state, out, CUMULATIVE_ACK, events, i, consumers[i])
-        elif code == REDELIVER:
-            slot = entry_at(state, events.ledger[i], events.entry[i])
-            if slot >= 0 and state.entries[slot].holder == consumers[i]:
-                give_back(state, out, slot, events.seq[i], events.ts_us[i], BY_REDELIVER)
-        elif code == REDELIVER_ALL:
-            give_back_all(state, out, consumers[i], events.seq[i], events.ts_us[i], BY_REDELIVER)
+        elif code in (REDELIVER, REDELIVER_ALL):
+            _redelivered(state, out, events, i, consumers[i], policy)
+        elif code == FLOW:
+            cells[PERMITS_SEEN] = BY_FLOWS
+            state.consumers[consumers[i]].permits += events.value[i]
+            _judge(state, out, events, i, consumers[i], BY_FLOW, policy)
         elif code == MARK_DELETE and state.cells[RESETTING] == 0:
             releases = policy.mark_delete_releases
             jump(state, out, events.ledger[i], events.entry[i], events.seq[i], events.ts_us[i], releases)
+            _note_release(cells)
     return events.code.size
+
+
+@compiled
+def _redelivered(state: State, out: Output, events: Events, i: int, consumer: int, policy: Policy) -> None:
+    if events.code[i] == REDELIVER_ALL:
+        give_back_all(state, out, consumer, events.seq[i], events.ts_us[i], BY_REDELIVER)
+    else:
+        slot = entry_at(state, events.ledger[i], events.entry[i])
+        # What it does not hold the broker leaves alone (5.6).
+        if slot < 0 or state.entries[slot].holder != consumer:
+            return
+        give_back(state, out, slot, events.seq[i], events.ts_us[i], BY_REDELIVER)
+    _judge(state, out, events, i, consumer, BY_REDELIVER, policy)
 
 
 @compiled
@@ -247,11 +283,20 @@ def _dispatched(
         withdraw(state, out, slot, sent.ts_us - policy.unordered_us, sent.seq)
     check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order, policy.unacked_max)
     expect_end(state, out, slot)
+    state.hashes[entries[slot].hash_at].owner = sent.owner
+    serve(state, out, entries[slot].hash_at, sent.seq, sent.ts_us, BY_DISPATCH, policy.stalled_us)
     if entries[slot].holder >= 0 and entries[slot].holder != consumer:
         release(state, out, slot, sent.seq, sent.ts_us, BY_REDELIVER)
     hold(state, slot, consumer, sent.seq, sent.ts_us)
     if events.code[i] == DISPATCH_END:
         entries[slot].marks |= DONE
+    _judge(state, out, events, i, consumer, BY_DISPATCH, policy)
+
+
+@compiled
+def _judge(state: State, out: Output, events: Events, i: int, consumer: int, ended_by: int, policy: Policy) -> None:
+    seq, ts = events.seq[i], events.ts_us[i]
+    judge(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.shortest_us)
 
 
 @compiled
@@ -288,7 +333,10 @@ def _acked(state: State, out: Output, events: Events, i: int, consumer: int, pol
         withdraw(state, out, slot, events.ts_us[i] - policy.skew_us, events.seq[i])
     else:
         state.entries[slot].marks |= SETTLING
+    holder = state.entries[slot].holder
     acknowledge(state, out, slot, events.seq[i], events.ts_us[i])
+    if holder >= 0:
+        _judge(state, out, events, i, holder, BY_ACK, policy)
     _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)
 
 
@@ -300,6 +348,14 @@ def _deleted_at_cursor(state: State, out: Output, slot: int, seq: int, ts: int, 
     # The next in line, or the first of a ledger behind the one that mark-delete stands at the end of.
     if entry == 0 or (ledger == cells[DELETED_LEDGER] and entry == cells[DELETED_ENTRY] + 1):
         advance(state, out, seq, ts, policy.mark_delete_releases)
+        _note_release(cells)
+
+
+@compiled
+def _note_release(cells: Ints) -> None:
+    recent = (cells[RECENT_LEDGER], cells[RECENT_ENTRY])
+    if cells[RECENT_LEDGER] != UNKNOWN and (cells[DELETED_LEDGER], cells[DELETED_ENTRY] + 1) >= recent:
+        cells[PAUSE] = RELEASED
 
 
 @compiled
@@ -332,6 +388,7 @@ def _acked_in_part(state: State, out: Output, events: Events, i: int, policy: Po
         left = messages_left(state, slot)
         state.consumers[held].unacked -= entries[slot].unacked - left
         entries[slot].unacked = left
+        _judge(state, out, events, i, held, BY_ACK, policy)
     if np.any(state.words[first : first + count] != 0):
         return
     delete_at_cursor(state, slot, events.ts_us[i])
@@ -380,6 +437,40 @@ def _forget_order(state: State) -> None:
             dequeue(state, slot)
             entries[slot].marks &= ~NACKED
             enqueue(state, slot)
+
+
+@compiled
+def interrupt(state: State, out: Output, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+    """Before consumers come or go, or everything starts anew: what kept them from being sent anything is over."""
+    for consumer in range(state.consumers.size):
+        if state.consumers[consumer].connected == 1:
+            end_hindrance(state, out, consumer, seq, ts, ended_by, policy.shortest_us)
+
+
+@compiled
+def reown(state: State, out: Output, mapping: Mapping, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+    """Another mapping is in force: whose hash it is now."""
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0:
+            owner = owner_of(mapping, state.hashes[at].hash)
+            if owner != state.hashes[at].owner:
+                if state.hashes[at].owner == UNKNOWN:
+                    # It was never sent: nobody knows yet whose it was.
+                    state.hashes[at].clear_ts = ts
+                serve(state, out, at, seq, ts, ended_by, policy.stalled_us)
+                state.hashes[at].owner = owner
+    for consumer in range(state.consumers.size):
+        if state.consumers[consumer].connected == 1:
+            judge(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.shortest_us)
+
+
+@compiled
+def serve_all(state: State, out: Output, mapping: Mapping, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+    """Everything starts anew, or the trace ends: what was passed over until now?"""
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0:
+            state.hashes[at].owner = owner_of(mapping, state.hashes[at].hash)
+            serve(state, out, at, seq, ts, ended_by, policy.stalled_us)
 
 
 @compiled

@@ -15,6 +15,10 @@ from pipeline.replay import core, draining
 from pipeline.replay.events import Code, Events
 from pipeline.replay.membership import Place
 from pipeline.replay.output import (
+    BY_FLOW,
+    BY_JOIN,
+    BY_LEAVE,
+    BY_RESET,
     EARLY_DUPLICATE,
     EPISODES,
     FINDINGS,
@@ -22,18 +26,22 @@ from pipeline.replay.output import (
     REDELIVERY_ORDER,
     REPLAY_OVERTAKEN,
     SINGLE_HOLDER,
+    STILL_OPEN,
     UNSENT,
     WITHDRAWN,
     Output,
     new_output,
 )
+from pipeline.replay.progress import BY_FLOWS, BY_SNAPSHOTS, judge
 from pipeline.replay.reconstruction import Reconstruction, reconstruct
 from pipeline.replay.room import Need, make_room
-from pipeline.replay.snapshot import Position
+from pipeline.replay.snapshot import Position, Snapshot
 from pipeline.replay.state import (
     CONNECTED,
     COUNTS_INDEXES,
     NOBODY,
+    PAUSE,
+    PERMITS_SEEN,
     READ_ENTRY,
     READ_LEDGER,
     RESETTING,
@@ -42,6 +50,7 @@ from pipeline.replay.state import (
     Records,
     new_state,
 )
+from pipeline.replay.watch import Watch
 
 _FINDINGS_ROOM = 4096
 
@@ -59,12 +68,16 @@ class Dispatcher:
         numbers: the trace's numbers of the consumers, in the order of their place in the state.
         places: the reverse.
         policy: what profile and subscription ask of the core.
+        holds_back: whether recently joined consumers are (3.x and classic, ordered; SEMANTICS 6.1).
+        watch: notes who waited for whom.
         drains: whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; SEMANTICS 3.1).
     """
 
-    def __init__(self, policy: core.Policy, open_entries_max: int, counts_indexes: bool) -> None:
+    def __init__(self, policy: core.Policy, open_entries_max: int, counts_indexes: bool, watch: Watch) -> None:
         self.policy = policy
         self.drains = False
+        self.holds_back = False
+        self.watch = watch
         self.numbers: list[int] = []
         self.places: dict[int, int] = {}
         self._known = np.empty(0, dtype=np.int64)
@@ -100,8 +113,22 @@ class Dispatcher:
         consumer = self._state.consumers[self.places[number]]
         return None if consumer.joined_ledger < 0 else (int(consumer.joined_ledger), int(consumer.joined_entry))
 
-    def connect(self, number: int) -> None:
+    def connect(self, number: int, at: Place) -> None:
         """A consumer is there from now on; `route` is told separately."""
+        self._interrupt(at, BY_JOIN)
+        self.announce(number)
+        place = self.places[number]
+        if self._state.consumers[place].connected == 0:
+            self._state.consumers[place].connected = 1
+            self._state.consumers[place].joined_ledger = self._state.cells[READ_LEDGER]
+            self._state.consumers[place].joined_entry = self._state.cells[READ_ENTRY]
+            self._state.cells[CONNECTED] += 1
+        self._state.consumers[place].leaving = 0
+        if self.holds_back:
+            self.watch.recent.join(self._state, place, at)
+
+    def announce(self, number: int) -> None:
+        """A consumer that may be sent to before it is connected: the hooks run on different threads."""
         if number not in self.places:
             self.places[number] = len(self.numbers)
             self.numbers.append(number)
@@ -109,21 +136,6 @@ class Dispatcher:
             self._known = np.array(self.numbers, dtype=np.int64)[order]
             self._known_at = order.astype(np.int64)
             self._make_room(Need(0, len(self.numbers), 0, 0), 0)
-        at = self.places[number]
-        if self._state.consumers[at].connected == 0:
-            self._state.consumers[at].connected = 1
-            self._state.consumers[at].joined_ledger = self._state.cells[READ_LEDGER]
-            self._state.consumers[at].joined_entry = self._state.cells[READ_ENTRY]
-            self._state.cells[CONNECTED] += 1
-        self._state.consumers[at].leaving = 0
-
-    def announce(self, number: int) -> None:
-        """A consumer that may be sent to before it is connected: the hooks run on different threads."""
-        if number not in self.places:
-            self.connect(number)
-            at = self.places[number]
-            self._state.consumers[at].connected = 0
-            self._state.cells[CONNECTED] -= 1
 
     def knows(self, numbers: Ints) -> NDArray[np.bool_]:
         """Which of the numbers belong to consumers that are or were there."""
@@ -141,7 +153,11 @@ class Dispatcher:
 
     def depart(self, number: int, at: Place) -> None:
         """A consumer is gone: what it held waits again."""
-        self._drain_output()
+        self._interrupt(at, BY_LEAVE)
+        if self.holds_back:
+            self.watch.leave(self._state, self._mapping, self.places[number], at)
+        if self.connected == 1:
+            self._overlook(at, BY_LEAVE)
         core.depart(self._state, self._out, self.places[number], at.seq, at.ts_us)
 
     def route(self, routing: Routing, at: Place) -> None:
@@ -154,6 +170,8 @@ class Dispatcher:
         self._routing = after
         if self.drains:
             draining.remap(self._state, before.uppers, before.owners, after.uppers, after.owners, at.seq, at.ts_us)
+        core.reown(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
+        self.watch.hindered(self._state, self._out, self._mapping)
 
     def rekey(self, sticky: Callable[[Ints], Ints]) -> None:
         """Another selector hashes keys to other numbers; nobody is connected while it takes over (E16)."""
@@ -162,7 +180,9 @@ class Dispatcher:
 
     def begin_reset(self, at: Place) -> None:
         """A seek, unload or transfer begins: nothing that is held is certain, nothing acknowledged is for good."""
-        self._drain_output()
+        self._interrupt(at, BY_RESET)
+        self._overlook(at, BY_RESET)
+        self.watch.closed(self._state, self._mapping, at)
         core.forget(self._state, self._out, at.seq, at.ts_us)
         self._state.cells[RESETTING] = 1
 
@@ -188,17 +208,55 @@ class Dispatcher:
     def _replay(self, events: Events, hashes: Ints) -> None:
         self._make_room(_need(events), int(events.ts_us[-1]))
         consumers = self._places_of(events.consumer)
-        mapping = core.Mapping(self._routing.uppers, self._routing.owners, self._routing.modulus)
+        state, mapping = self._state, self._mapping
         at = 0
         while at < events.code.size:
-            at = core.replay(self._state, self._out, events, consumers, hashes, mapping, at, self.policy)
-            if at < events.code.size:
+            at = core.replay(state, self._out, events, consumers, hashes, mapping, at, self.policy)
+            row = min(at, events.code.size - 1)
+            if state.cells[PAUSE] != 0:
+                self.watch.paused(state, self._out, mapping, Place(int(events.seq[row]), int(events.ts_us[row])))
+            elif at < events.code.size:
                 self._drain_output()
 
     def close(self, at: Place) -> None:
         """The trace ends."""
-        self._drain_output()
+        self._interrupt(at, STILL_OPEN)
+        self._overlook(at, STILL_OPEN)
+        self.watch.closed(self._state, self._mapping, at)
         core.close(self._state, self._out, at.seq, at.ts_us)
+
+    def take_in(self, snapshot: Snapshot, at: Place) -> None:
+        """What a snapshot says that the trace does not show: permits, where no flow rows do, and limits reached."""
+        state = self._state
+        self.watch.reported(state, snapshot)
+        for consumer in snapshot.consumers:
+            place = self.places.get(consumer.consumer)
+            if place is None:
+                continue
+            if self.holds_back and consumer.joined_at is not None:
+                self.watch.recent.told(state, place, consumer.joined_at)
+            if consumer.permits is not None and state.cells[PERMITS_SEEN] != BY_FLOWS:
+                state.cells[PERMITS_SEEN] = BY_SNAPSHOTS
+                state.consumers[place].permits = consumer.permits
+                limits = self.policy.unacked_max, self.policy.shortest_us
+                judge(state, self._out, place, at.seq, at.ts_us, BY_FLOW, *limits)
+                self.watch.hindered(state, self._out, self._mapping)
+
+    @property
+    def _mapping(self) -> core.Mapping:
+        return core.Mapping(self._routing.uppers, self._routing.owners, self._routing.modulus)
+
+    def _interrupt(self, at: Place, ended_by: int) -> None:
+        """Before consumers come or go, while the state still shows who kept whom waiting."""
+        self._drain_output()
+        self.watch.interrupted(self._state, self._mapping, at, ended_by)
+        core.interrupt(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
+        self.watch.hindered(self._state, self._out, self._mapping)
+
+    def _overlook(self, at: Place, ended_by: int) -> None:
+        """Before everything starts anew: what was passed over until now."""
+        core.serve_all(self._state, self._out, self._mapping, at.seq, at.ts_us, ended_by, self.policy)
+        self.watch.hindered(self._state, self._out, self._mapping)
 
     def taken(self) -> tuple[Records, Records]:
         """What was found since the last call; findings on dispatches that never left the broker are dropped.
@@ -225,6 +283,7 @@ class Dispatcher:
 
     def _drain_output(self) -> None:
         out: Output = self._out
+        self.watch.hindered(self._state, out, self._mapping)
         found: Records = out.findings[: out.filled[FINDINGS]].copy()
         self._findings.append(found[~self._decided_before(found)].view(np.recarray))
         self._episodes.append(out.episodes[: out.filled[EPISODES]].copy())

@@ -62,6 +62,7 @@ def end_episode(state: State, out: Output, at: int, seq: int, ts: int, ended_by:
     report[row].blocked_ts = hashes[at].blocked_ts
     report[row].awaited = hashes[at].awaited
     report[row].waited_us = hashes[at].waited_us
+    hashes[at].drained_from = hashes[at].holder
     hashes[at].draining_seq = UNKNOWN
     hashes[at].away = 0
 
@@ -114,11 +115,15 @@ def remap(
                 hashes[at].away = 0
                 hashes[at].returned_seq = seq
                 hashes[at].returned_ts = ts
+                hashes[at].clear_seq = seq
+                hashes[at].clear_ts = ts
         elif hashes[at].away == 1:
             hashes[at].new_owner = owner
         elif _owner_of(before_uppers, before_owners, hashes[at].hash) == holder:
             if hashes[at].draining_seq == UNKNOWN:
                 _begin_episode(state, at, seq, ts)
+                hashes[at].registered = 0
+            hashes[at].registered += 1
             note_blocked(hashes, at, hashes[at].waiting, seq, ts)
             hashes[at].new_owner = owner
             hashes[at].away = 1

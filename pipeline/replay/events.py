@@ -36,7 +36,8 @@ class Code(IntEnum):
     RESET_START = 15
     RESET_END = 16
     MARK_DELETE = 17
-    OTHER = 18
+    FLOW = 18
+    OTHER = 19
 
 
 class Events(NamedTuple):
@@ -52,7 +53,8 @@ class Events(NamedTuple):
         consumer: the trace's number of the consumer; -1 where there is none.
         murmur: 31-bit murmur value of the sticky key; -1 where the row has none.
         key_id: 64 bits of the key's other hash.
-        value: of a publish or dispatch the messages in the entry; of a partial ack one word of its ack set.
+        value: of a publish or dispatch the messages in the entry; of a flow the permits; of a partial ack one word of
+            its ack set.
         word: of a partial ack which word of its ack set that is, the first is 0; of a dispatch the redelivery count,
             -1 where it is not recorded; 0 elsewhere.
         words_left: of a partial ack the words of the same ack set that follow; 0 elsewhere.

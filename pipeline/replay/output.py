@@ -35,14 +35,17 @@ RULE_NAMES: Final = (
     "foreign_ack",
 )
 
-# What ended a draining episode.
+# What ended an interval.
 BY_ACK: Final = 0
 BY_REDELIVER: Final = 1
 BY_LEAVE: Final = 2
 BY_MARK_DELETE: Final = 3
 BY_RESET: Final = 4
 STILL_OPEN: Final = 5
-ENDINGS: Final = ("ack", "redeliver", "leave", "mark_delete", "reset", "open")
+BY_FLOW: Final = 6
+BY_DISPATCH: Final = 7
+BY_JOIN: Final = 8
+ENDINGS: Final = ("ack", "redeliver", "leave", "mark_delete", "reset", "open", "flow", "dispatch", "join")
 
 # More findings or unsent dispatches than this can come from no single event.
 PER_EVENT: Final = 8
@@ -111,6 +114,31 @@ EPISODE = np.dtype(
 )
 
 
+# A consumer that could be sent nothing for a while, or a hash that could be served and was not.
+HINDRANCE = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "cause",
+            "consumer",
+            "hash",
+            "from_seq",
+            "from_ts",
+            "to_seq",
+            "to_ts",
+            "ended_by",
+            "registered",
+            "drained_from",
+            "waiting",
+            "ledger",
+            "entry",
+            "passed_ledger",
+            "passed_entry",
+            "passed_ts",
+        )
+    ]
+)
+
 # An entry on which findings from `since_ts` on, and up to `until_seq`, may not rest.
 WITHDRAWAL = np.dtype([(name, np.int64) for name in ("ledger", "entry", "since_ts", "until_seq")])
 
@@ -127,6 +155,7 @@ class Output(NamedTuple):
     episodes: Records  # of EPISODE
     unsent: Ints
     withdrawn: Records  # of WITHDRAWAL
+    hindrances: Records  # of HINDRANCE
     filled: Ints
 
 
@@ -135,6 +164,7 @@ FINDINGS: Final = 0
 EPISODES: Final = 1
 UNSENT: Final = 2
 WITHDRAWN: Final = 3
+HINDRANCES: Final = 4
 
 
 def new_output(findings: int, episodes: int, unsent: int) -> Output:
@@ -144,7 +174,8 @@ def new_output(findings: int, episodes: int, unsent: int) -> Output:
         episodes=np.zeros(episodes, dtype=EPISODE).view(np.recarray),
         unsent=np.zeros(unsent, dtype=np.int64),
         withdrawn=np.zeros(findings, dtype=WITHDRAWAL).view(np.recarray),
-        filled=np.zeros(4, dtype=np.int64),
+        hindrances=np.zeros(episodes, dtype=HINDRANCE).view(np.recarray),
+        filled=np.zeros(5, dtype=np.int64),
     )
 
 
@@ -156,4 +187,5 @@ def nearly_full(out: Output, hashes: int) -> bool:
         or out.filled[EPISODES] > out.episodes.size - hashes
         or out.filled[UNSENT] + 2 * PER_EVENT > out.unsent.size
         or out.filled[WITHDRAWN] + PER_EVENT > out.withdrawn.size
+        or out.filled[HINDRANCES] + PER_EVENT > out.hindrances.size - hashes
     )

@@ -58,7 +58,17 @@ READ_LEDGER: Final = 11  # the highest position dispatched since the last restar
 READ_ENTRY: Final = 12
 IN_REPLAY: Final = 13  # entries that the broker has read and that wait: at least so many are in its replay queue
 COUNTS_INDEXES: Final = 14  # acknowledged messages inside a batch count (acknowledgmentAtBatchIndexLevelEnabled)
-CELLS: Final = 15
+WAITING_TOTAL: Final = 15  # entries that could be sent, were nothing in their way
+WAITING_SINCE_TS: Final = 16  # since when there have been any
+SENT_SEQ: Final = 17  # the last dispatch
+SENT_TS: Final = 18
+PERMITS_SEEN: Final = 19  # the trace shows permits, by flow rows or snapshots
+PAUSE: Final = 20  # why the core stopped in front of a row, see `progress`
+TOLD_SEQ: Final = 21  # the row it has stopped in front of already
+NEXT_SAMPLE_TS: Final = 22  # when the dispatcher is to be looked at next
+RECENT_LEDGER: Final = 23  # what mark-delete must reach to release a recently joined consumer; UNKNOWN: nobody waits
+RECENT_ENTRY: Final = 24
+CELLS: Final = 25
 
 # Places in `State.checked`.
 DISPATCHES: Final = 0
@@ -137,6 +147,11 @@ HASH = np.dtype(
         ("blocked_seq", np.int64),  # since when something waited in the episode; UNKNOWN: nothing did
         ("blocked_ts", np.int64),
         ("awaited", np.int64),  # how often an entry began to wait in the episode: again after a return
+        ("registered", np.int64),  # how often the broker began to count its pending entries as draining, at one holder
+        ("drained_from", np.int32),  # who held it when it drained last; NOBODY: it never did
+        ("owner", np.int32),
+        ("clear_seq", np.int64),  # since when it could be served and was not, if something waits
+        ("clear_ts", np.int64),
         ("summed_to_ts", np.int64),
         ("waited_us", np.int64),  # message-microseconds
     ]
@@ -154,6 +169,13 @@ CONSUMER = np.dtype(
         ("largest", np.int64),  # most messages in an entry that it was sent
         ("joined_ledger", np.int64),  # the highest position dispatched when it joined; UNKNOWN: none was
         ("joined_entry", np.int64),
+        ("permits", np.int64),  # messages that it asked for and was not sent, as far as the trace shows
+        ("sent_ledger", np.int64),  # its last dispatch
+        ("sent_entry", np.int64),
+        ("sent_ts", np.int64),
+        ("cause", np.int64),  # why it can be sent nothing, see `progress`; READY: it can
+        ("cause_seq", np.int64),
+        ("cause_ts", np.int64),
     ]
 )
 
@@ -183,6 +205,7 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
     cells[HASHES_FREE] = hashes
     cells[DELETED_LEDGER] = UNKNOWN
     cells[READ_LEDGER] = UNKNOWN
+    cells[RECENT_LEDGER] = UNKNOWN
     return State(
         entries=blank(ENTRY, entries),
         entry_table=empty_table(entries),

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +16,13 @@ from pipeline.replay.comparison import Comparison, Moment
 from pipeline.replay.core import Policy
 from pipeline.replay.dispatcher import Dispatcher
 from pipeline.replay.events import Code, Events
+from pipeline.replay.limits import Limits, limits_of
 from pipeline.replay.membership import Bracket, Place, Row
 from pipeline.replay.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
 from pipeline.replay.snapshot import Position, Snapshot, SnapshotRow, parsed_snapshot
 from pipeline.replay.state import Ints, Records
 from pipeline.replay.timeline import Timeline
+from pipeline.replay.watch import Patience, Watch
 from udfs.sticky_key_hash import sticky_from_murmur
 
 _MEMBERSHIP = [Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END]
@@ -39,6 +41,7 @@ class Rules:
         skew_us: recorder skew, in microseconds.
         open_entries_max: limit on what may be open at one time.
         findings_max: findings of a rule that are kept with their evidence, a subscription.
+        patience: how long something must last to be of interest.
     """
 
     profile: Profile
@@ -46,6 +49,7 @@ class Rules:
     skew_us: int
     open_entries_max: int
     findings_max: int = 10_000
+    patience: Patience = field(default_factory=Patience)
 
     def selector(self, sticky: bool) -> SelectorKind:
         """The selector of a new dispatcher (SEMANTICS 2)."""
@@ -59,10 +63,10 @@ class Rules:
         points = self.broker.get(_REPLICA_POINTS)
         return points if isinstance(points, int) else DEFAULT_POINTS
 
-    def number(self, setting: str) -> int:
-        """A setting of the broker that is a number; 0, which means no limit, where nothing is known of it."""
-        value = self.broker.get(setting)
-        return value if isinstance(value, int) else 0
+    @property
+    def limits(self) -> Limits:
+        """The broker's limits."""
+        return limits_of(self.broker)
 
 
 @dataclass
@@ -129,6 +133,7 @@ class Replayed:
         joins: by place of the consumer.
         surpluses: in the order of seq.
         comparison: with the broker's own snapshots.
+        watch: who waited for whom, and how near the limits were.
     """
 
     findings: Records
@@ -142,6 +147,7 @@ class Replayed:
     joins: Sequence[Joined]
     surpluses: Sequence[Surplus]
     comparison: Comparison
+    watch: Watch
 
 
 class Subscription:
@@ -164,10 +170,13 @@ class Subscription:
             unordered_us=0,
             mark_delete_releases=rules.profile.mark_delete_releases == "any",
             keeps_order=True,
-            unacked_max=rules.number("maxUnackedMessagesPerConsumer"),
+            unacked_max=rules.limits.unacked_per_consumer,
+            shortest_us=rules.patience.shortest_us,
+            stalled_us=rules.patience.stalled_us,
         )
+        watch = Watch(rules.limits, rules.patience)
         counts_indexes = rules.broker.get(_BATCH_INDEX_ACKS) is True
-        self._dispatcher = Dispatcher(policy, rules.open_entries_max, counts_indexes)
+        self._dispatcher = Dispatcher(policy, rules.open_entries_max, counts_indexes, watch)
         self._timeline = Timeline(self, rules.skew_us)
         self._in_force: Epoch | None = None
         self._joined_at: dict[int, Position] = {}
@@ -200,6 +209,7 @@ class Subscription:
             [Joined(dispatcher.read_before(n), self._joined_at.get(n)) for n in dispatcher.numbers],
             self._surpluses,
             self._comparison,
+            dispatcher.watch,
         )
 
     def take_epochs(self, final: bool = False) -> list[PlacedEpoch]:
@@ -267,7 +277,7 @@ class Subscription:
         row, dispatcher = change.row, self._dispatcher
         if row.kind == "join":
             self._stays[row.consumer].joined = at
-            dispatcher.connect(row.consumer)
+            dispatcher.connect(row.consumer, at)
         elif row.kind == "leave":
             self._leave(row.consumer, at, row.reason)
         else:
@@ -294,6 +304,7 @@ class Subscription:
         dispatcher = self._dispatcher
         draining = self._rules.profile.dispatcher == "draining"
         dispatcher.drains = draining and not row.sticky and not row.out_of_order
+        dispatcher.holds_back = not draining and not row.out_of_order
         dispatcher.policy = dispatcher.policy._replace(keeps_order=not row.out_of_order)
         if kind == self._kind:
             return
@@ -366,6 +377,7 @@ class Subscription:
         """Nor after here."""
         before, after = self._looked.pop(snapshot.seq), self._moment(snapshot)
         self._comparison.compare(snapshot, before, after, self._dispatcher.drains)
+        self._dispatcher.take_in(snapshot, at)
         for consumer in snapshot.consumers:
             if consumer.joined_at is not None:
                 self._joined_at.setdefault(consumer.consumer, consumer.joined_at)

@@ -14,12 +14,14 @@ from pipeline.replay.compiled import compiled
 from pipeline.replay.draining import count_waiting, end_episode, note_blocked
 from pipeline.replay.output import BY_ACK, BY_REDELIVER, UNSENT, WITHDRAWN, Output
 from pipeline.replay.pair_index import drop, find, put
+from pipeline.replay.progress import BY_FLOWS
 from pipeline.replay.read_position import note_read, was_read
 from pipeline.replay.state import (
     ACKED,
     CITED,
     COUNT_LOST,
     COUNTS_INDEXES,
+    DELAYED,
     DELETED_ENTRY,
     DELETED_LEDGER,
     DONE,
@@ -30,15 +32,20 @@ from pipeline.replay.state import (
     LATE,
     NACKED,
     NOBODY,
+    PERMITS_SEEN,
     READ,
     REDELIVERED,
     REPEATED,
     REPLAYED,
     SENT,
+    SENT_SEQ,
+    SENT_TS,
     SETTLING,
     STARTS_SEEN,
     UNKNOWN,
     WAITING,
+    WAITING_SINCE_TS,
+    WAITING_TOTAL,
     State,
 )
 from pipeline.replay.waiting import dequeue, enqueue
@@ -115,6 +122,9 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
         hashes[at].aside_first = NOBODY
         hashes[at].aside_last = NOBODY
         hashes[at].near = NOBODY
+        hashes[at].registered = 0
+        hashes[at].drained_from = NOBODY
+        hashes[at].owner = UNKNOWN
         hashes[at].top_ledger = UNKNOWN
         hashes[at].waiting = 0
         hashes[at].waiting_messages = 0
@@ -134,7 +144,14 @@ def wait(state: State, slot: int, seq: int, ts: int) -> None:
     if entries[slot].marks & WAITING != 0 or at < 0:
         return
     count_waiting(hashes, at, ts)
+    if hashes[at].waiting == 0:
+        hashes[at].clear_seq = seq
+        hashes[at].clear_ts = ts
     entries[slot].marks |= WAITING
+    if entries[slot].marks & (DELAYED | SENT) != DELAYED:
+        if state.cells[WAITING_TOTAL] == 0:
+            state.cells[WAITING_SINCE_TS] = ts
+        state.cells[WAITING_TOTAL] += 1
     entries[slot].since_seq = seq
     entries[slot].since_ts = ts
     enqueue(state, slot)
@@ -142,6 +159,22 @@ def wait(state: State, slot: int, seq: int, ts: int) -> None:
     hashes[at].waiting_messages += entries[slot].messages
     if hashes[at].away == 1:
         note_blocked(hashes, at, 1, seq, ts)
+
+
+@compiled
+def note_sent(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
+    """Something was sent: the subscription gets on, and the consumer has used up permits."""
+    entries, consumers = state.entries, state.consumers
+    state.cells[SENT_SEQ] = seq
+    state.cells[SENT_TS] = ts
+    consumers[consumer].sent_ledger = entries[slot].ledger
+    consumers[consumer].sent_entry = entries[slot].entry
+    consumers[consumer].sent_ts = ts
+    # Between two snapshots nobody sees what a consumer asks for, but that it was sent something shows that it did.
+    if state.cells[PERMITS_SEEN] == BY_FLOWS:
+        consumers[consumer].permits -= messages_left(state, slot)
+    else:
+        consumers[consumer].permits = 1
 
 
 @compiled
@@ -167,6 +200,8 @@ def stop_waiting(state: State, slot: int, ts: int) -> None:
     at = entries[slot].hash_at
     count_waiting(hashes, at, ts)
     dequeue(state, slot)
+    if entries[slot].marks & (DELAYED | SENT) != DELAYED:
+        state.cells[WAITING_TOTAL] -= 1
     entries[slot].marks &= ~WAITING
     hashes[at].waiting -= 1
     hashes[at].waiting_messages -= entries[slot].messages
@@ -178,6 +213,9 @@ def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
     entries, hashes = state.entries, state.hashes
     stop_waiting(state, slot, ts)
     at = entries[slot].hash_at
+    hashes[at].clear_seq = seq
+    hashes[at].clear_ts = ts
+    note_sent(state, slot, consumer, seq, ts)
     entries[slot].sent_to = consumer
     entries[slot].sent_seq = seq
     entries[slot].sent_ts = ts
@@ -240,6 +278,8 @@ def release(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: i
         return
     if hashes[at].draining_seq != UNKNOWN:
         end_episode(state, out, at, seq, ts, ended_by)
+        hashes[at].clear_seq = seq
+        hashes[at].clear_ts = ts
     _elect_holder(state, at)
 
 

@@ -57,6 +57,7 @@ _TYPES: Mapping[str, pa.DataType] = {
     **dict.fromkeys(("seq", "ts_us", "ledger_id", "entry_id", "sequence_id", "deliver_at_ms", "consumer"), pa.int64()),
     "batch_size": pa.int32(),
     "redelivery_count": pa.int32(),
+    "permits": pa.int32(),
     "key": pa.binary(),
     "positions": pa.list_(_POSITION),
     "allow_out_of_order": pa.bool_(),

@@ -63,7 +63,7 @@ def test_rows_without_phases_have_one_code() -> None:
     log.publish(1, deliver_at_ms=5)
     log.redeliver(1, 0)
     log.write("flow", consumer=1, permits=10)
-    assert _codes(log) == [Code.PUBLISH, Code.PUBLISH_DELAYED, Code.REDELIVER, Code.OTHER]
+    assert _codes(log) == [Code.PUBLISH, Code.PUBLISH_DELAYED, Code.REDELIVER, Code.FLOW]
 
 
 def test_an_ack_of_several_positions_becomes_a_row_each() -> None:

@@ -9,17 +9,20 @@ from pipeline.errors import LimitError
 from pipeline.replay.core import Policy
 from pipeline.replay.dispatcher import Dispatcher
 from pipeline.replay.events import DTYPES, Code, Events
+from pipeline.replay.limits import limits_of
 from pipeline.replay.membership import Place
 from pipeline.replay.state import Ints
+from pipeline.replay.watch import Patience, Watch
 
 HASHES = 65_536
 
 
 def _dispatcher(open_entries_max: int = 1_000_000) -> Dispatcher:
     """One that drains, with consumer 1 as the owner of everything."""
-    dispatcher = Dispatcher(Policy(10_000, 0, True, True, 0), open_entries_max, counts_indexes=False)
+    policy = Policy(10_000, 0, True, True, 0, 100_000, 1_000_000)
+    dispatcher = Dispatcher(policy, open_entries_max, False, Watch(limits_of({}), Patience()))
     dispatcher.drains = True
-    dispatcher.connect(1)
+    dispatcher.connect(1, Place(0, 0))
     dispatcher.route(routing_of_ranges([(0, HASHES, 1)]), Place(0, 0))
     return dispatcher
 

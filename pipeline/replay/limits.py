@@ -1,0 +1,67 @@
+"""The broker's limits on what may wait or be unacknowledged, and when they are reached (SEMANTICS 4.7, 4.14)."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_LOOK_AHEAD = "keySharedLookAheadMsgInReplayThresholdPer"
+_UNACKED = "maxUnackedMessagesPer"
+
+
+class Limits(NamedTuple):
+    """Settings of the broker, 0 where there is no limit.
+
+    Attributes:
+        looks_ahead: whether the dispatcher limits its look-ahead at all: that of recently joined consumers does not.
+        replay_per_consumer: entries in replay, for each connected consumer.
+        replay_per_subscription: entries in replay.
+        unacked_per_consumer: messages.
+        unacked_per_subscription: messages.
+        read_batch: entries of a read.
+        ack_holes: ranges of acknowledged entries that a cursor persists.
+        unblocking_us: how long the broker waits before it serves a hash that is free again.
+    """
+
+    looks_ahead: bool
+    replay_per_consumer: int
+    replay_per_subscription: int
+    unacked_per_consumer: int
+    unacked_per_subscription: int
+    read_batch: int
+    ack_holes: int
+    unblocking_us: int
+
+    def look_ahead(self, consumers: int) -> int | None:
+        """Entries in replay from which on nothing new is read, with so many consumers connected (4.7).
+
+        None: there is no such limit.
+        """
+        if not self.looks_ahead:
+            return None
+        each, all_of_them = self.replay_per_consumer, self.replay_per_subscription
+        if each <= 0:
+            limit = all_of_them
+        else:
+            limit = min(each * consumers, all_of_them) if all_of_them > 0 else each * consumers
+        if limit > 0:
+            return limit
+        unacked = [n for n in (self.unacked_per_subscription, consumers * self.unacked_per_consumer) if n > 0]
+        return min(unacked, default=None)
+
+
+def limits_of(broker: Mapping[str, object]) -> Limits:
+    """The limits in broker.conf; what is absent there, and not a number, is no limit."""
+
+    def number(name: str) -> int:
+        value = broker.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+    return Limits(
+        looks_ahead=f"{_LOOK_AHEAD}Consumer" in broker or f"{_LOOK_AHEAD}Subscription" in broker,
+        replay_per_consumer=number(f"{_LOOK_AHEAD}Consumer"),
+        replay_per_subscription=number(f"{_LOOK_AHEAD}Subscription"),
+        unacked_per_consumer=number(f"{_UNACKED}Consumer"),
+        unacked_per_subscription=number(f"{_UNACKED}Subscription"),
+        read_batch=number("dispatcherMaxReadBatchSize"),
+        ack_holes=number("managedLedgerMaxUnackedRangesToPersist"),
+        unblocking_us=number("keySharedUnblockingIntervalMs") * 1000,
+    )

@@ -1,0 +1,99 @@
+"""Why nothing was sent to anybody for a while, although entries waited (Q12; PIP-474's stall)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.replay.attribution import Blocked, Span, Waiters, largest, most_waited_for, oldest, oldest_held, waiters
+from pipeline.replay.core import Mapping
+from pipeline.replay.limits import Limits
+from pipeline.replay.progress import NO_PERMITS, READY
+from pipeline.replay.state import IN_REPLAY, NOBODY, PERMITS_SEEN, UNKNOWN, State
+
+# What is said where nothing in the trace keeps the entries back: rule `stalled` looks at it.
+UNEXPLAINED = "unexplained"
+
+
+class Situation(NamedTuple):
+    """What is known of the subscription besides its state.
+
+    Attributes:
+        limits: of the broker.
+        replay_size: of the last snapshot within the span; None: there was none.
+        recent: places of the consumers that joined recently (3.x and classic).
+    """
+
+    limits: Limits
+    replay_size: int | None
+    recent: frozenset[int]
+
+
+def stalled(state: State, mapping: Mapping, span: Span, situation: Situation) -> Blocked | None:
+    """The stall that ends with `span`, or is about to; None: nothing waited."""
+    waiting = waiters(state, mapping)
+    waiting = waiting.where(waiting.since_ts < span.to_ts)
+    if waiting.slot.size == 0:
+        return None
+    consumers = state.consumers
+    connected = [int(place) for place in np.flatnonzero(consumers.connected == 1)]
+    hindered = [place for place in connected if consumers[place].cause != READY]
+    if not connected or bool(np.all(waiting.owner == NOBODY)):
+        cause, blocking = "no_owner", NOBODY
+    else:
+        cause, blocking = _cause(state, waiting, connected, hindered, situation)
+    for_blocking = waiting.where(waiting.owner == blocking)
+    roots = oldest_held(state, blocking) if blocking != NOBODY else oldest(state, waiting.slot)
+    known = state.cells[PERMITS_SEEN] != 0
+    detail: dict[str, object] = {
+        "no_progress": True,
+        "consumers": len(connected),
+        "with_permits": len(connected) - len(hindered) if known else None,
+        "replay_size_at_least": int(state.cells[IN_REPLAY]),
+        "replay_size_reported": situation.replay_size,
+        "look_ahead_limit": situation.limits.look_ahead(len(connected)),
+        "hashes": largest(for_blocking.hash, for_blocking.waited_us(span)),
+        "waiting_for_it": for_blocking.slot.size,
+    }
+    waited_us = int(waiting.waited_us(span).sum())
+    return Blocked("subscription", cause, UNKNOWN, NOBODY, blocking, span, waiting.slot.size, waited_us, roots, detail)
+
+
+def _cause(
+    state: State, waiting: Waiters, connected: list[int], hindered: list[int], situation: Situation
+) -> tuple[str, int]:
+    """The cause and whom everybody waits for."""
+    consumers = state.consumers
+    free = waiting.where(~waiting.drains & (waiting.owner != NOBODY) & ~np.isin(waiting.owner, hindered))
+    if free.slot.size == 0:
+        blocking = most_waited_for(waiting, hindered)
+        if blocking == NOBODY:
+            return "draining", _holder(state, waiting.where(waiting.drains))
+        return ("no_permits" if consumers[blocking].cause == NO_PERMITS else "unacked_limit_consumer"), blocking
+    if situation.recent and bool(np.all(np.isin(free.owner, list(situation.recent)))):
+        return "recently_joined", NOBODY
+    if _look_ahead_reached(state, waiting, len(connected), situation):
+        blocking = most_waited_for(waiting.where(waiting.was_read), hindered)
+        return "look_ahead_limit", blocking if blocking != NOBODY else _holder(state, waiting.where(waiting.drains))
+    limit = situation.limits.unacked_per_subscription
+    if limit > 0 and int(consumers.unacked.sum()) >= limit:
+        return "unacked_limit_subscription", int(np.argmax(consumers.unacked))
+    return UNEXPLAINED, NOBODY
+
+
+def _look_ahead_reached(state: State, waiting: Waiters, consumers: int, situation: Situation) -> bool:
+    limit = situation.limits.look_ahead(consumers)
+    if limit is None:
+        return False
+    if situation.replay_size is not None:
+        return situation.replay_size >= limit
+    # Of the last read all may have been refused, so that no dispatch shows how far it went (4.2, step 9c).
+    return int(state.cells[IN_REPLAY]) + situation.limits.read_batch >= limit and waiting.slot.size >= limit
+
+
+def _holder(state: State, waiting: Waiters) -> int:
+    """Who holds the draining hashes for which most entries wait."""
+    if waiting.slot.size == 0:
+        return NOBODY
+    holders = state.hashes.holder[state.entries.hash_at[waiting.slot]]
+    found, counts = np.unique(holders, return_counts=True)
+    return int(found[np.argmax(counts)])

@@ -1,0 +1,231 @@
+"""Watches the dispatcher: whenever the core stops to be looked at, it notes who waited for whom, and how much.
+
+It only reads the state. What it keeps is bounded: of each cause the intervals that cost most.
+"""
+
+import heapq
+from collections import Counter, defaultdict
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeline.replay.attribution import Blocked, Span, blocked_consumer, oldest, waiters
+from pipeline.replay.capacity import Sample, sample
+from pipeline.replay.core import Mapping
+from pipeline.replay.limits import Limits
+from pipeline.replay.membership import Place
+from pipeline.replay.output import BY_ACK, HINDRANCES, STILL_OPEN, Output
+from pipeline.replay.progress import HINDERED, NO_PERMITS, PASSED_OVER, RELEASED, SAMPLE, STALLED
+from pipeline.replay.recently_joined import RecentlyJoined
+from pipeline.replay.snapshot import Snapshot
+from pipeline.replay.stall import Situation, stalled
+from pipeline.replay.state import (
+    NEXT_SAMPLE_TS,
+    NOBODY,
+    PAUSE,
+    SENT_SEQ,
+    SENT_TS,
+    UNKNOWN,
+    WAITING_SINCE_TS,
+    WAITING_TOTAL,
+    State,
+)
+
+# What happened this shortly before a dispatch has brought it about.
+_BROUGHT_ABOUT_US = 1_000_000
+
+
+class Patience(NamedTuple):
+    """How long something must last to be of interest, in microseconds.
+
+    Attributes:
+        shortest_us: a consumer that could be sent nothing.
+        stalled_us: nothing sent although something could be.
+        sample_us: between two looks at the capacity.
+        intervals_max: how many intervals of a cause and scope are kept.
+    """
+
+    shortest_us: int = 100_000
+    stalled_us: int = 1_000_000
+    sample_us: int = 10_000_000
+    intervals_max: int = 10_000
+
+
+class Overlooked(NamedTuple):
+    """A hash that could be served and was not, while its owner was sent later entries.
+
+    Attributes:
+        hash: the sticky hash.
+        owner: place of its owner.
+        span: since when, until when.
+        entries: how many waited at the end.
+        head: position of the first of them.
+        passed: position of a later entry that the owner was sent last, at `passed_ts`.
+        drained_from: place of the consumer at which it drained before; NOBODY: it never did.
+        registered: how often its pending entries were counted as draining there.
+    """
+
+    hash: int
+    owner: int
+    span: Span
+    entries: int
+    head: tuple[int, int]
+    passed: tuple[int, int]
+    passed_ts: int
+    drained_from: int
+    registered: int
+
+
+class Watch:
+    """What was seen of one subscription.
+
+    Attributes:
+        samples: of the capacity, in order.
+        overlooked: hashes that were passed over.
+        left_out: by scope and cause, the intervals that were not kept.
+        recent: the recently joined consumers (3.x and classic).
+    """
+
+    def __init__(self, limits: Limits, patience: Patience) -> None:
+        self.samples: list[Sample] = []
+        self.overlooked: list[Overlooked] = []
+        self.left_out: Counter[tuple[str, str]] = Counter()
+        self.recent = RecentlyJoined()
+        self._limits = limits
+        self._patience = patience
+        self._blocked: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = defaultdict(list)
+        self._noted = 0
+        self._reported: tuple[int, int] | None = None  # when, and the replay size that a snapshot said
+        self._stall: Blocked | None = None
+        self._brought_about = (0, BY_ACK)
+
+    @property
+    def blocked(self) -> list[Blocked]:
+        """The intervals, in the order in which they began."""
+        kept = [interval for heap in self._blocked.values() for _, _, interval in heap]
+        return sorted(kept, key=lambda b: (b.span.from_ts, b.span.from_seq, b.scope, b.cause, b.hash, b.consumer))
+
+    def paused(self, state: State, out: Output, mapping: Mapping, at: Place) -> None:
+        """The core has stopped in front of the row `at`."""
+        reason, state.cells[PAUSE] = int(state.cells[PAUSE]), 0
+        if reason == SAMPLE:
+            self._sample(state, at)
+        elif reason == STALLED:
+            self._end_stall(state, mapping, at)
+        elif reason == RELEASED:
+            self._note_all(self.recent.release(state, mapping, at, BY_ACK))
+        elif reason == HINDERED:
+            self.hindered(state, out, mapping)
+
+    def hindered(self, state: State, out: Output, mapping: Mapping) -> None:
+        """Takes in the hindrances that the core has reported."""
+        for row in out.hindrances[: out.filled[HINDRANCES]]:
+            span = Span(*(int(row[name]) for name in Span._fields))
+            if row.cause == PASSED_OVER:
+                self._overlooked(state, mapping, row, span)
+            else:
+                cause = "no_permits" if row.cause == NO_PERMITS else "unacked_limit_consumer"
+                self._note_all(blocked_consumer(state, mapping, int(row.consumer), cause, span))
+                self._brought_about = (span.to_ts, span.ended_by)
+        out.filled[HINDRANCES] = 0
+        state.cells[PAUSE] = 0
+
+    def interrupted(self, state: State, mapping: Mapping, at: Place, ended_by: int) -> None:
+        """Consumers are about to come or go: only now the state shows who is to blame for a stall."""
+        span = self._idle_span(state, at, ended_by)
+        if span is not None and self._open_stall(span) is None:
+            self._stall = stalled(state, mapping, span, self._situation(span))
+        self._brought_about = (at.ts_us, ended_by)
+
+    def leave(self, state: State, mapping: Mapping, place: int, at: Place) -> None:
+        """A consumer is about to leave that may have been held back."""
+        self._note_all(self.recent.leave(state, mapping, place, at))
+
+    def closed(self, state: State, mapping: Mapping, at: Place) -> None:
+        """The trace ends."""
+        span = self._idle_span(state, at, STILL_OPEN)
+        if span is not None:
+            self._note_stall(state, mapping, span)
+        self._note_all(self.recent.close(state, mapping, at))
+
+    def reported(self, state: State, snapshot: Snapshot) -> None:
+        """A snapshot said how large the replay queue was."""
+        if snapshot.in_replay is not None:
+            self._reported = (snapshot.ts_us, snapshot.in_replay)
+            self.samples.append(sample(state, snapshot.ts_us, self._limits, snapshot.in_replay))
+            state.cells[NEXT_SAMPLE_TS] = snapshot.ts_us + self._patience.sample_us
+
+    def _sample(self, state: State, at: Place) -> None:
+        # Before the first row there is nothing to see.
+        if state.cells[NEXT_SAMPLE_TS] > 0:
+            self.samples.append(sample(state, at.ts_us, self._limits, None))
+        state.cells[NEXT_SAMPLE_TS] = at.ts_us + self._patience.sample_us
+
+    def _idle_span(self, state: State, at: Place, ended_by: int) -> Span | None:
+        """Since when nothing was sent although something waits, if that is long ago."""
+        cells = state.cells
+        since_us = int(max(cells[SENT_TS], cells[WAITING_SINCE_TS]))
+        if cells[WAITING_TOTAL] == 0 or at.ts_us - since_us < self._patience.stalled_us:
+            return None
+        return Span(int(cells[SENT_SEQ]), since_us, at.seq, at.ts_us, ended_by)
+
+    def _open_stall(self, span: Span) -> Blocked | None:
+        """What was found out about the stall before, if it is the same one."""
+        same = self._stall is not None and self._stall.span.from_ts == span.from_ts
+        return self._stall if same else None
+
+    def _end_stall(self, state: State, mapping: Mapping, at: Place) -> None:
+        when_us, ended_by = self._brought_about
+        span = self._idle_span(state, at, ended_by if at.ts_us - when_us < _BROUGHT_ABOUT_US else BY_ACK)
+        if span is not None:
+            self._note_stall(state, mapping, span)
+
+    def _note_stall(self, state: State, mapping: Mapping, span: Span) -> None:
+        found = self._open_stall(span) or stalled(state, mapping, span, self._situation(span))
+        self._stall = None
+        if found is not None:
+            self._note(found._replace(span=span))
+
+    def _situation(self, span: Span) -> Situation:
+        said = self._reported
+        within = said is not None and said[0] >= span.from_ts
+        return Situation(self._limits, said[1] if said is not None and within else None, self.recent.places)
+
+    def _overlooked(self, state: State, mapping: Mapping, row: Any, span: Span) -> None:
+        if row.consumer == NOBODY:
+            self._note_all(_ownerless(state, mapping, int(row.hash), span))
+            return
+        head, passed = (int(row.ledger), int(row.entry)), (int(row.passed_ledger), int(row.passed_entry))
+        if row.passed_ts >= span.from_ts + self._patience.stalled_us and passed > head:
+            origin = (int(row.passed_ts), int(row.drained_from), int(row.registered))
+            found = Overlooked(int(row.hash), int(row.consumer), span, int(row.waiting), head, passed, *origin)
+            if len(self.overlooked) < self._patience.intervals_max:
+                self.overlooked.append(found)
+
+    def _note_all(self, intervals: list[Blocked]) -> None:
+        for interval in intervals:
+            self._note(interval)
+
+    def _note(self, interval: Blocked) -> None:
+        heap = self._blocked[interval.scope, interval.cause]
+        # The number keeps equal costs in order, and intervals from being compared.
+        self._noted += 1
+        ranked = (interval.waited_us, -self._noted, interval)
+        if len(heap) < self._patience.intervals_max:
+            heapq.heappush(heap, ranked)
+        else:
+            heapq.heappushpop(heap, ranked)
+            self.left_out[interval.scope, interval.cause] += 1
+
+
+def _ownerless(state: State, mapping: Mapping, sticky_hash: int, span: Span) -> list[Blocked]:
+    waiting = waiters(state, mapping)
+    waiting = waiting.where(waiting.hash == sticky_hash)
+    if waiting.slot.size == 0:
+        return []
+    waited_us = int(np.sum(waiting.waited_us(span)))
+    roots = oldest(state, waiting.slot)
+    nobody: dict[str, object] = {}
+    return [
+        Blocked("hash", "no_owner", sticky_hash, NOBODY, UNKNOWN, span, waiting.slot.size, waited_us, roots, nobody)
+    ]
