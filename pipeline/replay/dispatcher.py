@@ -170,6 +170,7 @@ class Dispatcher:
         self._routing = after
         if self.drains:
             draining.remap(self._state, before.uppers, before.owners, after.uppers, after.owners, at.seq, at.ts_us)
+            self.watch.moved(self._state, _mapping(before), _mapping(after), at)
         core.reown(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
         self.watch.hindered(self._state, self._out, self._mapping)
 
@@ -244,7 +245,7 @@ class Dispatcher:
 
     @property
     def _mapping(self) -> core.Mapping:
-        return core.Mapping(self._routing.uppers, self._routing.owners, self._routing.modulus)
+        return _mapping(self._routing)
 
     def _interrupt(self, at: Place, ended_by: int) -> None:
         """Before consumers come or go, while the state still shows who kept whom waiting."""
@@ -309,6 +310,10 @@ class Dispatcher:
 
     def _placed(self, routing: Routing) -> Routing:
         return Routing(routing.uppers, self._places_of(routing.owners), routing.modulus)
+
+
+def _mapping(routing: Routing) -> core.Mapping:
+    return core.Mapping(routing.uppers, routing.owners, routing.modulus)
 
 
 def _need(events: Events) -> Need:

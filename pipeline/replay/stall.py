@@ -21,11 +21,13 @@ class Situation(NamedTuple):
         limits: of the broker.
         replay_size: of the last snapshot within the span; None: there was none.
         recent: places of the consumers that joined recently (3.x and classic).
+        stalled_us: how long nothing may happen, where something could.
     """
 
     limits: Limits
     replay_size: int | None
     recent: frozenset[int]
+    stalled_us: int
 
 
 def stalled(state: State, mapping: Mapping, span: Span, situation: Situation) -> Blocked | None:
@@ -40,9 +42,13 @@ def stalled(state: State, mapping: Mapping, span: Span, situation: Situation) ->
     if not connected or bool(np.all(waiting.owner == NOBODY)):
         cause, blocking = "no_owner", NOBODY
     else:
+        # What began to drain no more a moment ago has done so all the while.
+        hashes, hash_at = state.hashes, state.entries.hash_at[waiting.slot]
+        lately = hashes.clear_ts[hash_at] > span.to_ts - situation.stalled_us
+        waiting = waiting._replace(drains=waiting.drains | (lately & (hashes.drained_from[hash_at] != NOBODY)))
         cause, blocking = _cause(state, waiting, connected, hindered, situation)
     for_blocking = waiting.where(waiting.owner == blocking)
-    roots = oldest_held(state, blocking) if blocking != NOBODY else oldest(state, waiting.slot)
+    roots = oldest_held(state, blocking) or oldest(state, waiting.slot)
     known = state.cells[PERMITS_SEEN] != 0
     detail: dict[str, object] = {
         "no_progress": True,
@@ -64,20 +70,36 @@ def _cause(
     """The cause and whom everybody waits for."""
     consumers = state.consumers
     free = waiting.where(~waiting.drains & (waiting.owner != NOBODY) & ~np.isin(waiting.owner, hindered))
+    limit = situation.limits.unacked_per_subscription
+    cause, blocking = UNEXPLAINED, NOBODY
     if free.slot.size == 0:
         blocking = most_waited_for(waiting, hindered)
         if blocking == NOBODY:
             return "draining", _holder(state, waiting.where(waiting.drains))
-        return ("no_permits" if consumers[blocking].cause == NO_PERMITS else "unacked_limit_consumer"), blocking
-    if situation.recent and bool(np.all(np.isin(free.owner, list(situation.recent)))):
-        return "recently_joined", NOBODY
-    if _look_ahead_reached(state, waiting, len(connected), situation):
-        blocking = most_waited_for(waiting.where(waiting.was_read), hindered)
-        return "look_ahead_limit", blocking if blocking != NOBODY else _holder(state, waiting.where(waiting.drains))
-    limit = situation.limits.unacked_per_subscription
-    if limit > 0 and int(consumers.unacked.sum()) >= limit:
-        return "unacked_limit_subscription", int(np.argmax(consumers.unacked))
-    return UNEXPLAINED, NOBODY
+        cause = "no_permits" if consumers[blocking].cause == NO_PERMITS else "unacked_limit_consumer"
+    # With recently joined consumers among them the others are sent nothing new either (6.2).
+    elif situation.recent:
+        cause, blocking = "recently_joined", _oldest_holder(state)
+    elif _look_ahead_reached(state, waiting, len(connected), situation):
+        cause, blocking = "look_ahead_limit", most_waited_for(waiting.where(waiting.was_read), hindered)
+        if blocking == NOBODY:
+            blocking = _holder(state, waiting.where(waiting.drains))
+    elif limit > 0 and int(consumers.unacked.sum()) >= limit:
+        cause, blocking = "unacked_limit_subscription", int(np.argmax(consumers.unacked))
+    else:
+        drained_from = state.hashes.drained_from[state.entries.hash_at[free.slot]]
+        if bool(np.all(drained_from != NOBODY)):
+            cause, blocking = "draining_stuck", int(drained_from[0])
+    return cause, blocking
+
+
+def _oldest_holder(state: State) -> int:
+    """Who holds the oldest entry that is not acknowledged: mark-delete waits for it."""
+    entries = state.entries
+    held = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.holder != NOBODY))
+    if held.size == 0:
+        return NOBODY
+    return int(entries.holder[held[np.lexsort((entries.entry[held], entries.ledger[held]))[0]]])
 
 
 def _look_ahead_reached(state: State, waiting: Waiters, consumers: int, situation: Situation) -> bool:
@@ -94,6 +116,9 @@ def _holder(state: State, waiting: Waiters) -> int:
     """Who holds the draining hashes for which most entries wait."""
     if waiting.slot.size == 0:
         return NOBODY
-    holders = state.hashes.holder[state.entries.hash_at[waiting.slot]]
+    hash_at = state.entries.hash_at[waiting.slot]
+    holders = np.where(
+        state.hashes.away[hash_at] == 1, state.hashes.holder[hash_at], state.hashes.drained_from[hash_at]
+    )
     found, counts = np.unique(holders, return_counts=True)
     return int(found[np.argmax(counts)])

@@ -4,7 +4,7 @@ It only reads the state. What it keeps is bounded: of each cause the intervals t
 """
 
 import heapq
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,9 @@ from pipeline.replay.state import (
     State,
 )
 
+# Moves of one hash that are remembered.
+_MOVES_MAX = 16
+
 # What happened this shortly before a dispatch has brought it about.
 _BROUGHT_ABOUT_US = 1_000_000
 
@@ -51,6 +54,15 @@ class Patience(NamedTuple):
     intervals_max: int = 10_000
 
 
+class Move(NamedTuple):
+    """A hash changes hands; owners by their places."""
+
+    at: Place
+    before: int
+    after: int
+    held: int
+
+
 class Overlooked(NamedTuple):
     """A hash that could be served and was not, while its owner was sent later entries.
 
@@ -63,6 +75,7 @@ class Overlooked(NamedTuple):
         passed: position of a later entry that the owner was sent last, at `passed_ts`.
         drained_from: place of the consumer at which it drained before; NOBODY: it never did.
         registered: how often its pending entries were counted as draining there.
+        moves: of the hash, while entries of it were held.
     """
 
     hash: int
@@ -74,6 +87,7 @@ class Overlooked(NamedTuple):
     passed_ts: int
     drained_from: int
     registered: int
+    moves: tuple[Move, ...]
 
 
 class Watch:
@@ -95,6 +109,8 @@ class Watch:
         self._patience = patience
         self._blocked: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = defaultdict(list)
         self._noted = 0
+        self._moves: dict[int, deque[Move]] = {}
+        self._overlooked_last: dict[int, int] = {}
         self._reported: tuple[int, int] | None = None  # when, and the replay size that a snapshot said
         self._stall: Blocked | None = None
         self._brought_about = (0, BY_ACK)
@@ -113,6 +129,7 @@ class Watch:
         elif reason == STALLED:
             self._end_stall(state, mapping, at)
         elif reason == RELEASED:
+            self.interrupted(state, mapping, at, BY_ACK)
             self._note_all(self.recent.release(state, mapping, at, BY_ACK))
         elif reason == HINDERED:
             self.hindered(state, out, mapping)
@@ -124,9 +141,7 @@ class Watch:
             if row.cause == PASSED_OVER:
                 self._overlooked(state, mapping, row, span)
             else:
-                cause = "no_permits" if row.cause == NO_PERMITS else "unacked_limit_consumer"
-                self._note_all(blocked_consumer(state, mapping, int(row.consumer), cause, span))
-                self._brought_about = (span.to_ts, span.ended_by)
+                self._unhindered(state, mapping, row, span)
         out.filled[HINDRANCES] = 0
         state.cells[PAUSE] = 0
 
@@ -136,6 +151,18 @@ class Watch:
         if span is not None and self._open_stall(span) is None:
             self._stall = stalled(state, mapping, span, self._situation(span))
         self._brought_about = (at.ts_us, ended_by)
+
+    def moved(self, state: State, before: Mapping, after: Mapping, at: Place) -> None:
+        """Another mapping is in force; how hashes that are held or awaited moved is remembered until they are not."""
+        hashes: Any = state.hashes
+        used = np.flatnonzero((hashes.hash != UNKNOWN) & ((hashes.held > 0) | (hashes.waiting > 0)))
+        sticky = hashes.hash[used]
+        then, now = (np.asarray(m.owners)[np.searchsorted(m.uppers, sticky)] for m in (before, after))
+        known = set(sticky.tolist())
+        self._moves = {h: moves for h, moves in self._moves.items() if h in known}
+        for i in np.flatnonzero((then != now) & (then != NOBODY)):
+            moves = self._moves.setdefault(int(sticky[i]), deque(maxlen=_MOVES_MAX))
+            moves.append(Move(at, int(then[i]), int(now[i]), int(hashes.held[used[i]])))
 
     def leave(self, state: State, mapping: Mapping, place: int, at: Place) -> None:
         """A consumer is about to leave that may have been held back."""
@@ -187,9 +214,18 @@ class Watch:
             self._note(found._replace(span=span))
 
     def _situation(self, span: Span) -> Situation:
-        said = self._reported
-        within = said is not None and said[0] >= span.from_ts
-        return Situation(self._limits, said[1] if said is not None and within else None, self.recent.places)
+        said_us, size = self._reported or (0, None)
+        within = size if said_us >= span.from_ts else None
+        return Situation(self._limits, within, self.recent.places, self._patience.stalled_us)
+
+    def _unhindered(self, state: State, mapping: Mapping, row: Any, span: Span) -> None:
+        """A consumer can be sent something again; until now it may have been to blame for a stall."""
+        now = int(state.consumers[row.consumer].cause)
+        state.consumers[row.consumer].cause = row.cause
+        self.interrupted(state, mapping, Place(span.to_seq, span.to_ts), span.ended_by)
+        state.consumers[row.consumer].cause = now
+        cause = "no_permits" if row.cause == NO_PERMITS else "unacked_limit_consumer"
+        self._note_all(blocked_consumer(state, mapping, int(row.consumer), cause, span))
 
     def _overlooked(self, state: State, mapping: Mapping, row: Any, span: Span) -> None:
         if row.consumer == NOBODY:
@@ -197,10 +233,24 @@ class Watch:
             return
         head, passed = (int(row.ledger), int(row.entry)), (int(row.passed_ledger), int(row.passed_entry))
         if row.passed_ts >= span.from_ts + self._patience.stalled_us and passed > head:
-            origin = (int(row.passed_ts), int(row.drained_from), int(row.registered))
-            found = Overlooked(int(row.hash), int(row.consumer), span, int(row.waiting), head, passed, *origin)
-            if len(self.overlooked) < self._patience.intervals_max:
-                self.overlooked.append(found)
+            moves = tuple(self._moves.get(int(row.hash), ()))
+            origin = (int(row.passed_ts), int(row.drained_from), int(row.registered), moves)
+            self._note_overlooked(
+                Overlooked(int(row.hash), int(row.consumer), span, int(row.waiting), head, passed, *origin)
+            )
+
+    def _note_overlooked(self, found: Overlooked) -> None:
+        before = self._overlooked_last.get(found.hash)
+        if before is not None:
+            last = self.overlooked[before]
+            if last.head == found.head and last.span.to_ts == found.span.from_ts:
+                # Another consumer owns it now, which has not helped.
+                span = found.span._replace(from_seq=last.span.from_seq, from_ts=last.span.from_ts)
+                self.overlooked[before] = found._replace(span=span)
+                return
+        if len(self.overlooked) < self._patience.intervals_max:
+            self._overlooked_last[found.hash] = len(self.overlooked)
+            self.overlooked.append(found)
 
     def _note_all(self, intervals: list[Blocked]) -> None:
         for interval in intervals:
