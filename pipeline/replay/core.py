@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.replay.compiled import compiled
-from pipeline.replay.draining import end_episode
+from pipeline.replay.delay import begin_wait, end_delay, explain, note_limits
+from pipeline.replay.draining import count_waiting, end_episode
 from pipeline.replay.events import Code, Events
 from pipeline.replay.mark_delete import advance, jump, note_position, put_floor, was_deleted
 from pipeline.replay.output import (
@@ -26,7 +27,7 @@ from pipeline.replay.output import (
     Output,
     nearly_full,
 )
-from pipeline.replay.progress import BY_FLOWS, RELEASED, SAMPLE, end_hindrance, judge, serve, stalls
+from pipeline.replay.progress import RELEASED, SAMPLE, end_hindrance, grant, judge, note_passed, stalls, unblock
 from pipeline.replay.read_position import rewind
 from pipeline.replay.rules import Dispatch, check_dispatch, report_row
 from pipeline.replay.state import (
@@ -46,7 +47,6 @@ from pipeline.replay.state import (
     NEXT_SAMPLE_TS,
     NOBODY,
     PAUSE,
-    PERMITS_SEEN,
     RECENT_ENTRY,
     RECENT_LEDGER,
     RESETTING,
@@ -54,6 +54,7 @@ from pipeline.replay.state import (
     SETTLING,
     STARTS_SEEN,
     UNKNOWN,
+    UNLOOKED,
     WAITING,
     WORDS_USED,
     Ints,
@@ -62,6 +63,7 @@ from pipeline.replay.state import (
 from pipeline.replay.transitions import (
     acknowledge,
     add_entry,
+    charge,
     delete_at_cursor,
     entry_at,
     expect_end,
@@ -167,6 +169,7 @@ def replay(
         if events.ts_us[i] >= cells[NEXT_SAMPLE_TS]:
             cells[PAUSE] = SAMPLE
             return i
+        note_limits(state, events.ts_us[i])
         code = events.code[i]
         decided = code == DISPATCH_START or (code == DISPATCH_END and cells[STARTS_SEEN] == 0)
         if decided and stalls(state, events.seq[i], events.ts_us[i], policy.stalled_us):
@@ -176,7 +179,7 @@ def replay(
         elif code in (ACK_START, ACK_END):
             _acked(state, out, events, i, consumers[i], policy)
         elif code in (PUBLISH, PUBLISH_DELAYED):
-            _published(state, events, i, hashes[i])
+            _published(state, events, i, hashes[i], mapping)
         elif code in (ACK_PART_START, ACK_PART_END):
             _acked_in_part(state, out, events, i, policy)
         elif code == ACK_CUMULATIVE:
@@ -184,8 +187,7 @@ def replay(
         elif code in (REDELIVER, REDELIVER_ALL):
             _redelivered(state, out, events, i, consumers[i], policy)
         elif code == FLOW:
-            cells[PERMITS_SEEN] = BY_FLOWS
-            state.consumers[consumers[i]].permits += events.value[i]
+            grant(state, consumers[i], events.value[i])
             _judge(state, out, events, i, consumers[i], BY_FLOW, policy)
         elif code == MARK_DELETE and state.cells[RESETTING] == 0:
             releases = policy.mark_delete_releases
@@ -204,11 +206,12 @@ def _redelivered(state: State, out: Output, events: Events, i: int, consumer: in
         if slot < 0 or state.entries[slot].holder != consumer:
             return
         give_back(state, out, slot, events.seq[i], events.ts_us[i], BY_REDELIVER)
+    unblock(state, consumer)
     _judge(state, out, events, i, consumer, BY_REDELIVER, policy)
 
 
 @compiled
-def _published(state: State, events: Events, i: int, sticky_hash: int) -> None:
+def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: Mapping) -> None:
     entries = state.entries
     slot = entry_at(state, events.ledger[i], events.entry[i])
     if slot < 0:
@@ -219,6 +222,9 @@ def _published(state: State, events: Events, i: int, sticky_hash: int) -> None:
         entries[slot].messages = events.value[i]
         if events.code[i] == PUBLISH_DELAYED:
             entries[slot].marks |= DELAYED
+        at = entries[slot].hash_at
+        if at >= 0 and state.hashes[at].owner == UNLOOKED:
+            state.hashes[at].owner = owner_of(mapping, sticky_hash)
         wait(state, slot, events.seq[i], events.ts_us[i])
     else:
         # The hooks run on different threads: the entry may have been dispatched already.
@@ -283,8 +289,8 @@ def _dispatched(
         withdraw(state, out, slot, sent.ts_us - policy.unordered_us, sent.seq)
     check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order, policy.unacked_max)
     expect_end(state, out, slot)
-    state.hashes[entries[slot].hash_at].owner = sent.owner
-    serve(state, out, entries[slot].hash_at, sent.seq, sent.ts_us, BY_DISPATCH, policy.stalled_us)
+    state.hashes[sent.hash_at].owner = sent.owner
+    serve(state, out, sent.hash_at, sent.seq, sent.ts_us, BY_DISPATCH, policy)
     if entries[slot].holder >= 0 and entries[slot].holder != consumer:
         release(state, out, slot, sent.seq, sent.ts_us, BY_REDELIVER)
     hold(state, slot, consumer, sent.seq, sent.ts_us)
@@ -386,7 +392,7 @@ def _acked_in_part(state: State, out: Output, events: Events, i: int, policy: Po
     state.words[first + min(word + 1, count) : first + count] = 0
     if held >= 0:
         left = messages_left(state, slot)
-        state.consumers[held].unacked -= entries[slot].unacked - left
+        charge(state, held, left - entries[slot].unacked)
         entries[slot].unacked = left
         _judge(state, out, events, i, held, BY_ACK, policy)
     if np.any(state.words[first : first + count] != 0):
@@ -440,6 +446,15 @@ def _forget_order(state: State) -> None:
 
 
 @compiled
+def serve(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+    """A hash is served or changes hands; from here on it waits anew."""
+    count_waiting(state.hashes, at, ts)
+    explain(state, out, at, seq, ts, ended_by, policy.shortest_us)
+    note_passed(state, out, at, seq, ts, ended_by, policy.stalled_us)
+    begin_wait(state, at, seq, ts)
+
+
+@compiled
 def interrupt(state: State, out: Output, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
     """Before consumers come or go, or everything starts anew: what kept them from being sent anything is over."""
     for consumer in range(state.consumers.size):
@@ -454,11 +469,12 @@ def reown(state: State, out: Output, mapping: Mapping, seq: int, ts: int, ended_
         if state.hashes[at].hash >= 0:
             owner = owner_of(mapping, state.hashes[at].hash)
             if owner != state.hashes[at].owner:
-                if state.hashes[at].owner == UNKNOWN:
-                    # It was never sent: nobody knows yet whose it was.
-                    state.hashes[at].clear_ts = ts
-                serve(state, out, at, seq, ts, ended_by, policy.stalled_us)
+                if state.hashes[at].owner == UNLOOKED:
+                    begin_wait(state, at, seq, ts)
+                serve(state, out, at, seq, ts, ended_by, policy)
+                end_delay(state, out, at, ended_by)
                 state.hashes[at].owner = owner
+                begin_wait(state, at, seq, ts)
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
             judge(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.shortest_us)
@@ -470,7 +486,8 @@ def serve_all(state: State, out: Output, mapping: Mapping, seq: int, ts: int, en
     for at in range(state.hashes.size):
         if state.hashes[at].hash >= 0:
             state.hashes[at].owner = owner_of(mapping, state.hashes[at].hash)
-            serve(state, out, at, seq, ts, ended_by, policy.stalled_us)
+            serve(state, out, at, seq, ts, ended_by, policy)
+            end_delay(state, out, at, ended_by)
 
 
 @compiled

@@ -39,12 +39,14 @@ from pipeline.replay.snapshot import Position, Snapshot
 from pipeline.replay.state import (
     CONNECTED,
     COUNTS_INDEXES,
+    LOOK_AHEAD_LIMIT,
     NOBODY,
     PAUSE,
     PERMITS_SEEN,
     READ_ENTRY,
     READ_LEDGER,
     RESETTING,
+    UNACKED_LIMIT_OF_ALL,
     UNKNOWN,
     Ints,
     Records,
@@ -87,6 +89,7 @@ class Dispatcher:
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
         self._state.cells[COUNTS_INDEXES] = counts_indexes
+        self._state.cells[UNACKED_LIMIT_OF_ALL] = watch.limits.unacked_per_subscription
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
         self._findings: list[Records] = []
         self._episodes: list[Records] = []
@@ -250,6 +253,7 @@ class Dispatcher:
     def _interrupt(self, at: Place, ended_by: int) -> None:
         """Before consumers come or go, while the state still shows who kept whom waiting."""
         self._drain_output()
+        self._state.cells[LOOK_AHEAD_LIMIT] = self.watch.limits.look_ahead(self.connected) or 0
         self.watch.interrupted(self._state, self._mapping, at, ended_by)
         core.interrupt(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
         self.watch.hindered(self._state, self._out, self._mapping)

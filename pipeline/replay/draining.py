@@ -9,6 +9,7 @@ and entries count as waiting only while the hash is away.
 import numpy as np
 
 from pipeline.replay.compiled import compiled
+from pipeline.replay.delay import begin_wait
 from pipeline.replay.output import EPISODES, Output
 from pipeline.replay.state import UNKNOWN, Ints, Records, State
 
@@ -17,8 +18,12 @@ from pipeline.replay.state import UNKNOWN, Ints, Records, State
 def count_waiting(hashes: Records, at: int, ts: int) -> None:
     """Adds the message-time waited since the last count; called before the number of waiting messages changes."""
     # A wall clock may step back; time never counts twice.
-    if hashes[at].away == 1 and ts > hashes[at].summed_to_ts:
-        hashes[at].waited_us += hashes[at].waiting_messages * (ts - hashes[at].summed_to_ts)
+    if ts > hashes[at].summed_to_ts:
+        waited_us = hashes[at].waiting_messages * (ts - hashes[at].summed_to_ts)
+        if hashes[at].away == 1:
+            hashes[at].waited_us += waited_us
+        else:
+            hashes[at].idle_us += waited_us
         hashes[at].summed_to_ts = ts
 
 
@@ -115,8 +120,7 @@ def remap(
                 hashes[at].away = 0
                 hashes[at].returned_seq = seq
                 hashes[at].returned_ts = ts
-                hashes[at].clear_seq = seq
-                hashes[at].clear_ts = ts
+                begin_wait(state, at, seq, ts)
         elif hashes[at].away == 1:
             hashes[at].new_owner = owner
         elif _owner_of(before_uppers, before_owners, hashes[at].hash) == holder:
@@ -124,7 +128,7 @@ def remap(
                 _begin_episode(state, at, seq, ts)
                 hashes[at].registered = 0
             hashes[at].registered += 1
+            count_waiting(hashes, at, ts)
             note_blocked(hashes, at, hashes[at].waiting, seq, ts)
             hashes[at].new_owner = owner
             hashes[at].away = 1
-            hashes[at].summed_to_ts = ts

@@ -130,6 +130,7 @@ HINDRANCE = np.dtype(
             "registered",
             "drained_from",
             "waiting",
+            "waited_us",
             "ledger",
             "entry",
             "passed_ledger",

@@ -9,7 +9,6 @@ from typing import Final
 from pipeline.replay.compiled import compiled
 from pipeline.replay.output import HINDRANCES, Output
 from pipeline.replay.state import (
-    NOBODY,
     PAUSE,
     PERMITS_SEEN,
     SENT_TS,
@@ -55,7 +54,14 @@ def judge(
     """
     consumers = state.consumers
     cause = READY
-    if unacked_max > 0 and consumers[consumer].unacked >= unacked_max:
+    if unacked_max > 0:
+        if consumers[consumer].unacked >= unacked_max:
+            consumers[consumer].blocked = 1
+        elif consumers[consumer].blocked == 1 and consumers[consumer].unacked <= unacked_max // 2:
+            unblock(state, consumer)
+    by_flows = state.cells[PERMITS_SEEN] == BY_FLOWS
+    withheld = consumers[consumer].blocked == 1 and by_flows and consumers[consumer].permits <= 0
+    if withheld or (unacked_max > 0 and consumers[consumer].unacked >= unacked_max):
         cause = UNACKED_LIMIT
     elif state.cells[PERMITS_SEEN] != 0 and consumers[consumer].permits <= 0:
         cause = NO_PERMITS
@@ -68,11 +74,32 @@ def judge(
 
 
 @compiled
+def unblock(state: State, consumer: int) -> None:
+    """What the consumer asked for while it had too much unacknowledged counts from now on (4.14)."""
+    consumers = state.consumers
+    consumers[consumer].blocked = 0
+    consumers[consumer].permits += consumers[consumer].withheld
+    consumers[consumer].withheld = 0
+
+
+@compiled
+def grant(state: State, consumer: int, permits: int) -> None:
+    """A consumer asks for so many messages more."""
+    state.cells[PERMITS_SEEN] = BY_FLOWS
+    if state.consumers[consumer].blocked == 1:
+        state.consumers[consumer].withheld += permits
+    else:
+        state.consumers[consumer].permits += permits
+
+
+@compiled
 def end_hindrance(state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, shortest_us: int) -> None:
     """Whatever kept a consumer from being sent anything is over."""
     consumers = state.consumers
     cause = consumers[consumer].cause
     consumers[consumer].cause = READY
+    if cause != READY:
+        consumers[consumer].hindered_us += ts - consumers[consumer].cause_ts
     if cause == READY or ts - consumers[consumer].cause_ts < shortest_us:
         return
     row = out.filled[HINDRANCES]
@@ -90,7 +117,7 @@ def end_hindrance(state: State, out: Output, consumer: int, seq: int, ts: int, e
 
 
 @compiled
-def serve(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
+def note_passed(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
     """A hash is served, or changes hands: was it passed over before, although nothing stood in its way?"""
     hashes = state.hashes
     # What waits aside may be overtaken.
@@ -112,13 +139,10 @@ def serve(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, 
         report[row].ledger = state.entries[head].ledger
         report[row].entry = state.entries[head].entry
         report[row].passed_ts = UNKNOWN
-        if owner != NOBODY:
+        if owner >= 0:
             report[row].passed_ledger = state.consumers[owner].sent_ledger
             report[row].passed_entry = state.consumers[owner].sent_entry
             report[row].passed_ts = state.consumers[owner].sent_ts
-        state.cells[PAUSE] = HINDERED
-    hashes[at].clear_seq = seq
-    hashes[at].clear_ts = ts
 
 
 @compiled

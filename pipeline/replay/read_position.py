@@ -27,7 +27,7 @@ def was_read(state: State, ledger: int, entry: int) -> bool:
 
 
 @compiled
-def note_read(state: State, ledger: int, entry: int) -> None:
+def note_read(state: State, ledger: int, entry: int, ts: int) -> None:
     """A dispatch, or a snapshot, shows that the broker has read up to here."""
     cells = state.cells
     if was_read(state, ledger, entry):
@@ -42,16 +42,17 @@ def note_read(state: State, ledger: int, entry: int) -> None:
         first = before_entry + 1 if passed == before_ledger else 0
         last = entry if passed == ledger else state.ledger_ends[at]
         # What stands below the first position that the trace shows of a ledger has no slot.
-        _mark_read(state, passed, max(first, state.ledger_firsts[at]), last)
+        _mark_read(state, passed, max(first, state.ledger_firsts[at]), last, ts)
 
 
 @compiled
-def _mark_read(state: State, ledger: int, first: int, last: int) -> None:
+def _mark_read(state: State, ledger: int, first: int, last: int, ts: int) -> None:
     entries = state.entries
     for entry in range(first, last + 1):
         slot = find(state.entry_table, entries.ledger, entries.entry, ledger, entry)
         if slot >= 0 and entries[slot].marks & READ == 0:
             entries[slot].marks |= READ
+            entries[slot].read_ts = ts
             if entries[slot].marks & WAITING != 0 and entries[slot].marks & (DELAYED | SENT) != DELAYED:
                 state.cells[IN_REPLAY] += 1
 

@@ -96,6 +96,8 @@ class RecentlyJoined:
         """Where the core is to stop."""
         first = self._waiting[0].until if self._waiting else (UNKNOWN, UNKNOWN)
         state.cells[RECENT_LEDGER], state.cells[RECENT_ENTRY] = first
+        state.consumers.recent[:] = 0
+        state.consumers.recent[sorted(self.places)] = 1
 
 
 def _held_back(state: State, mapping: Mapping, held: _Waiting, at: Place, ended_by: int) -> list[Blocked]:

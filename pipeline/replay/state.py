@@ -22,6 +22,7 @@ Records: TypeAlias = "np.recarray[Any, Any]"
 
 NOBODY: Final = -1
 UNKNOWN: Final = -1
+UNLOOKED: Final = -2  # of the owner of a hash: not asked for yet
 
 # Marks of an entry (`Entries.marks`), bits.
 WAITING: Final = 1  # published or given back, and not held
@@ -68,7 +69,15 @@ TOLD_SEQ: Final = 21  # the row it has stopped in front of already
 NEXT_SAMPLE_TS: Final = 22  # when the dispatcher is to be looked at next
 RECENT_LEDGER: Final = 23  # what mark-delete must reach to release a recently joined consumer; UNKNOWN: nobody waits
 RECENT_ENTRY: Final = 24
-CELLS: Final = 25
+LOOK_AHEAD_LIMIT: Final = 25  # entries in replay; 0: none
+UNACKED_LIMIT_OF_ALL: Final = 26  # messages; 0: none
+UNACKED_OF_ALL: Final = 27
+UNACKED_FULL: Final = 28  # the subscription has reached it, and not gone back to half of it (4.14)
+LOOK_AHEAD_TS: Final = 29  # since when the replay queue is about as long as it may be; UNKNOWN: it is not
+LOOK_AHEAD_US: Final = 30  # for how long it was before
+UNACKED_FULL_TS: Final = 31  # the same of UNACKED_FULL
+UNACKED_FULL_US: Final = 32
+CELLS: Final = 33
 
 # Places in `State.checked`.
 DISPATCHES: Final = 0
@@ -91,6 +100,7 @@ ENTRY = np.dtype(
         ("sent_ts", np.int64),  # microseconds; of a LATE entry the time of its acknowledgement
         ("since_seq", np.int64),  # when it began to wait, the last time it did: published or given back
         ("since_ts", np.int64),
+        ("read_ts", np.int64),  # since when it is READ
         ("murmur", np.int32),
         ("hash_at", np.int32),  # slot of its hash
         ("messages", np.int32),
@@ -152,6 +162,19 @@ HASH = np.dtype(
         ("owner", np.int32),
         ("clear_seq", np.int64),  # since when it could be served and was not, if something waits
         ("clear_ts", np.int64),
+        ("clear_hindered_us", np.int64),  # for how long its owner could be sent nothing until then
+        ("clear_look_ahead_us", np.int64),  # for how long the limit of look-ahead was reached until then
+        ("clear_full_us", np.int64),  # for how long the subscription had too much unacknowledged until then
+        ("idle_us", np.int64),  # message-microseconds waited since
+        ("why", np.int64),  # the interval that is open, see `delay`; READY: none
+        ("why_seq", np.int64),
+        ("why_ts", np.int64),
+        ("why_to_seq", np.int64),
+        ("why_to_ts", np.int64),
+        ("why_us", np.int64),
+        ("why_entries", np.int64),
+        ("why_ledger", np.int64),
+        ("why_entry", np.int64),
         ("summed_to_ts", np.int64),
         ("waited_us", np.int64),  # message-microseconds
     ]
@@ -170,12 +193,16 @@ CONSUMER = np.dtype(
         ("joined_ledger", np.int64),  # the highest position dispatched when it joined; UNKNOWN: none was
         ("joined_entry", np.int64),
         ("permits", np.int64),  # messages that it asked for and was not sent, as far as the trace shows
+        ("blocked", np.int64),  # it has had too much unacknowledged, and not gone back to half of it (4.14)
+        ("withheld", np.int64),  # permits that do not count until then
         ("sent_ledger", np.int64),  # its last dispatch
         ("sent_entry", np.int64),
         ("sent_ts", np.int64),
         ("cause", np.int64),  # why it can be sent nothing, see `progress`; READY: it can
         ("cause_seq", np.int64),
         ("cause_ts", np.int64),
+        ("hindered_us", np.int64),  # for how long it could be sent nothing, without what is open
+        ("recent", np.int64),  # it joined recently, and is held back (3.x and classic)
     ]
 )
 
@@ -206,6 +233,8 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
     cells[DELETED_LEDGER] = UNKNOWN
     cells[READ_LEDGER] = UNKNOWN
     cells[RECENT_LEDGER] = UNKNOWN
+    cells[LOOK_AHEAD_TS] = UNKNOWN
+    cells[UNACKED_FULL_TS] = UNKNOWN
     return State(
         entries=blank(ENTRY, entries),
         entry_table=empty_table(entries),

@@ -11,6 +11,7 @@ An event that the state does not allow leaves it as it was.
 """
 
 from pipeline.replay.compiled import compiled
+from pipeline.replay.delay import begin_wait
 from pipeline.replay.draining import count_waiting, end_episode, note_blocked
 from pipeline.replay.output import BY_ACK, BY_REDELIVER, UNSENT, WITHDRAWN, Output
 from pipeline.replay.pair_index import drop, find, put
@@ -42,7 +43,11 @@ from pipeline.replay.state import (
     SENT_TS,
     SETTLING,
     STARTS_SEEN,
+    UNACKED_FULL,
+    UNACKED_LIMIT_OF_ALL,
+    UNACKED_OF_ALL,
     UNKNOWN,
+    UNLOOKED,
     WAITING,
     WAITING_SINCE_TS,
     WAITING_TOTAL,
@@ -80,6 +85,7 @@ def add_entry(state: State, ledger: int, entry: int) -> int:
     entries[slot].words_at = UNKNOWN
     if was_read(state, ledger, entry):
         entries[slot].marks = READ
+        entries[slot].read_ts = 0
     put(state.entry_table, ledger, entry, slot)
     return slot
 
@@ -124,7 +130,9 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
         hashes[at].near = NOBODY
         hashes[at].registered = 0
         hashes[at].drained_from = NOBODY
-        hashes[at].owner = UNKNOWN
+        hashes[at].owner = UNLOOKED
+        hashes[at].why = 0
+        hashes[at].summed_to_ts = 0
         hashes[at].top_ledger = UNKNOWN
         hashes[at].waiting = 0
         hashes[at].waiting_messages = 0
@@ -145,8 +153,7 @@ def wait(state: State, slot: int, seq: int, ts: int) -> None:
         return
     count_waiting(hashes, at, ts)
     if hashes[at].waiting == 0:
-        hashes[at].clear_seq = seq
-        hashes[at].clear_ts = ts
+        begin_wait(state, at, seq, ts)
     entries[slot].marks |= WAITING
     if entries[slot].marks & (DELAYED | SENT) != DELAYED:
         if state.cells[WAITING_TOTAL] == 0:
@@ -159,6 +166,19 @@ def wait(state: State, slot: int, seq: int, ts: int) -> None:
     hashes[at].waiting_messages += entries[slot].messages
     if hashes[at].away == 1:
         note_blocked(hashes, at, 1, seq, ts)
+
+
+@compiled
+def charge(state: State, consumer: int, messages: int) -> None:
+    """The consumer has so many more messages to acknowledge, and with it the subscription (4.14)."""
+    cells = state.cells
+    state.consumers[consumer].unacked += messages
+    cells[UNACKED_OF_ALL] += messages
+    if cells[UNACKED_LIMIT_OF_ALL] > 0:
+        if cells[UNACKED_OF_ALL] >= cells[UNACKED_LIMIT_OF_ALL]:
+            cells[UNACKED_FULL] = 1
+        elif cells[UNACKED_OF_ALL] < cells[UNACKED_LIMIT_OF_ALL] // 2:
+            cells[UNACKED_FULL] = 0
 
 
 @compiled
@@ -213,8 +233,6 @@ def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
     entries, hashes = state.entries, state.hashes
     stop_waiting(state, slot, ts)
     at = entries[slot].hash_at
-    hashes[at].clear_seq = seq
-    hashes[at].clear_ts = ts
     note_sent(state, slot, consumer, seq, ts)
     entries[slot].sent_to = consumer
     entries[slot].sent_seq = seq
@@ -227,7 +245,7 @@ def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
         entries[slot].marks |= REPLAYED
     if left_behind:
         entries[slot].marks |= REDELIVERED
-    note_read(state, entries[slot].ledger, entries[slot].entry)
+    note_read(state, entries[slot].ledger, entries[slot].entry, ts)
     if again:
         # Sent once more to who has it (E17): it is pending there all along, so nothing that drains ends.
         entries[slot].marks |= REPEATED
@@ -235,7 +253,7 @@ def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
     entries[slot].holder = consumer
     entries[slot].unacked = messages_left(state, slot)
     state.consumers[consumer].held += 1
-    state.consumers[consumer].unacked += entries[slot].unacked
+    charge(state, consumer, entries[slot].unacked)
     last = hashes[at].last
     entries[slot].previous = last
     entries[slot].next = NOBODY
@@ -269,7 +287,7 @@ def release(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: i
     holder = entries[slot].holder
     entries[slot].holder = NOBODY
     state.consumers[holder].held -= 1
-    state.consumers[holder].unacked -= entries[slot].unacked
+    charge(state, holder, -entries[slot].unacked)
     if holder != hashes[at].holder:
         hashes[at].held_elsewhere -= 1
         return
@@ -278,8 +296,7 @@ def release(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: i
         return
     if hashes[at].draining_seq != UNKNOWN:
         end_episode(state, out, at, seq, ts, ended_by)
-        hashes[at].clear_seq = seq
-        hashes[at].clear_ts = ts
+        begin_wait(state, at, seq, ts)
     _elect_holder(state, at)
 
 

@@ -9,9 +9,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.replay.attribution import Blocked, Span, blocked_consumer, oldest, waiters
+from pipeline.replay.attribution import Blocked, Span, blocked_consumer
 from pipeline.replay.capacity import Sample, sample
 from pipeline.replay.core import Mapping
+from pipeline.replay.delay import (
+    DELAYED_DELIVERY,
+    IN_REPLAY_QUEUE,
+    LOOK_AHEAD,
+    NACK_DELAY,
+    NO_OWNER,
+    NOT_READ,
+    RECENTLY_JOINED,
+    UNACKED_SUBSCRIPTION,
+)
 from pipeline.replay.limits import Limits
 from pipeline.replay.membership import Place
 from pipeline.replay.output import BY_ACK, HINDRANCES, STILL_OPEN, Output
@@ -30,6 +40,17 @@ from pipeline.replay.state import (
     WAITING_TOTAL,
     State,
 )
+
+_DELAYS = {
+    NO_OWNER: "no_owner",
+    NACK_DELAY: "nack_delay",
+    DELAYED_DELIVERY: "delayed",
+    RECENTLY_JOINED: "recently_joined",
+    LOOK_AHEAD: "look_ahead_limit",
+    UNACKED_SUBSCRIPTION: "unacked_limit_subscription",
+    IN_REPLAY_QUEUE: "earlier_entry",
+    NOT_READ: "not_read_yet",
+}
 
 # Moves of one hash that are remembered.
 _MOVES_MAX = 16
@@ -98,6 +119,7 @@ class Watch:
         overlooked: hashes that were passed over.
         left_out: by scope and cause, the intervals that were not kept.
         recent: the recently joined consumers (3.x and classic).
+        limits: of the broker.
     """
 
     def __init__(self, limits: Limits, patience: Patience) -> None:
@@ -105,7 +127,7 @@ class Watch:
         self.overlooked: list[Overlooked] = []
         self.left_out: Counter[tuple[str, str]] = Counter()
         self.recent = RecentlyJoined()
-        self._limits = limits
+        self.limits = limits
         self._patience = patience
         self._blocked: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = defaultdict(list)
         self._noted = 0
@@ -139,7 +161,9 @@ class Watch:
         for row in out.hindrances[: out.filled[HINDRANCES]]:
             span = Span(*(int(row[name]) for name in Span._fields))
             if row.cause == PASSED_OVER:
-                self._overlooked(state, mapping, row, span)
+                self._overlooked(row, span)
+            elif row.cause in _DELAYS:
+                self._note(_delayed(row, span))
             else:
                 self._unhindered(state, mapping, row, span)
         out.filled[HINDRANCES] = 0
@@ -179,13 +203,13 @@ class Watch:
         """A snapshot said how large the replay queue was."""
         if snapshot.in_replay is not None:
             self._reported = (snapshot.ts_us, snapshot.in_replay)
-            self.samples.append(sample(state, snapshot.ts_us, self._limits, snapshot.in_replay))
+            self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
             state.cells[NEXT_SAMPLE_TS] = snapshot.ts_us + self._patience.sample_us
 
     def _sample(self, state: State, at: Place) -> None:
         # Before the first row there is nothing to see.
         if state.cells[NEXT_SAMPLE_TS] > 0:
-            self.samples.append(sample(state, at.ts_us, self._limits, None))
+            self.samples.append(sample(state, at.ts_us, self.limits, None))
         state.cells[NEXT_SAMPLE_TS] = at.ts_us + self._patience.sample_us
 
     def _idle_span(self, state: State, at: Place, ended_by: int) -> Span | None:
@@ -216,7 +240,7 @@ class Watch:
     def _situation(self, span: Span) -> Situation:
         said_us, size = self._reported or (0, None)
         within = size if said_us >= span.from_ts else None
-        return Situation(self._limits, within, self.recent.places, self._patience.stalled_us)
+        return Situation(self.limits, within, self.recent.places, self._patience.stalled_us)
 
     def _unhindered(self, state: State, mapping: Mapping, row: Any, span: Span) -> None:
         """A consumer can be sent something again; until now it may have been to blame for a stall."""
@@ -227,9 +251,8 @@ class Watch:
         cause = "no_permits" if row.cause == NO_PERMITS else "unacked_limit_consumer"
         self._note_all(blocked_consumer(state, mapping, int(row.consumer), cause, span))
 
-    def _overlooked(self, state: State, mapping: Mapping, row: Any, span: Span) -> None:
+    def _overlooked(self, row: Any, span: Span) -> None:
         if row.consumer == NOBODY:
-            self._note_all(_ownerless(state, mapping, int(row.hash), span))
             return
         head, passed = (int(row.ledger), int(row.entry)), (int(row.passed_ledger), int(row.passed_entry))
         if row.passed_ts >= span.from_ts + self._patience.stalled_us and passed > head:
@@ -268,14 +291,10 @@ class Watch:
             self.left_out[interval.scope, interval.cause] += 1
 
 
-def _ownerless(state: State, mapping: Mapping, sticky_hash: int, span: Span) -> list[Blocked]:
-    waiting = waiters(state, mapping)
-    waiting = waiting.where(waiting.hash == sticky_hash)
-    if waiting.slot.size == 0:
-        return []
-    waited_us = int(np.sum(waiting.waited_us(span)))
-    roots = oldest(state, waiting.slot)
-    nobody: dict[str, object] = {}
-    return [
-        Blocked("hash", "no_owner", sticky_hash, NOBODY, UNKNOWN, span, waiting.slot.size, waited_us, roots, nobody)
-    ]
+def _delayed(row: Any, span: Span) -> Blocked:
+    """What a hash waited for, as the core summed it up."""
+    head = ((int(row.ledger), int(row.entry)),)
+    nothing: dict[str, object] = {}
+    cause, owner = _DELAYS[int(row.cause)], int(row.consumer)
+    waited = int(row.waiting), int(row.waited_us)
+    return Blocked("hash", cause, int(row.hash), owner, NOBODY, span, *waited, head, nothing)
