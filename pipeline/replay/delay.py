@@ -36,6 +36,7 @@ LOOK_AHEAD: Final = 7  # not read, because too much waits in replay
 UNACKED_SUBSCRIPTION: Final = 8  # not read, because the subscription has too much unacknowledged
 IN_REPLAY_QUEUE: Final = 9  # read before, and not yet again
 DELAYED_DELIVERY: Final = 11  # its producer asked for it
+UNACKED_CONSUMER: Final = 12  # its owner goes from one acknowledgement to the next at its limit
 NOT_READ: Final = 10  # not read yet, and nothing in the trace hinders it
 
 # Not every entry of the last read is seen: all of it may have been refused (4.2, step 9c).
@@ -135,6 +136,8 @@ def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
         cause = NACK_DELAY if sent else DELAYED_DELIVERY
     elif owner != UNLOOKED and state.consumers[owner].recent == 1:
         cause = RECENTLY_JOINED
+    elif owner >= 0 and state.consumers[owner].blocked == 1:
+        cause = UNACKED_CONSUMER
     elif state.entries[head].marks & READ != 0 and ts - state.entries[head].read_ts >= half_us:
         cause = IN_REPLAY_QUEUE
     elif _reached_us(cells, LOOK_AHEAD_TS, LOOK_AHEAD_US, ts) - hashes[at].clear_look_ahead_us >= half_us:

@@ -20,6 +20,7 @@ from pipeline.replay.delay import (
     NO_OWNER,
     NOT_READ,
     RECENTLY_JOINED,
+    UNACKED_CONSUMER,
     UNACKED_SUBSCRIPTION,
 )
 from pipeline.replay.limits import Limits
@@ -45,6 +46,7 @@ _DELAYS = {
     NO_OWNER: "no_owner",
     NACK_DELAY: "nack_delay",
     DELAYED_DELIVERY: "delayed",
+    UNACKED_CONSUMER: "unacked_limit_consumer",
     RECENTLY_JOINED: "recently_joined",
     LOOK_AHEAD: "look_ahead_limit",
     UNACKED_SUBSCRIPTION: "unacked_limit_subscription",
