@@ -33,12 +33,14 @@ class Rules:
 
     Attributes:
         profile: the broker's line.
+        version: of the broker; within its line the known flaws differ.
         broker: broker.conf names to values (`Profile.broker`).
         skew_us: recorder skew, in microseconds.
         open_entries_max: limit on what may be open at one time.
     """
 
     profile: Profile
+    version: str
     broker: Mapping[str, object]
     skew_us: int
     open_entries_max: int

@@ -290,7 +290,7 @@ def replayed(
         rows_per_batch: how the rows are cut before they are packed; must not matter.
     """
     profile = profile_for(version, settings)
-    rules = Rules(profile, profile.broker(settings), skew_us, open_entries_max)
+    rules = Rules(profile, version, profile.broker(settings), skew_us, open_entries_max)
     return _replayed_groups([rows], rules, rows_per_batch)[GROUP]
 
 
@@ -310,7 +310,8 @@ def replayed_logs(
     """Replays rows under the profile and the settings of a recorded trace."""
     manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
     profile = profile_for(manifest["pulsar_version"], manifest["settings"])
-    rules = Rules(profile, profile.broker(manifest["settings"]), skew_us, 10_000_000)
+    version, settings = manifest["pulsar_version"], manifest["settings"]
+    rules = Rules(profile, version, profile.broker(settings), skew_us, 10_000_000)
     return _replayed_groups(logs, rules, rows_per_batch)
 
 
