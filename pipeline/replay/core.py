@@ -70,7 +70,6 @@ from pipeline.replay.transitions import (
     wait,
     withdraw,
 )
-
 from pipeline.replay.waiting import dequeue, enqueue
 
 PUBLISH = int(Code.PUBLISH)
@@ -110,6 +109,7 @@ class Policy(NamedTuple):
         unordered_us: see `rules.check_dispatch`.
         mark_delete_releases: whether ordinary moves of mark-delete release pending entries (SEMANTICS 3.11).
         keeps_order: False for a subscription that allows out-of-order delivery (E5).
+        sticky: whether its consumers name the hashes that they want (STICKY).
         unacked_max: maxUnackedMessagesPerConsumer; 0: no limit.
     """
 
@@ -117,6 +117,7 @@ class Policy(NamedTuple):
     unordered_us: int
     mark_delete_releases: bool
     keeps_order: bool
+    sticky: bool
     unacked_max: int
 
 
@@ -246,7 +247,7 @@ def _dispatched(
     if policy.unordered_us > 0:
         # What overtook it may have been decided behind it, and recorded before.
         withdraw(state, out, slot, sent.ts_us - policy.unordered_us, sent.seq)
-    check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order, policy.unacked_max)
+    check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order, policy.sticky, policy.unacked_max)
     expect_end(state, out, slot)
     if entries[slot].holder >= 0 and entries[slot].holder != consumer:
         release(state, out, slot, sent.seq, sent.ts_us, BY_REDELIVER)

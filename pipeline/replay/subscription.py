@@ -112,6 +112,7 @@ class Replayed:
     """What the replay of one subscription found, but for the epochs, which are taken as they end.
 
     Attributes:
+        beyond: how many findings were only counted, by rule and by the number of the exception that permits them.
         keeps_order: False where the consumers allowed out-of-order delivery (E5).
         counts: by consumer, the entries sent to it and those that its acknowledgements settled.
         checked: how often the rules were applied (`state.DISPATCHES`, `state.FIRST_DELIVERIES`).
@@ -122,6 +123,7 @@ class Replayed:
     """
 
     findings: Records
+    beyond: Mapping[tuple[int, int], int]
     episodes: Records
     stays: Mapping[int, Stay]
     counts: Mapping[int, tuple[int, int]]
@@ -142,7 +144,7 @@ class Subscription:
         self._log = AssignmentLog(self._kind, rules.points, rules.profile)
         self._epochs_before = 0
         self._began: list[Place] = []
-        self._opened: deque[Routing | None] = deque()
+        self._opened: deque[tuple[Routing, Routing] | None] = deque()
         self._unplaced: list[Epoch] = []
         self._refused: list[Refused] = []
         self._stays: dict[int, Stay] = {}
@@ -153,10 +155,11 @@ class Subscription:
             unordered_us=0,
             mark_delete_releases=rules.profile.mark_delete_releases == "any",
             keeps_order=True,
+            sticky=False,
             unacked_max=rules.number("maxUnackedMessagesPerConsumer"),
         )
         counts_indexes = rules.broker.get(_BATCH_INDEX_ACKS) is True
-        self._dispatcher = Dispatcher(policy, rules.open_entries_max, counts_indexes)
+        self._dispatcher = Dispatcher(policy, rules.open_entries_max, counts_indexes, rules.profile.exceptions)
         self._timeline = Timeline(self, rules.skew_us)
 
     def feed(self, events: Events, rows: Sequence[Row]) -> None:
@@ -173,6 +176,7 @@ class Subscription:
         findings, episodes = dispatcher.taken()
         return Replayed(
             findings,
+            dispatcher.beyond,
             episodes,
             self._stays,
             {number: dispatcher.counts(number) for number in dispatcher.numbers},
@@ -230,7 +234,8 @@ class Subscription:
         before = self._log.current
         self._enter(self._log, change.row)
         opened = self._log.current is not before
-        self._opened.append(self._log.routing if opened else None)
+        log = self._log
+        self._opened.append((log.promised or log.routing, log.routing) if opened else None)
 
     @staticmethod
     def _enter(log: AssignmentLog, row: Row) -> None:
@@ -255,10 +260,11 @@ class Subscription:
             for number, stay in self._stays.items():
                 if stay.joined is not None and stay.left is None:
                     self._leave(number, at, row.reason)
-        routing = self._opened.popleft()
-        if routing is not None:
+        routings = self._opened.popleft()
+        if routings is not None:
+            promised, served = routings
             self._began.append(at)
-            dispatcher.route(routing, at)
+            dispatcher.route(promised, at, served)
 
     def _leave(self, number: int, at: Place, reason: str) -> None:
         stay = self._stays[number]
@@ -273,8 +279,11 @@ class Subscription:
         kind = self._rules.selector(row.sticky)
         dispatcher = self._dispatcher
         draining = self._rules.profile.dispatcher == "draining"
-        dispatcher.drains = draining and not row.sticky and not row.out_of_order
-        dispatcher.policy = dispatcher.policy._replace(keeps_order=not row.out_of_order)
+        dispatcher.begin(
+            keeps_order=not row.out_of_order,
+            sticky=row.sticky,
+            drains=draining and not row.sticky and not row.out_of_order,
+        )
         if kind == self._kind:
             return
         self._collect_epochs(final=False)

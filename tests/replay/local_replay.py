@@ -309,8 +309,8 @@ def replayed_logs(
 ) -> dict[Group, Replay]:
     """Replays rows under the profile and the settings of a recorded trace."""
     manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
-    profile = profile_for(manifest["pulsar_version"], manifest["settings"])
     version, settings = manifest["pulsar_version"], manifest["settings"]
+    profile = profile_for(version, settings)
     rules = Rules(profile, version, profile.broker(settings), skew_us, 10_000_000)
     return _replayed_groups(logs, rules, rows_per_batch)
 

@@ -17,7 +17,7 @@ HASHES = 65_536
 
 def _dispatcher(open_entries_max: int = 1_000_000) -> Dispatcher:
     """One that drains, with consumer 1 as the owner of everything."""
-    dispatcher = Dispatcher(Policy(10_000, 0, True, True), open_entries_max)
+    dispatcher = Dispatcher(Policy(10_000, 0, True, True, False, 0), open_entries_max)
     dispatcher.drains = True
     dispatcher.connect(1)
     dispatcher.route(routing_of_ranges([(0, HASHES, 1)]), Place(0, 0))
