@@ -118,6 +118,7 @@ class Replayed:
         checked: how often the rules were applied (`state.DISPATCHES`, `state.FIRST_DELIVERIES`).
         numbers: the trace's numbers of the consumers, by the places that findings and episodes name.
         epoch_seqs: behind which seq each epoch began.
+        epoch_changes: the membership change that each began with.
         joins: by place of the consumer.
         surpluses: in the order of seq.
     """
@@ -131,6 +132,7 @@ class Replayed:
     keeps_order: bool
     numbers: Sequence[int]
     epoch_seqs: Sequence[int]
+    epoch_changes: Sequence[str]
     joins: Sequence[Joined]
     surpluses: Sequence[Surplus]
 
@@ -144,7 +146,8 @@ class Subscription:
         self._log = AssignmentLog(self._kind, rules.points, rules.profile)
         self._epochs_before = 0
         self._began: list[Place] = []
-        self._opened: deque[tuple[Routing, Routing] | None] = deque()
+        self._changes: list[str] = []
+        self._opened: deque[tuple[Routing, Routing, str] | None] = deque()
         self._unplaced: list[Epoch] = []
         self._refused: list[Refused] = []
         self._stays: dict[int, Stay] = {}
@@ -184,6 +187,7 @@ class Subscription:
             dispatcher.policy.keeps_order,
             dispatcher.numbers,
             [at.seq for at in self._began],
+            self._changes,
             [Joined(dispatcher.read_before(number), None) for number in dispatcher.numbers],
             [],
         )
@@ -235,7 +239,10 @@ class Subscription:
         self._enter(self._log, change.row)
         opened = self._log.current is not before
         log = self._log
-        self._opened.append((log.promised or log.routing, log.routing) if opened else None)
+        if opened and log.current is not None:
+            self._opened.append((log.promised or log.routing, log.routing, log.current.change))
+        else:
+            self._opened.append(None)
 
     @staticmethod
     def _enter(log: AssignmentLog, row: Row) -> None:
@@ -262,8 +269,9 @@ class Subscription:
                     self._leave(number, at, row.reason)
         routings = self._opened.popleft()
         if routings is not None:
-            promised, served = routings
+            promised, served, opened_by = routings
             self._began.append(at)
+            self._changes.append(opened_by)
             dispatcher.route(promised, at, served)
 
     def _leave(self, number: int, at: Place, reason: str) -> None:
