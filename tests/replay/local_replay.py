@@ -30,6 +30,7 @@ from pipeline.replay.output import ENDINGS, RULE_NAMES
 from pipeline.replay.pack import COLUMNS, pack
 from pipeline.replay.refused import Refused
 from pipeline.replay.subscription import PlacedEpoch, Replayed, Rules, Subscription
+from pipeline.replay.verdicts import Verdict, judged
 
 RECORDINGS: Final = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
 
@@ -111,9 +112,11 @@ class Log:
         *,
         phases: str = "start end",
         batch_size: int = 1,
+        count: int | None = None,
     ) -> int:
+        """Sends an entry; `count` is its redelivery count."""
         ledger, entry = _at(position)
-        where: Columns = {"consumer": consumer, "ledger_id": ledger, "entry_id": entry}
+        where: Columns = {"consumer": consumer, "ledger_id": ledger, "entry_id": entry, "redelivery_count": count}
         return self._write_phases("dispatch", phases, **where, key=key, batch_size=batch_size)
 
     def ack(
@@ -195,6 +198,7 @@ class Replay:
     replayed: Replayed
     epochs: list[PlacedEpoch]
     refused: list[Refused]
+    rules: Rules
 
     @property
     def findings(self) -> list[Finding]:
@@ -215,6 +219,21 @@ class Replay:
     def broken(self) -> list[tuple[str, int]]:
         """Of each finding the rule and the seq."""
         return [(finding.rule, finding.seq) for finding in self.findings]
+
+    @property
+    def verdicts(self) -> dict[tuple[str, int], Verdict]:
+        """Of each finding, by its rule and seq, in the order of the replay."""
+        found = self.replayed.findings
+        names = [RULE_NAMES[rule] for rule in found.rule]
+        return dict(zip(zip(names, found.seq.tolist(), strict=True), judged(self.replayed, self.rules), strict=True))
+
+    @property
+    def violated(self) -> list[tuple[str, int]]:
+        """Rule and seq of the findings that break the contract, whether or not a known flaw explains it."""
+        return sorted(
+            (broken for broken, v in self.verdicts.items() if v.severity in ("violation", "known_bug")),
+            key=lambda broken: (broken[1], broken[0]),
+        )
 
     @property
     def episodes(self) -> list[Episode]:
@@ -350,7 +369,7 @@ def _replayed_group(chunks: list[Chunk], rules: Rules) -> Replay:
         epochs += subscription.take_epochs()
         refused += [*part.repeated, *subscription.take_refused()]
     found = subscription.finish()
-    return Replay(found, epochs + subscription.take_epochs(final=True), refused + subscription.take_refused())
+    return Replay(found, epochs + subscription.take_epochs(final=True), refused + subscription.take_refused(), rules)
 
 
 def same_rows(some: Events, others: Events) -> bool:
