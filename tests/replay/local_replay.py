@@ -140,15 +140,16 @@ class Log:
         consumer: int,
         *,
         phases: str = "start end",
+        name: str | None = None,
         ranges: Sequence[tuple[int, int]] = (),
         allow_out_of_order: bool = False,
     ) -> int:
-        """A consumer called `c<number>`; STICKY if it declares ranges."""
+        """A consumer called `c<number>` unless it has a name; STICKY if it declares ranges."""
         return self._write_phases(
             "join",
             phases,
             consumer=consumer,
-            consumer_name=f"c{consumer}",
+            consumer_name=name or f"c{consumer}",
             key_shared_mode="STICKY" if ranges else "AUTO_SPLIT",
             allow_out_of_order=allow_out_of_order,
             ranges=[{"start": start, "end": end} for start, end in ranges],
