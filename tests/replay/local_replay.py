@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -325,11 +326,16 @@ def recorded_logs(name: str) -> list[list[Columns]]:
 
 
 def replayed_logs(
-    name: str, logs: Sequence[Sequence[Columns]], *, skew_us: int = SKEW_US, rows_per_batch: int | None = None
+    name: str,
+    logs: Sequence[Sequence[Columns]],
+    *,
+    skew_us: int = SKEW_US,
+    rows_per_batch: int | None = None,
+    changed: Mapping[str, object] = MappingProxyType({}),
 ) -> dict[Group, Replay]:
-    """Replays rows under the profile and the settings of a recorded trace."""
+    """Replays rows under the profile and the settings of a recorded trace, some of which may be changed."""
     manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
-    version, settings = manifest["pulsar_version"], manifest["settings"]
+    version, settings = manifest["pulsar_version"], {**manifest["settings"], **changed}
     profile = profile_for(version, settings)
     rules = Rules(profile, version, profile.broker(settings), skew_us, 10_000_000)
     return _replayed_groups(logs, rules, rows_per_batch)
