@@ -124,6 +124,18 @@ def test_a_replay_read_in_flight_may_overtake_what_was_just_left_behind(
     assert told(replayed(log.rows, version=version), "redelivery_order", sent) == (expected if waited else VIOLATION)
 
 
+def test_what_was_left_behind_together_entered_replay_together() -> None:
+    log = Log()
+    log.join(1)
+    log.join(2)
+    for entry in range(2):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    log.leave(1)
+    sent = log.dispatch(2, 1, HIGH)
+    assert told(replayed(log.rows), "redelivery_order", sent) == VIOLATION
+
+
 # Two holders under recently joined consumers.
 
 
