@@ -141,6 +141,7 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
     with stages.stage("replay"), trace_errors():
         rules = Rules(
             profile=found.profile,
+            version=found.trace.manifest.pulsar_version,
             broker=found.profile.broker(found.trace.manifest.settings),
             skew_us=settings.trace.recorder_skew_us,
             open_entries_max=settings.limits.open_entries_max,

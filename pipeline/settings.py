@@ -3,9 +3,9 @@
 import sys
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pipeline.errors import UsageError
 
@@ -13,6 +13,11 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+def _limit(value: object) -> object:
+    """A limit of "all" is none, and none is 0."""
+    return 0 if value == "all" else value
 
 
 class _Section(BaseModel):
@@ -48,7 +53,7 @@ class LimitSettings(_Section):
 class ReportSettings(_Section):
     """How much of the evidence is kept."""
 
-    findings_per_rule_max: int = Field(ge=1)
+    findings_per_rule_max: Annotated[int, BeforeValidator(_limit), Field(ge=0)]
 
 
 class Settings(_Section):

@@ -74,6 +74,7 @@ class AssignmentLog:
 
     Attributes:
         routing: the assignment in force, as the replay looks it up.
+        promised: what it should be where the selector has a flaw, else None (`Selector.promised`).
         current: the open epoch, None before the first join.
     """
 
@@ -85,6 +86,7 @@ class AssignmentLog:
         self._names: dict[int, str] = {}
         self._closed: list[Epoch] = []
         self.routing: Routing = self._selector.routing()
+        self.promised: Routing | None = None
         self.current: Epoch | None = None
 
     def join(self, consumer: int, name: str, ranges: DeclaredRanges | None, seq: int) -> None:
@@ -134,6 +136,7 @@ class AssignmentLog:
 
     def _begin(self, change: str, seq: int) -> None:
         before, self.routing = self.routing, self._selector.routing()
+        self.promised = self._selector.promised()
         number = 0
         if self.current is not None:
             self._closed.append(replace(self.current, to_seq=seq))

@@ -64,6 +64,19 @@ class ExclusiveBoundaries(Selector):
             stretches.append((self._boundaries[at - 1] + 1 if follows else boundary, boundary, owner))
         return routing_of_ranges(stretches, self._modulus)
 
+    def promised(self) -> Routing:
+        """The owner of every hash that a consumer declared; a gap is nobody's (SEMANTICS 9.2, V12)."""
+        declared = ((start, end, owner) for owner, ranges in self._declared.items() for start, end in ranges)
+        disjoint: list[HashRangeOf] = []
+        for start, end, owner in sorted(declared):
+            if disjoint and start <= disjoint[-1][1]:
+                # Only own ranges overlap.
+                first, last, _ = disjoint.pop()
+                disjoint.append((first, max(end, last), owner))
+            else:
+                disjoint.append((start, end, owner))
+        return routing_of_ranges(disjoint, self._modulus)
+
     def _place(self, consumer: int, name: str, ranges: DeclaredRanges) -> None:
         declared = checked_ranges(name, ranges)
         for start, end in declared:

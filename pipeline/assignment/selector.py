@@ -71,6 +71,10 @@ class Selector(ABC):
     def routing(self) -> Routing:
         """The same as `select`, for all hashes at once; later joins and leaves do not change it."""
 
+    def promised(self) -> Routing | None:
+        """What `routing` should be, where a flaw of the selector makes it something else; None: it is right."""
+        return None
+
     @abstractmethod
     def _place(self, consumer: int, name: str, ranges: DeclaredRanges) -> None:
         """Gives hashes to a newcomer, or raises `AssignmentError` before anything has changed."""

@@ -121,6 +121,7 @@ class Policy(NamedTuple):
         unordered_us: see `rules.check_dispatch`.
         mark_delete_releases: whether ordinary moves of mark-delete release pending entries (SEMANTICS 3.11).
         keeps_order: False for a subscription that allows out-of-order delivery (E5).
+        sticky: whether its consumers name the hashes that they want (STICKY).
         unacked_max: maxUnackedMessagesPerConsumer; 0: no limit.
         shortest_us: how long a consumer must be hindered to be reported.
         stalled_us: how long nothing may happen, where something could, before it counts as a stall.
@@ -130,6 +131,7 @@ class Policy(NamedTuple):
     unordered_us: int
     mark_delete_releases: bool
     keeps_order: bool
+    sticky: bool
     unacked_max: int
     shortest_us: int
     stalled_us: int
@@ -287,7 +289,7 @@ def _dispatched(
     if policy.unordered_us > 0:
         # What overtook it may have been decided behind it, and recorded before.
         withdraw(state, out, slot, sent.ts_us - policy.unordered_us, sent.seq)
-    check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order, policy.unacked_max)
+    check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order, policy.sticky, policy.unacked_max)
     expect_end(state, out, slot)
     state.hashes[sent.hash_at].owner = sent.owner
     serve(state, out, sent.hash_at, sent.seq, sent.ts_us, BY_DISPATCH, policy)

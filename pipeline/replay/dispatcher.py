@@ -4,7 +4,7 @@ It is fed stretches of events in the order of `seq`, with what moves the mapping
 rules found. It knows consumers by the trace's own numbers. Same input, same output: nothing else goes in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from pipeline.assignment import Routing
 from pipeline.assignment.routing import routing_of_ranges
 from pipeline.replay import core, draining
 from pipeline.replay.events import Code, Events
+from pipeline.replay.kept import Kept
 from pipeline.replay.membership import Place
 from pipeline.replay.output import (
     BY_FLOW,
@@ -22,6 +23,7 @@ from pipeline.replay.output import (
     EARLY_DUPLICATE,
     EPISODES,
     FINDINGS,
+    GAP_DELIVERY,
     OWNERSHIP,
     REDELIVERY_ORDER,
     REPLAY_OVERTAKEN,
@@ -32,6 +34,7 @@ from pipeline.replay.output import (
     Output,
     new_output,
 )
+from pipeline.replay.permitted import permitted
 from pipeline.replay.progress import BY_FLOWS, BY_SNAPSHOTS, judge
 from pipeline.replay.reconstruction import Reconstruction, reconstruct
 from pipeline.replay.room import Need, make_room
@@ -53,6 +56,7 @@ from pipeline.replay.state import (
     new_state,
 )
 from pipeline.replay.watch import Watch
+from pipeline.rules import ExceptionId
 
 _FINDINGS_ROOM = 4096
 
@@ -75,23 +79,32 @@ class Dispatcher:
         drains: whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; SEMANTICS 3.1).
     """
 
-    def __init__(self, policy: core.Policy, open_entries_max: int, counts_indexes: bool, watch: Watch) -> None:
+    def __init__(
+        self,
+        policy: core.Policy,
+        open_entries_max: int,
+        watch: Watch,
+        counts_indexes: bool = False,
+        exceptions: Collection[ExceptionId] = (),
+    ) -> None:
         self.policy = policy
         self.drains = False
         self.holds_back = False
         self.watch = watch
+        self._exceptions = exceptions
         self.numbers: list[int] = []
         self.places: dict[int, int] = {}
         self._known = np.empty(0, dtype=np.int64)
         self._known_at = np.empty(0, dtype=np.int64)
         self._routing = routing_of_ranges(())
+        self._served = self._routing
         self._former: list[tuple[Routing, int]] = []
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
         self._state.cells[COUNTS_INDEXES] = counts_indexes
         self._state.cells[UNACKED_LIMIT_OF_ALL] = watch.limits.unacked_per_subscription
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
-        self._findings: list[Records] = []
+        self._findings = Kept()
         self._episodes: list[Records] = []
         self._unsent: list[Ints] = []
         self._withdrawn: list[Records] = []
@@ -110,6 +123,11 @@ class Dispatcher:
         """Entries dispatched to a consumer, and entries that its acknowledgements settled."""
         at = self.places[number]
         return int(self._state.consumers[at].dispatched), int(self._state.consumers[at].acked)
+
+    @property
+    def beyond(self) -> Mapping[tuple[int, int], int]:
+        """How many findings were only counted, by rule and exception (`kept.Kept`)."""
+        return self._findings.beyond
 
     def read_before(self, number: int) -> tuple[int, int] | None:
         """The highest position dispatched before a consumer joined."""
@@ -163,9 +181,23 @@ class Dispatcher:
             self._overlook(at, BY_LEAVE)
         core.depart(self._state, self._out, self.places[number], at.seq, at.ts_us)
 
-    def route(self, routing: Routing, at: Place) -> None:
-        """Another mapping is in force; where hashes drain, what is held of moved hashes starts to."""
+    def begin(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
+        """The first consumer decides how the subscription is served, as long as anybody is there."""
         self._drain_output()
+        self.policy = self.policy._replace(keeps_order=keeps_order, sticky=sticky)
+        self.drains = drains
+        self.holds_back = holds_back
+
+    def route(self, routing: Routing, at: Place, served: Routing | None = None) -> None:
+        """Another mapping is in force; where hashes drain, what is held of moved hashes starts to.
+
+        Args:
+            routing: what the broker is held to.
+            at: since when.
+            served: where the broker's selector sends hashes, if a flaw makes that another mapping (SEMANTICS 2.4).
+        """
+        self._drain_output()
+        self._served = self._placed(served or routing)
         before, after = self._routing, self._placed(routing)
         late_us = self.policy.unordered_us
         self._former = [(old, until_us) for old, until_us in self._former if until_us + late_us >= at.ts_us]
@@ -269,7 +301,7 @@ class Dispatcher:
         Whether a dispatch left is known only later, so this is asked at the end of a group.
         """
         self._drain_output()
-        findings: Records = np.concatenate(self._findings).view(np.recarray)
+        findings = self._findings.all()
         episodes: Records = np.concatenate(self._episodes).view(np.recarray)
         unsent = np.concatenate(self._unsent)
         certain = ~np.isin(findings.seq, unsent) & ~np.isin(findings.other_seq, unsent)
@@ -290,7 +322,11 @@ class Dispatcher:
         out: Output = self._out
         self.watch.hindered(self._state, out, self._mapping)
         found: Records = out.findings[: out.filled[FINDINGS]].copy()
-        self._findings.append(found[~self._decided_before(found)].view(np.recarray))
+        found = found[~self._decided_before(found)].view(np.recarray)
+        found.permitted = permitted(found, self.policy.keeps_order, self._exceptions)
+        gaps = found.rule == GAP_DELIVERY
+        found.other_consumer[gaps] = self._served.owners_of(found.hash[gaps])
+        self._findings.add(found)
         self._episodes.append(out.episodes[: out.filled[EPISODES]].copy())
         self._unsent.append(out.unsent[: out.filled[UNSENT]].copy())
         self._withdrawn.append(out.withdrawn[: out.filled[WITHDRAWN]].copy())
@@ -303,7 +339,7 @@ class Dispatcher:
             for routing, until_us in self._former:
                 owned = routing.owners_of(found.hash) == found.consumer
                 excused |= owned & (found.ts_us <= until_us + self.policy.unordered_us)
-        excused &= found.rule == OWNERSHIP
+        excused &= np.isin(found.rule, (OWNERSHIP, GAP_DELIVERY))
         return excused
 
     def _places_of(self, numbers: Ints) -> Ints:

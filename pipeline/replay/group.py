@@ -30,7 +30,7 @@ def replay_group(
         group: whose rows these are.
         chunks: all of them, ordered by their first seq.
         rules: what the replay depends on.
-        findings_per_rule_max: how many findings of each rule are kept with their evidence.
+        findings_per_rule_max: how many findings of each rule are kept with their evidence; 0: all.
     """
     for table, found in _tables(group, chunks, rules, findings_per_rule_max):
         if found:
@@ -48,8 +48,10 @@ def _tables(
     found = replay.finish()
     yield "assignments", rows.assignments(*group, replay.take_epochs(final=True))
     yield "refused", [_refused(group, r) for r in replay.take_refused()]
-    yield "violations", rows.violations(*group, found, findings_per_rule_max)
-    yield "metrics", rows.metrics(*group, found)
+    # What else looks for broken rules puts its `RuleFindings` beside these.
+    findings = rows.dispatch_findings(found, rules, findings_per_rule_max)
+    yield "violations", rows.violations(*group, findings)
+    yield "metrics", rows.metrics(*group, rules.profile.rules, findings)
     yield "draining", rows.draining(*group, found)
     yield "blocking", rows.blocking(*group, found)
     yield "consumers", rows.consumers(*group, found)

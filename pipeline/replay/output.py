@@ -10,6 +10,7 @@ import numpy as np
 
 from pipeline.replay.compiled import compiled
 from pipeline.replay.state import Ints, Records
+from pipeline.rules import RuleName
 
 # Rules that one dispatch can break (DESIGN, "Rules").
 SINGLE_HOLDER: Final = 0
@@ -22,7 +23,8 @@ REDELIVERY_COUNT: Final = 6
 UNACKED_LIMIT: Final = 7
 CUMULATIVE_ACK: Final = 8
 FOREIGN_ACK: Final = 9
-RULE_NAMES: Final = (
+GAP_DELIVERY: Final = 10
+RULE_NAMES: Final[tuple[RuleName, ...]] = (
     "single_holder",
     "ownership",
     "first_delivery_order",
@@ -33,6 +35,7 @@ RULE_NAMES: Final = (
     "unacked_limit",
     "cumulative_ack",
     "foreign_ack",
+    "gap_delivery",
 )
 
 # What ended an interval.
@@ -77,12 +80,14 @@ FINDING = np.dtype(
             "since_ts",
             "other_since_seq",
             "other_since_ts",
+            "other_ts",  # of the other dispatch
             "sent_before_to",  # who had it before
             "sent_before_seq",
             "read_ledger",  # the highest position dispatched before
             "read_entry",
             "value",  # of counts and limits: what was recorded
             "expected",  # what the rule allows
+            "permitted",  # number of the exception that permits it, 0: none; filled by the dispatcher
         )
     ]
 )

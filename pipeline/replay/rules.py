@@ -16,6 +16,7 @@ from pipeline.replay.output import (
     EARLY_DUPLICATE,
     FINDINGS,
     FIRST_DELIVERY_ORDER,
+    GAP_DELIVERY,
     OWNERSHIP,
     REDELIVERY_COUNT,
     REDELIVERY_ORDER,
@@ -41,6 +42,7 @@ from pipeline.replay.state import (
     READ_LEDGER,
     RESETTING,
     SENT,
+    STICKY_DISPATCHES,
     UNKNOWN,
     State,
 )
@@ -87,12 +89,14 @@ def _report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> 
     found[row].since_ts = state.entries[slot].since_ts
     found[row].other_since_seq = UNKNOWN
     found[row].other_since_ts = UNKNOWN
+    found[row].other_ts = UNKNOWN
     found[row].sent_before_to = state.entries[slot].sent_to
     found[row].sent_before_seq = state.entries[slot].sent_seq
     found[row].read_ledger = state.cells[READ_LEDGER]
     found[row].read_entry = state.cells[READ_ENTRY]
     found[row].value = UNKNOWN
     found[row].expected = UNKNOWN
+    found[row].permitted = 0
     return int(row)
 
 
@@ -109,6 +113,7 @@ def _report_against(state: State, out: Output, rule: int, slot: int, sent: Dispa
     found[row].other_marks = entries[other].marks
     found[row].other_since_seq = entries[other].since_seq
     found[row].other_since_ts = entries[other].since_ts
+    found[row].other_ts = entries[other].sent_ts
     return row
 
 
@@ -130,6 +135,23 @@ def report_row(state: State, out: Output, rule: int, events: Events, i: int, con
     found[row].other_seq = UNKNOWN
     found[row].other_ledger = UNKNOWN
     found[row].other_entry = UNKNOWN
+    found[row].other_key_id = UNKNOWN
+    found[row].draining = 0
+    found[row].acknowledged = 0
+    found[row].marks = 0
+    found[row].other_marks = 0
+    found[row].since_seq = UNKNOWN
+    found[row].since_ts = UNKNOWN
+    found[row].other_since_seq = UNKNOWN
+    found[row].other_since_ts = UNKNOWN
+    found[row].other_ts = UNKNOWN
+    found[row].sent_before_to = NOBODY
+    found[row].sent_before_seq = UNKNOWN
+    found[row].read_ledger = UNKNOWN
+    found[row].read_entry = UNKNOWN
+    found[row].value = UNKNOWN
+    found[row].expected = UNKNOWN
+    found[row].permitted = 0
     return int(row)
 
 
@@ -228,7 +250,14 @@ def _check_unacked(state: State, out: Output, slot: int, sent: Dispatch, unacked
 
 @compiled
 def check_dispatch(
-    state: State, out: Output, slot: int, sent: Dispatch, unordered_us: int, keeps_order: bool, unacked_max: int
+    state: State,
+    out: Output,
+    slot: int,
+    sent: Dispatch,
+    unordered_us: int,
+    keeps_order: bool,
+    sticky: bool,
+    unacked_max: int,
 ) -> None:
     """Holds one dispatch against the rules.
 
@@ -240,13 +269,16 @@ def check_dispatch(
         unordered_us: two dispatches recorded closer than this may have been decided in the other order; 0 where
             the decision itself is recorded.
         keeps_order: False where the subscription promises no order of a hash across consumers.
+        sticky: whether consumers name their hashes, so that one which nobody named goes to nobody.
         unacked_max: messages that a consumer may hold; 0: no limit.
     """
     entries, hashes = state.entries, state.hashes
     before_us = sent.ts_us - unordered_us
     state.checked[DISPATCHES] += 1
+    if sticky:
+        state.checked[STICKY_DISPATCHES] += 1
     if sent.owner != sent.consumer:
-        row = _report(state, out, OWNERSHIP, slot, sent)
+        row = _report(state, out, GAP_DELIVERY if sticky and sent.owner < 0 else OWNERSHIP, slot, sent)
         out.findings[row].other_consumer = sent.owner
     other = _foreign_holding(state, sent, before_us)
     if other < 0:
@@ -279,6 +311,7 @@ def check_dispatch(
         row = _report(state, out, FIRST_DELIVERY_ORDER, slot, sent)
         out.findings[row].other_consumer = hashes[at].top_consumer
         out.findings[row].other_seq = hashes[at].top_seq
+        out.findings[row].other_ts = hashes[at].top_ts
         out.findings[row].other_ledger = hashes[at].top_ledger
         out.findings[row].other_entry = hashes[at].top_entry
         out.findings[row].other_key_id = hashes[at].top_key_id

@@ -85,7 +85,8 @@ FIRST_DELIVERIES: Final = 1
 ACKNOWLEDGEMENTS: Final = 2
 COUNTED_DISPATCHES: Final = 3  # those with a redelivery count
 LIMITED_DISPATCHES: Final = 4  # those to consumers with a limit on unacknowledged messages
-CHECKED: Final = 5
+STICKY_DISPATCHES: Final = 5  # those to consumers that named their hashes
+CHECKED: Final = 6
 
 
 # One open entry. `next` and `previous` chain the pending ones of a hash in order of dispatch, and the waiting ones in

@@ -37,6 +37,7 @@ class Rules:
 
     Attributes:
         profile: the broker's line.
+        version: of the broker; within its line the known flaws differ.
         broker: broker.conf names to values (`Profile.broker`).
         skew_us: recorder skew, in microseconds.
         open_entries_max: limit on what may be open at one time.
@@ -45,6 +46,7 @@ class Rules:
     """
 
     profile: Profile
+    version: str
     broker: Mapping[str, object]
     skew_us: int
     open_entries_max: int
@@ -88,10 +90,11 @@ class PlacedEpoch(NamedTuple):
 
 
 class _Opened(NamedTuple):
-    """An epoch that waits for its place, and the mapping of it."""
+    """An epoch that waits for its place, the mapping that it promises and the one that the broker serves by (2.4)."""
 
     epoch: Epoch
-    routing: Routing
+    promised: Routing
+    served: Routing
 
 
 class Joined(NamedTuple):
@@ -125,11 +128,13 @@ class Replayed:
     """What the replay of one subscription found, but for the epochs, which are taken as they end.
 
     Attributes:
+        beyond: how many findings were only counted, by rule and by the number of the exception that permits them.
         keeps_order: False where the consumers allowed out-of-order delivery (E5).
         counts: by consumer, the entries sent to it and those that its acknowledgements settled.
         checked: how often the rules were applied (`state.DISPATCHES`, `state.FIRST_DELIVERIES`).
         numbers: the trace's numbers of the consumers, by the places that findings and episodes name.
         epoch_seqs: behind which seq each epoch began.
+        epoch_changes: the membership change that each began with.
         joins: by place of the consumer.
         surpluses: in the order of seq.
         comparison: with the broker's own snapshots.
@@ -137,6 +142,7 @@ class Replayed:
     """
 
     findings: Records
+    beyond: Mapping[tuple[int, int], int]
     episodes: Records
     stays: Mapping[int, Stay]
     counts: Mapping[int, tuple[int, int]]
@@ -144,6 +150,7 @@ class Replayed:
     keeps_order: bool
     numbers: Sequence[int]
     epoch_seqs: Sequence[int]
+    epoch_changes: Sequence[str]
     joins: Sequence[Joined]
     surpluses: Sequence[Surplus]
     comparison: Comparison
@@ -159,6 +166,7 @@ class Subscription:
         self._log = AssignmentLog(self._kind, rules.points, rules.profile)
         self._epochs_before = 0
         self._began: list[Place] = []
+        self._changes: list[str] = []
         self._opened: deque[_Opened | None] = deque()
         self._unplaced: list[Epoch] = []
         self._refused: list[Refused] = []
@@ -170,13 +178,15 @@ class Subscription:
             unordered_us=0,
             mark_delete_releases=rules.profile.mark_delete_releases == "any",
             keeps_order=True,
+            sticky=False,
             unacked_max=rules.limits.unacked_per_consumer,
             shortest_us=rules.patience.shortest_us,
             stalled_us=rules.patience.stalled_us,
         )
         watch = Watch(rules.limits, rules.patience)
         counts_indexes = rules.broker.get(_BATCH_INDEX_ACKS) is True
-        self._dispatcher = Dispatcher(policy, rules.open_entries_max, counts_indexes, watch)
+        exceptions = rules.profile.exceptions
+        self._dispatcher = Dispatcher(policy, rules.open_entries_max, watch, counts_indexes, exceptions)
         self._timeline = Timeline(self, rules.skew_us)
         self._in_force: Epoch | None = None
         self._joined_at: dict[int, Position] = {}
@@ -199,6 +209,7 @@ class Subscription:
         findings, episodes = dispatcher.taken()
         return Replayed(
             findings,
+            dispatcher.beyond,
             episodes,
             self._stays,
             {number: dispatcher.counts(number) for number in dispatcher.numbers},
@@ -206,6 +217,7 @@ class Subscription:
             dispatcher.policy.keeps_order,
             dispatcher.numbers,
             [at.seq for at in self._began],
+            self._changes,
             [Joined(dispatcher.read_before(n), self._joined_at.get(n)) for n in dispatcher.numbers],
             self._surpluses,
             self._comparison,
@@ -258,8 +270,11 @@ class Subscription:
         before = self._log.current
         self._enter(self._log, change.row)
         opened = self._log.current is not before
-        current = self._log.current
-        self._opened.append(_Opened(current, self._log.routing) if opened and current is not None else None)
+        log = self._log
+        if opened and log.current is not None:
+            self._opened.append(_Opened(log.current, log.promised or log.routing, log.routing))
+        else:
+            self._opened.append(None)
 
     @staticmethod
     def _enter(log: AssignmentLog, row: Row) -> None:
@@ -287,8 +302,9 @@ class Subscription:
         opened = self._opened.popleft()
         if opened is not None:
             self._began.append(at)
+            self._changes.append(opened.epoch.change)
             self._in_force = opened.epoch
-            dispatcher.route(opened.routing, at)
+            dispatcher.route(opened.promised, at, opened.served)
 
     def _leave(self, number: int, at: Place, reason: str) -> None:
         stay = self._stays[number]
@@ -303,9 +319,12 @@ class Subscription:
         kind = self._rules.selector(row.sticky)
         dispatcher = self._dispatcher
         draining = self._rules.profile.dispatcher == "draining"
-        dispatcher.drains = draining and not row.sticky and not row.out_of_order
-        dispatcher.holds_back = not draining and not row.out_of_order
-        dispatcher.policy = dispatcher.policy._replace(keeps_order=not row.out_of_order)
+        dispatcher.begin(
+            keeps_order=not row.out_of_order,
+            sticky=row.sticky,
+            drains=draining and not row.sticky and not row.out_of_order,
+            holds_back=not draining and not row.out_of_order,
+        )
         if kind == self._kind:
             return
         self._collect_epochs(final=False)

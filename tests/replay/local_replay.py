@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -30,6 +31,7 @@ from pipeline.replay.output import ENDINGS, RULE_NAMES
 from pipeline.replay.pack import COLUMNS, pack
 from pipeline.replay.refused import Refused
 from pipeline.replay.subscription import PlacedEpoch, Replayed, Rules, Subscription
+from pipeline.replay.verdicts import Verdict, judged
 
 RECORDINGS: Final = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
 
@@ -112,9 +114,11 @@ class Log:
         *,
         phases: str = "start end",
         batch_size: int = 1,
+        count: int | None = None,
     ) -> int:
+        """Sends an entry; `count` is its redelivery count."""
         ledger, entry = _at(position)
-        where: Columns = {"consumer": consumer, "ledger_id": ledger, "entry_id": entry}
+        where: Columns = {"consumer": consumer, "ledger_id": ledger, "entry_id": entry, "redelivery_count": count}
         return self._write_phases("dispatch", phases, **where, key=key, batch_size=batch_size)
 
     def ack(
@@ -138,15 +142,16 @@ class Log:
         consumer: int,
         *,
         phases: str = "start end",
+        name: str | None = None,
         ranges: Sequence[tuple[int, int]] = (),
         allow_out_of_order: bool = False,
     ) -> int:
-        """A consumer called `c<number>`; STICKY if it declares ranges."""
+        """A consumer called `c<number>` unless it has a name; STICKY if it declares ranges."""
         return self._write_phases(
             "join",
             phases,
             consumer=consumer,
-            consumer_name=f"c{consumer}",
+            consumer_name=name or f"c{consumer}",
             key_shared_mode="STICKY" if ranges else "AUTO_SPLIT",
             allow_out_of_order=allow_out_of_order,
             ranges=[{"start": start, "end": end} for start, end in ranges],
@@ -196,6 +201,7 @@ class Replay:
     replayed: Replayed
     epochs: list[PlacedEpoch]
     refused: list[Refused]
+    rules: Rules
 
     @property
     def findings(self) -> list[Finding]:
@@ -216,6 +222,21 @@ class Replay:
     def broken(self) -> list[tuple[str, int]]:
         """Of each finding the rule and the seq."""
         return [(finding.rule, finding.seq) for finding in self.findings]
+
+    @property
+    def verdicts(self) -> dict[tuple[str, int], Verdict]:
+        """Of each finding, by its rule and seq, in the order of the replay."""
+        found = self.replayed.findings
+        names = [RULE_NAMES[rule] for rule in found.rule]
+        return dict(zip(zip(names, found.seq.tolist(), strict=True), judged(self.replayed, self.rules), strict=True))
+
+    @property
+    def violated(self) -> list[tuple[str, int]]:
+        """Rule and seq of the findings that break the contract, whether or not a known flaw explains it."""
+        return sorted(
+            (broken for broken, v in self.verdicts.items() if v.severity in ("violation", "known_bug")),
+            key=lambda broken: (broken[1], broken[0]),
+        )
 
     @property
     def episodes(self) -> list[Episode]:
@@ -291,7 +312,7 @@ def replayed(
         rows_per_batch: how the rows are cut before they are packed; must not matter.
     """
     profile = profile_for(version, settings)
-    rules = Rules(profile, profile.broker(settings), skew_us, open_entries_max)
+    rules = Rules(profile, version, profile.broker(settings), skew_us, open_entries_max)
     return _replayed_groups([rows], rules, rows_per_batch)[GROUP]
 
 
@@ -306,12 +327,18 @@ def recorded_logs(name: str) -> list[list[Columns]]:
 
 
 def replayed_logs(
-    name: str, logs: Sequence[Sequence[Columns]], *, skew_us: int = SKEW_US, rows_per_batch: int | None = None
+    name: str,
+    logs: Sequence[Sequence[Columns]],
+    *,
+    skew_us: int = SKEW_US,
+    rows_per_batch: int | None = None,
+    changed: Mapping[str, object] = MappingProxyType({}),
 ) -> dict[Group, Replay]:
-    """Replays rows under the profile and the settings of a recorded trace."""
+    """Replays rows under the profile and the settings of a recorded trace, some of which may be changed."""
     manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
-    profile = profile_for(manifest["pulsar_version"], manifest["settings"])
-    rules = Rules(profile, profile.broker(manifest["settings"]), skew_us, 10_000_000)
+    version, settings = manifest["pulsar_version"], {**manifest["settings"], **changed}
+    profile = profile_for(version, settings)
+    rules = Rules(profile, version, profile.broker(settings), skew_us, 10_000_000)
     return _replayed_groups(logs, rules, rows_per_batch)
 
 
@@ -351,7 +378,7 @@ def _replayed_group(chunks: list[Chunk], rules: Rules) -> Replay:
         epochs += subscription.take_epochs()
         refused += [*part.repeated, *subscription.take_refused()]
     found = subscription.finish()
-    return Replay(found, epochs + subscription.take_epochs(final=True), refused + subscription.take_refused())
+    return Replay(found, epochs + subscription.take_epochs(final=True), refused + subscription.take_refused(), rules)
 
 
 def same_rows(some: Events, others: Events) -> bool:

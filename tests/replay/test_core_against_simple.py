@@ -18,6 +18,9 @@ HONEST = ["publish", "publish", "deliver", "deliver", "ack", "ack", "part", "red
 # Like none: any entry to anybody at any time.
 ANY = [*HONEST, "dispatch", "dispatch", "dispatch", "ahead", "ack any"]
 
+# The simple one knows no more rules; the others have recordings and faults to answer to.
+OF_THE_SIMPLE_ONE = {"single_holder", "ownership", "first_delivery_order", "early_duplicate"}
+
 Operation: TypeAlias = tuple[str, int, int, int]
 
 
@@ -136,7 +139,8 @@ class Schedule:
 
 def _without_what_the_rule_leaves_open(findings: list[Finding]) -> list[Finding]:
     """Which later entry a late first delivery is held against is evidence, not part of the rule."""
-    return [f._replace(other_consumer=-2, other_seq=-2) if f.rule == "first_delivery_order" else f for f in findings]
+    known = [f for f in findings if f.rule in OF_THE_SIMPLE_ONE]
+    return [f._replace(other_consumer=-2, other_seq=-2) if f.rule == "first_delivery_order" else f for f in known]
 
 
 def _compare(schedule: Schedule, replay: Replay) -> None:
@@ -174,7 +178,8 @@ def test_both_find_nothing_but_draining_where_the_promise_is_kept(
     schedule.run(operations)
     replay = replayed(schedule.log.rows, version=version, settings=settings)
     _compare(schedule, replay)
-    assert replay.findings == []
+    # What is nacked may be overtaken (E1).
+    assert replay.violated == []
 
 
 def random_schedule(seed: int, length: int) -> Schedule:

@@ -14,6 +14,8 @@ from pipeline.replay.group import Group
 
 NAMES = ["join-leave-1-4.0.8", "crash-1-4.2.4", "heavy-churn-1-4.0.8"]
 PLACES = 5
+# Acknowledgements that follow a fault may be odd as well.
+FACTS = ("cumulative_ack", "foreign_ack")
 
 pytestmark = pytest.mark.skipif(not RECORDINGS.is_dir(), reason=f"needs the recordings in {RECORDINGS}")
 
@@ -43,7 +45,8 @@ class Recording:
         self.sent = [row for row in self.rows if row["event"] == "dispatch" and row["phase"] == "start"]
 
     def found(self, logs: list[list[Columns]]) -> dict[Group, list[Finding]]:
-        return {group: replay.findings for group, replay in replayed_logs(self.name, logs).items()}
+        replays = replayed_logs(self.name, logs).items()
+        return {group: [f for f in replay.findings if f.rule not in FACTS] for group, replay in replays}
 
     def changed(self, change: Callable[[Columns], list[Columns]]) -> list[list[Columns]]:
         """The logs with every row replaced by what `change` makes of it."""
@@ -187,7 +190,11 @@ def test_two_dispatches_of_a_key_exchanged(recording: Recording) -> None:
                 return [row]
 
             consumer = earlier["consumer"]
-            yield Fault(recording.changed(change), {("first_delivery_order", at(earlier), consumer, consumer)})
+            broken = {
+                ("replay_overtaken", at(later), consumer, -1),
+                ("first_delivery_order", at(earlier), consumer, consumer),
+            }
+            yield Fault(recording.changed(change), broken)
 
     check(recording, faults())
 
@@ -210,6 +217,8 @@ def test_an_acknowledgement_dropped_before_the_hash_moves_on(recording: Recordin
             holds = {before["consumer"]}
 
             def change(row: Columns, lost: Position = lost) -> list[Columns]:
+                if row["mark_delete_position"] is not None:
+                    return []  # a snapshot would tell that mark-delete passed it
                 named = row["event"] == "ack" and lost in {(p["ledger_id"], p["entry_id"]) for p in row["positions"]}
                 return [] if named else [row]
 
@@ -221,6 +230,12 @@ def test_an_acknowledgement_dropped_before_the_hash_moves_on(recording: Recordin
                 if sent["key"] == before["key"]
                 and before["seq"] < sent["seq"] < until
                 and sent["consumer"] not in holds
+            }
+            # From then on it waits for ever, and every later one of the key overtakes it.
+            broken |= {
+                ("redelivery_order", at(sent), sent["consumer"], before["consumer"])
+                for sent in recording.sent
+                if sent["key"] == before["key"] and sent["seq"] > until and at(sent) > lost
             }
             yield Fault(recording.changed(change), broken)
 

@@ -16,7 +16,7 @@ from pipeline.trace.schema import EVENT_SCHEMA
 @pytest.mark.spark
 def test_one_exchange_and_one_sort(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     events = spark.createDataFrame([], EVENT_SCHEMA).withColumn("refused", sf.lit(None).cast("string"))
-    rules = Rules(profile_for("4.0.8", {}), {}, skew_us=10_000, open_entries_max=1_000_000)
+    rules = Rules(profile_for("4.0.8", {}), "4.0.8", {}, skew_us=10_000, open_entries_max=1_000_000)
     replayed(events, [Group("t", "s")], rules, findings_per_rule_max=10, tasks=2).explain()
     plan = capsys.readouterr().out
     assert len(re.findall(r"\bExchange\b", plan)) == 1

@@ -150,7 +150,9 @@ def test_a_dispatch_without_an_end_that_is_acknowledged_has_left_the_broker() ->
     assert replayed(_ended(log).rows).broken == [("ownership", sent)]
 
 
-@pytest.mark.parametrize(("apart_us", "broken"), [(WITHIN_US, []), (BEYOND_US, ["first_delivery_order"])])
+@pytest.mark.parametrize(
+    ("apart_us", "broken"), [(WITHIN_US, []), (BEYOND_US, ["replay_overtaken", "first_delivery_order"])]
+)
 @cutting
 def test_ends_alone_tell_the_order_of_what_is_further_apart_than_the_skew(
     apart_us: int, broken: list[str], rows_per_batch: int | None
@@ -345,7 +347,7 @@ def test_a_gap_of_a_sticky_subscription_belongs_to_nobody() -> None:
     log.publish(0, HIGH)
     sent = log.dispatch(1, 0, HIGH)
     (finding,) = replayed(log.rows).findings
-    assert (finding.rule, finding.seq, finding.other_consumer) == ("ownership", sent, -1)
+    assert (finding.rule, finding.seq, finding.other_consumer) == ("gap_delivery", sent, -1)
 
 
 def test_publishes_before_the_first_sticky_join_get_the_hash_of_its_selector() -> None:
@@ -354,9 +356,9 @@ def test_publishes_before_the_first_sticky_join_get_the_hash_of_its_selector() -
     log.publish(1, LOWEST)
     log.join(1, ranges=[(0, 65_535)])
     # Consistent hashing, the default, would put key-1 at 11858 (SEMANTICS 1.6).
-    late = [log.dispatch(1, 1, LOWEST), log.dispatch(1, 0, LOWEST)][1]
+    early, late = [log.dispatch(1, 1, LOWEST), log.dispatch(1, 0, LOWEST)]
     replay = replayed(log.rows, settings={})
-    assert replay.broken == [("first_delivery_order", late)]
+    assert replay.broken == [("replay_overtaken", early), ("first_delivery_order", late)]
     assert set(replay.replayed.findings.hash.tolist()) == {5536}
 
 
@@ -405,11 +407,11 @@ def test_out_of_order_subscriptions_promise_no_order_and_drain_nothing() -> None
     log.join(1, allow_out_of_order=True)
     for entry in range(3):
         log.publish(entry)
-    log.dispatch(1, 2)
+    early = log.dispatch(1, 2)
     log.dispatch(1, 0)
     log.join(2, allow_out_of_order=True)
     replay = replayed(log.rows)
-    assert (replay.findings, replay.episodes) == ([], [])
+    assert (replay.broken, replay.violated, replay.episodes) == ([("replay_overtaken", early)], [], [])
     assert not replay.replayed.keeps_order
 
 
@@ -421,11 +423,11 @@ def test_with_the_last_consumer_the_order_starts_anew() -> None:
     log.join(1)
     for entry in range(4):
         log.publish(entry)
-    log.dispatch(1, 3)
+    early = log.dispatch(1, 3)
     log.leave(1)
     log.join(2)
     log.dispatch(2, 0)
-    assert replayed(log.rows).findings == []
+    assert replayed(log.rows).broken == [("replay_overtaken", early)]
 
 
 @pytest.mark.parametrize("reason", ["seek", "unload", "transfer"])
@@ -448,7 +450,7 @@ def test_an_administrator_moving_mark_delete_makes_what_is_held_doubtful() -> No
     log.dispatch(1, 0)
     log.reset("expire", phases="end")
     sent = log.dispatch(2, 2)
-    assert ("single_holder", sent) not in replayed(_ended(log).rows).broken
+    assert replayed(_ended(log).rows).verdicts["single_holder", sent].permitted_by == "E6"
 
 
 def test_settings_choose_the_selector() -> None:

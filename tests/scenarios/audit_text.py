@@ -19,7 +19,7 @@ def audit(tables: Tables, hashes: Mapping[int, str]) -> list[str]:
     findings = sorted(tables.get("violations", ()), key=lambda row: (row["seq"], row["rule"]))
     refused = sorted(tables.get("refused", ()), key=lambda row: int(row["seq"]))
     told = [
-        *(line for row in findings for line in _finding(row, hashes[row["sticky_hash"]])),
+        *(line for row in findings for line in _finding(row, hashes.get(row["sticky_hash"], "no key"))),
         *(f"refused seq {row['seq']}: {row['reason']}, {row['detail']}" for row in refused),
         *(_draining(row, hashes[row["sticky_hash"]]) for row in tables.get("draining", ())),
         *(line for row in tables.get("blocking", ()) for line in _blocking(row, hashes[row["sticky_hash"]])),
@@ -28,11 +28,14 @@ def audit(tables: Tables, hashes: Mapping[int, str]) -> list[str]:
 
 
 def _finding(row: Row, sticky_hash: str) -> Iterator[str]:
-    severity = " by ".join(filter(None, (row["severity"], row["permitted_by"])))
+    severity = " ".join(
+        filter(None, (row["severity"], row["known_bug"], row["permitted_by"] and f"by {row['permitted_by']}"))
+    )
     detail = json.loads(row["detail"])
     against = _label(row["other_consumer"])
-    if "other_seq" in detail:
-        against += f" with {detail['other_position']} (seq {detail['other_seq']})"
+    if "other_position" in detail:
+        against += f" with {detail['other_position']}"
+        against += f" (seq {detail['other_seq']})" if detail["other_seq"] is not None else ""
     marks = [word for word in ("draining", "same_key") if detail.get(word)] + [f"epoch {row['epoch']}"]
     yield (
         f"{severity} {row['rule']}: {row['ledger_id']}:{row['entry_id']} of {sticky_hash} to "

@@ -202,7 +202,7 @@ class Story:
 
     def _rules(self, version: str) -> Rules:
         profile = profile_for(version, self._settings)
-        return Rules(profile, profile.broker(self._settings), _SKEW_US, open_entries_max=1_000_000)
+        return Rules(profile, version, profile.broker(self._settings), _SKEW_US, open_entries_max=1_000_000)
 
     def _write(self, event: str, **columns: object) -> None:
         self._now_us += 1_000

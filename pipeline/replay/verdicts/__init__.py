@@ -1,0 +1,7 @@
+"""What each finding weighs: permitted by an exception of the contract, due to a known flaw, or a violation."""
+
+from pipeline.replay.verdicts.circumstances import Circumstances
+from pipeline.replay.verdicts.judge import applies, judged, plain_verdict
+from pipeline.replay.verdicts.verdict import Verdict
+
+__all__ = ["Circumstances", "Verdict", "applies", "judged", "plain_verdict"]

@@ -1,0 +1,118 @@
+"""Verdicts on `early_duplicate`: overlapping replay reads (F10, E17), or something else.
+
+Two replay reads in flight at the same time hold the same entries, and both are sent: a block of entries goes to the
+same consumer once more, in the same order, at most one read later. Source: SEMANTICS 6.6, whose five points are asked
+here as far as findings show them. Of entries that were not sent again they show nothing, so that the whole block
+repeats is seen by its order only.
+
+Proof is in the snapshots: the broker charges its consumer twice, and a row doubled in the log does not do that.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from pipeline.replay.output import EARLY_DUPLICATE, REDELIVERY_COUNT
+from pipeline.replay.state import REPEATED, REPLAYED, UNKNOWN, Ints, Records
+from pipeline.replay.verdicts.circumstances import READ_US, Circumstances
+from pipeline.replay.verdicts.verdict import Verdict, unexplained
+
+_ACKNOWLEDGED = unexplained("an acknowledged entry is in no replay read")
+
+
+def duplicates(around: Circumstances) -> dict[int, Verdict]:
+    """The verdict on every early duplicate, by its index among all findings."""
+    findings = around.found.findings
+    of_rule = np.flatnonzero(findings.rule == EARLY_DUPLICATE)
+    of_rule = of_rule[np.argsort(findings.seq[of_rule], kind="stable")]
+    acknowledged = findings.acknowledged[of_rule] == 1
+    verdicts = {int(at): _ACKNOWLEDGED for at in of_rule[acknowledged]}
+    held = of_rule[~acknowledged]
+    for consumer in np.unique(findings.consumer[held]):
+        mine = held[findings.consumer[held] == consumer]
+        for at, verdict in _judged(mine, around).items():
+            verdicts[at] = verdict
+    return verdicts
+
+
+def _judged(mine: Ints, around: Circumstances) -> dict[int, Verdict]:
+    """The duplicates of one consumer, in the order of seq."""
+    findings = around.found.findings
+    miscounted = frozenset(around.seqs_of(REDELIVERY_COUNT).tolist())
+    repeated_again = frozenset(findings.other_seq[mine][findings.marks[mine] & REPEATED != 0].tolist())
+    verdicts: dict[int, Verdict] = {}
+    for block in _blocks(mine, findings):
+        against_all = _against_block(findings[block].view(np.recarray), around.skew_us)
+        weighed = unexplained(against_all) if against_all else _weighed(block, mine, around)
+        for at in block:
+            finding = findings[at]
+            if finding.marks & REPEATED != 0 or int(finding.seq) in repeated_again:
+                verdicts[int(at)] = unexplained("it was sent more than twice, and two reads overlap once")
+            elif int(finding.seq) in miscounted or around.strayed(finding.seq):
+                verdicts[int(at)] = unexplained(
+                    "the second read would have sent it with the same count to the same owner"
+                )
+            else:
+                verdicts[int(at)] = weighed
+    return verdicts
+
+
+def _blocks(mine: Ints, findings: Records) -> list[Ints]:
+    """The duplicates of one consumer, cut so that all of a block was sent once before any of it was again."""
+    blocks: list[list[int]] = []
+    again_from, last_us = UNKNOWN, 0
+    for at in mine:
+        finding: Any = findings[at]
+        if not blocks or finding.other_seq > again_from or finding.ts_us - last_us > READ_US:
+            blocks.append([])
+            again_from = finding.seq
+        blocks[-1].append(int(at))
+        last_us = finding.ts_us
+    return [np.array(block, dtype=np.int64) for block in blocks]
+
+
+def _against_block(block: Records, skew_us: int) -> str:
+    """What shows that no overlapping read made a block; empty if nothing does. By the points of SEMANTICS 6.6."""
+    if not (block.other_marks & REPLAYED).any():
+        return "a normal read sent it the first time, and only replay reads overlap"
+    if (np.diff(block.other_seq) < 0).any():
+        return "the entries came in another order the second time"
+    published = block.since_ts[block.since_seq != UNKNOWN]
+    if published.size and published.max() > block.other_ts.min() + skew_us:
+        return "some of what was sent again was published after the first was sent"
+    if (block.ts_us - block.other_ts > READ_US).any():
+        return "more time passed than a read takes"
+    return ""
+
+
+def _weighed(block: Ints, mine: Ints, around: Circumstances) -> Verdict:
+    """A block with the signature of F10, in the light of the snapshots around it.
+
+    Between two exact snapshots the surplus grows by every message that was charged twice, and by nothing else.
+    """
+    findings = around.found.findings
+    first, last = findings.seq[block[0]], findings.seq[block[-1]]
+    known = around.named("F10")
+    if not known:
+        return unexplained("")
+    surpluses = around.surpluses_of(int(findings.consumer[block[0]]))
+    before = next((s for s in reversed(surpluses) if s.seq < first), None)
+    after = next((s for s in surpluses if s.seq > last), None)
+    because = (
+        "the signature of overlapping replay reads" if block.size > 1 else "consistent with overlapping replay reads"
+    )
+    if after is not None:
+        grown = after.messages - (before.messages if before is not None else 0)
+        since = before.seq if before is not None else UNKNOWN
+        seqs = findings.seq[mine]
+        expected = int(np.count_nonzero((seqs > since) & (seqs < after.seq)))
+        if grown <= 0:
+            return unexplained(
+                f"the snapshot at seq {after.seq} refutes that the broker sent it twice: it counts no message that the "
+                "consumer does not hold"
+            )
+        if grown >= expected:
+            because = (
+                f"{because}, proven by the snapshot at seq {after.seq}: the broker counts {grown} messages too many"
+            )
+    return Verdict("known_bug", around.exception("E17"), known, because)

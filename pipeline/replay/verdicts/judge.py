@@ -1,0 +1,91 @@
+"""The verdict on every finding of a subscription (SEMANTICS 9.3 and 9.4, 6.5 to 6.7)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from pipeline.replay.output import (
+    CUMULATIVE_ACK,
+    FIRST_DELIVERY_ORDER,
+    FOREIGN_ACK,
+    GAP_DELIVERY,
+    REDELIVERY_COUNT,
+    REDELIVERY_ORDER,
+    REPLAY_OVERTAKEN,
+    RULE_NAMES,
+    SINGLE_HOLDER,
+)
+from pipeline.replay.permitted import NOT_PERMITTED
+from pipeline.replay.state import NOBODY
+from pipeline.replay.subscription import Replayed, Rules
+from pipeline.replay.verdicts.circumstances import Circumstances
+from pipeline.replay.verdicts.duplicates import duplicates
+from pipeline.replay.verdicts.overtaking import late_first, overtaken
+from pipeline.replay.verdicts.two_holders import two_holders
+from pipeline.replay.verdicts.verdict import INFORMATION, UNEXPLAINED, Verdict, permitted_by, unexplained
+from pipeline.rules import EXCEPTIONS, ExceptionId, RuleName
+
+_EXCEPTION_OF: Final[Mapping[int, ExceptionId]] = {int(exception[1:]): exception for exception in EXCEPTIONS}
+_INFORMING: Final = (CUMULATIVE_ACK, FOREIGN_ACK)
+_OVERTAKING: Final = (REDELIVERY_ORDER, REPLAY_OVERTAKEN)
+_UNSEEN_REDELIVERY: Final = Verdict(
+    "not_provable",
+    because="an entry filter that reschedules and a transaction that aborts count too, and leave no row (E4, E11)",
+)
+_REDELIVERY_LOST: Final = unexplained("a redeliver request has to count")
+
+
+def judged(found: Replayed, rules: Rules) -> list[Verdict]:
+    """The verdict on each of `found.findings`, in their order; equal ones are one object."""
+    around = Circumstances(found, rules)
+    findings = found.findings
+    plain = {(rule, permitted): plain_verdict(rule, permitted, around) for rule, permitted in _kinds(found)}
+    verdicts = [plain[rule, by] for rule, by in zip(findings.rule.tolist(), findings.permitted.tolist(), strict=True)]
+    for at, verdict in duplicates(around).items():
+        verdicts[at] = verdict
+    overtakings: dict[int, Verdict] = {}
+    for at in np.flatnonzero(np.isin(findings.rule, _OVERTAKING)).tolist():
+        if findings.permitted[at] == NOT_PERMITTED:
+            verdicts[at] = overtaken(findings[at], around)
+        overtakings[int(findings.seq[at])] = verdicts[at]
+    for at in np.flatnonzero(findings.permitted == NOT_PERMITTED).tolist():
+        finding = findings[at]
+        if finding.rule == SINGLE_HOLDER:
+            verdicts[at] = two_holders(finding, around)
+        elif finding.rule == FIRST_DELIVERY_ORDER:
+            verdicts[at] = late_first(finding, overtakings)
+        elif finding.rule == REDELIVERY_COUNT:
+            verdicts[at] = _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
+        elif finding.rule == GAP_DELIVERY and finding.other_consumer == finding.consumer != NOBODY:
+            verdicts[at] = _routed_gap(around)
+    return verdicts
+
+
+def plain_verdict(rule: int, permitted: int, around: Circumstances) -> Verdict:
+    """What is known of a finding by its rule and the exception that permits it, before it is looked at."""
+    if permitted != NOT_PERMITTED:
+        exception = _EXCEPTION_OF[permitted]
+        # E6 is open as #25627, where the other one's work goes on; whoever only waited is not harmed.
+        return permitted_by(exception, *(around.named("#25627") if (rule, exception) == (SINGLE_HOLDER, "E6") else ()))
+    return INFORMATION if rule in _INFORMING else UNEXPLAINED
+
+
+def _routed_gap(around: Circumstances) -> Verdict:
+    """A gap that the selector of this version gives to the consumer that has the ranges on both sides of it."""
+    bugs = around.named("exclusive_gap")
+    if not bugs:
+        return UNEXPLAINED
+    return Verdict("known_bug", None, bugs, "the gap lies between two ranges of this one consumer")
+
+
+def _kinds(found: Replayed) -> set[tuple[int, int]]:
+    return set(zip(found.findings.rule.tolist(), found.findings.permitted.tolist(), strict=True))
+
+
+def applies(rule: RuleName, rules: Rules) -> bool:
+    """Whether a broker with these settings is held to a rule."""
+    if rule not in rules.profile.rules:
+        return False
+    # Without its tracker the broker sends 0 with everything (SEMANTICS 5.8).
+    return rule != RULE_NAMES[REDELIVERY_COUNT] or rules.broker.get("subscriptionRedeliveryTrackerEnabled") is not False

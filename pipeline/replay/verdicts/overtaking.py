@@ -1,0 +1,68 @@
+"""Verdicts on `redelivery_order`, `replay_overtaken` and `first_delivery_order`: an entry passed an older one.
+
+What the marks alone permit (E1, E2, E5, E6) is decided before (`replay.permitted`).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.replay.state import GIVEN_BACK, NACKED, READ, UNKNOWN
+from pipeline.replay.verdicts.circumstances import READ_US, Circumstances
+from pipeline.replay.verdicts.two_holders import recently_joined_flaw
+from pipeline.replay.verdicts.verdict import UNEXPLAINED, Verdict, unexplained
+
+
+def overtaken(finding: Any, around: Circumstances) -> Verdict:
+    """The verdict on an entry that was sent while an older one of its hash, `other`, waited."""
+    if around.strayed(finding.seq):
+        return unexplained("the receiver did not own the hash")
+    left_behind = bool(finding.other_marks & (GIVEN_BACK | NACKED) == GIVEN_BACK)
+    # Before E7, which is rarer: under the classic dispatcher every leave does this (SEMANTICS 6.5).
+    if left_behind and around.named("F11"):
+        because = "the older one was left behind by a consumer, and waits where its hash is not seen"
+        return Verdict("known_bug", None, around.named("F11"), because)
+    if left_behind and _replay_in_flight(finding, around):
+        since_ms = (finding.ts_us - finding.other_since_ts) / 1000
+        because = (
+            f"the older one entered replay {since_ms:.3f} ms before, when a consumer left; this one waited there "
+            "already, so a replay read may have had it in flight"
+        )
+        return Verdict("permitted", "E7", (), because)
+    if not left_behind and _unblocked_amid_a_read(finding, around):
+        because = "the hash had just stopped draining, and the older one had been refused before it did"
+        return Verdict("known_bug", around.exception("E8"), around.named("#23870"), because)
+    if left_behind and not around.drains:
+        return recently_joined_flaw(finding, around)
+    return UNEXPLAINED
+
+
+def _replay_in_flight(finding: Any, around: Circumstances) -> bool:
+    """E7 as far as rows show it: that another position in replay was smaller than both they do not."""
+    return bool(
+        "E7" in around.exceptions
+        and finding.ts_us - finding.other_since_ts <= READ_US
+        and finding.marks & READ != 0
+        and finding.since_seq != UNKNOWN
+        and finding.since_seq < finding.other_since_seq
+    )
+
+
+def _unblocked_amid_a_read(finding: Any, around: Circumstances) -> bool:
+    """#23870 (SEMANTICS 4.11): both waited in replay, and their hash stopped draining at most one read ago."""
+    both_read = finding.marks & finding.other_marks & READ != 0
+    return bool(around.named("#23870") and both_read and around.drained_before(finding))
+
+
+def late_first(finding: Any, overtakings: Mapping[int, Verdict]) -> Verdict:
+    """The verdict on a first delivery after that of a later entry: that of the overtaking, if there was one.
+
+    Args:
+        finding: of `first_delivery_order`.
+        overtakings: by seq, the verdict on every dispatch that passed an entry of its hash which waited.
+    """
+    overtaking = overtakings.get(int(finding.other_seq))
+    if overtaking is None:
+        return unexplained("when the later one was sent, nothing shows that this one waited")
+    if finding.marks & READ == 0 or finding.consumer != finding.other_consumer:
+        return UNEXPLAINED
+    return overtaking

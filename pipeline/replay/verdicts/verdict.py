@@ -1,0 +1,36 @@
+"""What a finding weighs, and why."""
+
+from typing import Final, NamedTuple
+
+from pipeline.rules import EXCEPTIONS, ExceptionId
+from pipeline.tables.severity import Severity
+
+
+class Verdict(NamedTuple):
+    """The judgement on one finding.
+
+    Attributes:
+        severity: what it weighs.
+        permitted_by: the exception of SEMANTICS 9.3 that it matches; also beside a known bug that has one.
+        known_bugs: flaws of the broker that explain it, the closest first (ids of `conf/known_bugs.toml`).
+        because: what in the trace speaks for this severity, as a clause; empty where there is nothing to add.
+    """
+
+    severity: Severity
+    permitted_by: ExceptionId | None = None
+    known_bugs: tuple[str, ...] = ()
+    because: str = ""
+
+
+UNEXPLAINED: Final = Verdict("violation")
+INFORMATION: Final = Verdict("info")
+
+
+def unexplained(because: str) -> Verdict:
+    """A violation of which there is more to say than that nothing explains it."""
+    return Verdict("violation", because=because)
+
+
+def permitted_by(exception: ExceptionId, *known_bugs: str) -> Verdict:
+    """What an exception of the contract permits; a bug that belongs to it may be named beside it."""
+    return Verdict("permitted", exception, known_bugs, f"due to {EXCEPTIONS[exception]}")

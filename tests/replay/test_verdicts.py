@@ -1,0 +1,330 @@
+"""What each finding weighs: the same shape with and without what excuses it. Recordings have their own tests."""
+
+import pytest
+from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, Log, Replay, replayed
+
+from pipeline.replay.verdicts import Verdict
+
+CLASSIC = {**AUTO_SPLIT, "subscriptionKeySharedUseClassicPersistentImplementation": True}
+READ_US = 1_000_000
+
+
+def told(replay: Replay, rule: str, seq: int) -> tuple[str, str | None, tuple[str, ...]]:
+    """Severity, exception and known flaws of a finding."""
+    verdict: Verdict = replay.verdicts[rule, seq]
+    return verdict.severity, verdict.permitted_by, verdict.known_bugs
+
+
+VIOLATION = ("violation", None, ())
+
+
+def one_consumer(**join: bool) -> Log:
+    log = Log()
+    log.join(1, **join)  # type: ignore[arg-type]
+    for entry in range(3):
+        log.publish(entry)
+    return log
+
+
+# What the marks alone permit.
+
+
+@pytest.mark.parametrize(("out_of_order", "expected"), [(True, ("permitted", "E5", ())), (False, VIOLATION)])
+def test_out_of_order_subscriptions_may_overtake(out_of_order: bool, expected: object) -> None:
+    log = one_consumer(allow_out_of_order=out_of_order)
+    sent = log.dispatch(1, 1)
+    assert told(replayed(log.rows), "replay_overtaken", sent) == expected
+
+
+@pytest.mark.parametrize(("deliver_at_ms", "expected"), [(2_000, ("permitted", "E2", ())), (None, VIOLATION)])
+def test_a_delayed_entry_may_be_overtaken(deliver_at_ms: int | None, expected: object) -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0, deliver_at_ms=deliver_at_ms)
+    log.publish(1)
+    sent = log.dispatch(1, 1)
+    assert told(replayed(log.rows), "replay_overtaken", sent) == expected
+
+
+def test_a_delayed_entry_that_was_sent_and_left_behind_is_one_like_any_other() -> None:
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.publish(0, HIGH, deliver_at_ms=2_000)
+    log.publish(1, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.leave(1)
+    sent = log.dispatch(2, 1, HIGH)
+    assert told(replayed(log.rows), "redelivery_order", sent) == VIOLATION
+
+
+@pytest.mark.parametrize("nacked", [True, False])
+def test_what_was_nacked_may_be_overtaken_and_what_was_left_behind_may_not(nacked: bool) -> None:
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.publish(1, HIGH)
+    if nacked:
+        log.redeliver(1, 0)
+        sent = log.dispatch(1, 1, HIGH)
+    else:
+        log.leave(1)
+        sent = log.dispatch(2, 1, HIGH)
+    expected = ("permitted", "E1", ()) if nacked else VIOLATION
+    assert told(replayed(log.rows), "redelivery_order", sent) == expected
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_what_an_administrator_passed_may_be_held_by_two(moved: bool) -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.publish(1)
+    log.dispatch(1, 0)
+    log.join(2)
+    if moved:
+        log.reset("expire")
+    sent = log.dispatch(2, 1)
+    expected = ("permitted", "E6", ("#25627",)) if moved else VIOLATION
+    assert told(replayed(log.rows), "single_holder", sent) == expected
+
+
+# E7: a replay read in flight.
+
+
+@pytest.mark.parametrize(
+    ("version", "after_us", "expected"),
+    [
+        ("4.2.4", 0, ("permitted", "E7", ())),
+        ("4.2.4", READ_US, VIOLATION),
+        ("5.0.1", 0, VIOLATION),
+    ],
+)
+@pytest.mark.parametrize("waited", [True, False])
+def test_a_replay_read_in_flight_may_overtake_what_was_just_left_behind(
+    version: str, after_us: int, expected: object, waited: bool
+) -> None:
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    if waited:
+        log.publish(1, HIGH)
+        # What lies behind it was sent, so it was read and waits in replay.
+        log.publish(2, LOW)
+        log.dispatch(2, 2, LOW)
+    log.leave(1)
+    if not waited:
+        log.publish(1, HIGH)
+    log.now_us += after_us
+    sent = log.dispatch(2, 1, HIGH)
+    assert told(replayed(log.rows, version=version), "redelivery_order", sent) == (expected if waited else VIOLATION)
+
+
+def test_what_was_left_behind_together_entered_replay_together() -> None:
+    log = Log()
+    log.join(1)
+    log.join(2)
+    for entry in range(2):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    log.leave(1)
+    sent = log.dispatch(2, 1, HIGH)
+    assert told(replayed(log.rows), "redelivery_order", sent) == VIOLATION
+
+
+# Two holders under recently joined consumers.
+
+
+def newcomer(published_after_the_join: bool = False, waited: bool = False) -> tuple[Log, int]:
+    """Consumer 1 holds 0 of a hash; 2 joins, owns the hash and is sent 1 of it."""
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.dispatch(1, 0)
+    if not published_after_the_join:
+        log.publish(1)
+    if waited:
+        log.publish(2, HIGH)
+        log.dispatch(1, 2, HIGH)
+    log.join(2)
+    if published_after_the_join:
+        log.now_us += 1_000_000
+        log.publish(1)
+    return log, log.dispatch(2, 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "waited", "expected"),
+    [
+        ("3.0.7", True, ("known_bug", None, ("F2",))),
+        ("3.0.7", False, ("known_bug", None, ("F1",))),
+        ("4.0.8", True, VIOLATION),
+    ],
+)
+def test_a_newcomer_is_sent_what_was_read_before_it_joined(version: str, waited: bool, expected: object) -> None:
+    log, sent = newcomer(waited=waited)
+    assert told(replayed(log.rows, version=version), "single_holder", sent) == expected
+
+
+def test_a_newcomer_has_no_reason_to_get_what_was_published_later() -> None:
+    log, sent = newcomer(published_after_the_join=True)
+    assert told(replayed(log.rows, version="3.0.7"), "single_holder", sent) == VIOLATION
+
+
+def test_a_stranger_to_the_hash_is_no_newcomer() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0, HIGH)
+    log.publish(1, HIGH)
+    log.publish(2, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.dispatch(1, 2, HIGH)
+    log.join(2)  # it owns what is LOW
+    sent = log.dispatch(2, 1, HIGH)
+    assert told(replayed(log.rows, version="3.0.7"), "single_holder", sent) == VIOLATION
+
+
+@pytest.mark.parametrize(
+    ("settings", "version", "flaws"), [(AUTO_SPLIT, "3.0.7", ("F2",)), (CLASSIC, "4.0.8", ("F2", "F11"))]
+)
+def test_what_a_leaver_had_is_not_seen_by_the_classic_dispatcher(
+    settings: dict[str, object], version: str, flaws: tuple[str, ...]
+) -> None:
+    log = Log()
+    log.join(1)
+    log.join(2)  # LOW and LOWEST
+    log.publish(0, LOWEST)
+    log.publish(1, LOWEST)
+    log.dispatch(2, 0, LOWEST)
+    log.leave(2)
+    overtook = log.dispatch(1, 1, LOWEST)
+    log.join(3)  # takes over what 2 had
+    sent = log.dispatch(3, 0, LOWEST)
+    replay = replayed(log.rows, version=version, settings=settings)
+    assert told(replay, "single_holder", sent) == ("known_bug", None, flaws)
+    severity, _, bugs = told(replay, "redelivery_order", overtook)
+    assert (severity, bugs) == (("known_bug", ("F11",)) if settings is CLASSIC else ("violation", ()))
+
+
+@pytest.mark.parametrize(("gone", "expected"), [(True, ("known_bug", None, ("F3",))), (False, VIOLATION)])
+def test_a_leave_moves_a_hash_to_one_that_was_there(gone: bool, expected: object) -> None:
+    ring: dict[str, object] = {"subscriptionKeySharedUseConsistentHashing": True}
+    # A point of c1248 collides with one of c712 on the ring of 3.x: it takes it over and takes it along when it
+    # leaves, so that what lies before it goes to b1 (SEMANTICS 2.2, #23315).
+    key = b"key-1198"
+    log = Log()
+    log.join(1, name="c712")
+    log.join(2, name="b1")
+    log.publish(0, key)
+    log.publish(1, key)
+    log.dispatch(1, 0, key)
+    if gone:
+        log.join(3, name="c1248")
+        log.leave(3)
+    sent = log.dispatch(2, 1, key)
+    replay = replayed(log.rows, version="3.0.7", settings=ring)
+    assert (("ownership", sent) in replay.broken) != gone
+    assert told(replay, "single_holder", sent) == expected
+
+
+# #23870.
+
+
+def unblocked(version: str, gap_us: int = 0) -> tuple[Replay, int, int]:
+    """A hash drains, two of its entries wait, and when it has drained the later one goes first."""
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.dispatch(1, 0)
+    log.join(2)
+    log.publish(1)
+    log.publish(2)
+    log.publish(3, HIGH)
+    log.dispatch(1, 3, HIGH)
+    log.ack(1, 0)
+    log.now_us += gap_us
+    overtook, late = log.dispatch(2, 2), log.dispatch(2, 1)
+    return replayed(log.rows, version=version), overtook, late
+
+
+@pytest.mark.parametrize(
+    ("version", "gap_us", "expected"),
+    [
+        ("4.0.1", 0, ("known_bug", "E8", ("#23870",))),
+        ("4.0.2", 0, ("known_bug", "E8", ("#23870",))),
+        ("4.0.1", 2 * READ_US, VIOLATION),
+        ("4.0.4", 0, VIOLATION),
+    ],
+)
+def test_a_hash_that_stops_draining_amid_a_read(version: str, gap_us: int, expected: object) -> None:
+    replay, overtook, late = unblocked(version, gap_us)
+    assert told(replay, "replay_overtaken", overtook) == expected
+    assert told(replay, "first_delivery_order", late) == expected
+
+
+def test_without_draining_nothing_excuses_the_order_of_4_0_1() -> None:
+    log = one_consumer()
+    overtook, late = log.dispatch(1, 1), log.dispatch(1, 0)
+    replay = replayed(log.rows, version="4.0.1")
+    assert told(replay, "replay_overtaken", overtook) == VIOLATION
+    assert told(replay, "first_delivery_order", late) == VIOLATION
+
+
+# Counts, limits and facts.
+
+
+@pytest.mark.parametrize(("count", "severity"), [(0, "violation"), (1, None), (2, "not_provable")])
+def test_redelivery_counts_may_be_raised_unseen_but_not_lowered(count: int, severity: str | None) -> None:
+    log = one_consumer()
+    log.dispatch(1, 0, count=0)
+    log.redeliver(1, 0)
+    sent = log.dispatch(1, 0, count=count)
+    replay = replayed(log.rows)
+    assert (replay.verdicts[("redelivery_count", sent)].severity if severity else replay.broken) == (severity or [])
+
+
+def test_acknowledgements_out_of_place_are_facts() -> None:
+    log = one_consumer()
+    log.join(2)
+    log.dispatch(2, 0)
+    cumulative = log.ack(2, 0, ack_type="cumulative", phases="start")
+    foreign = log.ack(1, 0)
+    replay = replayed(log.rows)
+    assert replay.verdicts["cumulative_ack", cumulative].severity == "info"
+    assert replay.verdicts["foreign_ack", foreign].severity == "info"
+    assert replay.violated == []
+
+
+# Gaps of STICKY.
+
+
+@pytest.mark.parametrize(
+    ("version", "slot_owner", "expected"),
+    [
+        ("4.0.4", 1, ("known_bug", None, ("exclusive_gap",))),
+        ("4.0.4", 2, VIOLATION),  # the gap is 1's, by the flaw
+        ("3.0.7", 1, ("known_bug", None, ("exclusive_gap",))),
+        ("4.0.8", 1, VIOLATION),
+    ],
+)
+def test_a_gap_between_two_ranges_of_one_consumer(version: str, slot_owner: int, expected: object) -> None:
+    log = Log()
+    log.join(1, ranges=[(0, 5_000), (6_000, 7_000)])
+    log.join(2, ranges=[(30_000, 31_000)])
+    log.publish(0, LOWEST)  # 5536
+    sent = log.dispatch(slot_owner, 0, LOWEST)
+    replay = replayed(log.rows, version=version)
+    assert replay.broken == [("gap_delivery", sent)]
+    assert told(replay, "gap_delivery", sent) == expected
+
+
+def test_own_ranges_that_overlap_leave_no_gap() -> None:
+    log = Log()
+    log.join(1, ranges=[(0, 7_000), (5_000, 6_000)])
+    log.publish(0, LOWEST)
+    log.dispatch(1, 0, LOWEST)
+    assert replayed(log.rows, version="4.0.4").broken == []

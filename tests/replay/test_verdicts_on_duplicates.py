@@ -1,0 +1,92 @@
+"""Overlapping replay reads (F10, SEMANTICS 6.6) and what only looks like them."""
+
+from dataclasses import replace
+
+import pytest
+from local_replay import HIGH, Log, Replay, replayed
+
+from pipeline.replay.subscription import Joined, Surplus
+from pipeline.replay.verdicts import Verdict, judged
+
+
+def overlapping(order: tuple[int, ...] = (0, 1), gap_us: int = 0, count: int | None = None) -> Replay:
+    """Consumer 1 leaves 0 and 1 behind; 2 is sent both, and then again in some order."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    for entry in range(2):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    log.leave(1)
+    for entry in range(2):
+        log.dispatch(2, entry, HIGH)
+    log.now_us += gap_us
+    for entry in order:
+        log.dispatch(2, entry, HIGH, count=count)
+    return replayed(log.rows)
+
+
+def verdicts(replay: Replay, *surpluses: Surplus) -> list[Verdict]:
+    return judged(replace(replay.replayed, surpluses=list(surpluses)), replay.rules)
+
+
+def severities(replay: Replay, *surpluses: Surplus) -> list[str]:
+    of_duplicates = [v for v in verdicts(replay, *surpluses) if v.severity != "not_provable"]
+    return [verdict.severity for verdict in of_duplicates]
+
+
+@pytest.mark.parametrize(
+    ("order", "gap_us", "expected"),
+    [
+        ((0, 1), 0, ["known_bug", "known_bug"]),
+        ((0,), 0, ["known_bug"]),
+        ((1, 0), 0, ["violation", "violation"]),
+        ((0, 1), 1_000_000, ["violation", "violation"]),
+        ((0, 1, 0), 0, ["violation", "known_bug", "violation"]),
+    ],
+)
+def test_a_block_comes_once_more_in_the_same_order_within_a_read(
+    order: tuple[int, ...], gap_us: int, expected: list[str]
+) -> None:
+    assert severities(overlapping(order, gap_us)) == expected
+
+
+def test_the_second_read_sends_the_same_count() -> None:
+    assert severities(overlapping(count=1)) == ["violation", "violation"]
+
+
+def test_the_flaw_has_an_exception() -> None:
+    for verdict in verdicts(overlapping()):
+        assert (verdict.permitted_by, verdict.known_bugs) == ("E17", ("F10",))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "severity", "because"),
+    [
+        (0, 2, "known_bug", "proven by the snapshot at seq 1000"),
+        (3, 5, "known_bug", "proven by the snapshot at seq 1000"),
+        (0, 1, "known_bug", "the signature of"),
+        (0, 0, "violation", "the snapshot at seq 1000 refutes"),
+        (3, 3, "violation", "the snapshot at seq 1000 refutes"),
+    ],
+)
+def test_snapshots_prove_or_refute_it(before: int, after: int, severity: str, because: str) -> None:
+    surpluses = Surplus(1, 1, before), Surplus(1000, 1, after), Surplus(1001, 0, 0)
+    for verdict in verdicts(overlapping(), *surpluses):
+        assert verdict.severity == severity
+        assert because in verdict.because
+
+
+def test_the_read_position_at_the_join_decides_where_a_snapshot_told_it() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.publish(1)
+    log.dispatch(1, 0)
+    log.join(2)
+    log.dispatch(2, 1)
+    replay = replayed(log.rows, version="3.0.7")
+    for reported, severity in (((1, 2), "known_bug"), ((1, 1), "violation")):
+        joins = [Joined(join.read, reported) for join in replay.replayed.joins]
+        (verdict,) = judged(replace(replay.replayed, joins=joins), replay.rules)
+        assert verdict.severity == severity
