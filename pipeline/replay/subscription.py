@@ -114,11 +114,15 @@ class Surplus(NamedTuple):
 
     Attributes:
         seq: of the snapshot.
+        seq_begin: it was taken behind this row,
+        seq_end: and before the one after this.
         consumer: place of the consumer.
         messages: the broker's count of unacknowledged messages, less those that it holds; F10 leaves a surplus.
     """
 
     seq: int
+    seq_begin: int
+    seq_end: int
     consumer: int
     messages: int
 
@@ -404,7 +408,8 @@ class Subscription:
             if place is not None and consumer.unacked is not None:
                 held = before.rebuilt.unacked[place]
                 if held == after.rebuilt.unacked[place] and held.least == held.most:
-                    self._surpluses.append(Surplus(snapshot.seq, place, consumer.unacked - held.most))
+                    bracket = (snapshot.seq, snapshot.seq_begin, snapshot.seq_end)
+                    self._surpluses.append(Surplus(*bracket, place, consumer.unacked - held.most))
 
     def _moment(self, snapshot: Snapshot) -> Moment:
         ranges: dict[int, set[tuple[int, int]]] = {}
