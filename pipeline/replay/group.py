@@ -34,7 +34,9 @@ def replay_group(
     """
     for table, found in _tables(group, chunks, rules, findings_per_rule_max):
         if found:
-            yield table, {name: [row[name] for row in found] for name in found[0]}
+            # Findings of one rule leave out columns that those of another fill.
+            columns = dict.fromkeys(name for row in found for name in row)
+            yield table, {name: [row.get(name) for row in found] for name in columns}
 
 
 def _tables(
@@ -48,12 +50,13 @@ def _tables(
     found = replay.finish()
     yield "assignments", rows.assignments(*group, replay.take_epochs(final=True))
     yield "refused", [_refused(group, r) for r in replay.take_refused()]
-    # What else looks for broken rules puts its `RuleFindings` beside these.
-    findings = rows.dispatch_findings(found, rules, findings_per_rule_max)
+    sources = (rows.dispatch_findings, rows.stuck_findings, rows.mismatch_findings)
+    findings = [of_rule for source in sources for of_rule in source(found, rules, findings_per_rule_max)]
     yield "violations", rows.violations(*group, findings)
     yield "metrics", rows.metrics(*group, rules.profile.rules, findings)
     yield "draining", rows.draining(*group, found)
     yield "blocking", rows.blocking(*group, found)
+    yield "capacity", rows.capacity(*group, found.watch.samples)
     yield "consumers", rows.consumers(*group, found)
 
 

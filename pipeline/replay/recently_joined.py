@@ -38,9 +38,14 @@ class _Waiting(NamedTuple):
 
 
 class RecentlyJoined:
-    """The consumers that are held back, oldest first."""
+    """The consumers that are held back, oldest first.
+
+    Attributes:
+        held_behind: by place, the position that a consumer was or is held back behind.
+    """
 
     def __init__(self) -> None:
+        self.held_behind: dict[int, Position] = {}
         self._waiting: list[_Waiting] = []
 
     @property
@@ -63,11 +68,14 @@ class RecentlyJoined:
         at_root = np.flatnonzero((entries.ledger == root[0]) & (entries.entry == root[1]))
         holder = int(entries.holder[at_root[0]])
         self._waiting.append(_Waiting(place, until, at, holder, root))
+        self.held_behind[place] = until
         self._tell(state)
 
     def told(self, state: State, place: int, until: Position) -> None:
         """A snapshot said at which read position a consumer had joined."""
         self._waiting = [w._replace(until=max(w.until, until)) if w.place == place else w for w in self._waiting]
+        if place in self.held_behind:
+            self.held_behind[place] = max(self.held_behind[place], until)
         self._tell(state)
 
     def release(self, state: State, mapping: Mapping, at: Place, ended_by: int) -> list[Blocked]:

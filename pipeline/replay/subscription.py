@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.assignment import DEFAULT_POINTS, AssignmentLog, Epoch, Routing
+from pipeline.assignment.shares import HashShares
 from pipeline.errors import AssignmentError
 from pipeline.profile import Profile, SelectorKind
 from pipeline.replay.comparison import Comparison, Moment
@@ -143,6 +144,7 @@ class Replayed:
         surpluses: in the order of seq.
         comparison: with the broker's own snapshots.
         watch: who waited for whom, and how near the limits were.
+        hash_shares: by consumer, the share of the hashes that it owned while it was there.
     """
 
     findings: Records
@@ -159,6 +161,7 @@ class Replayed:
     surpluses: Sequence[Surplus]
     comparison: Comparison
     watch: Watch
+    hash_shares: Mapping[int, float]
 
 
 class Subscription:
@@ -193,6 +196,7 @@ class Subscription:
         self._dispatcher = Dispatcher(policy, rules.open_entries_max, watch, counts_indexes, exceptions)
         self._timeline = Timeline(self, rules.skew_us)
         self._in_force: Epoch | None = None
+        self._shares = HashShares()
         self._joined_at: dict[int, Position] = {}
         self._surpluses: list[Surplus] = []
         self._looked: dict[int, Moment] = {}
@@ -208,6 +212,8 @@ class Subscription:
     def finish(self) -> Replayed:
         """The trace ends here: what was found in all of it."""
         self._timeline.finish()
+        if self._in_force is not None:
+            self._shares.add(self._in_force, self._last.ts_us - self._began[-1].ts_us)
         dispatcher = self._dispatcher
         dispatcher.close(self._last)
         findings, episodes = dispatcher.taken()
@@ -226,6 +232,7 @@ class Subscription:
             self._surpluses,
             self._comparison,
             dispatcher.watch,
+            self._shares.of_all(),
         )
 
     def take_epochs(self, final: bool = False) -> list[PlacedEpoch]:
@@ -294,6 +301,9 @@ class Subscription:
     def enact(self, change: Bracket, at: Place) -> None:
         """The change takes effect: in the broker too the mapping changes first (SEMANTICS 3.5, 3.6)."""
         row, dispatcher = change.row, self._dispatcher
+        if dispatcher.connected == 0:
+            self._comparison.order_known = True
+        self._comparison.order_known &= change.ordered
         if row.kind == "join":
             self._stays[row.consumer].joined = at
             dispatcher.connect(row.consumer, at)
@@ -305,6 +315,8 @@ class Subscription:
                     self._leave(number, at, row.reason)
         opened = self._opened.popleft()
         if opened is not None:
+            if self._in_force is not None:
+                self._shares.add(self._in_force, at.ts_us - self._began[-1].ts_us)
             self._began.append(at)
             self._changes.append(opened.epoch.change)
             self._in_force = opened.epoch
