@@ -145,6 +145,7 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
             broker=found.profile.broker(found.trace.manifest.settings),
             skew_us=settings.trace.recorder_skew_us,
             open_entries_max=settings.limits.open_entries_max,
+            patience=settings.patience,
         )
         tasks = _replay_tasks(spark, settings.spark.replay_tasks, len(found.groups))
         results = replayed(found.events, found.groups, rules, settings.report.findings_per_rule_max, tasks)

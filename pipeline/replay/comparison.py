@@ -14,6 +14,10 @@ from pipeline.replay.snapshot import ConsumerSnapshot, Snapshot
 HashRanges = frozenset[tuple[int, int]]
 
 
+# Mismatches that are kept with what differs; all are counted.
+_KEPT_MAX = 10_000
+
+
 class Moment(NamedTuple):
     """What the trace says at one side of the bracket; `ranges` by the trace's number of the consumer."""
 
@@ -51,7 +55,7 @@ class Comparison:
         order_known: whether it is known in which order those connected joined.
     """
 
-    def __init__(self, places: Mapping[int, int], lazy_return: bool, mismatches_max: int) -> None:
+    def __init__(self, places: Mapping[int, int], lazy_return: bool) -> None:
         """Takes the places of the consumers, which may grow, and what `Profile.draining_return` says."""
         self.compared: Counter[str] = Counter()
         self.agreed: Counter[str] = Counter()
@@ -59,7 +63,6 @@ class Comparison:
         self.order_known = True
         self._places = places
         self._lazy_return = lazy_return
-        self._mismatches_max = mismatches_max
         self._ranges: dict[int, HashRanges] = {}
 
     def compare(self, snapshot: Snapshot, before: Moment, after: Moment, drains: bool) -> None:
@@ -125,7 +128,7 @@ class Comparison:
     def _report(
         self, rule: str, snapshot: Snapshot, place: int, missing: Sequence[str], surplus: Sequence[str]
     ) -> None:
-        if len(self.mismatches) < self._mismatches_max:
+        if len(self.mismatches) < _KEPT_MAX:
             self.mismatches.append(Mismatch(rule, snapshot, place, self.order_known, tuple(missing), tuple(surplus)))
 
 

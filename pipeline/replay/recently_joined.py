@@ -3,6 +3,9 @@
 A consumer that joins while others hold entries is sent nothing from the read position of that moment on, until
 mark-delete has reached it. They are released in the order in which they joined, so one unacknowledged entry blocks
 all of them (F5).
+
+PIP-282 would have held them back behind the last sent position instead. No release has that rule (SEMANTICS 6.0), but
+it can be chosen, to see what it would have changed.
 """
 
 from typing import Any, NamedTuple
@@ -44,7 +47,8 @@ class RecentlyJoined:
         held_behind: by place, the position that a consumer was or is held back behind.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, as_pip_282: bool = False) -> None:
+        self._as_pip_282 = as_pip_282
         self.held_behind: dict[int, Position] = {}
         self._waiting: list[_Waiting] = []
 
@@ -73,6 +77,8 @@ class RecentlyJoined:
 
     def told(self, state: State, place: int, until: Position) -> None:
         """A snapshot said at which read position a consumer had joined."""
+        if self._as_pip_282:
+            return  # the last sent position is known from the dispatches
         self._waiting = [w._replace(until=max(w.until, until)) if w.place == place else w for w in self._waiting]
         if place in self.held_behind:
             self.held_behind[place] = max(self.held_behind[place], until)

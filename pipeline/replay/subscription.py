@@ -19,11 +19,12 @@ from pipeline.replay.dispatcher import Dispatcher
 from pipeline.replay.events import Code, Events
 from pipeline.replay.limits import Limits, limits_of
 from pipeline.replay.membership import Bracket, Place, Row
+from pipeline.replay.patience import Patience
 from pipeline.replay.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
 from pipeline.replay.snapshot import Position, Snapshot, SnapshotRow, parsed_snapshot
 from pipeline.replay.state import Ints, Records
 from pipeline.replay.timeline import Timeline
-from pipeline.replay.watch import Patience, Watch
+from pipeline.replay.watch import Watch
 from udfs.sticky_key_hash import sticky_from_murmur
 
 _MEMBERSHIP = [Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END]
@@ -42,7 +43,6 @@ class Rules:
         broker: broker.conf names to values (`Profile.broker`).
         skew_us: recorder skew, in microseconds.
         open_entries_max: limit on what may be open at one time.
-        findings_max: findings of a rule that are kept with their evidence, a subscription.
         patience: how long something must last to be of interest.
     """
 
@@ -51,7 +51,6 @@ class Rules:
     broker: Mapping[str, object]
     skew_us: int
     open_entries_max: int
-    findings_max: int = 10_000
     patience: Patience = field(default_factory=Patience)
 
     def selector(self, sticky: bool) -> SelectorKind:
@@ -201,7 +200,7 @@ class Subscription:
         self._surpluses: list[Surplus] = []
         self._looked: dict[int, Moment] = {}
         lazy = rules.profile.draining_return == "lazy"
-        self._comparison = Comparison(self._dispatcher.places, lazy, rules.findings_max)
+        self._comparison = Comparison(self._dispatcher.places, lazy)
 
     def feed(self, events: Events, rows: Sequence[Row], snapshots: Sequence[SnapshotRow]) -> None:
         """Takes the next rows in the order of seq, and the details of the membership rows and snapshots among them."""
