@@ -11,6 +11,9 @@ from pipeline.replay.rows.names import Names, Rows, position
 from pipeline.replay.state import NOBODY, UNKNOWN
 from pipeline.replay.subscription import Replayed
 
+# Hashes of a consumer that are named in a sentence, those that waited most.
+_HASHES = 5
+
 # How a cause is spoken of.
 _SPOKEN: Mapping[str, str] = {
     "no_permits": "{blocking} had no permits left",
@@ -77,11 +80,19 @@ def _explanation(interval: Blocked, names: Names) -> str:
     permits = "" if known is None else f", {known} of whom could have been sent something"
     blame = ""
     if interval.blocking != NOBODY:
-        blame = f"; {detail['waiting_for_it']} entries waited for {names.spoken(interval.blocking)}"
+        blame = f"; {detail['waiting_for_it']} entries waited for {names.spoken(interval.blocking)}{_hashes(interval)}"
     return (
         f"no progress for any of {detail['consumers']} consumers{permits}, for {seconds:.3f} s, because {why}{blame}; "
         f"{cost}"
     )
+
+
+def _hashes(interval: Blocked) -> str:
+    found = interval.detail.get("hashes")
+    if not isinstance(found, list) or not found:
+        return ""
+    more = ", ..." if len(found) > _HASHES else ""
+    return f" (hashes {', '.join(str(sticky_hash) for sticky_hash in found[:_HASHES])}{more})"
 
 
 def _draining(found: Replayed, names: Names) -> Rows:
