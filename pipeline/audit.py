@@ -145,6 +145,7 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
             broker=found.profile.broker(found.trace.manifest.settings),
             skew_us=settings.trace.recorder_skew_us,
             open_entries_max=settings.limits.open_entries_max,
+            hot_keys_max=settings.report.hot_keys_max,
         )
         tasks = _replay_tasks(spark, settings.spark.replay_tasks, len(found.groups))
         results = replayed(found.events, found.groups, rules, settings.report.findings_per_rule_max, tasks)
@@ -161,8 +162,9 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
         if refused > settings.trace.quarantine_ratio_max * found.survey.rows_in:
             tables.discard()
             raise _too_much_refused(found, refused, settings.trace.quarantine_ratio_max)
-    if "violations" in frames:
-        frames["violations"] = _with_keys(frames["violations"], found.events)
+    for table in ("violations", "hot_keys"):
+        if table in frames:
+            frames[table] = _with_keys(frames[table], found.events)
     with stages.stage("write tables"):
         tables.write(frames)
     rows_in = found.survey.rows_in
@@ -217,16 +219,16 @@ def _found(metrics: DataFrame | None) -> list[Severity]:
     return [severity for name, severity in _WEIGHTS.items() if totals[name]]
 
 
-def _with_keys(violations: DataFrame, events: DataFrame) -> DataFrame:
-    """The key of each finding, looked up in the trace: keys do not travel with the replay."""
-    wanted = violations.select("topic", "ledger_id", "entry_id").distinct()
+def _with_keys(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """The key of each row's entry, looked up in the trace: keys do not travel with the replay."""
+    wanted = rows.select("topic", "ledger_id", "entry_id").distinct()
     named = events.where("refused IS NULL AND key IS NOT NULL AND event IN ('publish', 'dispatch')")
     keys = (
         named.join(sf.broadcast(wanted), ["topic", "ledger_id", "entry_id"], "left_semi")
         .groupBy("topic", "ledger_id", "entry_id")
         .agg(_as_text(sf.any_value("key")).alias("key"))
     )
-    return violations.drop("key").join(sf.broadcast(keys), ["topic", "ledger_id", "entry_id"], "left")
+    return rows.drop("key").join(sf.broadcast(keys), ["topic", "ledger_id", "entry_id"], "left")
 
 
 def _as_text(key: Column) -> Column:

@@ -155,7 +155,8 @@ def replay(
         out: where findings and ended episodes go.
         events: the rows, in the order of seq.
         consumers: for each row the index of its consumer in the state; -1 where it has none.
-        hashes: for each row its sticky hash; -1 where it has none.
+        hashes: for each row its sticky hash; -1 where it has none. A dispatch that does not say its key is given that
+            of its entry, here and in `events.key_id`, if it is known by then.
         mapping: the mapping in force.
         start: the first row to apply.
         policy: see `Policy`.
@@ -177,7 +178,7 @@ def replay(
         if decided and stalls(state, events.seq[i], events.ts_us[i], policy.stalled_us):
             return i
         if code in (DISPATCH_START, DISPATCH_END):
-            _dispatched(state, out, events, i, consumers[i], hashes[i], mapping, policy)
+            _dispatched(state, out, events, i, consumers[i], hashes, mapping, policy)
         elif code in (ACK_START, ACK_END):
             _acked(state, out, events, i, consumers[i], policy)
         elif code in (PUBLISH, PUBLISH_DELAYED):
@@ -251,7 +252,7 @@ def _dispatched(
     events: Events,
     i: int,
     consumer: int,
-    sticky_hash: int,
+    hashes: Ints,
     mapping: Mapping,
     policy: Policy,
 ) -> None:
@@ -269,12 +270,15 @@ def _dispatched(
         entries[slot].messages = events.value[i]
         if deleted:
             entries[slot].marks = ACKED | SENT
-    set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
+    set_key(state, slot, events.murmur[i], events.key_id[i], hashes[i])
     state.consumers[consumer].dispatched += 1
     if entries[slot].hash_at == UNKNOWN:
         # No row has said its key yet, so nothing can be held against it, nor it against others.
         entries[slot].marks |= SENT
         return
+    if hashes[i] < 0:
+        hashes[i] = state.hashes[entries[slot].hash_at].hash
+        events.key_id[i] = entries[slot].key_id
     sent = Dispatch(
         events.seq[i],
         events.ts_us[i],

@@ -49,12 +49,14 @@ from pipeline.replay.state import (
     READ_ENTRY,
     READ_LEDGER,
     RESETTING,
+    STARTS_SEEN,
     UNACKED_LIMIT_OF_ALL,
     UNKNOWN,
     Ints,
     Records,
     new_state,
 )
+from pipeline.replay.traffic import Peaks, Traffic, decisions
 from pipeline.replay.watch import Watch
 from pipeline.rules import ExceptionId
 
@@ -76,6 +78,8 @@ class Dispatcher:
         policy: what profile and subscription ask of the core.
         holds_back: whether recently joined consumers are (3.x and classic, ordered; SEMANTICS 6.1).
         watch: notes who waited for whom.
+        traffic: what was dispatched, by key and hash.
+        peaks: what was pending at one time, by hash.
         drains: whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; SEMANTICS 3.1).
     """
 
@@ -91,6 +95,8 @@ class Dispatcher:
         self.drains = False
         self.holds_back = False
         self.watch = watch
+        self.traffic = Traffic()
+        self.peaks = Peaks()
         self._exceptions = exceptions
         self.numbers: list[int] = []
         self.places: dict[int, int] = {}
@@ -211,6 +217,7 @@ class Dispatcher:
 
     def rekey(self, sticky: Callable[[Ints], Ints]) -> None:
         """Another selector hashes keys to other numbers; nobody is connected while it takes over (E16)."""
+        self.peaks.note(self._state)
         murmur = self._state.entries.murmur
         core.rekey(self._state, np.where(murmur >= 0, sticky(np.maximum(murmur, 0)), UNKNOWN))
 
@@ -244,6 +251,9 @@ class Dispatcher:
     def _replay(self, events: Events, hashes: Ints) -> None:
         self._make_room(_need(events), int(events.ts_us[-1]))
         consumers = self._places_of(events.consumer)
+        # The core completes the keys of dispatches; the rows themselves stay as they are.
+        events = events._replace(key_id=events.key_id.copy())
+        decided = decisions(events, bool(self._state.cells[STARTS_SEEN]))
         state, mapping = self._state, self._mapping
         at = 0
         while at < events.code.size:
@@ -253,12 +263,14 @@ class Dispatcher:
                 self.watch.paused(state, self._out, mapping, Place(int(events.seq[row]), int(events.ts_us[row])))
             elif at < events.code.size:
                 self._drain_output()
+        self.traffic.count(events, hashes, decided)
 
     def close(self, at: Place) -> None:
         """The trace ends."""
         self._interrupt(at, STILL_OPEN)
         self._overlook(at, STILL_OPEN)
         self.watch.closed(self._state, self._mapping, at)
+        self.peaks.note(self._state)
         core.close(self._state, self._out, at.seq, at.ts_us)
 
     def take_in(self, snapshot: Snapshot, at: Place) -> None:
@@ -312,7 +324,7 @@ class Dispatcher:
         return findings[certain].view(np.recarray), episodes
 
     def _make_room(self, need: Need, now_us: int) -> None:
-        self._state = make_room(self._state, need, now_us, self._open_entries_max)
+        self._state = make_room(self._state, need, now_us, self._open_entries_max, self.peaks.note)
         hashes, entries = self._state.hashes.size, self._state.entries.size
         if self._out.episodes.size < 2 * hashes or self._out.unsent.size < 2 * entries:
             self._drain_output()

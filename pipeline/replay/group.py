@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.replay import rows
 from pipeline.replay.chunk import Chunk, merged
+from pipeline.replay.producers import Producers
 from pipeline.replay.refused import Refused
 from pipeline.replay.rows.names import Rows
 from pipeline.replay.subscription import Rules, Subscription
@@ -41,7 +42,8 @@ def _tables(
     group: Group, chunks: Iterable[Chunk], rules: Rules, findings_per_rule_max: int
 ) -> Iterator[tuple[str, Rows]]:
     replay = Subscription(rules)
-    for part in merged(chunks):
+    senders = Producers()
+    for part in merged(_noted(chunks, senders)):
         replay.feed(part.events, part.membership, part.snapshots)
         yield "assignments", rows.assignments(*group, replay.take_epochs())
         yield "refused", [_refused(group, r) for r in (*part.repeated, *replay.take_refused())]
@@ -49,12 +51,20 @@ def _tables(
     yield "assignments", rows.assignments(*group, replay.take_epochs(final=True))
     yield "refused", [_refused(group, r) for r in replay.take_refused()]
     # What else looks for broken rules puts its `RuleFindings` beside these.
-    findings = rows.dispatch_findings(found, rules, findings_per_rule_max)
+    findings = [*rows.dispatch_findings(found, rules, findings_per_rule_max), rows.mixed_key_batches(senders)]
     yield "violations", rows.violations(*group, findings)
     yield "metrics", rows.metrics(*group, rules.profile.rules, findings)
     yield "draining", rows.draining(*group, found)
     yield "blocking", rows.blocking(*group, found)
     yield "consumers", rows.consumers(*group, found)
+    yield "hot_keys", rows.hot_keys(*group, found, rules.hot_keys_max)
+    yield "producers", rows.producers(*group, senders)
+
+
+def _noted(chunks: Iterable[Chunk], senders: Producers) -> Iterator[Chunk]:
+    for chunk in chunks:
+        senders.add(chunk.published)
+        yield chunk
 
 
 def _refused(group: Group, row: Refused) -> dict[str, object]:

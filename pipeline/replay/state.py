@@ -131,6 +131,7 @@ HASH = np.dtype(
         ("holder", np.int32),
         ("held", np.int32),
         ("held_elsewhere", np.int32),
+        ("held_max", np.int32),  # most entries that were held of it at one time, at all consumers
         ("first", np.int32),  # pending, by dispatch
         ("last", np.int32),
         ("queue_first", np.int32),  # waiting, by position

@@ -22,6 +22,7 @@ from pipeline.replay.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Ref
 from pipeline.replay.snapshot import Position, Snapshot, SnapshotRow, parsed_snapshot
 from pipeline.replay.state import Ints, Records
 from pipeline.replay.timeline import Timeline
+from pipeline.replay.traffic import Peak, Traffic
 from pipeline.replay.watch import Patience, Watch
 from udfs.sticky_key_hash import sticky_from_murmur
 
@@ -43,6 +44,7 @@ class Rules:
         open_entries_max: limit on what may be open at one time.
         findings_max: findings of a rule that are kept with their evidence, a subscription.
         patience: how long something must last to be of interest.
+        hot_keys_max: how many keys and hashes are told by each measure, a subscription.
     """
 
     profile: Profile
@@ -52,6 +54,7 @@ class Rules:
     open_entries_max: int
     findings_max: int = 10_000
     patience: Patience = field(default_factory=Patience)
+    hot_keys_max: int = 20
 
     def selector(self, sticky: bool) -> SelectorKind:
         """The selector of a new dispatcher (SEMANTICS 2)."""
@@ -139,6 +142,8 @@ class Replayed:
         surpluses: in the order of seq.
         comparison: with the broker's own snapshots.
         watch: who waited for whom, and how near the limits were.
+        traffic: what was dispatched, by key and hash.
+        peaks: what was pending at one time, by hash.
     """
 
     findings: Records
@@ -155,6 +160,8 @@ class Replayed:
     surpluses: Sequence[Surplus]
     comparison: Comparison
     watch: Watch
+    traffic: Traffic
+    peaks: Peak
 
 
 class Subscription:
@@ -222,6 +229,8 @@ class Subscription:
             self._surpluses,
             self._comparison,
             dispatcher.watch,
+            dispatcher.traffic,
+            dispatcher.peaks.all(),
         )
 
     def take_epochs(self, final: bool = False) -> list[PlacedEpoch]:

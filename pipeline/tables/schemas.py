@@ -225,6 +225,59 @@ CONSUMERS = TableSchema(
     },
 )
 
+HOT_KEYS = TableSchema(
+    "hot_keys",
+    "A key with much traffic, or on a hash with much traffic, many entries pending, or long waiting. The first few.",
+    (
+        _RUN_KEY,
+        *_GROUP,
+        Column("sticky_hash", "bigint", "sticky-key hash in the range of the selector"),
+        _optional("key", "string", "sticky key, as text if it is UTF-8 and in base64 if not; NULL: never recorded"),
+        _optional("key_id", "bigint", "64 bits of mmh3 of the sticky key; NULL: nothing of the hash was dispatched"),
+        _optional("ledger_id", "bigint", "ledger of an entry of the key"),
+        _optional("entry_id", "bigint", "that entry in the ledger"),
+        Column("keys_on_hash", "bigint", "different keys of the hash that were dispatched; at least, if not exact"),
+        Column("dispatched", "bigint", "dispatches of the key, redeliveries too"),
+        Column("dispatched_error_max", "bigint", "by how many dispatched may be too few; 0: it is exact"),
+        _optional("dispatched_share", "double", "share of the subscription's dispatches, 0 to 1"),
+        Column("hash_dispatched", "bigint", "dispatches of the whole hash"),
+        _optional("unacked_max", "bigint", "most entries of the hash that were pending at one time; NULL: few"),
+        Column("blocked_seconds", "double", "how long entries of the hash had to wait, whatever for, seconds"),
+    ),
+    {
+        "counts_not_negative": "least(keys_on_hash, dispatched, dispatched_error_max, hash_dispatched) >= 0",
+        "share_is_a_share": "dispatched_share IS NULL OR dispatched_share BETWEEN 0 AND 1",
+        "blocking_not_negative": "blocked_seconds >= 0",
+    },
+)
+
+PRODUCERS = TableSchema(
+    "producers",
+    "A producer of a topic partition, once for each subscription that its entries belong to.",
+    (
+        _RUN_KEY,
+        *_GROUP,
+        _optional("producer_name", "string", "name of the producer; NULL: not recorded"),
+        Column("entries", "bigint", "entries published; a batch is one"),
+        Column("messages", "bigint", "messages in them"),
+        Column("batches", "bigint", "entries of more than one message"),
+        Column("batches_looked_into", "bigint", "batches of which the recorder wrote down the messages' keys"),
+        Column("mixed_batches", "bigint", "those with more than one key, no key being one of its own"),
+        Column("keyless_entries", "bigint", "entries without a key"),
+        Column(
+            "chunked_entries",
+            "bigint",
+            "entries with the sequence id of the producer's entry before: chunks of one message. A last message that "
+            "is sent again after an unload looks the same",
+        ),
+    ),
+    {
+        "batches_are_entries": "batches <= entries AND mixed_batches <= batches_looked_into "
+        "AND batches_looked_into <= batches",
+        "counts_not_negative": "least(entries, messages, mixed_batches, keyless_entries, chunked_entries) >= 0",
+    },
+)
+
 QUARANTINE = TableSchema(
     "quarantine",
     "A row of the trace that could not be read or used.",
@@ -256,7 +309,19 @@ REFUSED = TableSchema(
 )
 
 TABLES: dict[str, TableSchema] = {
-    table.name: table for table in (RUNS, METRICS, VIOLATIONS, BLOCKING, ASSIGNMENTS, DRAINING, CONSUMERS, QUARANTINE)
+    table.name: table
+    for table in (
+        RUNS,
+        METRICS,
+        VIOLATIONS,
+        BLOCKING,
+        ASSIGNMENTS,
+        DRAINING,
+        CONSUMERS,
+        HOT_KEYS,
+        PRODUCERS,
+        QUARANTINE,
+    )
 }
 
 # What travels from the replay: the tables, and what becomes part of one.

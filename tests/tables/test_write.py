@@ -136,6 +136,8 @@ def test_columns_that_a_table_lacks_are_refused(spark: SparkSession, written: Ta
         ("draining", {"entries_at_start": 0}),
         ("consumers", {"hash_share": 1.5}),
         ("metrics", {"info": -1}),
+        ("hot_keys", {"dispatched_share": 1.5}),
+        ("producers", {"mixed_batches": 11}),
         ("quarantine", {"line": 0}),
         ("runs", {"events_audited": 98}),
     ],
