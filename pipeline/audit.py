@@ -146,6 +146,7 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
             skew_us=settings.trace.recorder_skew_us,
             open_entries_max=settings.limits.open_entries_max,
             hot_keys_max=settings.report.hot_keys_max,
+            complete_from_start=found.trace.manifest.complete_from_start,
         )
         tasks = _replay_tasks(spark, settings.spark.replay_tasks, len(found.groups))
         results = replayed(found.events, found.groups, rules, settings.report.findings_per_rule_max, tasks)
@@ -171,7 +172,7 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
     tables.finish(
         {
             "verdict": worst_verdict(_found(frames.get("metrics"))),
-            "completeness": (rows_in - refused) / rows_in,
+            "completeness": _completeness(frames.get("partitions"), found.survey),
             "events_in": rows_in,
             "events_audited": rows_in - refused,
             "events_quarantined": refused,
@@ -217,6 +218,15 @@ def _found(metrics: DataFrame | None) -> list[Severity]:
         return []
     totals = metrics.agg(*(sf.sum(name).alias(name) for name in _WEIGHTS)).collect()[0]
     return [severity for name, severity in _WEIGHTS.items() if totals[name]]
+
+
+def _completeness(partitions: DataFrame | None, survey: Survey) -> float:
+    """The share of the trace that could carry a verdict; each partition weighs as much as it has rows."""
+    readable = (survey.rows_in - survey.refused) / survey.rows_in
+    if partitions is None:
+        return readable
+    judged, rows = partitions.agg(sf.sum("rows_judged"), sf.sum("rows")).collect()[0]
+    return float(readable * judged / rows)
 
 
 def _with_keys(rows: DataFrame, events: DataFrame) -> DataFrame:

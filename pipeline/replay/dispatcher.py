@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pipeline.assignment import Routing
 from pipeline.assignment.routing import routing_of_ranges
 from pipeline.replay import core, draining
+from pipeline.replay.completeness import Seen
 from pipeline.replay.events import Code, Events
 from pipeline.replay.kept import Kept
 from pipeline.replay.membership import Place
@@ -40,6 +41,7 @@ from pipeline.replay.reconstruction import Reconstruction, reconstruct
 from pipeline.replay.room import Need, make_room
 from pipeline.replay.snapshot import Position, Snapshot
 from pipeline.replay.state import (
+    ACKED,
     CONNECTED,
     COUNTS_INDEXES,
     LOOK_AHEAD_LIMIT,
@@ -49,9 +51,12 @@ from pipeline.replay.state import (
     READ_ENTRY,
     READ_LEDGER,
     RESETTING,
+    SENT,
     STARTS_SEEN,
     UNACKED_LIMIT_OF_ALL,
     UNKNOWN,
+    WAITING,
+    WITHOUT_PUBLISH,
     Ints,
     Records,
     new_state,
@@ -114,6 +119,7 @@ class Dispatcher:
         self._episodes: list[Records] = []
         self._unsent: list[Ints] = []
         self._withdrawn: list[Records] = []
+        self._at_the_end = (0, 0)
 
     @property
     def connected(self) -> int:
@@ -271,7 +277,27 @@ class Dispatcher:
         self._overlook(at, STILL_OPEN)
         self.watch.closed(self._state, self._mapping, at)
         self.peaks.note(self._state)
+        self._at_the_end = self._outstanding()
         core.close(self._state, self._out, at.seq, at.ts_us)
+
+    def _outstanding(self) -> tuple[int, int]:
+        """Entries that wait for their first dispatch, and entries that were dispatched and not acknowledged."""
+        entries = self._state.entries
+        marks = entries.marks[entries.ledger != UNKNOWN]
+        waits = marks & (WAITING | SENT | ACKED) == WAITING
+        unacknowledged = marks & (SENT | ACKED) == SENT
+        return int(np.count_nonzero(waits)), int(np.count_nonzero(unacknowledged))
+
+    def seen(self, censored: int, unjoined: int) -> Seen:
+        """What was not seen, or not to the end; asked after `close` and `taken`.
+
+        Args:
+            censored: rows that did not get here.
+            unjoined: consumers that only snapshots name.
+        """
+        without_publish = int(self._state.cells[WITHOUT_PUBLISH])
+        without_end = np.unique(np.concatenate(self._unsent)).size
+        return Seen(censored, self.traffic.unkeyed, without_publish, without_end, *self._at_the_end, unjoined)
 
     def take_in(self, snapshot: Snapshot, at: Place) -> None:
         """What a snapshot says that the trace does not show: permits, where no flow rows do, and limits reached."""

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.replay import rows
 from pipeline.replay.chunk import Chunk, merged
+from pipeline.replay.completeness import RowsSeen
 from pipeline.replay.producers import Producers
 from pipeline.replay.refused import Refused
 from pipeline.replay.rows.names import Rows
@@ -43,17 +44,28 @@ def _tables(
 ) -> Iterator[tuple[str, Rows]]:
     replay = Subscription(rules)
     senders = Producers()
+    counted = RowsSeen(rules.skew_us)
+    refused: set[int] = set()
+    repeated = 0
     for part in merged(_noted(chunks, senders)):
+        counted.add(part)
+        repeated += len(part.repeated)
         replay.feed(part.events, part.membership, part.snapshots)
         yield "assignments", rows.assignments(*group, replay.take_epochs())
-        yield "refused", [_refused(group, r) for r in (*part.repeated, *replay.take_refused())]
+        of_part = replay.take_refused()
+        refused |= {r.seq for r in of_part}
+        yield "refused", [_refused(group, r) for r in (*part.repeated, *of_part)]
     found = replay.finish()
     yield "assignments", rows.assignments(*group, replay.take_epochs(final=True))
-    yield "refused", [_refused(group, r) for r in replay.take_refused()]
+    of_rest = replay.take_refused()
+    refused |= {r.seq for r in of_rest}
+    yield "refused", [_refused(group, r) for r in of_rest]
+    partitions = rows.partitions(*group, counted, len(refused) + repeated, found.seen)
     # What else looks for broken rules puts its `RuleFindings` beside these.
     findings = [*rows.dispatch_findings(found, rules, findings_per_rule_max), rows.mixed_key_batches(senders)]
     yield "violations", rows.violations(*group, findings)
-    yield "metrics", rows.metrics(*group, rules.profile.rules, findings)
+    yield "metrics", rows.with_completeness(rows.metrics(*group, rules.profile.rules, findings), partitions)
+    yield "partitions", partitions
     yield "draining", rows.draining(*group, found)
     yield "blocking", rows.blocking(*group, found)
     yield "consumers", rows.consumers(*group, found)

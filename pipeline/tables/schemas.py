@@ -251,6 +251,55 @@ HOT_KEYS = TableSchema(
     },
 )
 
+PARTITIONS = TableSchema(
+    "partitions",
+    "A subscription of a topic partition: on how much of the trace its verdicts rest. What was not seen is not lost.",
+    (
+        _RUN_KEY,
+        *_GROUP,
+        Column("completeness", "double", "rows_judged / rows, 0 to 1"),
+        Column("rows", "bigint", "rows read, the publishes of the topic included"),
+        Column("rows_judged", "bigint", "rows that could carry a verdict"),
+        Column("rows_refused", "bigint", "rows that do not fit the rows before them, see quarantine"),
+        Column(
+            "rows_censored",
+            "bigint",
+            "rows of a time of which the consumers are not known, of entries older than that, and of consumers whose "
+            "join was not recorded; neither judged nor refused",
+        ),
+        Column("dispatches_without_key", "bigint", "dispatches whose key was not recorded by then; not judged"),
+        Column("dispatches_without_end", "bigint", "dispatches that were not seen to reach the connection"),
+        Column(
+            "entries_without_publish", "bigint", "entries dispatched or acknowledged whose publish was not recorded"
+        ),
+        Column(
+            "censored_never_dispatched",
+            "bigint",
+            "entries that waited for their first dispatch when the trace ended; they may come later",
+        ),
+        Column(
+            "censored_never_acknowledged",
+            "bigint",
+            "entries dispatched and not acknowledged when the trace ended; they may be later",
+        ),
+        Column("consumers_by_snapshot_only", "bigint", "consumers that only snapshots of the broker name"),
+        Column("clock_steps_back", "bigint", "rows whose clock is behind the row before by more than the skew"),
+        Column(
+            "seq_missing",
+            "bigint",
+            "numbers between the first and last seq that no row has; recorders number all topics together, so this "
+            "counts against nothing",
+        ),
+    ),
+    {
+        "completeness_is_a_share": "completeness BETWEEN 0 AND 1",
+        "judged_are_rows": "rows_judged >= 0 AND rows_judged <= rows",
+        "counts_not_negative": "least(rows_refused, rows_censored, dispatches_without_key, dispatches_without_end, "
+        "entries_without_publish, censored_never_dispatched, censored_never_acknowledged, "
+        "consumers_by_snapshot_only, clock_steps_back, seq_missing) >= 0",
+    },
+)
+
 PRODUCERS = TableSchema(
     "producers",
     "A producer of a topic partition, once for each subscription that its entries belong to.",
@@ -319,6 +368,7 @@ TABLES: dict[str, TableSchema] = {
         DRAINING,
         CONSUMERS,
         HOT_KEYS,
+        PARTITIONS,
         PRODUCERS,
         QUARANTINE,
     )
