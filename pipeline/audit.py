@@ -169,10 +169,14 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
     with stages.stage("write tables"):
         tables.write(frames)
     rows_in = found.survey.rows_in
+    completeness = _completeness(frames.get("partitions"), found.survey)
+    severities = _found(frames.get("metrics"))
+    if completeness == 0:
+        severities.append("not_provable")  # a verdict is never better than the trace
     tables.finish(
         {
-            "verdict": worst_verdict(_found(frames.get("metrics"))),
-            "completeness": _completeness(frames.get("partitions"), found.survey),
+            "verdict": worst_verdict(severities),
+            "completeness": completeness,
             "events_in": rows_in,
             "events_audited": rows_in - refused,
             "events_quarantined": refused,
