@@ -140,11 +140,6 @@ def test_any_cutting_gives_the_same_row(chance: random.Random, rows_per_batch: i
     assert one["partitions"] == cut["partitions"]
 
 
-def _ranges(*bounds: int) -> str:
-    pairs = [[low + (low > 0), high] for low, high in zip((0, *bounds), (*bounds, 65_535), strict=True)]
-    return str(pairs)
-
-
 def _cut_in_the_middle() -> Log:
     """Consumer 1 was there before; 2 and 3 come, 1 goes."""
     log = Log()
@@ -178,14 +173,13 @@ def test_a_complete_trace_refuses_what_an_incomplete_one_censors() -> None:
 
 def _shown(log: Log, ranges_of_2: str) -> None:
     consumers = (
-        f'{{"consumer": 2, "key_hash_ranges": {ranges_of_2}}}, {{"consumer": 3, "key_hash_ranges": [[0, 32767]]}}'
+        f'{{"consumer": 2, "key_hash_ranges": {ranges_of_2}}}, {{"consumer": 3, "key_hash_ranges": [[0, 32768]]}}'
     )
     log.write("stats", snapshot=f'{{"consumers": [{consumers}], "mark_delete_position": "1:11"}}')
     log.now_us += 1_000_000
     for entry in range(20, 23):
         log.publish(entry, LOW)
         log.dispatch(3, entry, LOW)
-    log.ack(2, 20)
     log.now_us += 1_000_000
     log.publish(23, LOW)
     log.dispatch(2, 23, LOW)
@@ -193,7 +187,7 @@ def _shown(log: Log, ranges_of_2: str) -> None:
 
 def test_a_snapshot_with_the_same_consumers_and_ranges_begins_the_verdicts() -> None:
     log = _cut_in_the_middle()
-    _shown(log, "[[32768, 65535]]")
+    _shown(log, "[[32769, 65536]]")
     tables = tables_of(log.rows, complete_from_start=False)
     # Entry 20 opens: whether something happened to it before, nobody knows.
     judged = {(row["rule"], row["entry_id"]) for row in tables["violations"] if row["severity"] == "violation"}
@@ -203,7 +197,7 @@ def test_a_snapshot_with_the_same_consumers_and_ranges_begins_the_verdicts() -> 
 
 def test_a_snapshot_with_other_ranges_does_not() -> None:
     log = _cut_in_the_middle()
-    _shown(log, "[[40000, 65535]]")
+    _shown(log, "[[40000, 65536]]")
     tables = tables_of(log.rows, complete_from_start=False)
     assert tables["violations"] == []
 
