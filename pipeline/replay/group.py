@@ -45,22 +45,19 @@ def _tables(
     replay = Subscription(rules)
     senders = Producers()
     counted = RowsSeen(rules.skew_us)
-    refused: set[int] = set()
-    repeated = 0
+    refused = 0
     for part in merged(_noted(chunks, senders)):
         counted.add(part)
-        repeated += len(part.repeated)
         replay.feed(part.events, part.membership, part.snapshots)
         yield "assignments", rows.assignments(*group, replay.take_epochs())
-        of_part = replay.take_refused()
-        refused |= {r.seq for r in of_part}
-        yield "refused", [_refused(group, r) for r in (*part.repeated, *of_part)]
+        of_part = [*part.repeated, *replay.take_refused()]
+        refused += len(of_part)
+        yield "refused", [_refused(group, r) for r in of_part]
     found = replay.finish()
     yield "assignments", rows.assignments(*group, replay.take_epochs(final=True))
     of_rest = replay.take_refused()
-    refused |= {r.seq for r in of_rest}
     yield "refused", [_refused(group, r) for r in of_rest]
-    partitions = rows.partitions(*group, counted, len(refused) + repeated, found.seen)
+    partitions = rows.partitions(*group, counted, refused + len(of_rest), found.seen)
     # What else looks for broken rules puts its `RuleFindings` beside these.
     findings = [*rows.dispatch_findings(found, rules, findings_per_rule_max), rows.mixed_key_batches(senders)]
     yield "violations", rows.violations(*group, findings)

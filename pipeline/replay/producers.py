@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 SHOWN_MAX: Final = 20
 # Keys of a batch that are shown.
 _KEYS_MAX = 10
+# Records of chunks that are kept before they are added up.
+_PARTS_MAX = 100_000
 
 
 class Sent(NamedTuple):
@@ -192,6 +194,8 @@ class Producers:
     def add(self, of_chunk: Published) -> None:
         """Takes what another chunk says."""
         self._parts += of_chunk.sent
+        if len(self._parts) > _PARTS_MAX:
+            self.all()
         self._mixed = sorted([*self._mixed, *of_chunk.mixed], key=lambda b: b.seq)[:SHOWN_MAX]
 
     def all(self) -> list[Sent]:
