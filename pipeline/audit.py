@@ -147,6 +147,7 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
             open_entries_max=settings.limits.open_entries_max,
             hot_keys_max=settings.report.hot_keys_max,
             complete_from_start=found.trace.manifest.complete_from_start,
+            patience=settings.patience,
         )
         tasks = _replay_tasks(spark, settings.spark.replay_tasks, len(found.groups))
         results = replayed(found.events, found.groups, rules, settings.report.findings_per_rule_max, tasks)

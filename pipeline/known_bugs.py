@@ -63,6 +63,12 @@ class KnownBug(BaseModel):
         return self.fixed_in is None or version < version_parts(self.fixed_in)
 
 
+def label(bug: str) -> str:
+    """How tables name a flaw: `#23870`, or what has no number of its own with its public issues: `F4 (#23307)`."""
+    issues = catalogue()[bug].issues
+    return bug if bug.startswith("#") or not issues else f"{bug} ({', '.join(issues)})"
+
+
 @cache
 def catalogue() -> Mapping[str, KnownBug]:
     """All known flaws by id, in the order of the file."""

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pipeline.errors import UsageError
+from pipeline.replay.patience import Patience
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -50,6 +51,21 @@ class LimitSettings(_Section):
     open_entries_max: int = Field(ge=1)
 
 
+class BlockingSettings(_Section):
+    """What counts as waiting."""
+
+    shortest_ms: int = Field(ge=1)
+    stalled_ms: int = Field(ge=1)
+    intervals_max: int = Field(ge=1)
+    recently_joined: Literal["read_position", "last_sent_position"]
+
+
+class CapacitySettings(_Section):
+    """How often the limits are looked at."""
+
+    interval_s: int = Field(ge=1)
+
+
 class ReportSettings(_Section):
     """How much of the evidence is kept."""
 
@@ -63,7 +79,20 @@ class Settings(_Section):
     trace: TraceSettings
     spark: SparkSettings
     limits: LimitSettings
+    blocking: BlockingSettings
+    capacity: CapacitySettings
     report: ReportSettings
+
+    @property
+    def patience(self) -> Patience:
+        """What the replay finds interesting, in the unit of `ts_us`."""
+        return Patience(
+            shortest_us=self.blocking.shortest_ms * 1000,
+            stalled_us=self.blocking.stalled_ms * 1000,
+            sample_us=self.capacity.interval_s * 1_000_000,
+            intervals_max=self.blocking.intervals_max,
+            as_pip_282=self.blocking.recently_joined == "last_sent_position",
+        )
 
 
 def load_settings(path: Path | None = None) -> Settings:

@@ -14,6 +14,10 @@ from pipeline.replay.snapshot import ConsumerSnapshot, Snapshot
 HashRanges = frozenset[tuple[int, int]]
 
 
+# Mismatches that are kept with what differs; all are counted.
+_KEPT_MAX = 10_000
+
+
 class Moment(NamedTuple):
     """What the trace says at one side of the bracket; `ranges` by the trace's number of the consumer."""
 
@@ -28,6 +32,7 @@ class Mismatch(NamedTuple):
         rule: `assignment_mismatch` or `draining_mismatch`.
         snapshot: the snapshot.
         consumer: place of the consumer in the state.
+        order_known: whether it is known in which order the consumers joined; two ranges may hang on that (2.1).
         missing: ranges, or hashes with their entries, that the broker has and the trace does not show.
         surplus: what the trace shows and the broker does not have.
     """
@@ -35,6 +40,7 @@ class Mismatch(NamedTuple):
     rule: str
     snapshot: Snapshot
     consumer: int
+    order_known: bool
     missing: tuple[str, ...]
     surplus: tuple[str, ...]
 
@@ -46,16 +52,17 @@ class Comparison:
         compared: by what was compared, how often.
         agreed: by what was compared, how often the broker agreed.
         mismatches: the first ones; `compared` counts all.
+        order_known: whether it is known in which order those connected joined.
     """
 
-    def __init__(self, places: Mapping[int, int], lazy_return: bool, mismatches_max: int) -> None:
+    def __init__(self, places: Mapping[int, int], lazy_return: bool) -> None:
         """Takes the places of the consumers, which may grow, and what `Profile.draining_return` says."""
         self.compared: Counter[str] = Counter()
         self.agreed: Counter[str] = Counter()
         self.mismatches: list[Mismatch] = []
+        self.order_known = True
         self._places = places
         self._lazy_return = lazy_return
-        self._mismatches_max = mismatches_max
         self._ranges: dict[int, HashRanges] = {}
 
     def compare(self, snapshot: Snapshot, before: Moment, after: Moment, drains: bool) -> None:
@@ -121,8 +128,8 @@ class Comparison:
     def _report(
         self, rule: str, snapshot: Snapshot, place: int, missing: Sequence[str], surplus: Sequence[str]
     ) -> None:
-        if len(self.mismatches) < self._mismatches_max:
-            self.mismatches.append(Mismatch(rule, snapshot, place, tuple(missing), tuple(surplus)))
+        if len(self.mismatches) < _KEPT_MAX:
+            self.mismatches.append(Mismatch(rule, snapshot, place, self.order_known, tuple(missing), tuple(surplus)))
 
 
 def _drained(moment: Reconstruction, place: int, sticky_hash: int, lazy_return: bool) -> Bounds:

@@ -58,6 +58,7 @@ def end_episode(state: State, out: Output, at: int, seq: int, ts: int, ended_by:
     report[row].from_ts = hashes[at].draining_ts
     report[row].to_ts = ts
     report[row].held_at_start = hashes[at].held_at_start
+    report[row].held_at_end = hashes[at].held
     report[row].root_ledger = hashes[at].root_ledger
     report[row].root_entry = hashes[at].root_entry
     report[row].returned_seq = UNKNOWN if hashes[at].away == 1 else hashes[at].returned_seq

@@ -36,7 +36,9 @@ def replay_group(
     """
     for table, found in _tables(group, chunks, rules, findings_per_rule_max):
         if found:
-            yield table, {name: [row[name] for row in found] for name in found[0]}
+            # Findings of one rule leave out columns that those of another fill.
+            columns = dict.fromkeys(name for row in found for name in row)
+            yield table, {name: [row.get(name) for row in found] for name in columns}
 
 
 def _tables(
@@ -58,13 +60,15 @@ def _tables(
     of_rest = replay.take_refused()
     yield "refused", [_refused(group, r) for r in of_rest]
     partitions = rows.partitions(*group, counted, refused + len(of_rest), found.seen)
-    # What else looks for broken rules puts its `RuleFindings` beside these.
-    findings = [*rows.dispatch_findings(found, rules, findings_per_rule_max), rows.mixed_key_batches(senders)]
+    sources = (rows.dispatch_findings, rows.stuck_findings, rows.mismatch_findings)
+    findings = [of_rule for source in sources for of_rule in source(found, rules, findings_per_rule_max)]
+    findings.append(rows.mixed_key_batches(senders))
     yield "violations", rows.violations(*group, findings)
     yield "metrics", rows.with_completeness(rows.metrics(*group, rules.profile.rules, findings), partitions)
     yield "partitions", partitions
     yield "draining", rows.draining(*group, found)
     yield "blocking", rows.blocking(*group, found)
+    yield "capacity", rows.capacity(*group, found.watch.samples)
     yield "consumers", rows.consumers(*group, found)
     yield "hot_keys", rows.hot_keys(*group, found, rules.hot_keys_max)
     yield "producers", rows.producers(*group, senders)

@@ -55,6 +55,7 @@ class Bracket:
         end: its late side, None while only the early one was seen.
         join: of a leave, the join of the same consumer, which comes before it.
         placed: where it took effect, once that has been decided.
+        ordered: whether it is known which of the joins about then came first.
     """
 
     row: Row
@@ -62,6 +63,7 @@ class Bracket:
     end: Place | None = None
     join: "Bracket | None" = None
     placed: Place | None = None
+    ordered: bool = True
 
     @property
     def vague(self) -> bool:

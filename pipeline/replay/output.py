@@ -105,6 +105,7 @@ EPISODE = np.dtype(
             "from_ts",
             "to_ts",
             "held_at_start",
+            "held_at_end",
             "root_ledger",
             "root_entry",
             "returned_seq",

@@ -3,6 +3,9 @@
 A consumer that joins while others hold entries is sent nothing from the read position of that moment on, until
 mark-delete has reached it. They are released in the order in which they joined, so one unacknowledged entry blocks
 all of them (F5).
+
+PIP-282 would have held them back behind the last sent position instead. No release has that rule (SEMANTICS 6.0), but
+it can be chosen, to see what it would have changed.
 """
 
 from typing import Any, NamedTuple
@@ -38,9 +41,15 @@ class _Waiting(NamedTuple):
 
 
 class RecentlyJoined:
-    """The consumers that are held back, oldest first."""
+    """The consumers that are held back, oldest first.
 
-    def __init__(self) -> None:
+    Attributes:
+        held_behind: by place, the position that a consumer was or is held back behind.
+    """
+
+    def __init__(self, as_pip_282: bool = False) -> None:
+        self._as_pip_282 = as_pip_282
+        self.held_behind: dict[int, Position] = {}
         self._waiting: list[_Waiting] = []
 
     @property
@@ -63,11 +72,16 @@ class RecentlyJoined:
         at_root = np.flatnonzero((entries.ledger == root[0]) & (entries.entry == root[1]))
         holder = int(entries.holder[at_root[0]])
         self._waiting.append(_Waiting(place, until, at, holder, root))
+        self.held_behind[place] = until
         self._tell(state)
 
     def told(self, state: State, place: int, until: Position) -> None:
         """A snapshot said at which read position a consumer had joined."""
+        if self._as_pip_282:
+            return  # the last sent position is known from the dispatches
         self._waiting = [w._replace(until=max(w.until, until)) if w.place == place else w for w in self._waiting]
+        if place in self.held_behind:
+            self.held_behind[place] = max(self.held_behind[place], until)
         self._tell(state)
 
     def release(self, state: State, mapping: Mapping, at: Place, ended_by: int) -> list[Blocked]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.assignment import DEFAULT_POINTS, AssignmentLog, Epoch, Routing
+from pipeline.assignment.shares import HashShares
 from pipeline.errors import AssignmentError
 from pipeline.profile import Profile, SelectorKind
 from pipeline.replay.censor import Censor
@@ -20,12 +21,13 @@ from pipeline.replay.dispatcher import Dispatcher
 from pipeline.replay.events import Code, Events
 from pipeline.replay.limits import Limits, limits_of
 from pipeline.replay.membership import Bracket, Place, Row
+from pipeline.replay.patience import Patience
 from pipeline.replay.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
 from pipeline.replay.snapshot import Position, Snapshot, SnapshotRow, parsed_snapshot
 from pipeline.replay.state import Ints, Records
 from pipeline.replay.timeline import Timeline
 from pipeline.replay.traffic import Peak, Traffic
-from pipeline.replay.watch import Patience, Watch
+from pipeline.replay.watch import Watch
 from udfs.sticky_key_hash import sticky_from_murmur
 
 _MEMBERSHIP = [Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END]
@@ -44,7 +46,6 @@ class Rules:
         broker: broker.conf names to values (`Profile.broker`).
         skew_us: recorder skew, in microseconds.
         open_entries_max: limit on what may be open at one time.
-        findings_max: findings of a rule that are kept with their evidence, a subscription.
         patience: how long something must last to be of interest.
         complete_from_start: whether the first join is in the trace.
         hot_keys_max: how many keys and hashes are told by each measure, a subscription.
@@ -55,7 +56,6 @@ class Rules:
     broker: Mapping[str, object]
     skew_us: int
     open_entries_max: int
-    findings_max: int = 10_000
     patience: Patience = field(default_factory=Patience)
     hot_keys_max: int = 20
     complete_from_start: bool = True
@@ -121,11 +121,15 @@ class Surplus(NamedTuple):
 
     Attributes:
         seq: of the snapshot.
+        seq_begin: it was taken behind this row,
+        seq_end: and before the one after this.
         consumer: place of the consumer.
         messages: the broker's count of unacknowledged messages, less those that it holds; F10 leaves a surplus.
     """
 
     seq: int
+    seq_begin: int
+    seq_end: int
     consumer: int
     messages: int
 
@@ -149,6 +153,7 @@ class Replayed:
         traffic: what was dispatched, by key and hash.
         peaks: what was pending at one time, by hash.
         seen: what was not seen, or not to the end.
+        hash_shares: by consumer, the share of the hashes that it owned while it was there.
     """
 
     findings: Records
@@ -168,6 +173,7 @@ class Replayed:
     traffic: Traffic
     peaks: Peak
     seen: Seen
+    hash_shares: Mapping[int, float]
 
 
 class Subscription:
@@ -205,11 +211,12 @@ class Subscription:
         self._known_since: int | None = 0 if rules.complete_from_start else None
         self._in_snapshots: set[int] = set()
         self._in_force: Epoch | None = None
+        self._shares = HashShares()
         self._joined_at: dict[int, Position] = {}
         self._surpluses: list[Surplus] = []
         self._looked: dict[int, Moment] = {}
         lazy = rules.profile.draining_return == "lazy"
-        self._comparison = Comparison(self._dispatcher.places, lazy, rules.findings_max)
+        self._comparison = Comparison(self._dispatcher.places, lazy)
 
     def feed(self, events: Events, rows: Sequence[Row], snapshots: Sequence[SnapshotRow]) -> None:
         """Takes the next rows in the order of seq, and the details of the membership rows and snapshots among them."""
@@ -220,6 +227,8 @@ class Subscription:
     def finish(self) -> Replayed:
         """The trace ends here: what was found in all of it."""
         self._timeline.finish()
+        if self._in_force is not None:
+            self._shares.add(self._in_force, self._last.ts_us - self._began[-1].ts_us)
         dispatcher = self._dispatcher
         dispatcher.close(self._last)
         if not self._censor.settled:
@@ -243,6 +252,7 @@ class Subscription:
             dispatcher.traffic,
             dispatcher.peaks.all(),
             dispatcher.seen(self._censor.censored, len(self._in_snapshots - dispatcher.places.keys())),
+            self._shares.of_all(),
         )
 
     def take_epochs(self, final: bool = False) -> list[PlacedEpoch]:
@@ -316,6 +326,9 @@ class Subscription:
     def enact(self, change: Bracket, at: Place) -> None:
         """The change takes effect: in the broker too the mapping changes first (SEMANTICS 3.5, 3.6)."""
         row, dispatcher = change.row, self._dispatcher
+        if dispatcher.connected == 0:
+            self._comparison.order_known = True
+        self._comparison.order_known &= change.ordered
         if row.kind == "join":
             self._stays[row.consumer].joined = at
             dispatcher.connect(row.consumer, at)
@@ -328,6 +341,8 @@ class Subscription:
             self._note_known(at)
         opened = self._opened.popleft()
         if opened is not None:
+            if self._in_force is not None:
+                self._shares.add(self._in_force, at.ts_us - self._began[-1].ts_us)
             self._began.append(at)
             self._changes.append(opened.epoch.change)
             self._in_force = opened.epoch
@@ -446,7 +461,8 @@ class Subscription:
             if place is not None and consumer.unacked is not None:
                 held = before.rebuilt.unacked[place]
                 if held == after.rebuilt.unacked[place] and held.least == held.most:
-                    self._surpluses.append(Surplus(snapshot.seq, place, consumer.unacked - held.most))
+                    bracket = (snapshot.seq, snapshot.seq_begin, snapshot.seq_end)
+                    self._surpluses.append(Surplus(*bracket, place, consumer.unacked - held.most))
 
     def _moment(self, snapshot: Snapshot) -> Moment:
         ranges: dict[int, set[tuple[int, int]]] = {}

@@ -223,6 +223,8 @@ class Timeline:
         routings = [stage.routing]
         if len(cluster) > 1:
             cluster = likeliest_order(cluster, self._bounds, evidence, stage.foresee)
+            for bracket in cluster:
+                bracket.ordered = sum(b.row.kind == "join" for b in cluster) < 2
         for bracket in cluster:
             stage.apply(bracket)
             routings.append(stage.routing)

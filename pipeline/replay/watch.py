@@ -26,6 +26,7 @@ from pipeline.replay.delay import (
 from pipeline.replay.limits import Limits
 from pipeline.replay.membership import Place
 from pipeline.replay.output import BY_ACK, HINDRANCES, STILL_OPEN, Output
+from pipeline.replay.patience import Patience
 from pipeline.replay.progress import HINDERED, NO_PERMITS, PASSED_OVER, RELEASED, SAMPLE, STALLED
 from pipeline.replay.recently_joined import RecentlyJoined
 from pipeline.replay.snapshot import Snapshot
@@ -59,22 +60,6 @@ _MOVES_MAX = 16
 
 # What happened this shortly before a dispatch has brought it about.
 _BROUGHT_ABOUT_US = 1_000_000
-
-
-class Patience(NamedTuple):
-    """How long something must last to be of interest, in microseconds.
-
-    Attributes:
-        shortest_us: a consumer that could be sent nothing.
-        stalled_us: nothing sent although something could be.
-        sample_us: between two looks at the capacity.
-        intervals_max: how many intervals of a cause and scope are kept.
-    """
-
-    shortest_us: int = 100_000
-    stalled_us: int = 1_000_000
-    sample_us: int = 10_000_000
-    intervals_max: int = 10_000
 
 
 class Move(NamedTuple):
@@ -128,7 +113,7 @@ class Watch:
         self.samples: list[Sample] = []
         self.overlooked: list[Overlooked] = []
         self.left_out: Counter[tuple[str, str]] = Counter()
-        self.recent = RecentlyJoined()
+        self.recent = RecentlyJoined(patience.as_pip_282)
         self.limits = limits
         self._patience = patience
         self._blocked: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = defaultdict(list)

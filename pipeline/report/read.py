@@ -5,9 +5,10 @@ because the exchange has to be planned and compiled. So counts, which are few, a
 and the longest waits are picked by order and limit; and tables in which the counts promise nothing are not asked.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -78,11 +79,12 @@ def _run(spark: SparkSession, place: Target, run_key: str) -> RunSummary:
     run = runs[0]
     rules = total_rules([_rule_counts(row)] for row in metrics)
     by_badness = sorted((counts for counts in rules if any(counts.findings.values())), key=_badness)
-    causes = [CauseTotals(row["cause"], row["intervals"], row["message_seconds"]) for row in blocking]
+    widest = _widest(blocking)
+    causes = [CauseTotals(cause, row["intervals"], row["message_seconds"]) for cause, row in widest.items()]
 
     questions: list[Callable[[], list[Row]]] = [
         partial(_refused, own("quarantine"), run["events_quarantined"]),
-        partial(_longest_waits, own("blocking"), bool(causes), run["to_ts_us"]),
+        partial(_longest_waits, own("blocking"), {c: row["scope"] for c, row in widest.items()}, run["to_ts_us"]),
         partial(_incomplete, own("partitions")),
         partial(_hottest, own("hot_keys")),
         partial(_mixed, own("producers"), _info(rules, "mixed_key_batch")),
@@ -127,14 +129,25 @@ def _worst_findings(violations: DataFrame, rule: str) -> list[Row]:
 
 
 def _by_cause(blocking: DataFrame) -> DataFrame:
-    return blocking.groupBy("cause").agg(
+    return blocking.groupBy("cause", "scope").agg(
         sf.count("*").alias("intervals"), sf.sum("message_seconds").alias("message_seconds")
     )
 
 
-def _longest_waits(blocking: DataFrame, any_there: bool, trace_end_us: int | None) -> list[Row]:
-    if not any_there:
+def _widest(blocking: Sequence[Row]) -> dict[str, Row]:
+    """Of each cause the scope that shows most of it.
+
+    A consumer that blocks, its hashes and the stall that comes of it are views of the same waiting: they are not added.
+    """
+    by_cost = sorted(blocking, key=lambda row: (row["message_seconds"], row["scope"]))
+    return {row["cause"]: row for row in by_cost}
+
+
+def _longest_waits(blocking: DataFrame, scopes: Mapping[str, str], trace_end_us: int | None) -> list[Row]:
+    if not scopes:
         return []
+    shown = [(sf.col("cause") == cause) & (sf.col("scope") == scope) for cause, scope in scopes.items()]
+    blocking = blocking.where(reduce(or_, shown))
     end_us = sf.coalesce("to_ts_us", sf.lit(trace_end_us).cast("bigint"))
     longest_first = blocking.orderBy(sf.col("message_seconds").desc(), "from_ts_us", "sticky_hash")
     return longest_first.limit(_WAITS).withColumn("seconds", (end_us - sf.col("from_ts_us")) / 1e6).collect()

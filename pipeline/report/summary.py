@@ -60,17 +60,13 @@ class Wait:
         seconds: length of the interval; up to the end of the trace where it is still open (`ended_by` None).
     """
 
+    scope: str
     cause: str
     topic: str
     subscription: str
-    sticky_hash: int | None
-    consumer: int | None
-    consumer_name: str | None
-    blocking_consumer: int | None
-    blocking_consumer_name: str | None
+    explanation: str
     from_ts_us: int
     seconds: float | None
-    entries_waiting: int
     message_seconds: float
     root_positions: tuple[str, ...]
     ended_by: str | None

@@ -22,7 +22,7 @@ from pipeline.report.summary import (
     Summary,
     Wait,
 )
-from pipeline.report.words import consumer, count, duration, moment, printable, share, together
+from pipeline.report.words import count, duration, moment, printable, share, together
 from pipeline.tables.severity import Severity, Verdict
 
 _VERDICT_STYLE: dict[Verdict, str] = {
@@ -44,6 +44,8 @@ _SEVERITY_STYLE: dict[Severity, str] = {
     "permitted": "cyan",
     "info": "blue",
 }
+# Positions of the entries that an interval hung on.
+_ROOTS = 3
 _COLUMNS: tuple[Severity, ...] = ("violation", "known_bug", "not_provable", "permitted", "info")
 
 
@@ -149,15 +151,13 @@ def _blocking(run: RunSummary) -> Iterator[Text]:
 
 def _wait(wait: Wait) -> str:
     """Who waited for whom, how long, and on what."""
-    what = "" if wait.sticky_hash is None else f"hash {wait.sticky_hash}: "
-    waiting = consumer(wait.consumer, wait.consumer_name)
-    blocking = consumer(wait.blocking_consumer, wait.blocking_consumer_name)
     length = "an unknown time" if wait.seconds is None else duration(wait.seconds)
     end = f"ended by {wait.ended_by}" if wait.ended_by else "still open at the end"
-    root = f", hung on {', '.join(wait.root_positions)}" if wait.root_positions else ""
+    named = wait.root_positions[:_ROOTS]
+    more = len(wait.root_positions) - len(named)
+    root = f", hung on {', '.join(named)}{f' and {more} more' if more else ''}" if named else ""
     return (
-        f"{what}{waiting} waited for {blocking} for {length} from {moment(wait.from_ts_us)}, {end}; "
-        f"{count(wait.entries_waiting, 'entry', 'entries')} waited, {wait.message_seconds:,.1f} message-seconds{root} "
+        f"{printable(wait.explanation)}; from {moment(wait.from_ts_us)} for {length}, {end}{root} "
         f"({printable(wait.topic)}, {printable(wait.subscription)})"
     )
 

@@ -213,10 +213,32 @@ CONSUMERS = TableSchema(
         _optional("consumer_name", "string", "its name as the client gave it"),
         *_moment("joined_at", "when it joined; NULL: before the trace began", nullable=True),
         *_moment("left_at", "when it left; NULL: still connected", nullable=True),
+        _optional("left_because", "string", "close_consumer, connection_closed, closed_by_broker, or a reset"),
         Column("dispatched", "bigint", "entries sent to it, repetitions too"),
         Column("acked", "bigint", "entries acknowledged by it"),
         _optional("hash_share", "double", "share of the hashes owned, weighted by time connected, 0 to 1"),
         _optional("traffic_share", "double", "share of the subscription's dispatched entries, 0 to 1"),
+        Column("drainingHashesCount", "bigint", "hashes that it drained when it left or the trace ended (PIP-379)"),
+        Column("drainingHashesClearedTotal", "bigint", "hashes that it has drained (PIP-379)"),
+        Column("drainingHashesUnackedMessages", "bigint", "entries pending on drainingHashes (PIP-379)"),
+        _optional("drainingHashes", "array<string>", "those hashes, each with its pending entries (PIP-379)"),
+        Column("draining_hashes_max", "bigint", "most hashes that it drained at one time"),
+        Column("draining_bytes_max", "bigint", "memory of the broker for them, 80 bytes a hash by PIP-379's estimate"),
+        _optional(
+            "readPositionWhenJoining",
+            "string",
+            "read position when it joined, as a snapshot reports it (3.x and classic), ledger:entry",
+        ),
+        _optional(
+            "last_sent_position_when_joining",
+            "string",
+            "highest position dispatched when it joined, ledger:entry; PIP-282 would have held it back behind this",
+        ),
+        _optional(
+            "consumersAfterMarkDeletePosition",
+            "string",
+            "position that mark-delete had to reach before it was sent anything new (3.x and classic), ledger:entry",
+        ),
     ),
     {
         "shares_are_shares": "(hash_share IS NULL OR hash_share BETWEEN 0 AND 1) AND "
@@ -327,6 +349,32 @@ PRODUCERS = TableSchema(
     },
 )
 
+CAPACITY = TableSchema(
+    "capacity",
+    "How near a subscription was to its limits, between two looks at it.",
+    (
+        _RUN_KEY,
+        *_GROUP,
+        *_moment("from_ts", "the look before"),
+        *_moment("to_ts", "this look"),
+        Column("consumers", "bigint", "consumers connected"),
+        Column("replay_size", "bigint", "entries in the replay queue; at least so many where no snapshot reports it"),
+        Column("replay_size_reported", "boolean", "whether a snapshot of the broker reports replay_size"),
+        _optional("look_ahead_limit", "bigint", "entries in replay from which on nothing new is read; NULL: no limit"),
+        _optional("headroom", "bigint", "look_ahead_limit less replay_size"),
+        Column("growth_per_second", "double", "growth of replay_size since the look before, entries a second"),
+        _optional("seconds_left", "double", "until look_ahead_limit is reached at this growth; NULL: it does not grow"),
+        Column("ack_holes", "bigint", "ranges of acknowledged entries above mark-delete"),
+        _optional("ack_holes_limit", "bigint", "managedLedgerMaxUnackedRangesToPersist: holes above are forgotten"),
+        Column("mark_delete_gap", "bigint", "entries above mark-delete that were read"),
+        Column("waiting", "bigint", "entries that could be sent, were nothing in their way"),
+    ),
+    {
+        "sizes_not_negative": "least(consumers, replay_size, ack_holes, mark_delete_gap, waiting) >= 0",
+        "looks_in_order": "to_ts_us > from_ts_us",
+    },
+)
+
 QUARANTINE = TableSchema(
     "quarantine",
     "A row of the trace that could not be read or used.",
@@ -367,6 +415,7 @@ TABLES: dict[str, TableSchema] = {
         ASSIGNMENTS,
         DRAINING,
         CONSUMERS,
+        CAPACITY,
         HOT_KEYS,
         PARTITIONS,
         PRODUCERS,

@@ -11,8 +11,9 @@ from pipeline.replay.dispatcher import Dispatcher
 from pipeline.replay.events import DTYPES, Code, Events
 from pipeline.replay.limits import limits_of
 from pipeline.replay.membership import Place
+from pipeline.replay.patience import Patience
 from pipeline.replay.state import Ints
-from pipeline.replay.watch import Patience, Watch
+from pipeline.replay.watch import Watch
 
 HASHES = 65_536
 

@@ -71,7 +71,7 @@ def test_the_flaw_has_an_exception() -> None:
     ],
 )
 def test_snapshots_prove_or_refute_it(before: int, after: int, severity: str, because: str) -> None:
-    surpluses = Surplus(1, 1, before), Surplus(1000, 1, after), Surplus(1001, 0, 0)
+    surpluses = Surplus(1, 1, 1, 1, before), Surplus(1000, 1000, 1000, 1, after), Surplus(1001, 1001, 1001, 0, 0)
     for verdict in verdicts(overlapping(), *surpluses):
         assert verdict.severity == severity
         assert because in verdict.because

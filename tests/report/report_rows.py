@@ -50,17 +50,13 @@ DUPLICATE = Finding(
 )
 
 WAIT = Wait(
+    scope="hash",
     cause="draining",
     topic="persistent://shop/eu/orders-partition-0",
     subscription="workers",
-    sticky_hash=4711,
-    consumer=2,
-    consumer_name="blue",
-    blocking_consumer=1,
-    blocking_consumer_name="red",
+    explanation="hash 4711 moved to blue (consumer 2), but red (consumer 1) still held 2 of its entries",
     from_ts_us=1_767_225_601_000_000,
     seconds=2.5,
-    entries_waiting=4,
     message_seconds=6.25,
     root_positions=("7:118",),
     ended_by="ack",

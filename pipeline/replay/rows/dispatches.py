@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipeline.known_bugs import catalogue
+from pipeline.known_bugs import label
 from pipeline.replay.output import (
     CUMULATIVE_ACK,
     EARLY_DUPLICATE,
@@ -125,17 +125,11 @@ def _row(finding: Any, verdict: Verdict, names: Names, found: Replayed, owned: b
         "seq": int(finding.seq),
         "ts_us": int(finding.ts_us),
         "permitted_by": verdict.permitted_by,
-        "known_bug": ", ".join(_bug(bug) for bug in verdict.known_bugs) or None,
+        "known_bug": ", ".join(label(bug) for bug in verdict.known_bugs) or None,
         "detail": _detail(finding),
         "evidence": evidence(finding, names),
         "explanation": explanation(finding, verdict, names, EpochNamed(number, change, owned)),
     }
-
-
-def _bug(bug: str) -> str:
-    """`#23870`, or what has no number of its own with its public issues: `F4 (#23307)`."""
-    issues = catalogue()[bug].issues
-    return bug if bug.startswith("#") or not issues else f"{bug} ({', '.join(issues)})"
 
 
 def _detail(finding: Any) -> str:

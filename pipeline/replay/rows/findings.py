@@ -3,12 +3,13 @@
 Each source hands over what it found by rule, as `RuleFindings`; the dispatch rules do so in `rows.dispatches`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.replay.rows.names import Rows
 from pipeline.rules import RuleName
-from pipeline.tables.severity import Severity
+from pipeline.tables.severity import SEVERITIES, Severity
 
 # Columns of `metrics` that count findings, and what they count.
 _COUNTS: Mapping[str, Severity] = {
@@ -35,6 +36,11 @@ class RuleFindings(NamedTuple):
     checked: int
     counts: Mapping[Severity, int]
     worst: Rows
+
+
+def severities(rows: Rows) -> Counter[Severity]:
+    """How many findings there are of each severity."""
+    return Counter(severity for row in rows for severity in SEVERITIES if severity == row["severity"])
 
 
 def violations(topic: str, subscription: str, found: Iterable[RuleFindings]) -> Rows:

@@ -1,9 +1,9 @@
-"""Rows of `assignments` and `consumers`."""
+"""Rows of `assignments`."""
 
 from collections.abc import Sequence
 
 from pipeline.replay.rows.names import Rows
-from pipeline.replay.subscription import PlacedEpoch, Replayed
+from pipeline.replay.subscription import PlacedEpoch
 
 
 def assignments(topic: str, subscription: str, epochs: Sequence[PlacedEpoch]) -> Rows:
@@ -27,25 +27,3 @@ def assignments(topic: str, subscription: str, epochs: Sequence[PlacedEpoch]) ->
         for placed in epochs
         for row in placed.epoch.rows()
     ]
-
-
-def consumers(topic: str, subscription: str, found: Replayed) -> Rows:
-    """A row for each consumer that the trace names."""
-    total = sum(dispatched for dispatched, _ in found.counts.values())
-    rows: Rows = []
-    for number, stay in found.stays.items():
-        dispatched, acked = found.counts[number]
-        rows.append(
-            {
-                "topic": topic,
-                "subscription": subscription,
-                "consumer": number,
-                "consumer_name": stay.row.name,
-                "joined_at_us": None if stay.joined is None else stay.joined.ts_us,
-                "left_at_us": None if stay.left is None else stay.left.ts_us,
-                "dispatched": dispatched,
-                "acked": acked,
-                "traffic_share": dispatched / total if total else None,
-            }
-        )
-    return rows

@@ -96,16 +96,16 @@ def _weighed(block: Ints, mine: Ints, around: Circumstances) -> Verdict:
     if not known:
         return unexplained("")
     surpluses = around.surpluses_of(int(findings.consumer[block[0]]))
-    before = next((s for s in reversed(surpluses) if s.seq < first), None)
-    after = next((s for s in surpluses if s.seq > last), None)
+    before = next((s for s in reversed(surpluses) if s.seq_end < first), None)
+    after = next((s for s in surpluses if s.seq_begin > last), None)
     because = (
         "the signature of overlapping replay reads" if block.size > 1 else "consistent with overlapping replay reads"
     )
     if after is not None:
         grown = after.messages - (before.messages if before is not None else 0)
-        since = before.seq if before is not None else UNKNOWN
+        since = before.seq_end if before is not None else UNKNOWN
         seqs = findings.seq[mine]
-        expected = int(np.count_nonzero((seqs > since) & (seqs < after.seq)))
+        expected = int(np.count_nonzero((seqs > since) & (seqs <= after.seq_begin)))
         if grown <= 0:
             return unexplained(
                 f"the snapshot at seq {after.seq} refutes that the broker sent it twice: it counts no message that the "

@@ -1,0 +1,82 @@
+"""Rows of `consumers`: each with its share, and with the broker's statistics under the broker's names (SEMANTICS 7).
+
+The broker's statistics are point-in-time; here they are as of the moment when the consumer left, or the trace ended,
+and beside them stands the most that there was at one time.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipeline.replay.output import BY_RESET, STILL_OPEN
+from pipeline.replay.rows.names import Rows, position
+from pipeline.replay.state import UNKNOWN, Records
+from pipeline.replay.subscription import Joined, Replayed
+
+# What the broker needs to keep a draining hash, by the estimate of PIP-379.
+_BYTES_A_HASH = 80
+
+
+def consumers(topic: str, subscription: str, found: Replayed) -> Rows:
+    """A row for each consumer that the trace names."""
+    total = sum(dispatched for dispatched, _ in found.counts.values())
+    place_of = {number: place for place, number in enumerate(found.numbers)}
+    rows: Rows = []
+    for number, stay in found.stays.items():
+        dispatched, acked = found.counts[number]
+        place = place_of[number]
+        rows.append(
+            {
+                "topic": topic,
+                "subscription": subscription,
+                "consumer": number,
+                "consumer_name": stay.row.name,
+                "joined_at_us": None if stay.joined is None else stay.joined.ts_us,
+                "left_at_us": None if stay.left is None else stay.left.ts_us,
+                "left_because": stay.left_because or None,
+                "dispatched": dispatched,
+                "acked": acked,
+                "hash_share": found.hash_shares.get(number),
+                "traffic_share": dispatched / total if total else None,
+                **_draining(found.episodes[found.episodes.holder == place].view(np.recarray)),
+                **_joined(found.joins[place]),
+                "consumersAfterMarkDeletePosition": _written(found.watch.recent.held_behind.get(place)),
+            }
+        )
+    return rows
+
+
+def _draining(episodes: Records) -> dict[str, object]:
+    """The statistics of PIP-379 for the hashes that one consumer drained."""
+    here = episodes[(episodes.ended_by == STILL_OPEN) & (episodes.returned_seq == UNKNOWN)]
+    most = _most_at_once(episodes)
+    return {
+        "drainingHashesCount": int(here.size),
+        "drainingHashesClearedTotal": int(np.count_nonzero(~np.isin(episodes.ended_by, (STILL_OPEN, BY_RESET)))),
+        "drainingHashesUnackedMessages": int(here.held_at_end.sum()),
+        "drainingHashes": [f"{h} ({held} entries)" for h, held in zip(here.hash, here.held_at_end, strict=True)],
+        "draining_hashes_max": most,
+        "draining_bytes_max": most * _BYTES_A_HASH,
+    }
+
+
+def _most_at_once(episodes: Records) -> int:
+    """How many hashes drained at the same time, at most."""
+    returned = episodes.returned_seq != UNKNOWN
+    ends = np.where(returned, episodes.returned_seq, episodes.to_seq)
+    seqs = np.concatenate((episodes.from_seq, ends))
+    steps = np.concatenate((np.ones(episodes.size, np.int64), -np.ones(episodes.size, np.int64)))
+    # What ends with a row does so before anything begins with it.
+    order = np.lexsort((steps, seqs))
+    return int(np.cumsum(steps[order]).max(initial=0))
+
+
+def _joined(joined: Joined) -> dict[str, object]:
+    return {
+        "readPositionWhenJoining": _written(joined.reported),
+        "last_sent_position_when_joining": _written(joined.read),
+    }
+
+
+def _written(at: Sequence[int] | None) -> str | None:
+    return None if at is None else position(at[0], at[1])

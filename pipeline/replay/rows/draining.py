@@ -1,0 +1,40 @@
+"""Rows of `draining`: every draining hash (PIP-379)."""
+
+import numpy as np
+
+from pipeline.replay.output import ENDINGS, STILL_OPEN
+from pipeline.replay.rows.names import Names, Rows, or_none
+from pipeline.replay.state import Records
+from pipeline.replay.subscription import Replayed
+
+
+def draining(topic: str, subscription: str, found: Replayed) -> Rows:
+    """A row for each draining episode: from the move of a hash until its holder holds nothing of it any more."""
+    names = Names(found.numbers, found.stays)
+    rows: Rows = []
+    for episode in _by_start(found.episodes):
+        is_open = episode.ended_by == STILL_OPEN
+        rows.append(
+            {
+                "topic": topic,
+                "subscription": subscription,
+                "sticky_hash": int(episode.hash),
+                "holder": names.number(episode.holder),
+                "holder_name": names.name(episode.holder),
+                "new_owner": names.number(episode.new_owner),
+                "new_owner_name": names.name(episode.new_owner),
+                "from_seq": int(episode.from_seq),
+                "to_seq": None if is_open else int(episode.to_seq),
+                "from_ts_us": int(episode.from_ts),
+                "to_ts_us": None if is_open else int(episode.to_ts),
+                "entries_at_start": int(episode.held_at_start),
+                "returned_seq": or_none(episode.returned_seq),
+                "returned_ts_us": or_none(episode.returned_ts),
+                "ended_by": None if is_open else ENDINGS[episode.ended_by],
+            }
+        )
+    return rows
+
+
+def _by_start(episodes: Records) -> Records:
+    return episodes[np.lexsort((episodes.hash, episodes.from_seq))].view(np.recarray)

@@ -1,0 +1,78 @@
+"""Findings of `assignment_mismatch` and `draining_mismatch`: the broker's own snapshot says something else."""
+
+import json
+
+from pipeline.known_bugs import catalogue, known_bugs, label
+from pipeline.replay.comparison import Mismatch
+from pipeline.replay.rows.findings import RuleFindings, severities
+from pipeline.replay.rows.names import Names, moment
+from pipeline.replay.subscription import Replayed, Rules
+from pipeline.rules import RuleName
+from pipeline.tables.severity import Severity
+
+_NAMED_MAX = 10
+_RULES: tuple[RuleName, ...] = ("assignment_mismatch", "draining_mismatch")
+
+
+def mismatch_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[RuleFindings]:
+    """What the snapshots contradict, by rule, in the order of the trace.
+
+    Args:
+        found: what the replay found.
+        rules: what it depended on.
+        per_rule_max: how many findings of a rule are kept with their evidence; 0: every one.
+    """
+    names = Names(found.numbers, found.stays)
+    told = []
+    for rule in _RULES:
+        if rule not in rules.profile.rules:
+            continue
+        rows = [_row(m, names, rules) for m in found.comparison.mismatches if m.rule == rule]
+        counts = severities(rows)
+        compared = found.comparison.compared[rule]
+        # What was not kept weighs as much as it can.
+        counts["violation"] += compared - found.comparison.agreed[rule] - len(rows)
+        told.append(RuleFindings(rule, compared, +counts, rows[: per_rule_max or None]))
+    return told
+
+
+def _verdict(mismatch: Mismatch, rules: Rules) -> tuple[Severity, str | None, str]:
+    """What it weighs, the known bug, and why."""
+    if mismatch.rule == "assignment_mismatch" and not mismatch.order_known:
+        return (
+            "not_provable",
+            None,
+            "; consumers joined at about the same time, and the trace does not say which came first",
+        )
+    if mismatch.rule == "draining_mismatch" and mismatch.missing and not mismatch.surplus:
+        bug = "#23845"
+        if bug in known_bugs(rules.version, rules.profile):
+            return "known_bug", bug, f"; known bug {bug}: {catalogue()[bug].title} {catalogue()[bug].remedy}"
+    return "violation", None, ""
+
+
+def _row(mismatch: Mismatch, names: Names, rules: Rules) -> dict[str, object]:
+    severity, bug, because = _verdict(mismatch, rules)
+    snapshot = mismatch.snapshot
+    what = "ranges" if mismatch.rule == "assignment_mismatch" else "draining hashes"
+    parts = [
+        f"{whose} {len(items)} {what} {other} not: {', '.join(items[:_NAMED_MAX])}"
+        for whose, other, items in (
+            ("the broker has", "the trace does", mismatch.missing),
+            ("the trace has", "the broker does", mismatch.surplus),
+        )
+        if items
+    ]
+    return {
+        "severity": severity,
+        "consumer": names.number(mismatch.consumer),
+        "consumer_name": names.name(mismatch.consumer),
+        "seq": snapshot.seq,
+        "ts_us": snapshot.ts_us,
+        "known_bug": None if bug is None else label(bug),
+        "detail": json.dumps({"seq_begin": snapshot.seq_begin, "seq_end": snapshot.seq_end}),
+        "evidence": [f"seq {snapshot.seq}: snapshot taken between seq {snapshot.seq_begin} and {snapshot.seq_end}"],
+        "explanation": (
+            f"of {names.spoken(mismatch.consumer)} at {moment(snapshot.ts_us)} {'; '.join(parts)}{because}"
+        ),
+    }

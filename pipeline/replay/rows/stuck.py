@@ -1,0 +1,137 @@
+"""Findings of `draining_stuck` and `stalled`: what could be sent, and was not (V10, V11).
+
+A hash counts when nobody else held it, and its owner was sent later entries for long while its own waited: so the
+owner had permits and the broker had read past them. What lies still because everything does is no finding of a hash;
+the whole stall is one, if nothing in the trace explains it.
+"""
+
+import json
+
+from pipeline.known_bugs import catalogue, known_bugs, label
+from pipeline.replay.attribution import Blocked
+from pipeline.replay.output import ENDINGS, STILL_OPEN
+from pipeline.replay.rows.findings import RuleFindings, severities
+from pipeline.replay.rows.names import Names, Rows, moment, position
+from pipeline.replay.stall import UNEXPLAINED
+from pipeline.replay.state import DISPATCHES, NOBODY
+from pipeline.replay.subscription import Replayed, Rules
+from pipeline.replay.watch import Overlooked
+from pipeline.rules import RuleName
+
+
+def stuck_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[RuleFindings]:
+    """What was stuck, by rule, the longest first.
+
+    Args:
+        found: what the replay found.
+        rules: what it depended on.
+        per_rule_max: how many findings of a rule are kept with their evidence; 0: every one.
+    """
+    names = Names(found.numbers, found.stays)
+    kept = per_rule_max or None
+    told = []
+    asked = {"draining_stuck": int(found.episodes.size), "stalled": int(found.checked[DISPATCHES])}
+    for rule, checked in asked.items():
+        overlooked = [o for o in found.watch.overlooked if _rule(o, rules) == rule]
+        rows = [_hash_row(o, names, rules) for o in sorted(overlooked, key=_by_cost)]
+        if rule == "stalled":
+            rows += [_stall_row(b, names) for b in found.watch.blocked if b.cause == UNEXPLAINED]
+        counts = severities(rows)
+        if rule in rules.profile.rules:
+            name: RuleName = "stalled" if rule == "stalled" else "draining_stuck"
+            told.append(RuleFindings(name, checked, counts, rows[:kept]))
+    return told
+
+
+def _rule(overlooked: Overlooked, rules: Rules) -> RuleName:
+    drains = rules.profile.dispatcher == "draining"
+    return "draining_stuck" if drains and overlooked.drained_from != NOBODY else "stalled"
+
+
+def _by_cost(overlooked: Overlooked) -> tuple[int, int, int]:
+    span = overlooked.span
+    return -(span.to_ts - span.from_ts) * overlooked.entries, span.from_seq, overlooked.hash
+
+
+def _bug(overlooked: Overlooked, rules: Rules) -> str | None:
+    """The flaw that it matches: counted twice (3.9), or behind the head of replay (6.5)."""
+    bugs = known_bugs(rules.version, rules.profile)
+    bug = None
+    if rules.profile.dispatcher == "recently_joined":
+        bug = "F6"
+    elif overlooked.registered > 1:
+        bug = "#23845"
+    return bug if bug in bugs else None
+
+
+def _hash_row(overlooked: Overlooked, names: Names, rules: Rules) -> dict[str, object]:
+    span, bug = overlooked.span, _bug(overlooked, rules)
+    head, passed, entries = position(*overlooked.head), position(*overlooked.passed), overlooked.entries
+    owner, seconds = names.spoken(overlooked.owner), (span.to_ts - span.from_ts) / 1e6
+    until = "the end of the trace" if span.ended_by == STILL_OPEN else f"{moment(span.to_ts)} (seq {span.to_seq})"
+    moves = [
+        f"seq {move.at.seq}: hash {overlooked.hash} moves from {names.spoken(move.before)} to "
+        f"{names.spoken(move.after)}, {move.held} of its entries are held"
+        for move in overlooked.moves
+    ]
+    drained = ""
+    if overlooked.drained_from != NOBODY:
+        drained = f", which {names.spoken(overlooked.drained_from)} had held before,"
+    known = f"; known bug {label(bug)}: {catalogue()[bug].title} {catalogue()[bug].remedy}" if bug else ""
+    return {
+        "severity": "known_bug" if bug else "violation",
+        "sticky_hash": overlooked.hash,
+        "ledger_id": overlooked.head[0],
+        "entry_id": overlooked.head[1],
+        "consumer": names.number(overlooked.owner),
+        "consumer_name": names.name(overlooked.owner),
+        "other_consumer": names.number(overlooked.drained_from),
+        "other_consumer_name": names.name(overlooked.drained_from),
+        "seq": span.to_seq,
+        "ts_us": span.to_ts,
+        "known_bug": label(bug) if bug else None,
+        "detail": json.dumps(
+            {
+                "entries": overlooked.entries,
+                "seconds": seconds,
+                "from_seq": span.from_seq,
+                "ended_by": ENDINGS[span.ended_by],
+                "counted_as_draining": overlooked.registered,
+            }
+        ),
+        "evidence": [
+            *moves,
+            f"seq {span.from_seq}: from here on nobody else holds the hash, and {head} waits",
+            f"{moment(overlooked.passed_ts)}: {owner} is sent the later entry {passed}",
+        ],
+        "explanation": (
+            f"{entries} entries of hash {overlooked.hash}, the first {head}, were not sent to {owner} for "
+            f"{seconds:.3f} s from {moment(span.from_ts)} until {until}, although nobody held any of the hash{drained} "
+            f"and {owner} was sent the later entry {passed} meanwhile{known}"
+        ),
+    }
+
+
+def _stall_row(stall: Blocked, names: Names) -> dict[str, object]:
+    """Nobody was sent anything, and nothing says why; without permits on record it may have been for lack of them."""
+    span, permits, consumers = stall.span, stall.detail["with_permits"], stall.detail["consumers"]
+    seconds = (span.to_ts - span.from_ts) / 1e6
+    had = "how many of them had permits is not recorded" if permits is None else f"{permits} of them had permits"
+    root = position(*stall.roots[0]) if stall.roots else "none"
+    rows: Rows = [
+        {
+            "severity": "not_provable" if permits is None else "violation",
+            "ledger_id": stall.roots[0][0] if stall.roots else None,
+            "entry_id": stall.roots[0][1] if stall.roots else None,
+            "consumer": names.number(stall.blocking),
+            "seq": span.to_seq,
+            "ts_us": span.to_ts,
+            "detail": json.dumps({**stall.detail, "entries": stall.entries, "seconds": seconds}),
+            "evidence": [f"seq {span.from_seq}: the last dispatch before", f"seq {span.to_seq}: it goes on"],
+            "explanation": (
+                f"{stall.entries} entries, the oldest {root}, could have been sent for {seconds:.3f} s from "
+                f"{moment(span.from_ts)} on, and nothing was sent to any of {consumers} consumers; {had}"
+            ),
+        }
+    ]
+    return rows[0]
