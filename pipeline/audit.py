@@ -145,6 +145,8 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
             broker=found.profile.broker(found.trace.manifest.settings),
             skew_us=settings.trace.recorder_skew_us,
             open_entries_max=settings.limits.open_entries_max,
+            hot_keys_max=settings.report.hot_keys_max,
+            complete_from_start=found.trace.manifest.complete_from_start,
             patience=settings.patience,
         )
         tasks = _replay_tasks(spark, settings.spark.replay_tasks, len(found.groups))
@@ -162,15 +164,20 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
         if refused > settings.trace.quarantine_ratio_max * found.survey.rows_in:
             tables.discard()
             raise _too_much_refused(found, refused, settings.trace.quarantine_ratio_max)
-    if "violations" in frames:
-        frames["violations"] = _with_keys(frames["violations"], found.events)
+    for table in ("violations", "hot_keys"):
+        if table in frames:
+            frames[table] = _with_keys(frames[table], found.events)
     with stages.stage("write tables"):
         tables.write(frames)
     rows_in = found.survey.rows_in
+    completeness = _completeness(frames.get("partitions"), found.survey)
+    severities = _found(frames.get("metrics"))
+    if completeness == 0:
+        severities.append("not_provable")  # a verdict is never better than the trace
     tables.finish(
         {
-            "verdict": worst_verdict(_found(frames.get("metrics"))),
-            "completeness": (rows_in - refused) / rows_in,
+            "verdict": worst_verdict(severities),
+            "completeness": completeness,
             "events_in": rows_in,
             "events_audited": rows_in - refused,
             "events_quarantined": refused,
@@ -218,16 +225,25 @@ def _found(metrics: DataFrame | None) -> list[Severity]:
     return [severity for name, severity in _WEIGHTS.items() if totals[name]]
 
 
-def _with_keys(violations: DataFrame, events: DataFrame) -> DataFrame:
-    """The key of each finding, looked up in the trace: keys do not travel with the replay."""
-    wanted = violations.select("topic", "ledger_id", "entry_id").distinct()
+def _completeness(partitions: DataFrame | None, survey: Survey) -> float:
+    """The share of the trace that could carry a verdict; each partition weighs as much as it has rows."""
+    readable = (survey.rows_in - survey.refused) / survey.rows_in
+    if partitions is None:
+        return readable
+    judged, rows = partitions.agg(sf.sum("rows_judged"), sf.sum("rows")).collect()[0]
+    return float(readable * judged / rows)
+
+
+def _with_keys(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """The key of each row's entry, looked up in the trace: keys do not travel with the replay."""
+    wanted = rows.select("topic", "ledger_id", "entry_id").distinct()
     named = events.where("refused IS NULL AND key IS NOT NULL AND event IN ('publish', 'dispatch')")
     keys = (
         named.join(sf.broadcast(wanted), ["topic", "ledger_id", "entry_id"], "left_semi")
         .groupBy("topic", "ledger_id", "entry_id")
         .agg(_as_text(sf.any_value("key")).alias("key"))
     )
-    return violations.drop("key").join(sf.broadcast(keys), ["topic", "ledger_id", "entry_id"], "left")
+    return rows.drop("key").join(sf.broadcast(keys), ["topic", "ledger_id", "entry_id"], "left")
 
 
 def _as_text(key: Column) -> Column:

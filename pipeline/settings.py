@@ -70,6 +70,7 @@ class ReportSettings(_Section):
     """How much of the evidence is kept."""
 
     findings_per_rule_max: Annotated[int, BeforeValidator(_limit), Field(ge=0)]
+    hot_keys_max: int = Field(ge=1)
 
 
 class Settings(_Section):

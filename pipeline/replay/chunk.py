@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from pipeline.replay.events import DTYPES, Events, concatenated
 from pipeline.replay.membership import Row
+from pipeline.replay.producers import NOTHING, Published
 from pipeline.replay.refused import DUPLICATE_SEQ, Refused
 from pipeline.replay.snapshot import SnapshotRow
 
@@ -29,6 +30,7 @@ class Chunk(NamedTuple):
         events: the rows; never none.
         membership: what only the joins, leaves and resets among them carry.
         snapshots: what only the snapshots among them carry.
+        published: what the publishes among them say of their producers.
     """
 
     group: int
@@ -37,6 +39,7 @@ class Chunk(NamedTuple):
     events: Events
     membership: tuple[Row, ...]
     snapshots: tuple[SnapshotRow, ...]
+    published: Published = NOTHING
 
 
 class Merged(NamedTuple):

@@ -28,6 +28,7 @@ from pipeline.replay.output import (
     nearly_full,
 )
 from pipeline.replay.progress import RELEASED, SAMPLE, end_hindrance, grant, judge, note_passed, stalls, unblock
+from pipeline.replay.published import note_published, note_spoken_of, take_back
 from pipeline.replay.read_position import rewind
 from pipeline.replay.rules import Dispatch, check_dispatch, report_row
 from pipeline.replay.state import (
@@ -55,6 +56,7 @@ from pipeline.replay.state import (
     STARTS_SEEN,
     UNKNOWN,
     UNLOOKED,
+    UNPUBLISHED,
     WAITING,
     WORDS_USED,
     Ints,
@@ -155,7 +157,8 @@ def replay(
         out: where findings and ended episodes go.
         events: the rows, in the order of seq.
         consumers: for each row the index of its consumer in the state; -1 where it has none.
-        hashes: for each row its sticky hash; -1 where it has none.
+        hashes: for each row its sticky hash; -1 where it has none. A dispatch that does not say its key is given that
+            of its entry, here and in `events.key_id`, if it is known by then.
         mapping: the mapping in force.
         start: the first row to apply.
         policy: see `Policy`.
@@ -177,7 +180,7 @@ def replay(
         if decided and stalls(state, events.seq[i], events.ts_us[i], policy.stalled_us):
             return i
         if code in (DISPATCH_START, DISPATCH_END):
-            _dispatched(state, out, events, i, consumers[i], hashes[i], mapping, policy)
+            _dispatched(state, out, events, i, consumers[i], hashes, mapping, policy)
         elif code in (ACK_START, ACK_END):
             _acked(state, out, events, i, consumers[i], policy)
         elif code in (PUBLISH, PUBLISH_DELAYED):
@@ -215,6 +218,7 @@ def _redelivered(state: State, out: Output, events: Events, i: int, consumer: in
 @compiled
 def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: Mapping) -> None:
     entries = state.entries
+    note_published(state, events.ledger[i], events.entry[i])
     slot = entry_at(state, events.ledger[i], events.entry[i])
     if slot < 0:
         if was_deleted(state, events.ledger[i], events.entry[i]):
@@ -230,6 +234,7 @@ def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: 
         wait(state, slot, events.seq[i], events.ts_us[i])
     else:
         # The hooks run on different threads: the entry may have been dispatched already.
+        take_back(state, slot)
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
         if events.code[i] == PUBLISH_DELAYED and entries[slot].marks & WAITING == 0:
             entries[slot].marks |= DELAYED
@@ -251,7 +256,7 @@ def _dispatched(
     events: Events,
     i: int,
     consumer: int,
-    sticky_hash: int,
+    hashes: Ints,
     mapping: Mapping,
     policy: Policy,
 ) -> None:
@@ -269,12 +274,17 @@ def _dispatched(
         entries[slot].messages = events.value[i]
         if deleted:
             entries[slot].marks = ACKED | SENT
-    set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
+        else:
+            note_spoken_of(state, slot)
+    set_key(state, slot, events.murmur[i], events.key_id[i], hashes[i])
     state.consumers[consumer].dispatched += 1
     if entries[slot].hash_at == UNKNOWN:
         # No row has said its key yet, so nothing can be held against it, nor it against others.
         entries[slot].marks |= SENT
         return
+    if hashes[i] < 0:
+        hashes[i] = state.hashes[entries[slot].hash_at].hash
+        events.key_id[i] = entries[slot].key_id
     sent = Dispatch(
         events.seq[i],
         events.ts_us[i],
@@ -316,6 +326,7 @@ def _acked(state: State, out: Output, events: Events, i: int, consumer: int, pol
             return
         # Any consumer may acknowledge any position, also one that this trace has not shown yet (SEMANTICS 5.1).
         slot = _new_entry(state, events, i)
+        note_spoken_of(state, slot)
     if events.code[i] == ACK_END and state.entries[slot].marks & SETTLING != 0:
         settle(state, slot)
         return
@@ -521,7 +532,7 @@ def forget(state: State, out: Output, seq: int, ts: int) -> None:
         note_unsent(state, out, slot)
         entries[slot].sent_seq = UNKNOWN
         entries[slot].words_at = UNKNOWN
-        entries[slot].marks &= DELAYED
+        entries[slot].marks &= DELAYED | UNPUBLISHED
     _forget_order(state)
     state.cells[DELETED_LEDGER] = UNKNOWN
     for place in range(state.consumers.size):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pipeline.assignment import Routing
 from pipeline.assignment.routing import routing_of_ranges
 from pipeline.replay import core, draining
+from pipeline.replay.completeness import Seen
 from pipeline.replay.events import Code, Events
 from pipeline.replay.kept import Kept
 from pipeline.replay.membership import Place
@@ -40,6 +41,7 @@ from pipeline.replay.reconstruction import Reconstruction, reconstruct
 from pipeline.replay.room import Need, make_room
 from pipeline.replay.snapshot import Position, Snapshot
 from pipeline.replay.state import (
+    ACKED,
     CONNECTED,
     COUNTS_INDEXES,
     LOOK_AHEAD_LIMIT,
@@ -49,12 +51,17 @@ from pipeline.replay.state import (
     READ_ENTRY,
     READ_LEDGER,
     RESETTING,
+    SENT,
+    STARTS_SEEN,
     UNACKED_LIMIT_OF_ALL,
     UNKNOWN,
+    WAITING,
+    WITHOUT_PUBLISH,
     Ints,
     Records,
     new_state,
 )
+from pipeline.replay.traffic import Peaks, Traffic, decisions
 from pipeline.replay.watch import Watch
 from pipeline.rules import ExceptionId
 
@@ -76,6 +83,8 @@ class Dispatcher:
         policy: what profile and subscription ask of the core.
         holds_back: whether recently joined consumers are (3.x and classic, ordered; SEMANTICS 6.1).
         watch: notes who waited for whom.
+        traffic: what was dispatched, by key and hash.
+        peaks: what was pending at one time, by hash.
         drains: whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; SEMANTICS 3.1).
     """
 
@@ -91,6 +100,8 @@ class Dispatcher:
         self.drains = False
         self.holds_back = False
         self.watch = watch
+        self.traffic = Traffic()
+        self.peaks = Peaks()
         self._exceptions = exceptions
         self.numbers: list[int] = []
         self.places: dict[int, int] = {}
@@ -108,6 +119,7 @@ class Dispatcher:
         self._episodes: list[Records] = []
         self._unsent: list[Ints] = []
         self._withdrawn: list[Records] = []
+        self._at_the_end = (0, 0)
 
     @property
     def connected(self) -> int:
@@ -211,6 +223,7 @@ class Dispatcher:
 
     def rekey(self, sticky: Callable[[Ints], Ints]) -> None:
         """Another selector hashes keys to other numbers; nobody is connected while it takes over (E16)."""
+        self.peaks.note(self._state)
         murmur = self._state.entries.murmur
         core.rekey(self._state, np.where(murmur >= 0, sticky(np.maximum(murmur, 0)), UNKNOWN))
 
@@ -244,6 +257,9 @@ class Dispatcher:
     def _replay(self, events: Events, hashes: Ints) -> None:
         self._make_room(_need(events), int(events.ts_us[-1]))
         consumers = self._places_of(events.consumer)
+        # The core completes the keys of dispatches; the rows themselves stay as they are.
+        events = events._replace(key_id=events.key_id.copy())
+        decided = decisions(events, bool(self._state.cells[STARTS_SEEN]))
         state, mapping = self._state, self._mapping
         at = 0
         while at < events.code.size:
@@ -253,13 +269,35 @@ class Dispatcher:
                 self.watch.paused(state, self._out, mapping, Place(int(events.seq[row]), int(events.ts_us[row])))
             elif at < events.code.size:
                 self._drain_output()
+        self.traffic.count(events, hashes, decided)
 
     def close(self, at: Place) -> None:
         """The trace ends."""
         self._interrupt(at, STILL_OPEN)
         self._overlook(at, STILL_OPEN)
         self.watch.closed(self._state, self._mapping, at)
+        self.peaks.note(self._state)
+        self._at_the_end = self._outstanding()
         core.close(self._state, self._out, at.seq, at.ts_us)
+
+    def _outstanding(self) -> tuple[int, int]:
+        """Entries that wait for their first dispatch, and entries that were dispatched and not acknowledged."""
+        entries = self._state.entries
+        marks = entries.marks[entries.ledger != UNKNOWN]
+        waits = marks & (WAITING | SENT | ACKED) == WAITING
+        unacknowledged = marks & (SENT | ACKED) == SENT
+        return int(np.count_nonzero(waits)), int(np.count_nonzero(unacknowledged))
+
+    def seen(self, censored: int, unjoined: int) -> Seen:
+        """What was not seen, or not to the end; asked after `close` and `taken`.
+
+        Args:
+            censored: rows that did not get here.
+            unjoined: consumers that only snapshots name.
+        """
+        without_publish = int(self._state.cells[WITHOUT_PUBLISH])
+        without_end = np.unique(np.concatenate(self._unsent)).size
+        return Seen(censored, self.traffic.unkeyed, without_publish, without_end, *self._at_the_end, unjoined)
 
     def take_in(self, snapshot: Snapshot, at: Place) -> None:
         """What a snapshot says that the trace does not show: permits, where no flow rows do, and limits reached."""
@@ -312,7 +350,7 @@ class Dispatcher:
         return findings[certain].view(np.recarray), episodes
 
     def _make_room(self, need: Need, now_us: int) -> None:
-        self._state = make_room(self._state, need, now_us, self._open_entries_max)
+        self._state = make_room(self._state, need, now_us, self._open_entries_max, self.peaks.note)
         hashes, entries = self._state.hashes.size, self._state.entries.size
         if self._out.episodes.size < 2 * hashes or self._out.unsent.size < 2 * entries:
             self._drain_output()

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.replay import rows
 from pipeline.replay.chunk import Chunk, merged
+from pipeline.replay.completeness import RowsSeen
+from pipeline.replay.producers import Producers
 from pipeline.replay.refused import Refused
 from pipeline.replay.rows.names import Rows
 from pipeline.replay.subscription import Rules, Subscription
@@ -43,21 +45,39 @@ def _tables(
     group: Group, chunks: Iterable[Chunk], rules: Rules, findings_per_rule_max: int
 ) -> Iterator[tuple[str, Rows]]:
     replay = Subscription(rules)
-    for part in merged(chunks):
+    senders = Producers()
+    counted = RowsSeen(rules.skew_us)
+    refused = 0
+    for part in merged(_noted(chunks, senders)):
+        counted.add(part)
         replay.feed(part.events, part.membership, part.snapshots)
         yield "assignments", rows.assignments(*group, replay.take_epochs())
-        yield "refused", [_refused(group, r) for r in (*part.repeated, *replay.take_refused())]
+        of_part = [*part.repeated, *replay.take_refused()]
+        refused += len(of_part)
+        yield "refused", [_refused(group, r) for r in of_part]
     found = replay.finish()
     yield "assignments", rows.assignments(*group, replay.take_epochs(final=True))
-    yield "refused", [_refused(group, r) for r in replay.take_refused()]
+    of_rest = replay.take_refused()
+    yield "refused", [_refused(group, r) for r in of_rest]
+    partitions = rows.partitions(*group, counted, refused + len(of_rest), found.seen)
     sources = (rows.dispatch_findings, rows.stuck_findings, rows.mismatch_findings)
     findings = [of_rule for source in sources for of_rule in source(found, rules, findings_per_rule_max)]
+    findings.append(rows.mixed_key_batches(senders))
     yield "violations", rows.violations(*group, findings)
-    yield "metrics", rows.metrics(*group, rules.profile.rules, findings)
+    yield "metrics", rows.with_completeness(rows.metrics(*group, rules.profile.rules, findings), partitions)
+    yield "partitions", partitions
     yield "draining", rows.draining(*group, found)
     yield "blocking", rows.blocking(*group, found)
     yield "capacity", rows.capacity(*group, found.watch.samples)
     yield "consumers", rows.consumers(*group, found)
+    yield "hot_keys", rows.hot_keys(*group, found, rules.hot_keys_max)
+    yield "producers", rows.producers(*group, senders)
+
+
+def _noted(chunks: Iterable[Chunk], senders: Producers) -> Iterator[Chunk]:
+    for chunk in chunks:
+        senders.add(chunk.published)
+        yield chunk
 
 
 def _refused(group: Group, row: Refused) -> dict[str, object]:

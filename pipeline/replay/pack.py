@@ -17,6 +17,7 @@ from pipeline.profile import Profile
 from pipeline.replay.chunk import Chunk
 from pipeline.replay.events import Code, Column, Events
 from pipeline.replay.membership import Row
+from pipeline.replay.producers import published
 from pipeline.replay.snapshot import Position, SnapshotRow, parsed_position
 from udfs.sticky_key_hash import hash_keys, keyless_keys
 
@@ -32,6 +33,8 @@ COLUMNS = (
     "entry_id",
     "batch_size",
     "key",
+    "key_source",
+    "batch_keys",
     "permits",
     "producer_name",
     "sequence_id",
@@ -226,7 +229,8 @@ def _chunk(batch: pa.RecordBatch, group: int, events: Events, source: Column) ->
     rows = np.unique(source[np.isin(events.code, _MEMBERSHIP)])
     membership = tuple(_membership_row(row) for row in batch.take(pa.array(rows)).to_pylist())
     snapshots = _snapshot_rows(batch, np.unique(source[np.isin(events.code, [Code.MARK_DELETE, Code.OTHER])]))
-    return Chunk(group, int(events.seq[0]), int(events.seq[-1]), events, tuple(sorted(membership)), snapshots)
+    sent = published(batch, source[np.isin(events.code, [Code.PUBLISH, Code.PUBLISH_DELAYED])])
+    return Chunk(group, int(events.seq[0]), int(events.seq[-1]), events, tuple(sorted(membership)), snapshots, sent)
 
 
 def _snapshot_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> tuple[SnapshotRow, ...]:

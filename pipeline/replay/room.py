@@ -4,6 +4,7 @@ The compiled core never allocates: it is told that so many rows are coming, and 
 first. A sweep frees what nothing can ask for any more, so that keys that are never seen again do not pile up.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,9 @@ class Need(NamedTuple):
     ledgers: int
 
 
-def make_room(state: State, need: Need, now_us: int, open_entries_max: int) -> State:
+def make_room(
+    state: State, need: Need, now_us: int, open_entries_max: int, before_sweep: Callable[[State], None]
+) -> State:
     """`state`, or a copy of it in larger arrays.
 
     Args:
@@ -47,11 +50,13 @@ def make_room(state: State, need: Need, now_us: int, open_entries_max: int) -> S
         need: what must fit.
         now_us: the time of the rows that come, for what is kept a while only.
         open_entries_max: the limit on what may be open at one time.
+        before_sweep: shown the state before anything in it is freed.
 
     Raises:
         LimitError: more entries would be open than the limit allows.
     """
     if state.cells[ENTRIES_FREE] < need.entries or state.cells[HASHES_FREE] < need.entries:
+        before_sweep(state)
         _sweep_entries(state, now_us - IN_FLIGHT_US)
         _sweep_hashes(state)
     state = _roomy_entries(state, need.entries, open_entries_max)

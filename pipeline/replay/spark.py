@@ -27,10 +27,13 @@ from pipeline.replay.chunk import (
 )
 from pipeline.replay.group import Group, replay_group
 from pipeline.replay.pack import COLUMNS, Groups, pack
+from pipeline.replay.producers import decode_published, encode_published
 from pipeline.replay.subscription import Rules
 from pipeline.tables.payload import RESULT_SCHEMA, encode
 
-CHUNK_SCHEMA = "group INT, first_seq LONG, last_seq LONG, events BINARY, membership STRING, snapshots STRING"
+CHUNK_SCHEMA = (
+    "group INT, first_seq LONG, last_seq LONG, events BINARY, membership STRING, snapshots STRING, published STRING"
+)
 _CHUNK_ARROW = pa.schema(
     [
         ("group", pa.int32()),
@@ -39,6 +42,7 @@ _CHUNK_ARROW = pa.schema(
         ("events", pa.binary()),
         ("membership", pa.string()),
         ("snapshots", pa.string()),
+        ("published", pa.string()),
     ]
 )
 
@@ -87,6 +91,7 @@ def _packer(groups: Groups, profile: Profile) -> _Pack:
                     pa.array([encode_events(chunk.events) for chunk in chunks], pa.binary()),
                     pa.array([encode_membership(chunk.membership) for chunk in chunks], pa.string()),
                     pa.array([encode_snapshots(chunk.snapshots) for chunk in chunks], pa.string()),
+                    pa.array([encode_published(chunk.published) for chunk in chunks], pa.string()),
                 ],
                 schema=_CHUNK_ARROW,
             )
@@ -106,6 +111,6 @@ def _replayer(groups: list[Group], rules: Rules, findings_per_rule_max: int) -> 
 def _chunks(frames: Iterator[pd.DataFrame]) -> Iterator[Chunk]:
     for frame in frames:
         for row in frame.itertuples(index=False, name=None):
-            group, first_seq, last_seq, events, membership, snapshots = row
-            told = decode_membership(membership), decode_snapshots(snapshots)
+            group, first_seq, last_seq, events, membership, snapshots, published = row
+            told = decode_membership(membership), decode_snapshots(snapshots), decode_published(published)
             yield Chunk(group, first_seq, last_seq, decode_events(events), *told)

@@ -42,6 +42,7 @@ REPEATED: Final = 8192  # its last dispatch was an early duplicate
 REDELIVERED: Final = 16384  # its last dispatch came after its holder had left
 COUNT_LOST: Final = 32768  # acknowledged, if only in part, since its last dispatch: that forgets its redelivery count
 SETTLING: Final = 65536  # the acknowledgement was received, its effect is not recorded yet
+UNPUBLISHED: Final = 131072  # its publish has not been seen
 
 # Places in `State.cells`.
 ENTRIES_FREE: Final = 0
@@ -77,7 +78,12 @@ LOOK_AHEAD_TS: Final = 29  # since when the replay queue is about as long as it 
 LOOK_AHEAD_US: Final = 30  # for how long it was before
 UNACKED_FULL_TS: Final = 31  # the same of UNACKED_FULL
 UNACKED_FULL_US: Final = 32
-CELLS: Final = 33
+FIRST_PUBLISHED_LEDGER: Final = 33  # between which positions publishes were seen; UNKNOWN: none was
+FIRST_PUBLISHED_ENTRY: Final = 34
+LAST_PUBLISHED_LEDGER: Final = 35
+LAST_PUBLISHED_ENTRY: Final = 36
+WITHOUT_PUBLISH: Final = 37  # entries that are UNPUBLISHED, or were until they were forgotten
+CELLS: Final = 38
 
 # Places in `State.checked`.
 DISPATCHES: Final = 0
@@ -131,6 +137,7 @@ HASH = np.dtype(
         ("holder", np.int32),
         ("held", np.int32),
         ("held_elsewhere", np.int32),
+        ("held_max", np.int32),  # most entries that were held of it at one time, at all consumers
         ("first", np.int32),  # pending, by dispatch
         ("last", np.int32),
         ("queue_first", np.int32),  # waiting, by position
@@ -234,6 +241,8 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
     cells[DELETED_LEDGER] = UNKNOWN
     cells[READ_LEDGER] = UNKNOWN
     cells[RECENT_LEDGER] = UNKNOWN
+    cells[FIRST_PUBLISHED_LEDGER] = UNKNOWN
+    cells[LAST_PUBLISHED_LEDGER] = UNKNOWN
     cells[LOOK_AHEAD_TS] = UNKNOWN
     cells[UNACKED_FULL_TS] = UNKNOWN
     return State(

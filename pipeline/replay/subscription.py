@@ -13,7 +13,9 @@ from pipeline.assignment import DEFAULT_POINTS, AssignmentLog, Epoch, Routing
 from pipeline.assignment.shares import HashShares
 from pipeline.errors import AssignmentError
 from pipeline.profile import Profile, SelectorKind
+from pipeline.replay.censor import Censor
 from pipeline.replay.comparison import Comparison, Moment
+from pipeline.replay.completeness import Seen
 from pipeline.replay.core import Policy
 from pipeline.replay.dispatcher import Dispatcher
 from pipeline.replay.events import Code, Events
@@ -24,6 +26,7 @@ from pipeline.replay.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Ref
 from pipeline.replay.snapshot import Position, Snapshot, SnapshotRow, parsed_snapshot
 from pipeline.replay.state import Ints, Records
 from pipeline.replay.timeline import Timeline
+from pipeline.replay.traffic import Peak, Traffic
 from pipeline.replay.watch import Watch
 from udfs.sticky_key_hash import sticky_from_murmur
 
@@ -44,6 +47,8 @@ class Rules:
         skew_us: recorder skew, in microseconds.
         open_entries_max: limit on what may be open at one time.
         patience: how long something must last to be of interest.
+        complete_from_start: whether the first join is in the trace.
+        hot_keys_max: how many keys and hashes are told by each measure, a subscription.
     """
 
     profile: Profile
@@ -52,6 +57,8 @@ class Rules:
     skew_us: int
     open_entries_max: int
     patience: Patience = field(default_factory=Patience)
+    hot_keys_max: int = 20
+    complete_from_start: bool = True
 
     def selector(self, sticky: bool) -> SelectorKind:
         """The selector of a new dispatcher (SEMANTICS 2)."""
@@ -143,6 +150,9 @@ class Replayed:
         surpluses: in the order of seq.
         comparison: with the broker's own snapshots.
         watch: who waited for whom, and how near the limits were.
+        traffic: what was dispatched, by key and hash.
+        peaks: what was pending at one time, by hash.
+        seen: what was not seen, or not to the end.
         hash_shares: by consumer, the share of the hashes that it owned while it was there.
     """
 
@@ -160,6 +170,9 @@ class Replayed:
     surpluses: Sequence[Surplus]
     comparison: Comparison
     watch: Watch
+    traffic: Traffic
+    peaks: Peak
+    seen: Seen
     hash_shares: Mapping[int, float]
 
 
@@ -194,6 +207,9 @@ class Subscription:
         exceptions = rules.profile.exceptions
         self._dispatcher = Dispatcher(policy, rules.open_entries_max, watch, counts_indexes, exceptions)
         self._timeline = Timeline(self, rules.skew_us)
+        self._censor = Censor(rules.complete_from_start)
+        self._known_since: int | None = 0 if rules.complete_from_start else None
+        self._in_snapshots: set[int] = set()
         self._in_force: Epoch | None = None
         self._shares = HashShares()
         self._joined_at: dict[int, Position] = {}
@@ -215,6 +231,8 @@ class Subscription:
             self._shares.add(self._in_force, self._last.ts_us - self._began[-1].ts_us)
         dispatcher = self._dispatcher
         dispatcher.close(self._last)
+        if not self._censor.settled:
+            dispatcher.watch.disregard(self._last.seq)
         findings, episodes = dispatcher.taken()
         return Replayed(
             findings,
@@ -231,6 +249,9 @@ class Subscription:
             self._surpluses,
             self._comparison,
             dispatcher.watch,
+            dispatcher.traffic,
+            dispatcher.peaks.all(),
+            dispatcher.seen(self._censor.censored, len(self._in_snapshots - dispatcher.places.keys())),
             self._shares.of_all(),
         )
 
@@ -244,9 +265,14 @@ class Subscription:
             if ends >= len(self._began):
                 break  # the change that ends it waits for its place
             until = None if epoch.to_seq is None else self._began[ends]
-            placed.append(PlacedEpoch(epoch, self._began[epoch.number], until))
+            if self._is_known(until):
+                placed.append(PlacedEpoch(epoch, self._began[epoch.number], until))
             self._unplaced.pop(0)
         return placed
+
+    def _is_known(self, until: Place | None) -> bool:
+        """Whether an epoch that ended there was, or is, one of known consumers only."""
+        return self._known_since is not None and (until is None or until.seq > self._known_since)
 
     def _collect_epochs(self, final: bool) -> None:
         ended = self._log.take_closed()
@@ -309,9 +335,10 @@ class Subscription:
         elif row.kind == "leave":
             self._leave(row.consumer, at, row.reason)
         else:
-            for number, stay in self._stays.items():
-                if stay.joined is not None and stay.left is None:
-                    self._leave(number, at, row.reason)
+            for number in self._connected():
+                self._leave(number, at, row.reason)
+            self._censor.restart()
+            self._note_known(at)
         opened = self._opened.popleft()
         if opened is not None:
             if self._in_force is not None:
@@ -320,6 +347,13 @@ class Subscription:
             self._changes.append(opened.epoch.change)
             self._in_force = opened.epoch
             dispatcher.route(opened.promised, at, opened.served)
+
+    def _connected(self) -> set[int]:
+        return {number for number, stay in self._stays.items() if stay.joined is not None and stay.left is None}
+
+    def _note_known(self, at: Place) -> None:
+        if self._censor.known and self._known_since is None:
+            self._known_since = at.seq
 
     def _leave(self, number: int, at: Place, reason: str) -> None:
         stay = self._stays[number]
@@ -368,7 +402,7 @@ class Subscription:
         """A row that the consumers known so far make impossible."""
         if row.kind == "join":
             self._refused.append(Refused(row.seq, IMPOSSIBLE_TRANSITION, f"consumer {row.consumer} is there already"))
-        else:
+        elif self._censor.refuses_leave():
             self._refused.append(Refused(row.seq, UNKNOWN_CONSUMER, f"consumer {row.consumer} never joined"))
 
     def hashes(self, events: Events) -> Ints:
@@ -382,15 +416,17 @@ class Subscription:
         return sticky_from_murmur(murmur, self._rules.profile.hash[self._kind]).astype(np.int64)
 
     def replay(self, events: Events) -> None:
-        """Rows under the mapping in force; those of consumers that never joined are refused."""
+        """Rows under the mapping in force; those of consumers that never joined are refused, or censored."""
         acted = (events.consumer >= 0) & ~np.isin(events.code, _MEMBERSHIP)
         strange = acted & ~self._dispatcher.knows(events.consumer)
-        if strange.any():
+        if self._rules.complete_from_start:
             for at in np.flatnonzero(strange & (events.part == 0)):
                 detail = f"consumer {events.consumer[at]} never joined"
                 self._refused.append(Refused(int(events.seq[at]), UNKNOWN_CONSUMER, detail))
-            events = events.take(~strange)
         self._recognise(events)
+        admitted = self._censor.admitted(events, strange)
+        if not admitted.all():
+            events = events.take(admitted)
         self._dispatcher.replay(events, self.hashes(events))
 
     def _recognise(self, events: Events) -> None:
@@ -410,6 +446,12 @@ class Subscription:
     def compare(self, snapshot: Snapshot, at: Place) -> None:
         """Nor after here."""
         before, after = self._looked.pop(snapshot.seq), self._moment(snapshot)
+        self._in_snapshots |= {consumer.consumer for consumer in snapshot.consumers}
+        if before.ranges == after.ranges and self._censor.look(snapshot, self._connected(), after.ranges):
+            self._dispatcher.watch.disregard(at.seq)
+        self._note_known(at)
+        if not self._censor.settled:
+            return
         self._comparison.compare(snapshot, before, after, self._dispatcher.drains)
         self._dispatcher.take_in(snapshot, at)
         for consumer in snapshot.consumers:

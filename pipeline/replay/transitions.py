@@ -121,6 +121,7 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
         hashes[at].holder = NOBODY
         hashes[at].held = 0
         hashes[at].held_elsewhere = 0
+        hashes[at].held_max = 0
         hashes[at].first = NOBODY
         hashes[at].last = NOBODY
         hashes[at].queue_first = NOBODY
@@ -268,6 +269,7 @@ def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
         hashes[at].held += 1
     else:
         hashes[at].held_elsewhere += 1
+    hashes[at].held_max = max(hashes[at].held_max, hashes[at].held + hashes[at].held_elsewhere)
 
 
 @compiled

@@ -122,6 +122,7 @@ class Watch:
         self._overlooked_last: dict[int, int] = {}
         self._reported: tuple[int, int] | None = None  # when, and the replay size that a snapshot said
         self._stall: Blocked | None = None
+        self._since_seq = -1
         self._brought_about = (0, BY_ACK)
 
     @property
@@ -129,6 +130,15 @@ class Watch:
         """The intervals, in the order in which they began."""
         kept = [interval for heap in self._blocked.values() for _, _, interval in heap]
         return sorted(kept, key=lambda b: (b.span.from_ts, b.span.from_seq, b.scope, b.cause, b.hash, b.consumer))
+
+    def disregard(self, before_seq: int) -> None:
+        """What was seen until here did not rest on everything that happened; nor does what began before."""
+        self.samples.clear()
+        self.overlooked.clear()
+        self.left_out.clear()
+        self._blocked.clear()
+        self._overlooked_last.clear()
+        self._since_seq = before_seq
 
     def paused(self, state: State, out: Output, mapping: Mapping, at: Place) -> None:
         """The core has stopped in front of the row `at`."""
@@ -239,7 +249,7 @@ class Watch:
         self._note_all(blocked_consumer(state, mapping, int(row.consumer), cause, span))
 
     def _overlooked(self, row: Any, span: Span) -> None:
-        if row.consumer == NOBODY:
+        if row.consumer == NOBODY or span.from_seq < self._since_seq:
             return
         head, passed = (int(row.ledger), int(row.entry)), (int(row.passed_ledger), int(row.passed_entry))
         if row.passed_ts >= span.from_ts + self._patience.stalled_us and passed > head:
@@ -267,6 +277,8 @@ class Watch:
             self._note(interval)
 
     def _note(self, interval: Blocked) -> None:
+        if interval.span.from_seq < self._since_seq:
+            return
         heap = self._blocked[interval.scope, interval.cause]
         # The number keeps equal costs in order, and intervals from being compared.
         self._noted += 1

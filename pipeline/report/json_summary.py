@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from pipeline.report.summary import CauseTotals, RuleCounts, RunSummary, Summary
@@ -45,6 +46,9 @@ def _trace(run: RunSummary) -> dict[str, Any]:
         "to_ts_us": run.to_ts_us,
         "rules": _rules(run.rules),
         "blocking": _blocking(run.causes),
+        "incomplete": [asdict(partition) for partition in run.incomplete],
+        "hot_keys": [asdict(key) for key in run.hot_keys],
+        "mixed_producers": [asdict(producer) for producer in run.mixed_producers],
     }
 
 

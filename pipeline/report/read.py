@@ -18,6 +18,9 @@ from pipeline.errors import UsageError
 from pipeline.report.summary import (
     CauseTotals,
     Finding,
+    HotKey,
+    MixedProducer,
+    Partition,
     RuleCounts,
     RunSummary,
     Summary,
@@ -31,11 +34,14 @@ from pipeline.tables.table_schema import RUN_KEY
 from pipeline.tables.target import Target, parse_target
 from pipeline.tables.threads import at_one_time
 
-Record = TypeVar("Record", Finding, Wait)
+Record = TypeVar("Record", Finding, Wait, Partition, HotKey, MixedProducer)
 
 # The findings of one rule are often the consequences of the first few.
 _FINDINGS_PER_RULE = 5
 _WAITS = 5
+_HOT_KEYS = 3
+_PARTITIONS = 5
+_PRODUCERS = 5
 
 _METRIC_OF: dict[Severity, str] = {
     "violation": "violations",
@@ -79,9 +85,12 @@ def _run(spark: SparkSession, place: Target, run_key: str) -> RunSummary:
     questions: list[Callable[[], list[Row]]] = [
         partial(_refused, own("quarantine"), run["events_quarantined"]),
         partial(_longest_waits, own("blocking"), {c: row["scope"] for c, row in widest.items()}, run["to_ts_us"]),
+        partial(_incomplete, own("partitions")),
+        partial(_hottest, own("hot_keys")),
+        partial(_mixed, own("producers"), _info(rules, "mixed_key_batch")),
         *(partial(_worst_findings, own("violations"), counts.rule) for counts in by_badness),
     ]
-    refused, waits, *findings = at_one_time(lambda question: question(), questions)
+    refused, waits, incomplete, hot_keys, mixed, *findings = at_one_time(lambda question: question(), questions)
     return RunSummary(
         run_key=run_key,
         inputs=tuple(run["inputs"]),
@@ -98,6 +107,9 @@ def _run(spark: SparkSession, place: Target, run_key: str) -> RunSummary:
         causes=total_causes([causes]),
         waits=tuple(_record(Wait, row) for row in waits),
         refused={row["reason"]: row["count"] for row in refused},
+        incomplete=tuple(_record(Partition, row) for row in incomplete),
+        hot_keys=tuple(_record(HotKey, row) for row in hot_keys),
+        mixed_producers=tuple(_record(MixedProducer, row) for row in mixed),
     )
 
 
@@ -139,6 +151,28 @@ def _longest_waits(blocking: DataFrame, scopes: Mapping[str, str], trace_end_us:
     end_us = sf.coalesce("to_ts_us", sf.lit(trace_end_us).cast("bigint"))
     longest_first = blocking.orderBy(sf.col("message_seconds").desc(), "from_ts_us", "sticky_hash")
     return longest_first.limit(_WAITS).withColumn("seconds", (end_us - sf.col("from_ts_us")) / 1e6).collect()
+
+
+def _incomplete(partitions: DataFrame) -> list[Row]:
+    below = partitions.where("completeness < 1")
+    return below.orderBy("completeness", "topic", "subscription").limit(_PARTITIONS).collect()
+
+
+def _hottest(hot_keys: DataFrame) -> list[Row]:
+    # What is told because of its hash's waiting only was perhaps never dispatched.
+    dispatched = hot_keys.where("dispatched > 0")
+    return dispatched.orderBy(sf.col("dispatched").desc(), "topic", "sticky_hash", "key_id").limit(_HOT_KEYS).collect()
+
+
+def _mixed(producers: DataFrame, number: int) -> list[Row]:
+    if not number:
+        return []
+    most_first = producers.where("mixed_batches > 0").orderBy(sf.col("mixed_batches").desc(), "topic", "producer_name")
+    return most_first.limit(_PRODUCERS).collect()
+
+
+def _info(rules: Sequence[RuleCounts], rule: str) -> int:
+    return sum(counts.findings["info"] for counts in rules if counts.rule == rule)
 
 
 def _refused(quarantine: DataFrame, number: int) -> list[Row]:

@@ -73,6 +73,47 @@ class Wait:
 
 
 @dataclass(frozen=True)
+class Partition:
+    """A row of `partitions` below 1, as far as a report shows it."""
+
+    topic: str
+    subscription: str
+    completeness: float
+    rows: int
+    rows_refused: int
+    rows_censored: int
+    dispatches_without_key: int
+
+
+@dataclass(frozen=True)
+class HotKey:
+    """A row of `hot_keys`, as far as a report shows it."""
+
+    topic: str
+    subscription: str
+    sticky_hash: int
+    key: str | None
+    keys_on_hash: int
+    dispatched: int
+    dispatched_error_max: int
+    dispatched_share: float | None
+    unacked_max: int | None
+    blocked_seconds: float
+
+
+@dataclass(frozen=True)
+class MixedProducer:
+    """A row of `producers` with batches of several keys."""
+
+    topic: str
+    subscription: str
+    producer_name: str | None
+    batches: int
+    batches_looked_into: int
+    mixed_batches: int
+
+
+@dataclass(frozen=True)
 class RunSummary:
     """One run: the audit of one trace.
 
@@ -82,6 +123,9 @@ class RunSummary:
         causes: the cause that cost most first.
         waits: the longest, by message-seconds.
         refused: quarantined rows by reason code, the most frequent first.
+        incomplete: subscriptions of which not every row could be judged, the least complete first.
+        hot_keys: the most dispatched ones.
+        mixed_producers: who sent batches of several keys, the most first.
     """
 
     run_key: str
@@ -99,6 +143,9 @@ class RunSummary:
     causes: tuple[CauseTotals, ...]
     waits: tuple[Wait, ...]
     refused: dict[str, int]
+    incomplete: tuple[Partition, ...] = ()
+    hot_keys: tuple[HotKey, ...] = ()
+    mixed_producers: tuple[MixedProducer, ...] = ()
 
     @property
     def severities(self) -> frozenset[Severity]:

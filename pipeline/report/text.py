@@ -1,7 +1,8 @@
 """The report that a person reads: the verdict first, then what it rests on, then the worst of it.
 
-Answers Q1 to Q3 and Q5 (what broke, where, with what evidence), Q8 to Q11 (who blocked whom), Q26 and Q27 (what the
-verdict rests on). Everything shown is capped; the tables named at the end hold the rest.
+Answers Q1 to Q3 and Q5 (what broke, where, with what evidence), Q8 to Q11 (who blocked whom), Q18 (hot keys), Q26 and
+Q27 (what the verdict rests on), Q29 (batches of several keys). Everything shown is capped; the tables named at the end
+hold the rest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +12,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.report.summary import Finding, RuleCounts, RunSummary, Summary, Wait
+from pipeline.report.summary import (
+    Finding,
+    HotKey,
+    MixedProducer,
+    Partition,
+    RuleCounts,
+    RunSummary,
+    Summary,
+    Wait,
+)
 from pipeline.report.words import count, duration, moment, printable, share, together
 from pipeline.tables.severity import Severity, Verdict
 
@@ -59,6 +69,7 @@ def print_report(summary: Summary, console: Console) -> None:
 def _run(run: RunSummary) -> Iterator[Text | Table]:
     yield _verdict(run.verdict, together(run.inputs))
     yield _basis(run)
+    yield from map(_incomplete, run.incomplete)
     yield Text()
     yield _rules(run.rules)
     for rule, findings in groupby(run.findings, key=lambda finding: finding.rule):
@@ -67,6 +78,14 @@ def _run(run: RunSummary) -> Iterator[Text | Table]:
     if run.causes:
         yield Text()
         yield from _blocking(run)
+    if run.hot_keys:
+        yield Text()
+        yield Text("Hot keys", style="bold")
+        yield from map(_hot_key, run.hot_keys)
+    if run.mixed_producers:
+        yield Text()
+        yield Text("Batches of several keys, of which the broker heeds the first message's only", style="bold")
+        yield from map(_mixed_producer, run.mixed_producers)
 
 
 def _verdict(verdict: Verdict, of: str) -> Text:
@@ -140,4 +159,40 @@ def _wait(wait: Wait) -> str:
     return (
         f"{printable(wait.explanation)}; from {moment(wait.from_ts_us)} for {length}, {end}{root} "
         f"({printable(wait.topic)}, {printable(wait.subscription)})"
+    )
+
+
+def _incomplete(partition: Partition) -> Text:
+    """Why a subscription could not be judged in full."""
+    reasons = {
+        "from before its state was known": partition.rows_censored,
+        "refused": partition.rows_refused,
+        "dispatched without a known key": partition.dispatches_without_key,
+    }
+    told = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)
+    line = f"        {share(partition.completeness)} of {count(partition.rows, 'row')} judged ({told})"
+    return Text(f"{line}: {printable(partition.topic)}, {printable(partition.subscription)}")
+
+
+def _hot_key(key: HotKey) -> Text:
+    """How hot, and whether it is one key or several that share a hash."""
+    name = "a key that is not recorded" if key.key is None else f"key {printable(key.key)}"
+    with_it = f" with {count(key.keys_on_hash - 1, 'other key')}" if key.keys_on_hash > 1 else ""
+    least = "at least " if key.dispatched_error_max else ""
+    part = "" if key.dispatched_share is None else f" ({share(key.dispatched_share)})"
+    pending = "" if key.unacked_max is None else f"; up to {count(key.unacked_max, 'entry', 'entries')} pending at once"
+    return Text(
+        f"  {name} on hash {key.sticky_hash}{with_it}: {least}{count(key.dispatched, 'dispatch', 'dispatches')}{part}"
+        f"{pending}; its hash waited {duration(key.blocked_seconds)} "
+        f"({printable(key.topic)}, {printable(key.subscription)})"
+    )
+
+
+def _mixed_producer(producer: MixedProducer) -> Text:
+    name = "a producer without a name" if producer.producer_name is None else printable(producer.producer_name)
+    unseen = producer.batches - producer.batches_looked_into
+    return Text(
+        f"  {name}: {producer.mixed_batches:,} of {count(producer.batches_looked_into, 'batch', 'batches')}"
+        f"{f'; the keys of {unseen:,} more are not recorded' if unseen else ''} "
+        f"({printable(producer.topic)}, {printable(producer.subscription)})"
     )

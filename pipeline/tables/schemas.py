@@ -247,6 +247,108 @@ CONSUMERS = TableSchema(
     },
 )
 
+HOT_KEYS = TableSchema(
+    "hot_keys",
+    "A key with much traffic, or on a hash with much traffic, many entries pending, or long waiting. The first few.",
+    (
+        _RUN_KEY,
+        *_GROUP,
+        Column("sticky_hash", "bigint", "sticky-key hash in the range of the selector"),
+        _optional("key", "string", "sticky key, as text if it is UTF-8 and in base64 if not; NULL: never recorded"),
+        _optional("key_id", "bigint", "64 bits of mmh3 of the sticky key; NULL: nothing of the hash was dispatched"),
+        _optional("ledger_id", "bigint", "ledger of an entry of the key"),
+        _optional("entry_id", "bigint", "that entry in the ledger"),
+        Column("keys_on_hash", "bigint", "different keys of the hash that were dispatched; at least, if not exact"),
+        Column("dispatched", "bigint", "dispatches of the key, redeliveries too"),
+        Column("dispatched_error_max", "bigint", "by how many dispatched may be too few; 0: it is exact"),
+        _optional("dispatched_share", "double", "share of the subscription's dispatches, 0 to 1"),
+        Column("hash_dispatched", "bigint", "dispatches of the whole hash"),
+        _optional("unacked_max", "bigint", "most entries of the hash that were pending at one time; NULL: few"),
+        Column("blocked_seconds", "double", "how long entries of the hash had to wait, whatever for, seconds"),
+    ),
+    {
+        "counts_not_negative": "least(keys_on_hash, dispatched, dispatched_error_max, hash_dispatched) >= 0",
+        "share_is_a_share": "dispatched_share IS NULL OR dispatched_share BETWEEN 0 AND 1",
+        "blocking_not_negative": "blocked_seconds >= 0",
+    },
+)
+
+PARTITIONS = TableSchema(
+    "partitions",
+    "A subscription of a topic partition: on how much of the trace its verdicts rest. What was not seen is not lost.",
+    (
+        _RUN_KEY,
+        *_GROUP,
+        Column("completeness", "double", "rows_judged / rows, 0 to 1"),
+        Column("rows", "bigint", "rows read, the publishes of the topic included"),
+        Column("rows_judged", "bigint", "rows that could carry a verdict"),
+        Column("rows_refused", "bigint", "rows that do not fit the rows before them, see quarantine"),
+        Column(
+            "rows_censored",
+            "bigint",
+            "rows of a time of which the consumers are not known, of entries older than that, and of consumers whose "
+            "join was not recorded; neither judged nor refused",
+        ),
+        Column("dispatches_without_key", "bigint", "dispatches whose key was not recorded by then; not judged"),
+        Column("dispatches_without_end", "bigint", "dispatches that were not seen to reach the connection"),
+        Column(
+            "entries_without_publish", "bigint", "entries dispatched or acknowledged whose publish was not recorded"
+        ),
+        Column(
+            "censored_never_dispatched",
+            "bigint",
+            "entries that waited for their first dispatch when the trace ended; they may come later",
+        ),
+        Column(
+            "censored_never_acknowledged",
+            "bigint",
+            "entries dispatched and not acknowledged when the trace ended; they may be later",
+        ),
+        Column("consumers_by_snapshot_only", "bigint", "consumers that only snapshots of the broker name"),
+        Column("clock_steps_back", "bigint", "rows whose clock is behind the row before by more than the skew"),
+        Column(
+            "seq_missing",
+            "bigint",
+            "numbers between the first and last seq that no row has; recorders number all topics together, so this "
+            "counts against nothing",
+        ),
+    ),
+    {
+        "completeness_is_a_share": "completeness BETWEEN 0 AND 1",
+        "judged_are_rows": "rows_judged >= 0 AND rows_judged <= rows",
+        "counts_not_negative": "least(rows_refused, rows_censored, dispatches_without_key, dispatches_without_end, "
+        "entries_without_publish, censored_never_dispatched, censored_never_acknowledged, "
+        "consumers_by_snapshot_only, clock_steps_back, seq_missing) >= 0",
+    },
+)
+
+PRODUCERS = TableSchema(
+    "producers",
+    "A producer of a topic partition, once for each subscription that its entries belong to.",
+    (
+        _RUN_KEY,
+        *_GROUP,
+        _optional("producer_name", "string", "name of the producer; NULL: not recorded"),
+        Column("entries", "bigint", "entries published; a batch is one"),
+        Column("messages", "bigint", "messages in them"),
+        Column("batches", "bigint", "entries of more than one message"),
+        Column("batches_looked_into", "bigint", "batches of which the recorder wrote down the messages' keys"),
+        Column("mixed_batches", "bigint", "those with more than one key, no key being one of its own"),
+        Column("keyless_entries", "bigint", "entries without a key"),
+        Column(
+            "chunked_entries",
+            "bigint",
+            "entries with the sequence id of the producer's entry before: chunks of one message. A last message that "
+            "is sent again after an unload looks the same",
+        ),
+    ),
+    {
+        "batches_are_entries": "batches <= entries AND mixed_batches <= batches_looked_into "
+        "AND batches_looked_into <= batches",
+        "counts_not_negative": "least(entries, messages, mixed_batches, keyless_entries, chunked_entries) >= 0",
+    },
+)
+
 CAPACITY = TableSchema(
     "capacity",
     "How near a subscription was to its limits, between two looks at it.",
@@ -305,7 +407,20 @@ REFUSED = TableSchema(
 
 TABLES: dict[str, TableSchema] = {
     table.name: table
-    for table in (RUNS, METRICS, VIOLATIONS, BLOCKING, ASSIGNMENTS, DRAINING, CONSUMERS, CAPACITY, QUARANTINE)
+    for table in (
+        RUNS,
+        METRICS,
+        VIOLATIONS,
+        BLOCKING,
+        ASSIGNMENTS,
+        DRAINING,
+        CONSUMERS,
+        CAPACITY,
+        HOT_KEYS,
+        PARTITIONS,
+        PRODUCERS,
+        QUARANTINE,
+    )
 }
 
 # What travels from the replay: the tables, and what becomes part of one.

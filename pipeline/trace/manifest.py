@@ -36,7 +36,8 @@ class Manifest(BaseModel):
         pulsar_version: of the recorded broker, such as `4.0.8`.
         settings: names of broker.conf and their values; what is absent had that version's default.
         recorder: what wrote the trace.
-        complete_from_start: the first consumer's join is in it. False when nobody says so.
+        complete_from_start: the first consumer's join is in it. A trace that does not say is taken at its rows: those
+            of consumers that never joined are refused.
         note: free text.
     """
 
@@ -45,7 +46,7 @@ class Manifest(BaseModel):
     pulsar_version: StrictStr
     settings: Mapping[str, SettingValue] = {}
     recorder: Recorder = Recorder()
-    complete_from_start: StrictBool = False
+    complete_from_start: StrictBool = True
     note: str = ""
 
 

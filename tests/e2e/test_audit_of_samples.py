@@ -254,3 +254,28 @@ def test_validation_says_what_would_be_refused(told: Told, tmp_path: Path) -> No
     assert (checked["events"], checked["quarantined"]) == (22_083, 1)
     assert checked["quarantined_by_reason"] == {"broken_json": 1}
     assert checked["profile"] == "pulsar-4.0.7"
+
+
+def test_hot_keys_have_names_and_a_trace_cut_in_the_middle_is_no_fault(
+    spark: SparkSession, told: Told, tmp_path: Path
+) -> None:
+    _, out, _ = told("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path / "whole", "--format", "json", "--quiet")
+    (report,) = json.loads(out)["traces"]
+    assert (report["completeness"], report["incomplete"]) == (1.0, [])
+    assert all(key["key"].startswith("key-") for key in report["hot_keys"])
+    assert table(spark, tmp_path / "whole", "producers").count() == 1
+
+    trace = unzipped("join-leave-4.0.8", tmp_path / "trace")
+    manifest = json.loads((trace / "trace.json").read_text())
+    (trace / "trace.json").write_text(json.dumps(manifest | {"complete_from_start": False}))
+    for log in trace.glob("*.jsonl"):
+        rows = log.read_text().splitlines(keepends=True)
+        log.write_text("".join(row for row in rows if json.loads(row)["seq"] > 10_000))
+    code, out, err = told("audit", trace, "--out", tmp_path / "part", "--format", "json", "--quiet")
+    (report,) = json.loads(out)["traces"]
+    (partition,) = table(spark, tmp_path / "part", "partitions").collect()
+    assert (code, err, report["quarantined"]) == (0, "", 0)
+    assert 0.5 < report["completeness"] == partition["completeness"] < 1
+    assert {row["completeness"] for row in table(spark, tmp_path / "part", "metrics").collect()} == {
+        partition["completeness"]
+    }

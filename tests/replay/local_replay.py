@@ -13,6 +13,7 @@ be followed by hand: the first consumer owns everything, the second takes the lo
 import base64
 import gzip
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ import pyarrow as pa
 from pipeline.profile import profile_for
 from pipeline.replay.chunk import Chunk, merged
 from pipeline.replay.events import Events, concatenated
-from pipeline.replay.group import Group
+from pipeline.replay.group import Group, replay_group
 from pipeline.replay.membership import Row
 from pipeline.replay.output import ENDINGS, RULE_NAMES
 from pipeline.replay.pack import COLUMNS, pack
@@ -49,6 +50,7 @@ HIGH: Final = b"order-42"  # 41358
 HIGHEST: Final = b"key-0"  # 63679
 
 Columns: TypeAlias = dict[str, Any]
+Tables: TypeAlias = dict[str, list[Columns]]
 Position: TypeAlias = "int | tuple[int, int]"
 """An entry of ledger 1, or a ledger and an entry."""
 
@@ -64,6 +66,7 @@ _TYPES: Mapping[str, pa.DataType] = {
     "positions": pa.list_(_POSITION),
     "allow_out_of_order": pa.bool_(),
     "ranges": pa.list_(_RANGE),
+    "batch_keys": pa.list_(pa.string()),
 }
 
 
@@ -353,9 +356,46 @@ def _recorded(path: Path) -> list[Columns]:
     return rows
 
 
+def tables_of(
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    version: str = "4.0.8",
+    settings: Mapping[str, object] = AUTO_SPLIT,
+    rows_per_batch: int | None = None,
+    **rules: Any,
+) -> Tables:
+    """The rows of all tables that come of the one subscription in `rows`; `rules` are fields of `Rules`."""
+    profile = profile_for(version, settings)
+    made = Rules(profile, version, profile.broker(settings), SKEW_US, 1_000_000, **rules)
+    return _tables([rows], made, rows_per_batch)
+
+
+def recorded_tables(name: str, logs: Sequence[Sequence[Columns]] | None = None, **rules: Any) -> Tables:
+    """The same of a recorded trace, or of other rows under its settings."""
+    manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
+    version, settings = manifest["pulsar_version"], manifest["settings"]
+    profile = profile_for(version, settings)
+    made = Rules(profile, version, profile.broker(settings), SKEW_US, 10_000_000, **rules)
+    return _tables(recorded_logs(name) if logs is None else logs, made, None)
+
+
+def _tables(logs: Sequence[Sequence[Mapping[str, Any]]], rules: Rules, rows_per_batch: int | None) -> Tables:
+    found: Tables = defaultdict(list)
+    for group, chunks in _chunks(logs, rules, rows_per_batch).items():
+        for table, columns in replay_group(group, sorted(chunks, key=lambda chunk: chunk.first_seq), rules, 0):
+            found[table] += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return found
+
+
 def _replayed_groups(
     logs: Sequence[Sequence[Mapping[str, Any]]], rules: Rules, rows_per_batch: int | None
 ) -> dict[Group, Replay]:
+    return {g: _replayed_group(chunks, rules) for g, chunks in _chunks(logs, rules, rows_per_batch).items()}
+
+
+def _chunks(
+    logs: Sequence[Sequence[Mapping[str, Any]]], rules: Rules, rows_per_batch: int | None
+) -> dict[Group, list[Chunk]]:
     named = {Group(row["topic"], row["subscription"]) for rows in logs for row in rows if row.get("subscription")}
     groups = sorted(named)
     numbers: dict[str, dict[str, int]] = {}
@@ -366,7 +406,7 @@ def _replayed_groups(
         for batch in batches(rows, rows_per_batch):
             for chunk in pack(batch, numbers, rules.profile):
                 chunks[chunk.group].append(chunk)
-    return {group: _replayed_group(chunks[number], rules) for number, group in enumerate(groups)}
+    return dict(zip(groups, chunks, strict=True))
 
 
 def _replayed_group(chunks: list[Chunk], rules: Rules) -> Replay:

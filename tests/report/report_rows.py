@@ -1,6 +1,16 @@
 """A summary that has something of everything, for the tests of the texts."""
 
-from pipeline.report.summary import CauseTotals, Finding, RuleCounts, RunSummary, Summary, Wait
+from pipeline.report.summary import (
+    CauseTotals,
+    Finding,
+    HotKey,
+    MixedProducer,
+    Partition,
+    RuleCounts,
+    RunSummary,
+    Summary,
+    Wait,
+)
 from pipeline.tables.severity import SEVERITIES, Severity
 
 
@@ -52,6 +62,13 @@ WAIT = Wait(
     ended_by="ack",
 )
 
+_SHOP = ("persistent://shop/eu/orders-partition-0", "workers")
+
+INCOMPLETE = Partition(*_SHOP, 0.75, rows=12_000, rows_refused=12, rows_censored=2_988, dispatches_without_key=0)
+HOT = HotKey(*_SHOP, 4711, "order-7", 2, 1_980, 0, 0.4, 37, 5.1)
+NAMELESS = HotKey(*_SHOP, 56505, None, 1, 9, 2, None, None, 0.0)
+MIXED = MixedProducer(*_SHOP, "shop-1", batches=12, batches_looked_into=10, mixed_batches=4)
+
 BROKEN = RunSummary(
     run_key="0123456789abcdef",
     inputs=("traces/night",),
@@ -72,6 +89,9 @@ BROKEN = RunSummary(
     causes=(CauseTotals("draining", 113, 1_250.5), CauseTotals("no_permits", 1, 0.25)),
     waits=(WAIT,),
     refused={"broken_json": 10, "missing_field": 2},
+    incomplete=(INCOMPLETE,),
+    hot_keys=(HOT, NAMELESS),
+    mixed_producers=(MIXED,),
 )
 
 CLEAN = RunSummary(

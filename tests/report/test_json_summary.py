@@ -36,5 +36,16 @@ def test_each_trace_by_itself() -> None:
     assert (clean["verdict"], clean["quarantined"], clean["rules"]["single_holder"]["checked"]) == ("clean", 0, 700)
 
 
+def test_each_trace_says_what_it_rests_on_and_what_was_hot() -> None:
+    broken, clean = json.loads(json_summary(BOTH))["traces"]
+    assert [row["rows_censored"] for row in broken["incomplete"]] == [2_988]
+    assert [(row["key"], row["dispatched"], row["keys_on_hash"]) for row in broken["hot_keys"]] == [
+        ("order-7", 1_980, 2),
+        (None, 9, 1),
+    ]
+    assert [(row["producer_name"], row["mixed_batches"]) for row in broken["mixed_producers"]] == [("shop-1", 4)]
+    assert (clean["incomplete"], clean["hot_keys"], clean["mixed_producers"]) == ([], [], [])
+
+
 def test_it_is_ascii_on_any_terminal() -> None:
     assert json_summary(BOTH).isascii()

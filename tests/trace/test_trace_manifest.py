@@ -33,8 +33,8 @@ def test_every_field_is_taken(tmp_path: Path) -> None:
     assert manifest.note == "n"
 
 
-def test_nobody_is_taken_to_have_recorded_the_start(tmp_path: Path) -> None:
-    assert not manifest_in(write(tmp_path)).complete_from_start
+def test_a_trace_that_does_not_say_is_taken_as_complete(tmp_path: Path) -> None:
+    assert manifest_in(write(tmp_path)).complete_from_start
 
 
 def test_unknown_fields_are_no_error(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ _SPOKEN: Mapping[str, str] = {
     "delayed": "its producer had asked for a delay",
     "earlier_entry": "it had been read, and what stood before it in replay was not served",
     "not_read_yet": "the broker had not read so far",
+    "draining": "their hashes drained from {blocking}",
     "draining_stuck": "their hashes had drained from {blocking} and were not served all the same",
     "unexplained": "nothing in the trace says why",
 }

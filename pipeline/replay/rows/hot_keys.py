@@ -1,0 +1,111 @@
+"""Rows of `hot_keys`: keys and hashes with most traffic, most pending, or most waiting (Q18)."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from pipeline.replay.rows.names import Rows
+from pipeline.replay.state import UNKNOWN, Ints
+from pipeline.replay.subscription import Replayed
+from pipeline.replay.tally import Counts
+
+_Interval = tuple[int, int]
+
+
+def hot_keys(topic: str, subscription: str, found: Replayed, each_max: int) -> Rows:
+    """A row for each key that is hot, or whose hash is.
+
+    Of the keys the `each_max` most dispatched are hot; of the hashes as many by each of: dispatched, pending at one
+    time, blocked. A hot hash without a hot key is shown by the key that was dispatched most of it.
+    """
+    keys, error = found.traffic.keys()
+    hashes, _ = found.traffic.hashes()
+    blocked = blocked_seconds(found)
+    peaks = dict(zip(found.peaks.hash.tolist(), found.peaks.entries.tolist(), strict=True))
+    chosen = set(_most(keys, each_max).tolist())
+    shown = {int(keys.group[at]) for at in chosen}
+    by_traffic = hashes.group[_most(hashes, each_max)].tolist()
+    unkeyed: list[int] = []
+    for sticky in dict.fromkeys([*by_traffic, *_largest(peaks, each_max), *_largest(blocked, each_max)]):
+        first, last = np.searchsorted(keys.group, (sticky, sticky + 1))
+        if sticky in shown:
+            continue
+        if first < last:
+            chosen.add(int(first + np.argmax(keys.times[first:last])))
+        else:
+            unkeyed.append(sticky)
+    rows: Rows = []
+    for at in sorted(chosen, key=lambda at: (-keys.times[at], keys.group[at], keys.key[at])):
+        sticky = int(keys.group[at])
+        first, last = np.searchsorted(keys.group, (sticky, sticky + 1))
+        rows.append(
+            {
+                **_of_hash(topic, subscription, sticky, int(last - first), hashes, peaks, blocked),
+                "key_id": int(keys.key[at]),
+                "ledger_id": int(keys.ledger[at]),
+                "entry_id": int(keys.entry[at]),
+                "dispatched": int(keys.times[at]),
+                "dispatched_error_max": error,
+                "dispatched_share": int(keys.times[at]) / found.traffic.dispatched,
+            }
+        )
+    # Nothing of it was dispatched, or so little that its keys were not kept.
+    nothing = dict.fromkeys(("key_id", "ledger_id", "entry_id", "dispatched_share"), None)
+    for sticky in unkeyed:
+        about = _of_hash(topic, subscription, sticky, 0, hashes, peaks, blocked)
+        rows.append({**about, **nothing, "dispatched": 0, "dispatched_error_max": error})
+    return rows
+
+
+def blocked_seconds(found: Replayed) -> dict[int, float]:
+    """By hash, for how long entries of it waited for somebody; causes at one time count once."""
+    intervals: defaultdict[int, list[_Interval]] = defaultdict(list)
+    for blocked in found.watch.blocked:
+        if blocked.scope == "hash":
+            intervals[blocked.hash].append((blocked.span.from_ts, blocked.span.to_ts))
+    for episode in found.episodes[found.episodes.awaited > 0]:
+        away = episode.returned_seq == UNKNOWN
+        until = int(episode.to_ts if away else episode.returned_ts)
+        intervals[int(episode.hash)].append((int(episode.blocked_ts), until))
+    return {sticky: covered_us(of_hash) / 1e6 for sticky, of_hash in intervals.items()}
+
+
+def covered_us(intervals: Iterable[_Interval]) -> int:
+    """How much time the intervals cover together."""
+    covered, until = 0, 0
+    for start, end in sorted(intervals):
+        covered += max(end - max(start, until), 0)
+        until = max(until, end)
+    return covered
+
+
+def _most(counts: Counts, number: int) -> Ints:
+    order: Ints = np.lexsort((counts.key, counts.group, -counts.times))[:number]
+    return order
+
+
+def _largest(amounts: Mapping[int, float], number: int) -> list[int]:
+    return sorted((sticky for sticky in amounts if amounts[sticky] > 0), key=lambda h: (-amounts[h], h))[:number]
+
+
+def _of_hash(
+    topic: str,
+    subscription: str,
+    sticky: int,
+    keys_on_hash: int,
+    hashes: Counts,
+    peaks: Mapping[int, int],
+    blocked: Mapping[int, float],
+) -> dict[str, object]:
+    at = int(np.searchsorted(hashes.group, sticky))
+    known = at < hashes.group.size and hashes.group[at] == sticky
+    return {
+        "topic": topic,
+        "subscription": subscription,
+        "sticky_hash": sticky,
+        "keys_on_hash": keys_on_hash,
+        "hash_dispatched": int(hashes.times[at]) if known else 0,
+        "unacked_max": peaks.get(sticky),
+        "blocked_seconds": blocked.get(sticky, 0.0),
+    }

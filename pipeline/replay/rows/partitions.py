@@ -1,0 +1,41 @@
+"""Rows of `partitions`: on how much of the trace the verdicts on a subscription rest (Q6, Q26)."""
+
+from pipeline.replay.completeness import RowsSeen, Seen, judged_rows
+from pipeline.replay.rows.names import Rows
+
+
+def partitions(topic: str, subscription: str, counted: RowsSeen, refused: int, seen: Seen) -> Rows:
+    """The one row of a subscription.
+
+    Args:
+        topic: the topic partition.
+        subscription: its subscription.
+        counted: its rows.
+        refused: how many of them the replay refused.
+        seen: what it did not see.
+    """
+    judged = judged_rows(counted.rows, refused, seen)
+    return [
+        {
+            "topic": topic,
+            "subscription": subscription,
+            "completeness": judged / counted.rows if counted.rows else 1.0,
+            "rows": counted.rows,
+            "rows_judged": judged,
+            "rows_refused": refused,
+            "rows_censored": seen.censored,
+            "dispatches_without_key": seen.unkeyed,
+            "dispatches_without_end": seen.without_end,
+            "entries_without_publish": seen.without_publish,
+            "censored_never_dispatched": seen.never_dispatched,
+            "censored_never_acknowledged": seen.never_acknowledged,
+            "consumers_by_snapshot_only": seen.unjoined,
+            "clock_steps_back": counted.clock_steps,
+            "seq_missing": counted.seq_missing,
+        }
+    ]
+
+
+def with_completeness(metrics: Rows, of_group: Rows) -> Rows:
+    """The rows of `metrics`, each with the completeness of its subscription."""
+    return [{**row, "completeness": partition["completeness"]} for partition in of_group for row in metrics]

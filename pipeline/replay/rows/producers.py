@@ -1,0 +1,56 @@
+"""Rows of `producers`, and the findings of `mixed_key_batch` (Q29)."""
+
+from pipeline.replay.producers import MixedBatch, Producers
+from pipeline.replay.rows.findings import RuleFindings
+from pipeline.replay.rows.names import Rows, position
+
+
+def producers(topic: str, subscription: str, sent: Producers) -> Rows:
+    """A row for each producer of the topic."""
+    return [
+        {
+            "topic": topic,
+            "subscription": subscription,
+            "producer_name": of.producer,
+            "entries": of.entries,
+            "messages": of.messages,
+            "batches": of.batches,
+            "batches_looked_into": of.batches_looked_into,
+            "mixed_batches": of.mixed_batches,
+            "keyless_entries": of.keyless,
+            "chunked_entries": of.chunked,
+        }
+        for of in sent.all()
+    ]
+
+
+def mixed_key_batches(sent: Producers) -> RuleFindings:
+    """The batches of several keys, of which the broker heeds the first only (SEMANTICS 1.5)."""
+    every = sent.all()
+    looked_into = sum(of.batches_looked_into for of in every)
+    return RuleFindings(
+        "mixed_key_batch",
+        looked_into,
+        {"info": sum(of.mixed_batches for of in every)},
+        [_row(batch) for batch in sent.mixed],
+    )
+
+
+def _row(batch: MixedBatch) -> dict[str, object]:
+    keys = ["no key" if key is None else key for key in batch.keys]
+    more = batch.keys_total - len(keys)
+    named = ", ".join(keys) + (f" and {more} more" if more else "")
+    at = position(batch.ledger, batch.entry)
+    by = f"by {batch.producer}" if batch.producer is not None else "by a producer without a name"
+    return {
+        "severity": "info",
+        "ledger_id": batch.ledger,
+        "entry_id": batch.entry,
+        "seq": batch.seq,
+        "ts_us": batch.ts_us,
+        "evidence": [f"seq {batch.seq}: {at} published {by} with {batch.messages} messages of the keys {named}"],
+        "explanation": (
+            f"the batch {at} holds messages of {batch.keys_total} keys; the broker routes it by the first message's, "
+            "so the order of the other keys is not kept"
+        ),
+    }

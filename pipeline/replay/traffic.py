@@ -1,0 +1,107 @@
+"""Which keys and hashes are hot (Q18): by what was dispatched of them, and by what was pending of them at one time.
+
+Counted are decisions to dispatch, redeliveries too, as `Consumer.dispatched` does. A dispatch that does not say its
+key has that of its entry, if a row before it said it; the others are left out and counted as `unkeyed`.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.replay.events import Code, Events
+from pipeline.replay.state import UNKNOWN, Ints, State
+from pipeline.replay.tally import ROOM, Counts, Tally
+
+
+class Traffic:
+    """What was dispatched of one subscription.
+
+    Attributes:
+        dispatched: decisions to dispatch.
+        unkeyed: those whose key no row had said by then.
+    """
+
+    def __init__(self, room: int = ROOM) -> None:
+        """Takes how many keys, and how many hashes, are counted exactly."""
+        self.dispatched = 0
+        self.unkeyed = 0
+        self._keys = Tally(room)
+        self._hashes = Tally(room)
+
+    def count(self, events: Events, hashes: Ints, decided: NDArray[np.bool_]) -> None:
+        """Takes a stretch of events.
+
+        Args:
+            events: rows in the order of seq.
+            hashes: the sticky hash of each row, UNKNOWN where nothing says it.
+            decided: which rows are decisions to dispatch.
+        """
+        keyed = np.flatnonzero(decided & (hashes != UNKNOWN))
+        decisions_here = int(np.count_nonzero(decided))
+        self.dispatched += decisions_here
+        self.unkeyed += decisions_here - keyed.size
+        sticky, where = hashes[keyed], (events.ledger[keyed], events.entry[keyed])
+        self._keys.add(sticky, events.key_id[keyed].astype(np.int64), *where)
+        self._hashes.add(sticky, np.zeros_like(sticky), *where)
+
+    def keys(self) -> tuple[Counts, int]:
+        """Dispatches by hash and key id, and by how much a count may be too small."""
+        return self._keys.counts(), self._keys.error_max
+
+    def hashes(self) -> tuple[Counts, int]:
+        """Dispatches by hash, and by how much a count may be too small."""
+        return self._hashes.counts(), self._hashes.error_max
+
+
+def decisions(events: Events, starts_seen: bool) -> NDArray[np.bool_]:
+    """Which rows are decisions to dispatch: an end is one only as long as the recorder has written no start.
+
+    Args:
+        events: rows in the order of seq.
+        starts_seen: whether a row before them was a start (`state.STARTS_SEEN`).
+    """
+    starts = events.code == Code.DISPATCH_START
+    told = np.logical_or.accumulate(starts) | starts_seen
+    decided: NDArray[np.bool_] = starts | ((events.code == Code.DISPATCH_END) & ~told)
+    return decided
+
+
+class Peak(NamedTuple):
+    """The most entries of a hash that were pending at one time, at all consumers together."""
+
+    hash: Ints
+    entries: Ints
+
+
+class Peaks:
+    """The largest peaks of the hashes of one subscription.
+
+    The state forgets a hash that nobody asks for, and may learn of it again: a hash has the largest of its peaks.
+    Kept are the largest ones, which is exact: what is dropped is smaller than all that are kept.
+    """
+
+    def __init__(self, room: int = ROOM) -> None:
+        """Takes how many hashes are remembered; a 4.x dispatcher has fewer (SEMANTICS 1.3)."""
+        self._room = room
+        self._peak = Peak(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+    def note(self, state: State) -> None:
+        """Looks at every hash in use; called before any of them is forgotten, and at the end."""
+        hashes: Any = state.hashes
+        used = np.flatnonzero((hashes.hash != UNKNOWN) & (hashes.held_max > 0))
+        sticky = np.concatenate((self._peak.hash, hashes.hash[used]))
+        entries = np.concatenate((self._peak.entries, hashes.held_max[used].astype(np.int64)))
+        order = np.lexsort((-entries, sticky))
+        sticky, entries = sticky[order], entries[order]
+        first = np.ones(sticky.size, dtype=np.bool_)
+        first[1:] = sticky[1:] != sticky[:-1]
+        sticky, entries = sticky[first], entries[first]
+        if sticky.size > self._room:
+            kept = np.sort(np.lexsort((sticky, -entries))[: self._room])
+            sticky, entries = sticky[kept], entries[kept]
+        self._peak = Peak(sticky, entries)
+
+    def all(self) -> Peak:
+        """Ascending by hash; a hash that is missing had at most as many as the smallest of them."""
+        return self._peak
