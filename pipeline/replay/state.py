@@ -172,6 +172,7 @@ HASH = np.dtype(
         ("why_ts", np.int64),
         ("why_to_seq", np.int64),
         ("why_to_ts", np.int64),
+        ("why_ended_by", np.int64),
         ("why_us", np.int64),
         ("why_entries", np.int64),
         ("why_ledger", np.int64),
