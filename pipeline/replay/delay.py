@@ -20,6 +20,7 @@ from pipeline.replay.state import (
     SENT,
     UNACKED_FULL,
     UNACKED_FULL_TS,
+    UNACKED_FULL_UNTIL_TS,
     UNACKED_FULL_US,
     UNACKED_LIMIT_OF_ALL,
     UNKNOWN,
@@ -51,6 +52,8 @@ def note_limits(state: State, ts: int) -> None:
         _note_limit(cells, LOOK_AHEAD_TS, LOOK_AHEAD_US, cells[IN_REPLAY] >= _NEAR_LIMIT * cells[LOOK_AHEAD_LIMIT], ts)
     if cells[UNACKED_LIMIT_OF_ALL] > 0:
         _note_limit(cells, UNACKED_FULL_TS, UNACKED_FULL_US, cells[UNACKED_FULL] == 1, ts)
+        if cells[UNACKED_FULL] == 1:
+            cells[UNACKED_FULL_UNTIL_TS] = ts
 
 
 @compiled

@@ -77,7 +77,8 @@ LOOK_AHEAD_TS: Final = 29  # since when the replay queue is about as long as it 
 LOOK_AHEAD_US: Final = 30  # for how long it was before
 UNACKED_FULL_TS: Final = 31  # the same of UNACKED_FULL
 UNACKED_FULL_US: Final = 32
-CELLS: Final = 33
+UNACKED_FULL_UNTIL_TS: Final = 33  # until when it was so last
+CELLS: Final = 34
 
 # Places in `State.checked`.
 DISPATCHES: Final = 0
@@ -237,6 +238,7 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
     cells[RECENT_LEDGER] = UNKNOWN
     cells[LOOK_AHEAD_TS] = UNKNOWN
     cells[UNACKED_FULL_TS] = UNKNOWN
+    cells[UNACKED_FULL_UNTIL_TS] = UNKNOWN
     return State(
         entries=blank(ENTRY, entries),
         entry_table=empty_table(entries),
