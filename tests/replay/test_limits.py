@@ -89,4 +89,3 @@ def test_the_defaults_of_the_draining_dispatcher(version: str, expected: int) ->
 @pytest.mark.parametrize("value", [True, None, "50", 50.0])
 def test_what_is_not_a_number_is_no_limit(value: object) -> None:
     assert limits(unacked_each=value).unacked_per_consumer == 0
-

@@ -4,7 +4,7 @@ Consumer 1 owns HIGH and HIGHEST, consumer 2 the rest. Rows take no time here: w
 """
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, Wait, replayed, reported
+from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, Wait, replayed
 
 from pipeline.replay.rows import stuck_findings
 
