@@ -43,7 +43,8 @@ class Waiters(NamedTuple):
         slot: of the entry.
         hash: its sticky hash.
         owner: place of the consumer that its hash belongs to; NOBODY: none.
-        since_ts: since when, microseconds.
+        since_seq: since which row,
+        since_ts: and when, microseconds.
         messages: in the entry.
         was_read: whether the broker has read it for certain.
         drains: whether another consumer still holds the hash.
@@ -52,6 +53,7 @@ class Waiters(NamedTuple):
     slot: Ints
     hash: Ints
     owner: Ints
+    since_seq: Ints
     since_ts: Ints
     messages: Ints
     was_read: NDArray[np.bool_]
@@ -63,6 +65,7 @@ class Waiters(NamedTuple):
             self.slot[mask],
             self.hash[mask],
             self.owner[mask],
+            self.since_seq[mask],
             self.since_ts[mask],
             self.messages[mask],
             self.was_read[mask],
@@ -117,6 +120,7 @@ def waiters(state: State, mapping: Mapping) -> Waiters:
         slots,
         sticky,
         owner.astype(np.int64),
+        entries.since_seq[slots],
         entries.since_ts[slots],
         entries.messages[slots].astype(np.int64),
         marks[slots] & READ != 0,
@@ -175,8 +179,9 @@ def _of_hash(waiting: Waiters, whole: Blocked) -> Blocked:
 
 def _began(waiting: Waiters, span: Span) -> Span:
     """Blocked was somebody only from when the first entry waited."""
-    first_us = int(waiting.since_ts.min())
-    return span if first_us <= span.from_ts else span._replace(from_ts=first_us)
+    first = np.lexsort((waiting.since_seq, waiting.since_ts))[0]
+    seq, ts_us = int(waiting.since_seq[first]), int(waiting.since_ts[first])
+    return span if ts_us <= span.from_ts else span._replace(from_seq=seq, from_ts=ts_us)
 
 
 def largest(hashes: Ints, waited: Ints) -> list[int]:

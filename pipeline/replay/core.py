@@ -485,7 +485,7 @@ def reown(state: State, out: Output, mapping: Mapping, seq: int, ts: int, ended_
                 if state.hashes[at].owner == UNLOOKED:
                     begin_wait(state, at, seq, ts)
                 serve(state, out, at, seq, ts, ended_by, policy)
-                end_delay(state, out, at, ended_by)
+                end_delay(state, out, at)
                 state.hashes[at].owner = owner
                 begin_wait(state, at, seq, ts)
     for consumer in range(state.consumers.size):
@@ -500,7 +500,7 @@ def serve_all(state: State, out: Output, mapping: Mapping, seq: int, ts: int, en
         if state.hashes[at].hash >= 0:
             state.hashes[at].owner = owner_of(mapping, state.hashes[at].hash)
             serve(state, out, at, seq, ts, ended_by, policy)
-            end_delay(state, out, at, ended_by)
+            end_delay(state, out, at)
 
 
 @compiled

@@ -20,6 +20,7 @@ from pipeline.replay.state import (
     SENT,
     UNACKED_FULL,
     UNACKED_FULL_TS,
+    UNACKED_FULL_UNTIL_TS,
     UNACKED_FULL_US,
     UNACKED_LIMIT_OF_ALL,
     UNKNOWN,
@@ -51,6 +52,8 @@ def note_limits(state: State, ts: int) -> None:
         _note_limit(cells, LOOK_AHEAD_TS, LOOK_AHEAD_US, cells[IN_REPLAY] >= _NEAR_LIMIT * cells[LOOK_AHEAD_LIMIT], ts)
     if cells[UNACKED_LIMIT_OF_ALL] > 0:
         _note_limit(cells, UNACKED_FULL_TS, UNACKED_FULL_US, cells[UNACKED_FULL] == 1, ts)
+        if cells[UNACKED_FULL] == 1:
+            cells[UNACKED_FULL_UNTIL_TS] = ts
 
 
 @compiled
@@ -101,7 +104,7 @@ def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int
         if waited_us >= shortest_us:
             cause = _cause(state, at, waited_us, ts)
     if cause != hashes[at].why:
-        end_delay(state, out, at, ended_by)
+        end_delay(state, out, at)
         hashes[at].why = cause
         hashes[at].why_seq = hashes[at].clear_seq
         hashes[at].why_ts = hashes[at].clear_ts
@@ -114,6 +117,7 @@ def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int
         hashes[at].why_entries += 1
         hashes[at].why_to_seq = seq
         hashes[at].why_to_ts = ts
+        hashes[at].why_ended_by = ended_by
 
 
 @compiled
@@ -148,8 +152,8 @@ def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
 
 
 @compiled
-def end_delay(state: State, out: Output, at: int, ended_by: int) -> None:
-    """Reports the interval that is open at a hash, if there is one."""
+def end_delay(state: State, out: Output, at: int) -> None:
+    """Reports the interval that is open at a hash, if there is one: it ended when the hash was last explained."""
     hashes = state.hashes
     if hashes[at].why == READY:
         return
@@ -163,7 +167,7 @@ def end_delay(state: State, out: Output, at: int, ended_by: int) -> None:
     report[row].from_ts = hashes[at].why_ts
     report[row].to_seq = hashes[at].why_to_seq
     report[row].to_ts = hashes[at].why_to_ts
-    report[row].ended_by = ended_by
+    report[row].ended_by = hashes[at].why_ended_by
     report[row].waiting = hashes[at].why_entries
     report[row].waited_us = hashes[at].why_us
     report[row].ledger = hashes[at].why_ledger

@@ -48,15 +48,21 @@ class Limits(NamedTuple):
         return min(unacked, default=None)
 
 
-def limits_of(broker: Mapping[str, object]) -> Limits:
-    """The limits in broker.conf; what is absent there, and not a number, is no limit."""
+def limits_of(broker: Mapping[str, object], looks_ahead: bool) -> Limits:
+    """The limits in broker.conf; what is absent there, and not a number, is no limit.
+
+    Args:
+        broker: broker.conf names to values.
+        looks_ahead: whether the dispatcher heeds the limits of look-ahead: the classic one does not, although its
+            broker has the settings (6.2).
+    """
 
     def number(name: str) -> int:
         value = broker.get(name)
         return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
     return Limits(
-        looks_ahead=f"{_LOOK_AHEAD}Consumer" in broker or f"{_LOOK_AHEAD}Subscription" in broker,
+        looks_ahead=looks_ahead,
         replay_per_consumer=number(f"{_LOOK_AHEAD}Consumer"),
         replay_per_subscription=number(f"{_LOOK_AHEAD}Subscription"),
         unacked_per_consumer=number(f"{_UNACKED}Consumer"),

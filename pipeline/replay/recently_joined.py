@@ -57,6 +57,11 @@ class RecentlyJoined:
         """Places of the consumers in the state."""
         return frozenset(waiting.place for waiting in self._waiting)
 
+    @property
+    def first(self) -> tuple[Position | None, int]:
+        """What the first of them waits for, and the place of whom it waited for when it joined; None, NOBODY: none."""
+        return (self._waiting[0].until, self._waiting[0].holder) if self._waiting else (None, NOBODY)
+
     def join(self, state: State, place: int, at: Place) -> None:
         """A consumer joined; it is held back if somebody else is there and entries are unacknowledged."""
         cells = state.cells

@@ -8,7 +8,16 @@ from pipeline.replay.attribution import Blocked, Span, Waiters, largest, most_wa
 from pipeline.replay.core import Mapping
 from pipeline.replay.limits import Limits
 from pipeline.replay.progress import NO_PERMITS, READY
-from pipeline.replay.state import IN_REPLAY, NOBODY, PERMITS_SEEN, UNKNOWN, State
+from pipeline.replay.snapshot import Position
+from pipeline.replay.state import (
+    IN_REPLAY,
+    NOBODY,
+    PERMITS_SEEN,
+    UNACKED_FULL,
+    UNACKED_FULL_UNTIL_TS,
+    UNKNOWN,
+    State,
+)
 
 # What is said where nothing in the trace keeps the entries back: rule `stalled` looks at it.
 UNEXPLAINED = "unexplained"
@@ -20,13 +29,16 @@ class Situation(NamedTuple):
     Attributes:
         limits: of the broker.
         replay_size: of the last snapshot within the span; None: there was none.
-        recent: places of the consumers that joined recently (3.x and classic).
+        held_behind: the read position that the first of the recently joined consumers waits for (3.x and classic);
+            None: there is none.
+        held_by: place of the consumer that held the oldest entry when that one joined.
         stalled_us: how long nothing may happen, where something could.
     """
 
     limits: Limits
     replay_size: int | None
-    recent: frozenset[int]
+    held_behind: Position | None
+    held_by: int
     stalled_us: int
 
 
@@ -46,7 +58,7 @@ def stalled(state: State, mapping: Mapping, span: Span, situation: Situation) ->
         hashes, hash_at = state.hashes, state.entries.hash_at[waiting.slot]
         lately = hashes.clear_ts[hash_at] > span.to_ts - situation.stalled_us
         waiting = waiting._replace(drains=waiting.drains | (lately & (hashes.drained_from[hash_at] != NOBODY)))
-        cause, blocking = _cause(state, waiting, connected, hindered, situation)
+        cause, blocking = _cause(state, waiting, connected, hindered, situation, span)
     for_blocking = waiting.where(waiting.owner == blocking)
     roots = oldest_held(state, blocking) or oldest(state, waiting.slot)
     known = state.cells[PERMITS_SEEN] != 0
@@ -65,12 +77,11 @@ def stalled(state: State, mapping: Mapping, span: Span, situation: Situation) ->
 
 
 def _cause(
-    state: State, waiting: Waiters, connected: list[int], hindered: list[int], situation: Situation
+    state: State, waiting: Waiters, connected: list[int], hindered: list[int], situation: Situation, span: Span
 ) -> tuple[str, int]:
     """The cause and whom everybody waits for."""
     consumers = state.consumers
     free = waiting.where(~waiting.drains & (waiting.owner != NOBODY) & ~np.isin(waiting.owner, hindered))
-    limit = situation.limits.unacked_per_subscription
     cause, blocking = UNEXPLAINED, NOBODY
     if free.slot.size == 0:
         blocking = most_waited_for(waiting, hindered)
@@ -78,13 +89,16 @@ def _cause(
             return "draining", _holder(state, waiting.where(waiting.drains))
         cause = "no_permits" if consumers[blocking].cause == NO_PERMITS else "unacked_limit_consumer"
     # With recently joined consumers among them the others are sent nothing new either (6.2).
-    elif situation.recent:
-        cause, blocking = "recently_joined", _oldest_holder(state)
+    elif situation.held_behind is not None:
+        cause, blocking = "recently_joined", _oldest_holder(state, situation.held_behind)
+        if blocking == NOBODY:
+            # It has just acknowledged what mark-delete waited for.
+            blocking = situation.held_by
     elif _look_ahead_reached(state, waiting, len(connected), situation):
         cause, blocking = "look_ahead_limit", most_waited_for(waiting.where(waiting.was_read), hindered)
         if blocking == NOBODY:
             blocking = _holder(state, waiting.where(waiting.drains))
-    elif limit > 0 and int(consumers.unacked.sum()) >= limit:
+    elif _subscription_was_full(state, span):
         cause, blocking = "unacked_limit_subscription", int(np.argmax(consumers.unacked))
     else:
         drained_from = state.hashes.drained_from[state.entries.hash_at[free.slot]]
@@ -93,10 +107,20 @@ def _cause(
     return cause, blocking
 
 
-def _oldest_holder(state: State) -> int:
-    """Who holds the oldest entry that is not acknowledged: mark-delete waits for it."""
+def _subscription_was_full(state: State, span: Span) -> bool:
+    """Whether the subscription had too much unacknowledged for most of the span.
+
+    Nothing was sent in it, so it was full from the start, if at all; that it went on shows that it is no more.
+    """
+    until_us = span.to_ts if state.cells[UNACKED_FULL] == 1 else int(state.cells[UNACKED_FULL_UNTIL_TS])
+    return 2 * (until_us - span.from_ts) >= span.to_ts - span.from_ts
+
+
+def _oldest_holder(state: State, below: Position) -> int:
+    """Who holds the oldest entry below a position that is not acknowledged: mark-delete waits for it."""
     entries = state.entries
-    held = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.holder != NOBODY))
+    before = (entries.ledger < below[0]) | ((entries.ledger == below[0]) & (entries.entry < below[1]))
+    held = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.holder != NOBODY) & before)
     if held.size == 0:
         return NOBODY
     return int(entries.holder[held[np.lexsort((entries.entry[held], entries.ledger[held]))[0]]])

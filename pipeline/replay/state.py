@@ -83,7 +83,8 @@ FIRST_PUBLISHED_ENTRY: Final = 34
 LAST_PUBLISHED_LEDGER: Final = 35
 LAST_PUBLISHED_ENTRY: Final = 36
 WITHOUT_PUBLISH: Final = 37  # entries that are UNPUBLISHED, or were until they were forgotten
-CELLS: Final = 38
+UNACKED_FULL_UNTIL_TS: Final = 38  # until when it was so last
+CELLS: Final = 39
 
 # Places in `State.checked`.
 DISPATCHES: Final = 0
@@ -179,6 +180,7 @@ HASH = np.dtype(
         ("why_ts", np.int64),
         ("why_to_seq", np.int64),
         ("why_to_ts", np.int64),
+        ("why_ended_by", np.int64),
         ("why_us", np.int64),
         ("why_entries", np.int64),
         ("why_ledger", np.int64),
@@ -245,6 +247,7 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
     cells[LAST_PUBLISHED_LEDGER] = UNKNOWN
     cells[LOOK_AHEAD_TS] = UNKNOWN
     cells[UNACKED_FULL_TS] = UNKNOWN
+    cells[UNACKED_FULL_UNTIL_TS] = UNKNOWN
     return State(
         entries=blank(ENTRY, entries),
         entry_table=empty_table(entries),

@@ -75,7 +75,7 @@ class Rules:
     @property
     def limits(self) -> Limits:
         """The broker's limits."""
-        return limits_of(self.broker)
+        return limits_of(self.broker, looks_ahead=self.profile.dispatcher == "draining")
 
 
 @dataclass

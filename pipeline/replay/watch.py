@@ -237,7 +237,7 @@ class Watch:
     def _situation(self, span: Span) -> Situation:
         said_us, size = self._reported or (0, None)
         within = size if said_us >= span.from_ts else None
-        return Situation(self.limits, within, self.recent.places, self._patience.stalled_us)
+        return Situation(self.limits, within, *self.recent.first, self._patience.stalled_us)
 
     def _unhindered(self, state: State, mapping: Mapping, row: Any, span: Span) -> None:
         """A consumer can be sent something again; until now it may have been to blame for a stall."""

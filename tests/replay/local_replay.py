@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.profile import profile_for
+from pipeline.replay.capacity import Sample
 from pipeline.replay.chunk import Chunk, merged
 from pipeline.replay.events import Events, concatenated
 from pipeline.replay.group import Group, replay_group
@@ -33,6 +34,7 @@ from pipeline.replay.pack import COLUMNS, pack
 from pipeline.replay.refused import Refused
 from pipeline.replay.subscription import PlacedEpoch, Replayed, Rules, Subscription
 from pipeline.replay.verdicts import Verdict, judged
+from pipeline.replay.watch import Patience
 
 RECORDINGS: Final = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
 
@@ -166,8 +168,69 @@ class Log:
     def reset(self, reason: str, *, phases: str = "start end") -> int:
         return self._write_phases("reset", phases, reason=reason)
 
+    def flow(self, consumer: int, permits: int) -> int:
+        return self.write("flow", consumer=consumer, permits=permits)
+
     def stats(self, mark_delete_position: str) -> int:
-        return self.write("stats", snapshot=json.dumps({"mark_delete_position": mark_delete_position}))
+        return self.snapshot(mark_delete_position=mark_delete_position)
+
+    def snapshot(self, *consumers: Mapping[str, object], **told: object) -> int:
+        """What the broker says of itself, under the names of TRACE_FORMAT; what is not given is absent."""
+        listed = {"consumers": consumers} if consumers else {}
+        return self.write("stats", snapshot=json.dumps({**listed, **told}))
+
+
+def reported(consumer: int, **told: object) -> dict[str, object]:
+    """What a snapshot says of one consumer."""
+    return {"consumer": consumer, **told}
+
+
+class Wait(NamedTuple):
+    """An interval in which entries waited; consumers by the trace's numbers, -1 for nobody, hash -1 for none."""
+
+    scope: str
+    cause: str
+    hash: int
+    consumer: int
+    blocking: int
+    from_seq: int
+    from_us: int
+    to_seq: int
+    to_us: int
+    ended_by: str
+    entries: int
+    waited_us: int
+    roots: tuple[tuple[int, int], ...]
+    detail: dict[str, object]
+
+
+class PassedOver(NamedTuple):
+    """A hash that could be served and was not; consumers by the trace's numbers, -1 for nobody.
+
+    `moves` are the seqs at which it changed hands while it was held or awaited.
+    """
+
+    hash: int
+    owner: int
+    from_seq: int
+    to_seq: int
+    ended_by: str
+    entries: int
+    head: tuple[int, int]
+    passed: tuple[int, int]
+    drained_from: int
+    registered: int
+    moves: tuple[int, ...]
+
+
+class Disagreement(NamedTuple):
+    """A snapshot that contradicts the trace."""
+
+    rule: str
+    seq: int
+    consumer: int
+    missing: tuple[str, ...]
+    surplus: tuple[str, ...]
 
 
 class Finding(NamedTuple):
@@ -260,6 +323,76 @@ class Replay:
         return sorted((Episode(*row) for row in zip(*columns, strict=True)), key=lambda e: (e.hash, e.from_seq))
 
     @property
+    def waits(self) -> list[Wait]:
+        """Who waited for whom, in the order in which the intervals began."""
+        return [
+            Wait(
+                b.scope,
+                b.cause,
+                b.hash,
+                *self._numbers((b.consumer, b.blocking)),
+                b.span.from_seq,
+                b.span.from_ts,
+                b.span.to_seq,
+                b.span.to_ts,
+                ENDINGS[b.span.ended_by],
+                b.entries,
+                b.waited_us,
+                b.roots,
+                dict(b.detail),
+            )
+            for b in self.replayed.watch.blocked
+        ]
+
+    def waits_of(self, scope: str, cause: str | None = None) -> list[Wait]:
+        """Those of one scope, and of one cause if one is named."""
+        return [wait for wait in self.waits if wait.scope == scope and cause in (None, wait.cause)]
+
+    @property
+    def passed_over(self) -> list[PassedOver]:
+        """Hashes that could be served and were not, in the order in which that was seen."""
+        return [
+            PassedOver(
+                o.hash,
+                self._numbers((o.owner,))[0],
+                o.span.from_seq,
+                o.span.to_seq,
+                ENDINGS[o.span.ended_by],
+                o.entries,
+                o.head,
+                o.passed,
+                self._numbers((o.drained_from,))[0],
+                o.registered,
+                tuple(move.at.seq for move in o.moves),
+            )
+            for o in self.replayed.watch.overlooked
+        ]
+
+    @property
+    def samples(self) -> list[Sample]:
+        """The looks at the capacity, in their order."""
+        return self.replayed.watch.samples
+
+    @property
+    def disagreements(self) -> list[Disagreement]:
+        """The snapshots that contradict the trace, in the order of seq."""
+        return [
+            Disagreement(m.rule, m.snapshot.seq, self._numbers((m.consumer,))[0], m.missing, m.surplus)
+            for m in self.replayed.comparison.mismatches
+        ]
+
+    @property
+    def agreement(self) -> dict[str, tuple[int, int]]:
+        """By what was compared, how often the broker agreed, and of how many times."""
+        comparison = self.replayed.comparison
+        return {what: (comparison.agreed[what], count) for what, count in sorted(comparison.compared.items())}
+
+    @property
+    def surpluses(self) -> list[tuple[int, int, int]]:
+        """Of each exact snapshot of a consumer its seq, the consumer, and what its unacked messages exceed."""
+        return [(s.seq, self._numbers((s.consumer,))[0], s.messages) for s in self.replayed.surpluses]
+
+    @property
     def changes(self) -> list[tuple[str, int]]:
         """The membership changes, each with the seq behind which it took effect."""
         return [(placed.epoch.change, placed.since.seq) for placed in self.epochs]
@@ -268,7 +401,11 @@ class Replay:
     def bytes(self) -> bytes:
         """All of it, to see whether two replays are the same to the bit."""
         told = self.replayed
-        plain = (self.epochs, sorted(self.refused), told.stays, told.counts, told.checked.tolist(), list(told.numbers))
+        plain = (
+            (self.epochs, sorted(self.refused), told.stays, told.counts, told.checked.tolist(), list(told.numbers)),
+            (told.joins, told.hash_shares, self.waits, self.passed_over, self.samples),
+            (self.disagreements, self.agreement, self.surpluses),
+        )
         return told.findings.tobytes() + told.episodes.tobytes() + repr(plain).encode()
 
     def _numbers(self, places: Any) -> list[int]:
@@ -303,6 +440,7 @@ def replayed(
     skew_us: int = SKEW_US,
     open_entries_max: int = 1_000_000,
     rows_per_batch: int | None = None,
+    patience: Patience | None = None,
 ) -> Replay:
     """Replays the one subscription in `rows`.
 
@@ -313,9 +451,11 @@ def replayed(
         skew_us: recorder skew in microseconds.
         open_entries_max: limit on open entries.
         rows_per_batch: how the rows are cut before they are packed; must not matter.
+        patience: how long something must last to be of interest; None: as the product has it.
     """
     profile = profile_for(version, settings)
-    rules = Rules(profile, version, profile.broker(settings), skew_us, open_entries_max)
+    broker = profile.broker(settings)
+    rules = Rules(profile, version, broker, skew_us, open_entries_max, patience=patience or Patience())
     return _replayed_groups([rows], rules, rows_per_batch)[GROUP]
 
 

@@ -71,11 +71,11 @@ def _pause(log: Log, pause_us: int) -> None:
     for away_us in (SKEW_US // 2, SKEW_US, 3 * SKEW_US // 2):
         if away_us < pause_us:
             log.now_us += SKEW_US // 2
-            log.write("flow", permits=1)
+            log.write("stats")
     for away_us in (3 * SKEW_US // 2, SKEW_US, SKEW_US // 2):
         if log.now_us < until_us - away_us:
             log.now_us = until_us - away_us
-            log.write("flow", permits=1)
+            log.write("stats")
     log.now_us = until_us
 
 

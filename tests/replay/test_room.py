@@ -21,7 +21,7 @@ HASHES = 65_536
 def _dispatcher(open_entries_max: int = 1_000_000) -> Dispatcher:
     """One that drains, with consumer 1 as the owner of everything."""
     policy = Policy(10_000, 0, True, True, False, 0, 100_000, 1_000_000)
-    dispatcher = Dispatcher(policy, open_entries_max, Watch(limits_of({}), Patience()))
+    dispatcher = Dispatcher(policy, open_entries_max, Watch(limits_of({}, looks_ahead=True), Patience()))
     dispatcher.drains = True
     dispatcher.connect(1, Place(0, 0))
     dispatcher.route(routing_of_ranges([(0, HASHES, 1)]), Place(0, 0))

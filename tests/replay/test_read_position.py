@@ -1,0 +1,97 @@
+"""How far the broker has read, and how many entries are in its replay queue: against a recount after every step."""
+
+from typing import TypeAlias
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.replay.mark_delete import note_position
+from pipeline.replay.read_position import note_read, rewind, was_read
+from pipeline.replay.state import (
+    DELAYED,
+    DOUBTFUL,
+    IN_REPLAY,
+    NACKED,
+    READ,
+    SENT,
+    WAITING,
+    State,
+    new_state,
+)
+from pipeline.replay.transitions import add_entry, entry_at, set_key, stop_waiting, wait
+
+Position: TypeAlias = tuple[int, int]
+WAYS = [0, 0, 0, NACKED, DELAYED, DELAYED | SENT, DOUBTFUL]
+
+positions = st.tuples(st.integers(1, 3), st.integers(0, 5))
+operations = st.lists(
+    st.tuples(st.sampled_from(["wait", "wait", "stop", "read", "rewind"]), positions, st.sampled_from(WAYS)),
+    max_size=60,
+)
+
+
+def _state() -> State:
+    return new_state(entries=64, hashes=8, consumers=4, words=4, ledgers=8)
+
+
+def _slot(state: State, position: Position) -> int:
+    """The slot of an entry, made where there is none; two hashes."""
+    slot = entry_at(state, *position)
+    if slot < 0:
+        note_position(state, *position)
+        slot = add_entry(state, *position)
+        set_key(state, slot, 7, 0, 100 + position[1] % 2)
+    return int(slot)
+
+
+@settings(max_examples=300, deadline=None)
+@given(operations)
+def test_the_replay_queue_holds_what_waits_and_was_read(operations: list[tuple[str, Position, int]]) -> None:
+    state = _state()
+    read: Position = (-1, -1)
+    for kind, position, way in operations:
+        if kind == "wait":
+            slot = _slot(state, position)
+            if state.entries[slot].marks & WAITING == 0:
+                state.entries[slot].marks |= way
+                wait(state, slot, 1, 1)
+        elif kind == "stop" and entry_at(state, *position) >= 0:
+            stop_waiting(state, entry_at(state, *position), 2)
+        elif kind == "read":
+            # A dispatch, or a snapshot, shows a position that the trace has shown before.
+            _slot(state, position)
+            note_read(state, *position, 3)
+            read = max(read, position)
+        elif kind == "rewind":
+            rewind(state)
+            read = (-1, -1)
+        entries = state.entries
+        there = [slot for slot in range(entries.size) if entries.ledger[slot] >= 0]
+        for slot in there:
+            at = (int(entries.ledger[slot]), int(entries.entry[slot]))
+            assert bool(entries.marks[slot] & READ) == (at <= read) == was_read(state, *at)
+        in_replay = [
+            slot
+            for slot in there
+            # What is delayed and was never sent is with the tracker of delayed messages (4.13).
+            if entries.marks[slot] & (WAITING | READ) == WAITING | READ
+            and entries.marks[slot] & (DELAYED | SENT) != DELAYED
+        ]
+        assert state.cells[IN_REPLAY] == len(in_replay)
+
+
+def test_what_is_read_carries_the_time_when_that_was_seen_first() -> None:
+    state = _state()
+    first, second = _slot(state, (1, 0)), _slot(state, (1, 1))
+    note_read(state, 1, 0, 10)
+    note_read(state, 1, 1, 20)
+    note_read(state, 1, 0, 30)
+    assert state.entries.read_ts[[first, second]].tolist() == [10, 20]
+
+
+def test_a_ledger_further_on_was_read_to_its_end_and_the_next_from_its_start() -> None:
+    state = _state()
+    slots = [_slot(state, position) for position in ((1, 0), (1, 5), (2, 0), (2, 1), (2, 2), (3, 0))]
+    note_read(state, 1, 0, 10)
+    note_read(state, 2, 1, 20)
+    assert [bool(state.entries.marks[slot] & READ) for slot in slots] == [True, True, True, True, False, False]

@@ -1,0 +1,218 @@
+"""Recently joined consumers of 3.x and the classic dispatcher: who is held back, behind what, until when (6.1).
+
+The positions are those of ledger 1. Consumer 1 owns everything at first, 2 takes the lower half, 3 the lowest quarter,
+4 the lower half of what is left to 1. Rows take no time here: what passes is written down.
+"""
+
+import pytest
+from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, Wait, replayed, reported
+
+SECOND = 1_000_000
+CLASSIC = {**AUTO_SPLIT, "subscriptionKeySharedUseClassicPersistentImplementation": True}
+
+
+def _held(*entries: int) -> Log:
+    """Consumer 1 holds these entries."""
+    log = Log(step_us=0)
+    log.join(1)
+    for entry in entries:
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    return log
+
+
+def _waiting(log: Log, *entries: tuple[int, bytes]) -> None:
+    for entry, key in entries:
+        log.publish(entry, key)
+
+
+def _replay(log: Log, version: str = "3.0.7") -> Replay:
+    return replayed(log.rows, version=version)
+
+
+def _consumers(log: Log, version: str = "3.0.7") -> list[Wait]:
+    return _replay(log, version).waits_of("consumer", "recently_joined")
+
+
+def test_a_newcomer_is_sent_nothing_new_until_mark_delete_is_where_it_joined() -> None:
+    log = _held(0, 1)
+    joined = log.join(2)
+    _waiting(log, (2, LOW), (3, LOW))
+    log.now_us += SECOND
+    log.ack(1, 1)
+    log.now_us += SECOND
+    released = log.ack(1, 0)
+    log.dispatch(2, 2, LOW)
+    log.dispatch(2, 3, LOW)
+    (wait,) = _consumers(log)
+    assert (wait.consumer, wait.blocking, wait.roots) == (2, 1, ((1, 0),))
+    # Behind the read position of its join: entries 0 and 1 were read.
+    assert wait.detail == {"held_back_behind": "1:2"}
+    assert (wait.entries, wait.waited_us) == (2, 2 * 2 * SECOND)
+    assert joined <= wait.from_seq <= joined + 1
+    # The core looks at it with the row behind the acknowledgement.
+    assert (wait.ended_by, wait.to_seq) == ("ack", released + 1)
+
+
+@pytest.mark.parametrize("version", ["3.0.7", "3.3.2"])
+def test_every_version_without_draining_hashes_holds_newcomers_back(version: str) -> None:
+    log = _held(0, 1)
+    log.join(2)
+    _waiting(log, (2, LOW))
+    assert [wait.consumer for wait in _consumers(log, version)] == [2]
+
+
+def test_the_classic_dispatcher_does_so_too() -> None:
+    log = _held(0, 1)
+    log.join(2)
+    _waiting(log, (2, LOW))
+    assert len(replayed(log.rows, settings=CLASSIC).waits_of("consumer", "recently_joined")) == 1
+    assert replayed(log.rows, settings=AUTO_SPLIT).waits_of("consumer", "recently_joined") == []
+
+
+def test_out_of_order_nobody_is_held_back() -> None:
+    log = Log(step_us=0)
+    log.join(1, allow_out_of_order=True)
+    for entry in (0, 1):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    log.join(2, allow_out_of_order=True)
+    _waiting(log, (2, LOW))
+    assert _consumers(log) == []
+
+
+@pytest.mark.parametrize("unacknowledged", [0, 1])
+def test_with_one_entry_or_none_unacknowledged_a_newcomer_is_not_held_back(unacknowledged: int) -> None:
+    log = _held(0, 1)
+    log.ack(1, *range(2 - unacknowledged))
+    log.join(2)
+    _waiting(log, (2, LOW))
+    log.now_us += SECOND
+    log.publish(3, LOW)
+    assert _consumers(log) == []
+
+
+def test_the_first_consumer_is_never_held_back() -> None:
+    log = _held(0, 1)
+    log.leave(1)
+    log.join(2)
+    _waiting(log, (2, LOW))
+    assert _consumers(log) == []
+
+
+def test_what_it_may_have_is_not_counted_as_held_back() -> None:
+    log = Log(step_us=0)
+    log.join(1)
+    log.publish(0, LOW)
+    for entry in (1, 2):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    log.join(2)
+    _waiting(log, (3, LOW))
+    log.now_us += SECOND
+    log.publish(4, HIGH)
+    (wait,) = _consumers(log)
+    # Entry 0 stands before the read position of the join.
+    assert (wait.entries, wait.waited_us, wait.ended_by) == (1, SECOND, "open")
+
+
+def test_one_entry_holds_all_back_and_they_go_in_the_order_in_which_they_joined() -> None:
+    log = _held(0, 1)
+    log.join(2)
+    log.publish(2, HIGH)
+    log.dispatch(1, 2, HIGH)
+    log.join(3)
+    _waiting(log, (3, LOW), (4, LOWEST))
+    log.now_us += SECOND
+    # F5: entry 0 blocks both. With 0 and 1 gone the first may go on, the second waits for 2 as well.
+    first = log.ack(1, 0, 1)
+    log.now_us += SECOND
+    second = log.ack(1, 2)
+    log.now_us += SECOND
+    log.publish(5, HIGH)
+    waits = {wait.consumer: wait for wait in _consumers(log)}
+    assert {number: wait.detail["held_back_behind"] for number, wait in waits.items()} == {2: "1:2", 3: "1:3"}
+    assert {number: wait.blocking for number, wait in waits.items()} == {2: 1, 3: 1}
+    assert {number: wait.roots for number, wait in waits.items()} == {2: ((1, 0),), 3: ((1, 0),)}
+    assert {number: wait.ended_by for number, wait in waits.items()} == {2: "ack", 3: "ack"}
+    assert first < waits[2].to_seq <= second
+    assert second < waits[3].to_seq
+
+
+def test_who_waits_for_less_still_waits_for_those_before_it() -> None:
+    # Consumer 3 joins with a smaller read position than 2 is told to have joined at (F8): it has to wait for 2.
+    log = _held(0, 1)
+    log.join(2)
+    log.snapshot(reported(2, read_position_when_joining="1:9"))
+    log.join(3)
+    _waiting(log, (20, LOWEST))
+    log.now_us += SECOND
+    log.ack(1, 0, 1)
+    log.now_us += SECOND
+    last = log.publish(21, HIGH)
+    waits = {wait.consumer: wait for wait in _consumers(log)}
+    assert (waits[3].to_seq, waits[3].ended_by) == (last, "open")
+
+
+def test_a_snapshot_tells_a_later_read_position_than_the_dispatches() -> None:
+    log = _held(0, 1)
+    log.join(2)
+    log.snapshot(reported(2, read_position_when_joining="1:3"))
+    _waiting(log, (2, LOW), (3, LOW))
+    log.now_us += SECOND
+    log.ack(1, 0, 1)
+    log.now_us += SECOND
+    log.publish(4, HIGH)
+    (wait,) = _consumers(log)
+    assert (wait.detail, wait.entries, wait.ended_by) == ({"held_back_behind": "1:3"}, 1, "open")
+
+
+def test_with_one_consumer_left_nobody_is_held_back_any_more() -> None:
+    log = _held(0, 1)
+    log.join(2)
+    _waiting(log, (2, LOW))
+    log.now_us += SECOND
+    left = log.leave(1)
+    log.now_us += SECOND
+    log.publish(3, LOW)
+    (wait,) = _consumers(log)
+    assert (wait.consumer, wait.ended_by, wait.waited_us) == (2, "leave", SECOND)
+    assert left <= wait.to_seq <= left + 1
+
+
+def test_the_leave_of_one_of_several_ends_its_own_wait_only() -> None:
+    log = _held(0, 1)
+    log.join(2)
+    log.join(3)
+    _waiting(log, (2, LOW), (3, LOWEST))
+    log.now_us += SECOND
+    log.leave(3)
+    log.now_us += SECOND
+    log.publish(4, HIGH)
+    assert {(wait.consumer, wait.ended_by) for wait in _consumers(log)} == {(3, "leave"), (2, "open")}
+
+
+def test_several_wait_for_one_root_at_the_end() -> None:
+    log = _held(0, 1)
+    log.join(2)
+    log.join(3)
+    log.join(4)
+    _waiting(log, (2, LOW), (3, LOWEST), (4, HIGH), (5, HIGHEST))
+    log.now_us += SECOND
+    log.publish(6, HIGHEST)
+    waits = _consumers(log)
+    assert [(wait.consumer, wait.blocking, wait.roots, wait.ended_by) for wait in waits] == [
+        (consumer, 1, ((1, 0),), "open") for consumer in (2, 3, 4)
+    ]
+
+
+def test_a_reset_lets_everybody_go() -> None:
+    log = _held(0, 1)
+    log.join(2)
+    _waiting(log, (2, LOW))
+    log.now_us += SECOND
+    log.reset("unload")
+    log.now_us += SECOND
+    log.publish(3, LOW)
+    (wait,) = _consumers(log)
+    assert wait.waited_us == SECOND

@@ -1,0 +1,86 @@
+"""The two queues of waiting entries of a hash, against sorted lists."""
+
+from bisect import insort
+from typing import TypeAlias
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.replay.mark_delete import note_position
+from pipeline.replay.state import ASIDE, DELAYED, DOUBTFUL, NACKED, NOBODY, SENT, State, new_state
+from pipeline.replay.transitions import add_entry, entry_at, set_key
+from pipeline.replay.waiting import dequeue, enqueue, older_waiting
+
+Position: TypeAlias = tuple[int, int]
+LEDGERS, ENTRIES = 3, 6
+# How an entry waits: in the queue, or in one of the ways that put it aside.
+WAYS = [0, 0, 0, NACKED, DELAYED, DELAYED | SENT, DOUBTFUL]
+
+positions = st.tuples(st.integers(1, LEDGERS), st.integers(0, ENTRIES - 1))
+steps = st.lists(st.tuples(positions, st.sampled_from(WAYS)), max_size=60)
+
+
+def _state() -> State:
+    return new_state(entries=64, hashes=8, consumers=4, words=4, ledgers=8)
+
+
+def _slot(state: State, position: Position) -> int:
+    """The slot of an entry, made where there is none: one hash, three keys."""
+    slot = entry_at(state, *position)
+    if slot < 0:
+        note_position(state, *position)
+        slot = add_entry(state, *position)
+        set_key(state, slot, 7, position[1] % 3, 100)
+    return int(slot)
+
+
+def _walked(state: State, first: int, last: int) -> list[Position]:
+    """The queue as its links say, looked at from both ends."""
+    entries = state.entries
+    forwards, backwards = [], []
+    while first != NOBODY:
+        forwards.append((int(entries.ledger[first]), int(entries.entry[first])))
+        first = int(entries.next[first])
+    while last != NOBODY:
+        backwards.append((int(entries.ledger[last]), int(entries.entry[last])))
+        last = int(entries.previous[last])
+    assert backwards == forwards[::-1]
+    return forwards
+
+
+@settings(max_examples=300, deadline=None)
+@given(steps)
+def test_both_queues_are_sorted_whatever_comes_and_goes(steps: list[tuple[Position, int]]) -> None:
+    state = _state()
+    queues: dict[bool, list[Position]] = {False: [], True: []}
+    for position, way in steps:
+        slot = _slot(state, position)
+        in_queue = next((aside for aside, queue in queues.items() if position in queue), None)
+        if in_queue is not None:
+            dequeue(state, slot)
+            queues[in_queue].remove(position)
+        else:
+            state.entries[slot].marks = way
+            enqueue(state, slot)
+            insort(queues[way != 0], position)
+            assert bool(state.entries[slot].marks & ASIDE) == (way != 0)
+        of_hash = state.hashes[0]
+        assert _walked(state, of_hash.queue_first, of_hash.queue_last) == queues[False]
+        assert _walked(state, of_hash.aside_first, of_hash.aside_last) == queues[True]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(positions, unique=True), positions, st.booleans())
+def test_the_older_one_that_waits_is_rather_one_of_the_same_key(
+    waiting: list[Position], position: Position, aside: bool
+) -> None:
+    state = _state()
+    for older in waiting:
+        slot = _slot(state, older)
+        state.entries[slot].marks = NACKED if aside else 0
+        enqueue(state, slot)
+    before = sorted(older for older in waiting if older < position)
+    same_key = [older for older in before if older[1] % 3 == position[1] % 3]
+    found = older_waiting(state, _slot(state, position), aside)
+    expected = (same_key or before or [None])[0]
+    assert found == (NOBODY if expected is None else entry_at(state, *expected))

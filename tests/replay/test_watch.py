@@ -1,0 +1,238 @@
+"""Hashes that could be served and were not, while their owner was sent later entries (V10, V11).
+
+Consumer 1 owns everything at first, 2 takes the lower half, 3 the lowest quarter. Rows take no time here: what passes
+is written down.
+"""
+
+import pytest
+from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, replayed
+
+from pipeline.replay.rows import stuck_findings
+from pipeline.replay.watch import Patience
+
+SECOND = 1_000_000
+LOW_HASH, LOWEST_HASH, HIGH_HASH = 21_772, 5_536, 41_358
+
+
+def _sent(log: Log, consumer: int, entry: int, key: bytes) -> int:
+    log.publish(entry, key)
+    return log.dispatch(consumer, entry, key)
+
+
+def _two() -> Log:
+    log = Log(step_us=0)
+    log.join(1)
+    log.join(2)
+    log.now_us += SECOND
+    return log
+
+
+def _drained() -> tuple[Log, int]:
+    """LOW drained from consumer 1 and belongs to 2 now, where entries 1 and 2 of it wait; and the seq of the ack."""
+    log = Log(step_us=0)
+    log.join(1)
+    _sent(log, 1, 0, LOW)
+    log.join(2)
+    log.publish(1, LOW)
+    log.publish(2, LOW)
+    log.now_us += SECOND
+    return log, log.ack(1, 0)
+
+
+def _told(replay: Replay) -> list[tuple[str, str]]:
+    """Rule and severity of the findings on hashes; that nothing is sent meanwhile is a stall of all besides."""
+    findings = stuck_findings(replay.replayed, replay.rules, per_rule_max=0)
+    return [(told.rule, row["severity"]) for told in findings for row in told.worst if "sticky_hash" in row]
+
+
+def test_a_drained_hash_that_is_passed_over_is_stuck() -> None:
+    log, drained = _drained()
+    log.now_us += 2 * SECOND
+    _sent(log, 2, 3, LOWEST)
+    log.now_us += SECOND
+    sent = log.dispatch(2, 1, LOW)
+    replay = replayed(log.rows)
+    (found,) = replay.passed_over
+    assert (found.hash, found.owner, found.entries) == (LOW_HASH, 2, 2)
+    assert (found.head, found.passed) == ((1, 1), (1, 3))
+    assert (found.from_seq, found.to_seq, found.ended_by) == (drained, sent, "dispatch")
+    assert (found.drained_from, found.registered) == (1, 1)
+    # One move, the join of 2: counted once, so it is not #23845.
+    assert len(found.moves) == 1
+    assert _told(replay) == [("draining_stuck", "violation")]
+
+
+def test_a_hash_that_never_drained_is_stalled() -> None:
+    log = _two()
+    published = log.publish(0, HIGH)
+    log.now_us += 2 * SECOND
+    _sent(log, 1, 1, HIGHEST)
+    replay = replayed(log.rows)
+    (found,) = replay.passed_over
+    assert (found.hash, found.owner, found.drained_from, found.ended_by) == (HIGH_HASH, 1, -1, "open")
+    assert found.from_seq == published
+    assert _told(replay) == [("stalled", "violation")]
+
+
+def test_a_hash_whose_owner_got_nothing_later_is_none() -> None:
+    log = _two()
+    log.publish(0, HIGH)
+    log.now_us += 2 * SECOND
+    # Others are served, so it is no stall of all; its owner may have had no permits.
+    _sent(log, 2, 1, LOW)
+    assert replayed(log.rows).passed_over == []
+
+
+def test_a_hash_whose_owner_was_sent_earlier_entries_only_is_none() -> None:
+    log = _two()
+    log.publish(0, HIGHEST)
+    log.publish(1, HIGH)
+    log.now_us += 2 * SECOND
+    log.dispatch(1, 0, HIGHEST)
+    assert replayed(log.rows).passed_over == []
+
+
+def test_a_hash_that_was_passed_over_right_at_the_start_only_is_none() -> None:
+    log = _two()
+    log.publish(0, HIGH)
+    _sent(log, 1, 1, HIGHEST)
+    log.now_us += 2 * SECOND
+    log.dispatch(1, 0, HIGH)
+    assert replayed(log.rows).passed_over == []
+
+
+@pytest.mark.parametrize(("waited_us", "told"), [(SECOND - 1, 0), (SECOND, 1)])
+def test_less_than_a_second_is_none(waited_us: int, told: int) -> None:
+    log = _two()
+    log.publish(0, HIGH)
+    log.now_us += waited_us
+    _sent(log, 1, 1, HIGHEST)
+    log.dispatch(1, 0, HIGH)
+    assert len(replayed(log.rows).passed_over) == told
+
+
+def test_a_hash_that_drains_is_not_passed_over() -> None:
+    log = Log(step_us=0)
+    log.join(1)
+    _sent(log, 1, 0, LOW)
+    log.join(2)
+    log.publish(1, LOW)
+    log.now_us += 2 * SECOND
+    _sent(log, 2, 2, LOWEST)
+    assert replayed(log.rows).passed_over == []
+
+
+@pytest.mark.parametrize("aside", ["nacked", "delayed"])
+def test_what_may_be_overtaken_is_not_passed_over(aside: str) -> None:
+    log = _two()
+    if aside == "nacked":
+        _sent(log, 1, 0, HIGH)
+        log.redeliver(1, 0)
+    else:
+        log.publish(0, HIGH, deliver_at_ms=1)
+    log.now_us += 2 * SECOND
+    _sent(log, 1, 1, HIGHEST)
+    assert replayed(log.rows).passed_over == []
+
+
+def test_a_change_of_owner_does_not_cut_one_finding_in_two() -> None:
+    log = _two()
+    published = log.publish(0, LOWEST)
+    log.now_us += 2 * SECOND
+    _sent(log, 2, 1, LOW)
+    log.join(3)
+    log.now_us += 2 * SECOND
+    # Consumer 3 has the lowest quarter now, and entries 3 and 0 are of one hash: only another one passes it over.
+    _sent(log, 3, 2, b"key-5")
+    last = log.publish(3, LOW)
+    (found,) = replayed(log.rows).passed_over
+    assert (found.hash, found.owner, found.head, found.passed) == (LOWEST_HASH, 3, (1, 0), (1, 2))
+    assert (found.from_seq, found.to_seq, found.ended_by) == (published, last, "open")
+
+
+def test_a_hash_that_was_served_in_between_is_found_twice() -> None:
+    log = _two()
+    for entry in (0, 1):
+        log.publish(entry, HIGH)
+    log.now_us += 2 * SECOND
+    _sent(log, 1, 2, HIGHEST)
+    log.dispatch(1, 0, HIGH)
+    log.now_us += 2 * SECOND
+    _sent(log, 1, 3, HIGHEST)
+    log.dispatch(1, 1, HIGH)
+    assert [(found.head, found.ended_by) for found in replayed(log.rows).passed_over] == [
+        ((1, 0), "dispatch"),
+        ((1, 1), "dispatch"),
+    ]
+
+
+def _registered_twice() -> Log:
+    """SEMANTICS 3.9: LOW moves from 1 to 2, back, and to 3; its entry is counted as draining twice."""
+    log = Log(step_us=0)
+    log.join(1)
+    log.flow(1, 1)
+    _sent(log, 1, 0, LOW)
+    log.join(2)
+    log.leave(2)
+    log.join(3)
+    log.flow(3, 10)
+    log.publish(1, LOW)
+    log.now_us += SECOND
+    log.ack(1, 0)
+    log.now_us += 2 * SECOND
+    _sent(log, 3, 2, LOWEST)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("version", "severity"), [("4.0.1", "known_bug"), ("4.0.4", "known_bug"), ("4.0.8", "violation")]
+)
+def test_a_hash_counted_twice_is_the_double_registration_where_brokers_have_it(version: str, severity: str) -> None:
+    replay = replayed(_registered_twice().rows, version=version)
+    (found,) = replay.passed_over
+    assert (found.registered, found.drained_from, len(found.moves)) == (2, 1, 3)
+    assert _told(replay) == [("draining_stuck", severity)]
+
+
+def test_a_hash_passed_over_on_an_older_broker_waits_behind_the_head_of_replay() -> None:
+    log = _two()
+    log.publish(0, HIGH)
+    log.now_us += 2 * SECOND
+    _sent(log, 1, 1, HIGHEST)
+    assert _told(replayed(log.rows, version="3.0.7")) == [("stalled", "known_bug")]
+
+
+# What is kept.
+
+
+def test_of_each_cause_the_intervals_that_cost_most_are_kept_and_the_others_counted() -> None:
+    log = _two()
+    for entry, messages in ((1_000, 1), (1_001, 5), (1_002, 3)):
+        log.publish(entry, HIGH, batch_size=messages)
+        log.now_us += SECOND // 2
+        log.dispatch(1, entry, HIGH)
+        # Sent at once, so that the next one begins an interval of its own.
+        _sent(log, 1, entry - 1_000, HIGH)
+    whole = replayed(log.rows).waits_of("hash")
+    kept = replayed(log.rows, patience=Patience(intervals_max=2))
+    assert [wait.waited_us for wait in whole] == [SECOND // 2, 5 * SECOND // 2, 3 * SECOND // 2]
+    assert kept.waits_of("hash") == whole[1:]
+    assert kept.replayed.watch.left_out == {("hash", "not_read_yet"): 1}
+
+
+# That the rows may be cut anywhere.
+
+
+@pytest.mark.parametrize("rows_per_batch", [1, 3, 777])
+@pytest.mark.parametrize("version", ["4.0.1", "4.0.8", "3.0.7"])
+def test_how_the_rows_are_cut_changes_nothing(version: str, rows_per_batch: int) -> None:
+    log = _registered_twice()
+    log.publish(3, HIGH)
+    log.snapshot(msg_in_replay=3, read_position="1:3", seq_begin=len(log.rows) - 3, seq_end=len(log.rows))
+    log.now_us += 2 * SECOND
+    log.flow(1, 10)
+    log.dispatch(1, 3, HIGH)
+    settings = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
+    whole = replayed(log.rows, version=version, settings=settings)
+    assert {wait.scope for wait in whole.waits} == {"consumer", "hash", "subscription"}
+    assert replayed(log.rows, version=version, settings=settings, rows_per_batch=rows_per_batch).bytes == whole.bytes
