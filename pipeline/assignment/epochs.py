@@ -6,6 +6,7 @@ does not change inside of it.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from pipeline.assignment.factory import DEFAULT_POINTS, make_selector, slot_range
 from pipeline.assignment.routing import HashRangeOf, Routing, hashes_moved
@@ -50,6 +51,14 @@ class Epoch:
     hashes_moved: int
     ranges: tuple[HashRangeOf, ...]
     names: Mapping[int, str]
+
+    @cached_property
+    def ranges_of(self) -> Mapping[int, frozenset[tuple[int, int]]]:
+        """The ranges by consumer."""
+        by_consumer: dict[int, set[tuple[int, int]]] = {}
+        for start, end, consumer in self.ranges:
+            by_consumer.setdefault(consumer, set()).add((start, end))
+        return {consumer: frozenset(ranges) for consumer, ranges in by_consumer.items()}
 
     def rows(self) -> Iterator[AssignmentRow]:
         """A row for each range; none for an epoch without consumers."""

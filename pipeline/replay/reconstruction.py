@@ -98,13 +98,14 @@ def _by_hash(
     # Few hashes drain at a time, and few acknowledgements are on their way: the rest is of no interest.
     away = (hashes.draining_seq != UNKNOWN) & (hashes.hash != UNKNOWN)
     candidates &= away[entries.hash_at] | ~certain
-    for slot in np.flatnonzero(candidates):
-        hash_at = int(entries.hash_at[slot])
-        key = (int(at[slot]), int(hashes.hash[hash_at]))
-        drains = away[hash_at] and hashes.away[hash_at] == 1 and hashes.holder[hash_at] == at[slot]
-        bounds = draining if drains else pending
+    slots = np.flatnonzero(candidates)
+    hash_at, holder = entries.hash_at[slots], at[slots]
+    drains = away[hash_at] & (hashes.away[hash_at] == 1) & (hashes.holder[hash_at] == holder)
+    columns = (holder, hashes.hash[hash_at], drains, certain[slots])
+    for place, sticky_hash, drained, sure in zip(*(column.tolist() for column in columns), strict=True):
+        bounds, key = draining if drained else pending, (place, sticky_hash)
         least, most = bounds.get(key, NONE)
-        bounds[key] = Bounds(least + int(certain[slot]), most + 1)
+        bounds[key] = Bounds(least + sure, most + 1)
     return draining, pending
 
 

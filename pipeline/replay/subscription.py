@@ -465,11 +465,8 @@ class Subscription:
                     self._surpluses.append(Surplus(*bracket, place, consumer.unacked - held.most))
 
     def _moment(self, snapshot: Snapshot) -> Moment:
-        ranges: dict[int, set[tuple[int, int]]] = {}
-        for start, end, consumer in () if self._in_force is None else self._in_force.ranges:
-            ranges.setdefault(consumer, set()).add((start, end))
-        rebuilt = self._dispatcher.reconstruct(snapshot.read_position)
-        return Moment(rebuilt, {consumer: frozenset(r) for consumer, r in ranges.items()})
+        ranges = {} if self._in_force is None else self._in_force.ranges_of
+        return Moment(self._dispatcher.reconstruct(snapshot.read_position), ranges)
 
     def take_refused(self) -> list[Refused]:
         """The rows refused since the last call."""

@@ -31,10 +31,10 @@ from pipeline.replay.group import Group, replay_group
 from pipeline.replay.membership import Row
 from pipeline.replay.output import ENDINGS, RULE_NAMES
 from pipeline.replay.pack import COLUMNS, pack
+from pipeline.replay.patience import Patience
 from pipeline.replay.refused import Refused
 from pipeline.replay.subscription import PlacedEpoch, Replayed, Rules, Subscription
 from pipeline.replay.verdicts import Verdict, judged
-from pipeline.replay.watch import Patience
 
 RECORDINGS: Final = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
 

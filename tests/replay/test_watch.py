@@ -7,8 +7,8 @@ is written down.
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, replayed
 
+from pipeline.replay.patience import Patience
 from pipeline.replay.rows import stuck_findings
-from pipeline.replay.watch import Patience
 
 SECOND = 1_000_000
 LOW_HASH, LOWEST_HASH, HIGH_HASH = 21_772, 5_536, 41_358
