@@ -85,6 +85,15 @@ def test_a_dispatch_on_its_way_may_count_or_not() -> None:
     assert told == [1, 1, 0]
 
 
+def test_an_entry_that_nobody_was_sent_counts_for_nobody_while_it_is_acknowledged() -> None:
+    log = Log()
+    log.join(1)
+    begins = log.ack(1, 5)
+    log.snapshot(reported(1, unacked_messages=0), seq_begin=begins, seq_end=begins)
+    _settled(log)
+    assert _agreement(log, "unacked_messages") == (1, 1)
+
+
 def test_what_the_broker_did_not_say_is_not_compared() -> None:
     log = _sent()
     log.snapshot(reported(1))
