@@ -72,8 +72,8 @@ def reconstruct(state: State, read_position: Position | None) -> Reconstruction:
     held = there & (entries.holder >= 0)
     arrived = (marks & DONE != 0) if state.cells[STARTS_SEEN] else np.ones(marks.size, dtype=np.bool_)
     certain = held & arrived & (marks & DOUBTFUL == 0)
-    # What is acknowledged keeps the consumer that it was sent to.
-    settling = there & ~held & (marks & SETTLING != 0)
+    # What is acknowledged keeps the consumer that it was sent to, if it ever was (5.1).
+    settling = there & ~held & (marks & SETTLING != 0) & (entries.sent_to >= 0)
     at = np.where(held, entries.holder, entries.sent_to)
     possible = held | settling
     size = state.consumers.size

@@ -233,6 +233,15 @@ class Disagreement(NamedTuple):
     surplus: tuple[str, ...]
 
 
+class Excess(NamedTuple):
+    """What the broker counts as unacknowledged at a consumer, less what it holds, between two rows."""
+
+    seq_begin: int
+    seq_end: int
+    consumer: int
+    messages: int
+
+
 class Finding(NamedTuple):
     """A finding; consumers by the trace's numbers, -1 for nobody."""
 
@@ -330,7 +339,8 @@ class Replay:
                 b.scope,
                 b.cause,
                 b.hash,
-                *self._numbers((b.consumer, b.blocking)),
+                self._number(b.consumer),
+                self._number(b.blocking),
                 b.span.from_seq,
                 b.span.from_ts,
                 b.span.to_seq,
@@ -354,14 +364,14 @@ class Replay:
         return [
             PassedOver(
                 o.hash,
-                self._numbers((o.owner,))[0],
+                self._number(o.owner),
                 o.span.from_seq,
                 o.span.to_seq,
                 ENDINGS[o.span.ended_by],
                 o.entries,
                 o.head,
                 o.passed,
-                self._numbers((o.drained_from,))[0],
+                self._number(o.drained_from),
                 o.registered,
                 tuple(move.at.seq for move in o.moves),
             )
@@ -377,7 +387,7 @@ class Replay:
     def disagreements(self) -> list[Disagreement]:
         """The snapshots that contradict the trace, in the order of seq."""
         return [
-            Disagreement(m.rule, m.snapshot.seq, self._numbers((m.consumer,))[0], m.missing, m.surplus)
+            Disagreement(m.rule, m.snapshot.seq, self._number(m.consumer), m.missing, m.surplus)
             for m in self.replayed.comparison.mismatches
         ]
 
@@ -388,9 +398,9 @@ class Replay:
         return {what: (comparison.agreed[what], count) for what, count in sorted(comparison.compared.items())}
 
     @property
-    def surpluses(self) -> list[tuple[int, int, int]]:
-        """Of each exact snapshot of a consumer its seq, the consumer, and what its unacked messages exceed."""
-        return [(s.seq, self._numbers((s.consumer,))[0], s.messages) for s in self.replayed.surpluses]
+    def excesses(self) -> list[Excess]:
+        """By how much the broker counts more than a consumer holds, of each exact snapshot of one."""
+        return [Excess(s.seq_begin, s.seq_end, self._number(s.consumer), s.messages) for s in self.replayed.surpluses]
 
     @property
     def changes(self) -> list[tuple[str, int]]:
@@ -404,12 +414,15 @@ class Replay:
         plain = (
             (self.epochs, sorted(self.refused), told.stays, told.counts, told.checked.tolist(), list(told.numbers)),
             (told.joins, told.hash_shares, self.waits, self.passed_over, self.samples),
-            (self.disagreements, self.agreement, self.surpluses),
+            (self.disagreements, self.agreement, self.excesses),
         )
         return told.findings.tobytes() + told.episodes.tobytes() + repr(plain).encode()
 
     def _numbers(self, places: Any) -> list[int]:
-        return [self.replayed.numbers[place] if place >= 0 else -1 for place in places]
+        return [self._number(place) for place in places]
+
+    def _number(self, place: int) -> int:
+        return self.replayed.numbers[place] if place >= 0 else -1
 
 
 def batches(rows: Sequence[Mapping[str, Any]], rows_per_batch: int | None = None) -> Iterator[pa.RecordBatch]:

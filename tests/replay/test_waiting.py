@@ -82,5 +82,5 @@ def test_the_older_one_that_waits_is_rather_one_of_the_same_key(
     before = sorted(older for older in waiting if older < position)
     same_key = [older for older in before if older[1] % 3 == position[1] % 3]
     found = older_waiting(state, _slot(state, position), aside)
-    expected = (same_key or before or [None])[0]
-    assert found == (NOBODY if expected is None else entry_at(state, *expected))
+    expected = (same_key or before)[:1]
+    assert found == (entry_at(state, *expected[0]) if expected else NOBODY)

@@ -1,0 +1,135 @@
+"""Recordings of real brokers: who blocked whom, and what was stuck, as the stories of the recordings tell it."""
+
+import json
+
+import pytest
+from local_replay import RECORDINGS, Replay, recorded_logs, replayed_recording
+
+from pipeline.replay.rows import stuck_findings
+
+ALL = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir()) if RECORDINGS.is_dir() else []
+# Where the draining dispatcher counts a hash twice (SEMANTICS 3.9), and what that leaves lying (README of the traces).
+STUCK = {"double-registration-4.0.1": (15, 598), "hash-unblock-12-4.0.1": (1, 27)}
+HUNG = "c7"
+
+pytestmark = pytest.mark.skipif(not ALL, reason=f"needs the recordings in {RECORDINGS}")
+
+_REPLAYS: dict[str, list[Replay]] = {}
+
+
+def replays(name: str) -> list[Replay]:
+    """The replays of a recording, one for each partition, made once."""
+    if name not in _REPLAYS:
+        _REPLAYS[name] = list(replayed_recording(name).values())
+    return _REPLAYS[name]
+
+
+def number_of(replay: Replay, consumer_name: str) -> int:
+    (number,) = [number for number, stay in replay.replayed.stays.items() if stay.row.name == consumer_name]
+    return number
+
+
+def owned_by(replay: Replay, number: int) -> list[tuple[int, int]]:
+    """The ranges of a consumer before anybody leaves, when all are there."""
+    fullest = max(replay.epochs, key=lambda placed: len(placed.epoch.names))
+    return [(start, end) for start, end, owner in fullest.epoch.ranges if owner == number]
+
+
+@pytest.mark.parametrize("name", ["hung-consumer-4.0.8", "hung-consumer-4.2.4"])
+def test_the_hung_consumer_stops_everybody_by_the_limit_of_look_ahead(name: str) -> None:
+    (replay,) = replays(name)
+    hung = number_of(replay, HUNG)
+    (stall,) = replay.waits_of("subscription")
+    assert (stall.cause, stall.blocking, stall.ended_by) == ("look_ahead_limit", hung, "leave")
+    seconds = (stall.to_us - stall.from_us) / 1e6
+    first_us = min(row["ts_us"] for log in recorded_logs(name) for row in log if row["event"] == "dispatch")
+    print(f"\n{name}: nothing sent for {seconds:.2f} s, {(stall.from_us - first_us) / 1e6:.2f} s after the first")
+    assert seconds == pytest.approx(7.3, abs=0.05)
+    assert (stall.from_us - first_us) / 1e6 == pytest.approx(4.73, abs=0.05)
+    assert (stall.detail["consumers"], stall.detail["with_permits"]) == (10, 9)
+    assert (stall.detail["look_ahead_limit"], stall.detail["replay_size_reported"]) == (200, 200)
+
+
+@pytest.mark.parametrize("name", ["hung-consumer-4.0.8", "hung-consumer-4.2.4"])
+def test_the_stall_names_the_hashes_of_the_hung_consumer(name: str) -> None:
+    (replay,) = replays(name)
+    ranges = owned_by(replay, number_of(replay, HUNG))
+    (stall,) = replay.waits_of("subscription")
+    hashes = stall.detail["hashes"]
+    assert isinstance(hashes, list)
+    assert hashes
+    assert all(any(start <= h <= end for start, end in ranges) for h in hashes)
+
+
+def test_without_a_limit_of_look_ahead_the_others_go_on() -> None:
+    (replay,) = replays("hung-consumer-3.0.7")
+    assert replay.waits_of("subscription") == []
+
+
+@pytest.mark.parametrize("name", ["hung-consumer-3.0.7", "hung-consumer-4.0.8", "hung-consumer-4.2.4"])
+def test_the_hung_consumer_has_no_permits_until_it_leaves_and_nobody_else_lacks_any(name: str) -> None:
+    (replay,) = replays(name)
+    hung = number_of(replay, HUNG)
+    (wait,) = replay.waits_of("consumer")
+    assert (wait.cause, wait.blocking, wait.ended_by) == ("no_permits", hung, "leave")
+    hashes = replay.waits_of("hash", "no_permits")
+    ranges = owned_by(replay, hung)
+    assert all(any(start <= of_hash.hash <= end for start, end in ranges) for of_hash in hashes)
+    # What waited for the consumer is what waited for its hashes.
+    assert sum(of_hash.entries for of_hash in hashes) == wait.entries
+    assert sum(of_hash.waited_us for of_hash in hashes) == wait.waited_us
+
+
+@pytest.mark.parametrize("name", ["hung-consumer-4.0.8", "hung-consumer-4.2.4"])
+def test_other_hashes_are_not_read_because_of_the_limit(name: str) -> None:
+    (replay,) = replays(name)
+    hung = owned_by(replay, number_of(replay, HUNG))
+    waits = replay.waits_of("hash", "look_ahead_limit")
+    assert waits
+    assert not any(start <= wait.hash <= end for wait in waits for start, end in hung)
+
+
+@pytest.mark.parametrize("name", list(STUCK))
+def test_hashes_counted_twice_are_stuck_and_nothing_else(name: str) -> None:
+    (replay,) = replays(name)
+    stuck = replay.passed_over
+    assert (len(stuck), sum(found.entries for found in stuck)) == STUCK[name]
+    assert all(found.registered == 2 and len(found.moves) >= 2 for found in stuck)
+
+
+@pytest.mark.parametrize("name", list(STUCK))
+def test_what_is_stuck_is_told_as_the_known_bug_with_its_moves(name: str) -> None:
+    (replay,) = replays(name)
+    rows = [row for told in stuck_findings(replay.replayed, replay.rules, per_rule_max=0) for row in told.worst]
+    assert len(rows) == STUCK[name][0]
+    for row in rows:
+        assert (row["severity"], row["known_bug"]) == ("known_bug", "#23845")
+        assert sum("moves from" in line for line in row["evidence"]) >= 2
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name.endswith(("-4.0.8", "-4.2.4"))])
+def test_later_brokers_leave_nothing_behind(name: str) -> None:
+    for replay in replays(name):
+        assert replay.passed_over == []
+        assert [told.counts for told in stuck_findings(replay.replayed, replay.rules, 0)] == [{}, {}]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_stall_is_without_a_cause(name: str) -> None:
+    assert [wait for replay in replays(name) for wait in replay.waits if wait.cause == "unexplained"] == []
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_largest_replay_queue_is_the_one_that_the_broker_reported(name: str) -> None:
+    expected = json.loads((RECORDINGS / name / "expect.json").read_text())["max_msg_in_replay"]
+    reported = [sample.replay_size for replay in replays(name) for sample in replay.samples if sample.reported]
+    assert max(reported) == expected
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_wait_ends_before_it_begins(name: str) -> None:
+    for replay in replays(name):
+        for wait in replay.waits:
+            assert wait.from_us <= wait.to_us
+            assert wait.from_seq <= wait.to_seq
+            assert wait.waited_us >= 0

@@ -1,0 +1,70 @@
+"""A snapshot as it is read: what the broker did not say is None, and positions are pairs."""
+
+import json
+
+import pytest
+
+from pipeline.replay.snapshot import Snapshot, SnapshotRow, parsed_position, parsed_snapshot
+
+
+def _parsed(**told: object) -> Snapshot:
+    return parsed_snapshot(SnapshotRow(7, 9, json.dumps(told)))
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("3:25", (3, 25)),
+        ("3:-1", (3, -1)),
+        ("999999999999999999:0", (999_999_999_999_999_999, 0)),
+        (None, None),
+        ("", None),
+        ("3", None),
+        ("3:", None),
+        ("-1:-1", None),
+        ("3:25:0", None),
+        (" 3:25", None),
+        ("9999999999999999999:0", None),
+    ],
+)
+def test_positions(text: str | None, position: tuple[int, int] | None) -> None:
+    assert parsed_position(text) == position
+
+
+def test_what_is_absent_is_none_and_the_row_bounds_it() -> None:
+    assert _parsed() == Snapshot(7, 9, 7, 7, None, None, None, ())
+
+
+def test_what_is_null_is_none() -> None:
+    told = {"seq_begin": None, "seq_end": None, "msg_in_replay": None, "read_position": None, "consumers": None}
+    assert _parsed(**told) == _parsed()
+
+
+def test_everything_of_the_subscription() -> None:
+    told = {"seq_begin": 0, "seq_end": 4, "msg_in_replay": 0, "read_position": "2:1", "mark_delete_position": "1:9"}
+    assert _parsed(**told) == Snapshot(7, 9, 0, 4, 0, (2, 1), (1, 9), ())
+
+
+def test_everything_of_a_consumer() -> None:
+    (consumer,) = _parsed(
+        consumers=[
+            {
+                "consumer": 4,
+                "available_permits": -3,
+                "unacked_messages": 0,
+                "key_hash_ranges": [[1, 5], [9, 9]],
+                "draining_hashes": [{"hash": 8, "unacked_messages": 2}, {"hash": 9}],
+                "read_position_when_joining": "2:0",
+            }
+        ]
+    ).consumers
+    assert (consumer.consumer, consumer.permits, consumer.unacked) == (4, -3, 0)
+    assert consumer.ranges == frozenset({(1, 5), (9, 9)})
+    assert consumer.draining == {8: 2, 9: 0}
+    assert consumer.joined_at == (2, 0)
+
+
+def test_nothing_drains_is_not_the_same_as_nothing_was_said() -> None:
+    told = _parsed(consumers=[{"consumer": 1}, {"consumer": 2, "draining_hashes": [], "key_hash_ranges": []}])
+    assert [consumer.draining for consumer in told.consumers] == [None, {}]
+    assert [consumer.ranges for consumer in told.consumers] == [None, frozenset()]
