@@ -16,9 +16,9 @@ from pyspark.sql import functions as sf
 
 from pipeline.errors import TraceError
 from pipeline.profile import Profile, profile_for, profile_named
+from pipeline.replay.basis import Rules
 from pipeline.replay.group import Group
 from pipeline.replay.spark import replayed
-from pipeline.replay.subscription import Rules
 from pipeline.request import AuditRequest, AuditResult, ValidationResult
 from pipeline.tables.create import open_tables
 from pipeline.tables.run_key import code_version, run_key_of

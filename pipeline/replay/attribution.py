@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.core import Mapping
+from pipeline.replay.policy import Mapping
 from pipeline.replay.state import (
     DELAYED,
     NOBODY,

@@ -4,14 +4,15 @@ It is fed stretches of events in the order of `seq`, with what moves the mapping
 rules found. It knows consumers by the trace's own numbers. Same input, same output: nothing else goes in.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections import abc
+from collections.abc import Callable, Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.assignment import Routing
 from pipeline.assignment.routing import routing_of_ranges
-from pipeline.replay import core, draining
+from pipeline.replay import core, draining, upheaval
 from pipeline.replay.completeness import Seen
 from pipeline.replay.events import Code, Events
 from pipeline.replay.kept import Kept
@@ -36,6 +37,7 @@ from pipeline.replay.output import (
     new_output,
 )
 from pipeline.replay.permitted import permitted
+from pipeline.replay.policy import Mapping, Policy
 from pipeline.replay.progress import BY_FLOWS, BY_SNAPSHOTS, judge
 from pipeline.replay.reconstruction import Reconstruction, reconstruct
 from pipeline.replay.room import Need, make_room
@@ -90,7 +92,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        policy: core.Policy,
+        policy: Policy,
         open_entries_max: int,
         watch: Watch,
         counts_indexes: bool = False,
@@ -137,7 +139,7 @@ class Dispatcher:
         return int(self._state.consumers[at].dispatched), int(self._state.consumers[at].acked)
 
     @property
-    def beyond(self) -> Mapping[tuple[int, int], int]:
+    def beyond(self) -> abc.Mapping[tuple[int, int], int]:
         """How many findings were only counted, by rule and exception (`kept.Kept`)."""
         return self._findings.beyond
 
@@ -191,7 +193,7 @@ class Dispatcher:
             self.watch.leave(self._state, self._mapping, self.places[number], at)
         if self.connected == 1:
             self._overlook(at, BY_LEAVE)
-        core.depart(self._state, self._out, self.places[number], at.seq, at.ts_us)
+        upheaval.depart(self._state, self._out, self.places[number], at.seq, at.ts_us)
 
     def begin(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
         """The first consumer decides how the subscription is served, as long as anybody is there."""
@@ -218,21 +220,21 @@ class Dispatcher:
         if self.drains:
             draining.remap(self._state, before.uppers, before.owners, after.uppers, after.owners, at.seq, at.ts_us)
             self.watch.moved(self._state, _mapping(before), _mapping(after), at)
-        core.reown(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
+        upheaval.reown(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
         self.watch.hindered(self._state, self._out, self._mapping)
 
     def rekey(self, sticky: Callable[[Ints], Ints]) -> None:
         """Another selector hashes keys to other numbers; nobody is connected while it takes over (E16)."""
         self.peaks.note(self._state)
         murmur = self._state.entries.murmur
-        core.rekey(self._state, np.where(murmur >= 0, sticky(np.maximum(murmur, 0)), UNKNOWN))
+        upheaval.rekey(self._state, np.where(murmur >= 0, sticky(np.maximum(murmur, 0)), UNKNOWN))
 
     def begin_reset(self, at: Place) -> None:
         """A seek, unload or transfer begins: nothing that is held is certain, nothing acknowledged is for good."""
         self._interrupt(at, BY_RESET)
         self._overlook(at, BY_RESET)
         self.watch.closed(self._state, self._mapping, at)
-        core.forget(self._state, self._out, at.seq, at.ts_us)
+        upheaval.forget(self._state, self._out, at.seq, at.ts_us)
         self._state.cells[RESETTING] = 1
 
     def end_reset(self) -> None:
@@ -241,7 +243,7 @@ class Dispatcher:
 
     def doubt(self) -> None:
         """An administrator moves mark-delete: what is held may have been dropped (E6)."""
-        core.doubt(self._state)
+        upheaval.doubt(self._state)
 
     def replay(self, events: Events, hashes: Ints) -> None:
         """Applies a stretch of events under the mapping in force.
@@ -278,7 +280,7 @@ class Dispatcher:
         self.watch.closed(self._state, self._mapping, at)
         self.peaks.note(self._state)
         self._at_the_end = self._outstanding()
-        core.close(self._state, self._out, at.seq, at.ts_us)
+        upheaval.close(self._state, self._out, at.seq, at.ts_us)
 
     def _outstanding(self) -> tuple[int, int]:
         """Entries that wait for their first dispatch, and entries that were dispatched and not acknowledged."""
@@ -317,7 +319,7 @@ class Dispatcher:
                 self.watch.hindered(state, self._out, self._mapping)
 
     @property
-    def _mapping(self) -> core.Mapping:
+    def _mapping(self) -> Mapping:
         return _mapping(self._routing)
 
     def _interrupt(self, at: Place, ended_by: int) -> None:
@@ -325,12 +327,12 @@ class Dispatcher:
         self._drain_output()
         self._state.cells[LOOK_AHEAD_LIMIT] = self.watch.limits.look_ahead(self.connected) or 0
         self.watch.interrupted(self._state, self._mapping, at, ended_by)
-        core.interrupt(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
+        upheaval.interrupt(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
         self.watch.hindered(self._state, self._out, self._mapping)
 
     def _overlook(self, at: Place, ended_by: int) -> None:
         """Before everything starts anew: what was passed over until now."""
-        core.serve_all(self._state, self._out, self._mapping, at.seq, at.ts_us, ended_by, self.policy)
+        upheaval.serve_all(self._state, self._out, self._mapping, at.seq, at.ts_us, ended_by, self.policy)
         self.watch.hindered(self._state, self._out, self._mapping)
 
     def taken(self) -> tuple[Records, Records]:
@@ -390,8 +392,8 @@ class Dispatcher:
         return Routing(routing.uppers, self._places_of(routing.owners), routing.modulus)
 
 
-def _mapping(routing: Routing) -> core.Mapping:
-    return core.Mapping(routing.uppers, routing.owners, routing.modulus)
+def _mapping(routing: Routing) -> Mapping:
+    return Mapping(routing.uppers, routing.owners, routing.modulus)
 
 
 def _need(events: Events) -> Need:

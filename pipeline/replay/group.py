@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from pipeline.replay import rows
+from pipeline.replay.basis import Rules
 from pipeline.replay.chunk import Chunk, merged
 from pipeline.replay.completeness import RowsSeen
 from pipeline.replay.producers import Producers
 from pipeline.replay.refused import Refused
 from pipeline.replay.rows.names import Rows
-from pipeline.replay.subscription import Rules, Subscription
+from pipeline.replay.subscription import Subscription
 
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
 

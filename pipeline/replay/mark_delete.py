@@ -6,6 +6,7 @@ several consumers is deleted at the cursor and yet pending; on 4.0.x it is relea
 """
 
 from pipeline.replay.compiled import compiled
+from pipeline.replay.events import Events
 from pipeline.replay.output import BY_MARK_DELETE, Output
 from pipeline.replay.state import (
     ACKED,
@@ -18,7 +19,7 @@ from pipeline.replay.state import (
     UNKNOWN,
     State,
 )
-from pipeline.replay.transitions import entry_at, release, retire, stop_waiting
+from pipeline.replay.transitions import add_entry, entry_at, release, retire, stop_waiting
 
 
 @compiled
@@ -50,6 +51,16 @@ def put_floor(state: State, ledger: int, entry: int) -> None:
     cells[DELETED_ENTRY] = entry - 1
     cells[FLOOR_LEDGER] = ledger
     cells[FLOOR_ENTRY] = entry - 1
+
+
+@compiled
+def new_entry(state: State, events: Events, i: int) -> int:
+    """A slot for the entry of a row, which has none."""
+    ledger, entry = events.ledger[i], events.entry[i]
+    note_position(state, ledger, entry)
+    if state.cells[DELETED_LEDGER] == UNKNOWN:
+        put_floor(state, ledger, entry)
+    return add_entry(state, ledger, entry)
 
 
 @compiled

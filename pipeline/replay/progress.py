@@ -7,7 +7,9 @@ wait meanwhile is counted then, by `attribution`, while the state still shows it
 from typing import Final
 
 from pipeline.replay.compiled import compiled
+from pipeline.replay.events import Events
 from pipeline.replay.output import HINDRANCES, Output
+from pipeline.replay.policy import Policy
 from pipeline.replay.state import (
     PAUSE,
     PERMITS_SEEN,
@@ -71,6 +73,13 @@ def judge(
     consumers[consumer].cause = cause
     consumers[consumer].cause_seq = seq
     consumers[consumer].cause_ts = ts
+
+
+@compiled
+def judge_row(state: State, out: Output, events: Events, i: int, consumer: int, ended_by: int, policy: Policy) -> None:
+    """`judge`, asked after a row of the trace."""
+    seq, ts = events.seq[i], events.ts_us[i]
+    judge(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.shortest_us)
 
 
 @compiled

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.replay.attribution import Blocked, Span, oldest, waiters
-from pipeline.replay.core import Mapping
 from pipeline.replay.membership import Place
 from pipeline.replay.output import BY_LEAVE, STILL_OPEN
+from pipeline.replay.policy import Mapping
 from pipeline.replay.snapshot import Position
 from pipeline.replay.state import (
     ACKED,

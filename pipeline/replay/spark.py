@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from pipeline.profile import Profile
+from pipeline.replay.basis import Rules
 from pipeline.replay.chunk import (
     Chunk,
     decode_events,
@@ -28,7 +29,6 @@ from pipeline.replay.chunk import (
 from pipeline.replay.group import Group, replay_group
 from pipeline.replay.pack import COLUMNS, Groups, pack
 from pipeline.replay.producers import decode_published, encode_published
-from pipeline.replay.subscription import Rules
 from pipeline.tables.payload import RESULT_SCHEMA, encode
 
 CHUNK_SCHEMA = (

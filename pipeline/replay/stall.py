@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.replay.attribution import Blocked, Span, Waiters, largest, most_waited_for, oldest, oldest_held, waiters
-from pipeline.replay.core import Mapping
 from pipeline.replay.limits import Limits
+from pipeline.replay.policy import Mapping
 from pipeline.replay.progress import NO_PERMITS, READY
 from pipeline.replay.snapshot import Position
 from pipeline.replay.state import (

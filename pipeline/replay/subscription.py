@@ -1,99 +1,35 @@
 """The replay of one subscription on one topic partition: membership, assignment and dispatcher together."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.assignment import DEFAULT_POINTS, AssignmentLog, Epoch, Routing
+from pipeline.assignment import AssignmentLog, Epoch, Routing
 from pipeline.assignment.shares import HashShares
 from pipeline.errors import AssignmentError
-from pipeline.profile import Profile, SelectorKind
+from pipeline.profile import SelectorKind
+from pipeline.replay.basis import Rules
 from pipeline.replay.censor import Censor
 from pipeline.replay.comparison import Comparison, Moment
-from pipeline.replay.completeness import Seen
-from pipeline.replay.core import Policy
 from pipeline.replay.dispatcher import Dispatcher
 from pipeline.replay.events import Code, Events
-from pipeline.replay.limits import Limits, limits_of
 from pipeline.replay.membership import Bracket, Place, Row
-from pipeline.replay.patience import Patience
+from pipeline.replay.policy import Policy
 from pipeline.replay.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
+from pipeline.replay.replayed import Joined, PlacedEpoch, Replayed, Stay, Surplus
 from pipeline.replay.snapshot import Position, Snapshot, SnapshotRow, parsed_snapshot
-from pipeline.replay.state import Ints, Records
+from pipeline.replay.state import Ints
 from pipeline.replay.timeline import Timeline
-from pipeline.replay.traffic import Peak, Traffic
 from pipeline.replay.watch import Watch
 from udfs.sticky_key_hash import sticky_from_murmur
 
 _MEMBERSHIP = [Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END]
-_CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
 _BATCH_INDEX_ACKS = "acknowledgmentAtBatchIndexLevelEnabled"
-_REPLICA_POINTS = "subscriptionKeySharedConsistentHashingReplicaPoints"
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What a replay depends on besides its events.
-
-    Attributes:
-        profile: the broker's line.
-        version: of the broker; within its line the known flaws differ.
-        broker: broker.conf names to values (`Profile.broker`).
-        skew_us: recorder skew, in microseconds.
-        open_entries_max: limit on what may be open at one time.
-        patience: how long something must last to be of interest.
-        complete_from_start: whether the first join is in the trace.
-        hot_keys_max: how many keys and hashes are told by each measure, a subscription.
-    """
-
-    profile: Profile
-    version: str
-    broker: Mapping[str, object]
-    skew_us: int
-    open_entries_max: int
-    patience: Patience = field(default_factory=Patience)
-    hot_keys_max: int = 20
-    complete_from_start: bool = True
-
-    def selector(self, sticky: bool) -> SelectorKind:
-        """The selector of a new dispatcher (SEMANTICS 2)."""
-        if sticky:
-            return "exclusive"
-        return "auto_split" if self.broker.get(_CONSISTENT_HASHING) is False else "consistent_hashing"
-
-    @property
-    def points(self) -> int:
-        """Ring points of a consumer."""
-        points = self.broker.get(_REPLICA_POINTS)
-        return points if isinstance(points, int) else DEFAULT_POINTS
-
-    @property
-    def limits(self) -> Limits:
-        """The broker's limits."""
-        return limits_of(self.broker, looks_ahead=self.profile.dispatcher == "draining")
-
-
-@dataclass
-class Stay:
-    """One consumer of the subscription, while it was there."""
-
-    row: Row
-    joined: Place | None = None
-    left: Place | None = None
-    left_because: str = ""
-
-
-class PlacedEpoch(NamedTuple):
-    """An epoch and the places between which it lasted; `until` is None while it is open."""
-
-    epoch: Epoch
-    since: Place
-    until: Place | None
 
 
 class _Opened(NamedTuple):
@@ -102,78 +38,6 @@ class _Opened(NamedTuple):
     epoch: Epoch
     promised: Routing
     served: Routing
-
-
-class Joined(NamedTuple):
-    """Where the dispatcher stood when a consumer joined (SEMANTICS 6.7).
-
-    Attributes:
-        read: the highest position dispatched before; None: nothing was, or the consumer never joined.
-        reported: `readPositionWhenJoining` of a snapshot; None: no snapshot told.
-    """
-
-    read: tuple[int, int] | None
-    reported: tuple[int, int] | None
-
-
-class Surplus(NamedTuple):
-    """What a snapshot says of one consumer at a moment when the trace leaves no doubt about what it holds.
-
-    Attributes:
-        seq: of the snapshot.
-        seq_begin: it was taken behind this row,
-        seq_end: and before the one after this.
-        consumer: place of the consumer.
-        messages: the broker's count of unacknowledged messages, less those that it holds; F10 leaves a surplus.
-    """
-
-    seq: int
-    seq_begin: int
-    seq_end: int
-    consumer: int
-    messages: int
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """What the replay of one subscription found, but for the epochs, which are taken as they end.
-
-    Attributes:
-        beyond: how many findings were only counted, by rule and by the number of the exception that permits them.
-        keeps_order: False where the consumers allowed out-of-order delivery (E5).
-        counts: by consumer, the entries sent to it and those that its acknowledgements settled.
-        checked: how often the rules were applied (`state.DISPATCHES`, `state.FIRST_DELIVERIES`).
-        numbers: the trace's numbers of the consumers, by the places that findings and episodes name.
-        epoch_seqs: behind which seq each epoch began.
-        epoch_changes: the membership change that each began with.
-        joins: by place of the consumer.
-        surpluses: in the order of seq.
-        comparison: with the broker's own snapshots.
-        watch: who waited for whom, and how near the limits were.
-        traffic: what was dispatched, by key and hash.
-        peaks: what was pending at one time, by hash.
-        seen: what was not seen, or not to the end.
-        hash_shares: by consumer, the share of the hashes that it owned while it was there.
-    """
-
-    findings: Records
-    beyond: Mapping[tuple[int, int], int]
-    episodes: Records
-    stays: Mapping[int, Stay]
-    counts: Mapping[int, tuple[int, int]]
-    checked: Ints
-    keeps_order: bool
-    numbers: Sequence[int]
-    epoch_seqs: Sequence[int]
-    epoch_changes: Sequence[str]
-    joins: Sequence[Joined]
-    surpluses: Sequence[Surplus]
-    comparison: Comparison
-    watch: Watch
-    traffic: Traffic
-    peaks: Peak
-    seen: Seen
-    hash_shares: Mapping[int, float]
 
 
 class Subscription:

@@ -11,7 +11,6 @@ import numpy as np
 
 from pipeline.replay.attribution import Blocked, Span, blocked_consumer
 from pipeline.replay.capacity import Sample, sample
-from pipeline.replay.core import Mapping
 from pipeline.replay.delay import (
     DELAYED_DELIVERY,
     IN_REPLAY_QUEUE,
@@ -27,6 +26,7 @@ from pipeline.replay.limits import Limits
 from pipeline.replay.membership import Place
 from pipeline.replay.output import BY_ACK, HINDRANCES, STILL_OPEN, Output
 from pipeline.replay.patience import Patience
+from pipeline.replay.policy import Mapping
 from pipeline.replay.progress import HINDERED, NO_PERMITS, PASSED_OVER, RELEASED, SAMPLE, STALLED
 from pipeline.replay.recently_joined import RecentlyJoined
 from pipeline.replay.snapshot import Snapshot

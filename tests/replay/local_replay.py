@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.profile import profile_for
+from pipeline.replay.basis import Rules
 from pipeline.replay.capacity import Sample
 from pipeline.replay.chunk import Chunk, merged
 from pipeline.replay.events import Events, concatenated
@@ -33,7 +34,8 @@ from pipeline.replay.output import ENDINGS, RULE_NAMES
 from pipeline.replay.pack import COLUMNS, pack
 from pipeline.replay.patience import Patience
 from pipeline.replay.refused import Refused
-from pipeline.replay.subscription import PlacedEpoch, Replayed, Rules, Subscription
+from pipeline.replay.replayed import PlacedEpoch, Replayed
+from pipeline.replay.subscription import Subscription
 from pipeline.replay.verdicts import Verdict, judged
 
 RECORDINGS: Final = Path(__file__).resolve().parents[2].parent / "shared" / "traces"

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from pipeline.profile import profile_for
+from pipeline.replay.basis import Rules
 from pipeline.replay.limits import Limits, limits_of
-from pipeline.replay.subscription import Rules
 
 PER_CONSUMER = "keySharedLookAheadMsgInReplayThresholdPerConsumer"
 PER_SUBSCRIPTION = "keySharedLookAheadMsgInReplayThresholdPerSubscription"

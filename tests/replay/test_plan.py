@@ -7,9 +7,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from pipeline.profile import profile_for
+from pipeline.replay.basis import Rules
 from pipeline.replay.group import Group
 from pipeline.replay.spark import replayed
-from pipeline.replay.subscription import Rules
 from pipeline.trace.schema import EVENT_SCHEMA
 
 

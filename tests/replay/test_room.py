@@ -6,12 +6,12 @@ from local_replay import HIGHEST, LOW, Log, replayed
 
 from pipeline.assignment.routing import routing_of_ranges
 from pipeline.errors import LimitError
-from pipeline.replay.core import Policy
 from pipeline.replay.dispatcher import Dispatcher
 from pipeline.replay.events import DTYPES, Code, Events
 from pipeline.replay.limits import limits_of
 from pipeline.replay.membership import Place
 from pipeline.replay.patience import Patience
+from pipeline.replay.policy import Policy
 from pipeline.replay.state import Ints
 from pipeline.replay.watch import Watch
 

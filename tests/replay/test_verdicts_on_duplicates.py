@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from local_replay import HIGH, Log, Replay, replayed
 
-from pipeline.replay.subscription import Joined, Surplus
+from pipeline.replay.replayed import Joined, Surplus
 from pipeline.replay.verdicts import Verdict, judged
 
 

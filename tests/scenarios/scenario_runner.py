@@ -33,9 +33,9 @@ import pyarrow as pa
 
 from pipeline.assignment import make_selector
 from pipeline.profile import Profile, SelectorKind, profile_for
+from pipeline.replay.basis import Rules
 from pipeline.replay.group import Group, replay_group
 from pipeline.replay.pack import COLUMNS, pack
-from pipeline.replay.subscription import Rules
 from udfs.sticky_key_hash import sticky_hashes
 
 Columns: TypeAlias = dict[str, Any]

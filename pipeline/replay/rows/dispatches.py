@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pipeline.known_bugs import label
+from pipeline.replay.basis import Rules
 from pipeline.replay.output import (
     CUMULATIVE_ACK,
     EARLY_DUPLICATE,
@@ -22,6 +23,7 @@ from pipeline.replay.output import (
     SINGLE_HOLDER,
     UNACKED_LIMIT,
 )
+from pipeline.replay.replayed import Replayed
 from pipeline.replay.rows.findings import RuleFindings
 from pipeline.replay.rows.names import Names, or_none, position
 from pipeline.replay.rows.sentences import EpochNamed, evidence, explanation
@@ -36,7 +38,6 @@ from pipeline.replay.state import (
     Ints,
     Records,
 )
-from pipeline.replay.subscription import Replayed, Rules
 from pipeline.replay.verdicts import Circumstances, Verdict, applies, judged, plain_verdict
 from pipeline.tables.severity import SEVERITIES, Severity
 

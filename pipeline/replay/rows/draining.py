@@ -3,9 +3,9 @@
 import numpy as np
 
 from pipeline.replay.output import ENDINGS, STILL_OPEN
+from pipeline.replay.replayed import Replayed
 from pipeline.replay.rows.names import Names, Rows, or_none
 from pipeline.replay.state import Records
-from pipeline.replay.subscription import Replayed
 
 
 def draining(topic: str, subscription: str, found: Replayed) -> Rows:

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from pipeline.replay.replayed import Replayed
 from pipeline.replay.rows.names import Rows
 from pipeline.replay.state import UNKNOWN, Ints
-from pipeline.replay.subscription import Replayed
 from pipeline.replay.tally import Counts
 
 _Interval = tuple[int, int]

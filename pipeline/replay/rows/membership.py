@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from pipeline.replay.replayed import PlacedEpoch
 from pipeline.replay.rows.names import Rows
-from pipeline.replay.subscription import PlacedEpoch
 
 
 def assignments(topic: str, subscription: str, epochs: Sequence[PlacedEpoch]) -> Rows:

@@ -3,10 +3,11 @@
 import json
 
 from pipeline.known_bugs import catalogue, known_bugs, label
+from pipeline.replay.basis import Rules
 from pipeline.replay.comparison import Mismatch
+from pipeline.replay.replayed import Replayed
 from pipeline.replay.rows.findings import RuleFindings, severities
 from pipeline.replay.rows.names import Names, moment
-from pipeline.replay.subscription import Replayed, Rules
 from pipeline.rules import RuleName
 from pipeline.tables.severity import Severity
 

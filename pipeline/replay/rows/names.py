@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
+from pipeline.replay.replayed import Stay
 from pipeline.replay.state import NOBODY, UNKNOWN
-from pipeline.replay.subscription import Stay
 
 Rows: TypeAlias = list[dict[str, Any]]
 

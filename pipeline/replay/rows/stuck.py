@@ -9,12 +9,13 @@ import json
 
 from pipeline.known_bugs import catalogue, known_bugs, label
 from pipeline.replay.attribution import Blocked
+from pipeline.replay.basis import Rules
 from pipeline.replay.output import ENDINGS, STILL_OPEN
+from pipeline.replay.replayed import Replayed
 from pipeline.replay.rows.findings import RuleFindings, severities
 from pipeline.replay.rows.names import Names, Rows, moment, position
 from pipeline.replay.stall import UNEXPLAINED
 from pipeline.replay.state import DISPATCHES, NOBODY
-from pipeline.replay.subscription import Replayed, Rules
 from pipeline.replay.watch import Overlooked
 from pipeline.rules import RuleName
 

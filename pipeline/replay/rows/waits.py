@@ -7,9 +7,9 @@ import numpy as np
 
 from pipeline.replay.attribution import Blocked
 from pipeline.replay.output import ENDINGS, STILL_OPEN
+from pipeline.replay.replayed import Replayed
 from pipeline.replay.rows.names import Names, Rows, position
 from pipeline.replay.state import NOBODY, UNKNOWN
-from pipeline.replay.subscription import Replayed
 
 # Hashes of a consumer that are named in a sentence, those that waited most.
 _HASHES = 5

@@ -8,10 +8,11 @@ from typing import Any, Final
 import numpy as np
 
 from pipeline.known_bugs import known_bugs
+from pipeline.replay.basis import Rules
 from pipeline.replay.membership import Place
 from pipeline.replay.output import BY_RESET, GAP_DELIVERY, OWNERSHIP
+from pipeline.replay.replayed import Joined, Replayed, Surplus
 from pipeline.replay.state import NOBODY, Ints
-from pipeline.replay.subscription import Joined, Replayed, Rules, Surplus
 from pipeline.rules import ExceptionId
 
 # How long a read may be in flight: 0.7 to 40 ms were measured (SEMANTICS 6.6, which allows 1 s).

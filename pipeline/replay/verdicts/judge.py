@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from pipeline.replay.basis import Rules
 from pipeline.replay.output import (
     CUMULATIVE_ACK,
     FIRST_DELIVERY_ORDER,
@@ -17,8 +18,8 @@ from pipeline.replay.output import (
     SINGLE_HOLDER,
 )
 from pipeline.replay.permitted import NOT_PERMITTED
+from pipeline.replay.replayed import Replayed
 from pipeline.replay.state import NOBODY
-from pipeline.replay.subscription import Replayed, Rules
 from pipeline.replay.verdicts.circumstances import Circumstances
 from pipeline.replay.verdicts.duplicates import duplicates
 from pipeline.replay.verdicts.overtaking import late_first, overtaken

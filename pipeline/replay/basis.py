@@ -1,0 +1,54 @@
+"""What a replay depends on besides its events: the broker's line, its settings, and how much is kept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pipeline.assignment import DEFAULT_POINTS
+from pipeline.profile import Profile, SelectorKind
+from pipeline.replay.limits import Limits, limits_of
+from pipeline.replay.patience import Patience
+
+_CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
+_REPLICA_POINTS = "subscriptionKeySharedConsistentHashingReplicaPoints"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a replay depends on besides its events.
+
+    Attributes:
+        profile: the broker's line.
+        version: of the broker; within its line the known flaws differ.
+        broker: broker.conf names to values (`Profile.broker`).
+        skew_us: recorder skew, in microseconds.
+        open_entries_max: limit on what may be open at one time.
+        patience: how long something must last to be of interest.
+        complete_from_start: whether the first join is in the trace.
+        hot_keys_max: how many keys and hashes are told by each measure, a subscription.
+    """
+
+    profile: Profile
+    version: str
+    broker: Mapping[str, object]
+    skew_us: int
+    open_entries_max: int
+    patience: Patience = field(default_factory=Patience)
+    hot_keys_max: int = 20
+    complete_from_start: bool = True
+
+    def selector(self, sticky: bool) -> SelectorKind:
+        """The selector of a new dispatcher (SEMANTICS 2)."""
+        if sticky:
+            return "exclusive"
+        return "auto_split" if self.broker.get(_CONSISTENT_HASHING) is False else "consistent_hashing"
+
+    @property
+    def points(self) -> int:
+        """Ring points of a consumer."""
+        points = self.broker.get(_REPLICA_POINTS)
+        return points if isinstance(points, int) else DEFAULT_POINTS
+
+    @property
+    def limits(self) -> Limits:
+        """The broker's limits."""
+        return limits_of(self.broker, looks_ahead=self.profile.dispatcher == "draining")

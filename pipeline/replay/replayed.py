@@ -1,0 +1,103 @@
+"""What the replay of one subscription hands over when the trace ends."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pipeline.assignment import Epoch
+from pipeline.replay.comparison import Comparison
+from pipeline.replay.completeness import Seen
+from pipeline.replay.membership import Place, Row
+from pipeline.replay.state import Ints, Records
+from pipeline.replay.traffic import Peak, Traffic
+from pipeline.replay.watch import Watch
+
+
+@dataclass
+class Stay:
+    """One consumer of the subscription, while it was there."""
+
+    row: Row
+    joined: Place | None = None
+    left: Place | None = None
+    left_because: str = ""
+
+
+class PlacedEpoch(NamedTuple):
+    """An epoch and the places between which it lasted; `until` is None while it is open."""
+
+    epoch: Epoch
+    since: Place
+    until: Place | None
+
+
+class Joined(NamedTuple):
+    """Where the dispatcher stood when a consumer joined (SEMANTICS 6.7).
+
+    Attributes:
+        read: the highest position dispatched before; None: nothing was, or the consumer never joined.
+        reported: `readPositionWhenJoining` of a snapshot; None: no snapshot told.
+    """
+
+    read: tuple[int, int] | None
+    reported: tuple[int, int] | None
+
+
+class Surplus(NamedTuple):
+    """What a snapshot says of one consumer at a moment when the trace leaves no doubt about what it holds.
+
+    Attributes:
+        seq: of the snapshot.
+        seq_begin: it was taken behind this row,
+        seq_end: and before the one after this.
+        consumer: place of the consumer.
+        messages: the broker's count of unacknowledged messages, less those that it holds; F10 leaves a surplus.
+    """
+
+    seq: int
+    seq_begin: int
+    seq_end: int
+    consumer: int
+    messages: int
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What the replay of one subscription found, but for the epochs, which are taken as they end.
+
+    Attributes:
+        beyond: how many findings were only counted, by rule and by the number of the exception that permits them.
+        keeps_order: False where the consumers allowed out-of-order delivery (E5).
+        counts: by consumer, the entries sent to it and those that its acknowledgements settled.
+        checked: how often the rules were applied (`state.DISPATCHES`, `state.FIRST_DELIVERIES`).
+        numbers: the trace's numbers of the consumers, by the places that findings and episodes name.
+        epoch_seqs: behind which seq each epoch began.
+        epoch_changes: the membership change that each began with.
+        joins: by place of the consumer.
+        surpluses: in the order of seq.
+        comparison: with the broker's own snapshots.
+        watch: who waited for whom, and how near the limits were.
+        traffic: what was dispatched, by key and hash.
+        peaks: what was pending at one time, by hash.
+        seen: what was not seen, or not to the end.
+        hash_shares: by consumer, the share of the hashes that it owned while it was there.
+    """
+
+    findings: Records
+    beyond: Mapping[tuple[int, int], int]
+    episodes: Records
+    stays: Mapping[int, Stay]
+    counts: Mapping[int, tuple[int, int]]
+    checked: Ints
+    keeps_order: bool
+    numbers: Sequence[int]
+    epoch_seqs: Sequence[int]
+    epoch_changes: Sequence[str]
+    joins: Sequence[Joined]
+    surpluses: Sequence[Surplus]
+    comparison: Comparison
+    watch: Watch
+    traffic: Traffic
+    peaks: Peak
+    seen: Seen
+    hash_shares: Mapping[int, float]

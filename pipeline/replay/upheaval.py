@@ -1,0 +1,219 @@
+"""What changes everything at once: consumers come and go, the broker restarts, the trace ends.
+
+Called between two stretches of events, because the true moment of a join, leave or reset is found by looking ahead
+(`timeline`).
+"""
+
+from pipeline.replay.compiled import compiled
+from pipeline.replay.delay import begin_wait, end_delay, explain
+from pipeline.replay.draining import count_waiting, end_episode
+from pipeline.replay.events import Code
+from pipeline.replay.output import (
+    BY_LEAVE,
+    BY_RESET,
+    STILL_OPEN,
+    Output,
+)
+from pipeline.replay.policy import Mapping, Policy, owner_of
+from pipeline.replay.progress import end_hindrance, judge, note_passed
+from pipeline.replay.read_position import rewind
+from pipeline.replay.state import (
+    ACKED,
+    CONNECTED,
+    DELAYED,
+    DELETED_LEDGER,
+    DOUBTFUL,
+    GIVEN_BACK,
+    HASHES_FREE,
+    IN_REPLAY,
+    NACKED,
+    NOBODY,
+    UNKNOWN,
+    UNLOOKED,
+    UNPUBLISHED,
+    WAITING,
+    Ints,
+    State,
+)
+from pipeline.replay.transitions import (
+    expect_end,
+    let_go,
+    note_unsent,
+    release,
+    set_key,
+    stop_waiting,
+    wait,
+)
+from pipeline.replay.waiting import dequeue, enqueue
+
+PUBLISH = int(Code.PUBLISH)
+PUBLISH_DELAYED = int(Code.PUBLISH_DELAYED)
+DISPATCH_START = int(Code.DISPATCH_START)
+DISPATCH_END = int(Code.DISPATCH_END)
+ACK_START = int(Code.ACK_START)
+ACK_END = int(Code.ACK_END)
+ACK_PART_START = int(Code.ACK_PART_START)
+ACK_PART_END = int(Code.ACK_PART_END)
+ACK_CUMULATIVE = int(Code.ACK_CUMULATIVE)
+REDELIVER = int(Code.REDELIVER)
+REDELIVER_ALL = int(Code.REDELIVER_ALL)
+FLOW = int(Code.FLOW)
+MARK_DELETE = int(Code.MARK_DELETE)
+
+
+@compiled
+def give_back_all(state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int) -> None:
+    """Everything that `consumer` holds waits again."""
+    entries = state.entries
+    for slot in range(entries.size):
+        if entries[slot].ledger >= 0 and entries[slot].holder == consumer:
+            let_go(state, out, slot, seq, ts, ended_by)
+    # Only now, when every episode is over that this ends: nobody waited for what the holder had itself.
+    for slot in range(entries.size):
+        given_back = entries[slot].marks & (GIVEN_BACK | ACKED) == GIVEN_BACK
+        if entries[slot].ledger >= 0 and entries[slot].holder < 0 and given_back:
+            wait(state, slot, seq, ts)
+
+
+@compiled
+def depart(state: State, out: Output, consumer: int, seq: int, ts: int) -> None:
+    """The consumer is gone (SEMANTICS 3.6). With the last one the order starts anew: the cursor rewinds."""
+    if state.consumers[consumer].connected == 0:
+        return
+    state.consumers[consumer].connected = 0
+    state.consumers[consumer].leaving = 1
+    state.cells[CONNECTED] -= 1
+    give_back_all(state, out, consumer, seq, ts, BY_LEAVE)
+    if state.cells[CONNECTED] == 0:
+        _forget_order(state)
+
+
+@compiled
+def _forget_order(state: State) -> None:
+    """The cursor rewinds to mark-delete: what waits is read anew, and the redelivery counts are lost (3.6, 5.8)."""
+    for at in range(state.hashes.size):
+        state.hashes[at].top_ledger = UNKNOWN
+    rewind(state)
+    entries = state.entries
+    for slot in range(entries.size):
+        if entries[slot].ledger < 0:
+            continue
+        entries[slot].redelivered = 0
+        if entries[slot].marks & (WAITING | NACKED) == WAITING | NACKED:
+            dequeue(state, slot)
+            entries[slot].marks &= ~NACKED
+            enqueue(state, slot)
+
+
+@compiled
+def doubt(state: State) -> None:
+    """An administrator moves mark-delete: the broker may drop what is held, or waits, at any moment (E6)."""
+    entries = state.entries
+    for slot in range(entries.size):
+        if entries[slot].ledger < 0:
+            continue
+        waits = entries[slot].marks & WAITING != 0
+        if waits:
+            dequeue(state, slot)
+        entries[slot].marks |= DOUBTFUL
+        if waits:
+            enqueue(state, slot)
+
+
+@compiled
+def serve(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+    """A hash is served or changes hands; from here on it waits anew."""
+    count_waiting(state.hashes, at, ts)
+    explain(state, out, at, seq, ts, ended_by, policy.shortest_us)
+    note_passed(state, out, at, seq, ts, ended_by, policy.stalled_us)
+    begin_wait(state, at, seq, ts)
+
+
+@compiled
+def interrupt(state: State, out: Output, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+    """Before consumers come or go, or everything starts anew: what kept them from being sent anything is over."""
+    for consumer in range(state.consumers.size):
+        if state.consumers[consumer].connected == 1:
+            end_hindrance(state, out, consumer, seq, ts, ended_by, policy.shortest_us)
+
+
+@compiled
+def reown(state: State, out: Output, mapping: Mapping, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+    """Another mapping is in force: whose hash it is now."""
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0:
+            owner = owner_of(mapping, state.hashes[at].hash)
+            if owner != state.hashes[at].owner:
+                if state.hashes[at].owner == UNLOOKED:
+                    begin_wait(state, at, seq, ts)
+                serve(state, out, at, seq, ts, ended_by, policy)
+                end_delay(state, out, at)
+                state.hashes[at].owner = owner
+                begin_wait(state, at, seq, ts)
+    for consumer in range(state.consumers.size):
+        if state.consumers[consumer].connected == 1:
+            judge(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.shortest_us)
+
+
+@compiled
+def serve_all(state: State, out: Output, mapping: Mapping, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+    """Everything starts anew, or the trace ends: what was passed over until now?"""
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0:
+            state.hashes[at].owner = owner_of(mapping, state.hashes[at].hash)
+            serve(state, out, at, seq, ts, ended_by, policy)
+            end_delay(state, out, at)
+
+
+@compiled
+def forget(state: State, out: Output, seq: int, ts: int) -> None:
+    """A seek, unload or transfer: everything starts anew (E3). Only what was delayed is remembered of an entry."""
+    entries = state.entries
+    for slot in range(entries.size):
+        if entries[slot].ledger < 0:
+            continue
+        if entries[slot].holder >= 0:
+            release(state, out, slot, seq, ts, BY_RESET)
+        stop_waiting(state, slot, ts)
+        expect_end(state, out, slot)
+        note_unsent(state, out, slot)
+        entries[slot].sent_seq = UNKNOWN
+        entries[slot].words_at = UNKNOWN
+        entries[slot].marks &= DELAYED | UNPUBLISHED
+    _forget_order(state)
+    state.cells[DELETED_LEDGER] = UNKNOWN
+    for place in range(state.consumers.size):
+        state.consumers[place].leaving = 1
+
+
+@compiled
+def rekey(state: State, hashes: Ints) -> None:
+    """Ties every entry to another hash; `hashes` has one for each slot, -1 where the key is not known."""
+    entries = state.entries
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0:
+            state.hashes[at].hash = UNKNOWN
+            state.hashes_free[state.cells[HASHES_FREE]] = at
+            state.cells[HASHES_FREE] += 1
+    state.hash_table[:] = NOBODY
+    state.cells[IN_REPLAY] = 0
+    for slot in range(entries.size):
+        if entries[slot].ledger >= 0 and entries[slot].hash_at != UNKNOWN:
+            entries[slot].hash_at = UNKNOWN
+            set_key(state, slot, entries[slot].murmur, entries[slot].key_id, hashes[slot])
+            if entries[slot].marks & WAITING != 0:
+                enqueue(state, slot)
+                state.hashes[entries[slot].hash_at].waiting += 1
+                state.hashes[entries[slot].hash_at].waiting_messages += entries[slot].messages
+
+
+@compiled
+def close(state: State, out: Output, seq: int, ts: int) -> None:
+    """The trace ends: episodes that are open are reported as such, and dispatches without an end are named."""
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0 and state.hashes[at].draining_seq != UNKNOWN:
+            end_episode(state, out, at, seq, ts, STILL_OPEN)
+    for slot in range(state.entries.size):
+        if state.entries[slot].ledger >= 0 and state.entries[slot].marks & ACKED == 0:
+            expect_end(state, out, slot)
+            note_unsent(state, out, slot)
