@@ -71,10 +71,14 @@ class Stage(Protocol):
 
 
 class _Step(NamedTuple):
-    """What a single row asks for, at a place that is known at once."""
+    """What a single row asks for, at a place that is known at once.
+
+    `rank` orders what is due at one place: snapshots last, whichever row came first.
+    """
 
     at: Place
     act: Callable[[Place], None]
+    rank: int = 0
 
 
 class Timeline:
@@ -110,7 +114,7 @@ class Timeline:
             held_back = self._at(snapshot.ts_us - self._held_us)
             for seq, act in ((snapshot.seq_begin, self._stage.look), (snapshot.seq_end, self._stage.compare)):
                 place = max(held_back, Place(min(seq, snapshot.seq), snapshot.ts_us))
-                self._steps.append(_Step(place, partial(act, snapshot)))
+                self._steps.append(_Step(place, partial(act, snapshot), rank=1))
         self._settle(final=False)
 
     def finish(self) -> None:
@@ -244,7 +248,7 @@ class Timeline:
 
     def _advance(self, seq: int) -> None:
         """Lets everything up to and including the row `seq` take effect."""
-        due = sorted((step for step in self._steps if step.at.seq <= seq), key=lambda step: step.at.seq)
+        due = sorted((s for s in self._steps if s.at.seq <= seq), key=lambda step: (step.at.seq, step.rank))
         self._steps = [step for step in self._steps if step.at.seq > seq]
         for step in due:
             self._release(step.at.seq)

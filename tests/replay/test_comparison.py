@@ -259,3 +259,17 @@ def test_what_is_delayed_is_not_in_replay_before_it_was_sent() -> None:
     log.snapshot(msg_in_replay=1, read_position="1:2")
     _settled(log)
     assert _agreement(log, "msg_in_replay") == (1, 1)
+
+
+def test_a_snapshot_that_knows_a_consumer_before_its_join_is_recorded_is_read_alike_however_the_rows_are_cut() -> None:
+    log = Log(step_us=0)
+    log.join(1)
+    log.now_us += 5_000
+    log.snapshot(reported(2, unacked_messages=0, key_hash_ranges=LOWER))
+    # Within the skew of the recorder: it may have been there.
+    log.now_us += 10_001
+    log.join(2)
+    log.publish(0, LOW)
+    whole = replayed(log.rows)
+    assert whole.agreement["unacked_messages"] == (1, 1)
+    assert replayed(log.rows, rows_per_batch=1).bytes == whole.bytes
