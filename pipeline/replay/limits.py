@@ -18,7 +18,6 @@ class Limits(NamedTuple):
         unacked_per_subscription: messages.
         read_batch: entries of a read.
         ack_holes: ranges of acknowledged entries that a cursor persists.
-        unblocking_us: how long the broker waits before it serves a hash that is free again.
     """
 
     looks_ahead: bool
@@ -28,7 +27,6 @@ class Limits(NamedTuple):
     unacked_per_subscription: int
     read_batch: int
     ack_holes: int
-    unblocking_us: int
 
     def look_ahead(self, consumers: int) -> int | None:
         """Entries in replay from which on nothing new is read, with so many consumers connected (4.7).
@@ -69,5 +67,4 @@ def limits_of(broker: Mapping[str, object], looks_ahead: bool) -> Limits:
         unacked_per_subscription=number(f"{_UNACKED}Subscription"),
         read_batch=number("dispatcherMaxReadBatchSize"),
         ack_holes=number("managedLedgerMaxUnackedRangesToPersist"),
-        unblocking_us=number("keySharedUnblockingIntervalMs") * 1000,
     )
