@@ -137,7 +137,7 @@ def _redelivered(state: State, out: Output, events: Events, i: int, consumer: in
         if slot < 0 or state.entries[slot].holder != consumer:
             return
         give_back(state, out, slot, events.seq[i], events.ts_us[i], BY_REDELIVER)
-    unblock(state, consumer)
+    unblock(state, consumer, events.ts_us[i])
     judge_row(state, out, events, i, consumer, BY_REDELIVER, policy)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from pipeline.replay.compiled import compiled
 from pipeline.replay.output import HINDRANCES, Output
-from pipeline.replay.progress import READY
+from pipeline.replay.progress import READY, hindered_us
 from pipeline.replay.state import (
     DELAYED,
     IN_REPLAY,
@@ -80,15 +80,7 @@ def begin_wait(state: State, at: int, seq: int, ts: int) -> None:
     owner = hashes[at].owner
     hashes[at].clear_look_ahead_us = _reached_us(state.cells, LOOK_AHEAD_TS, LOOK_AHEAD_US, ts)
     hashes[at].clear_full_us = _reached_us(state.cells, UNACKED_FULL_TS, UNACKED_FULL_US, ts)
-    hashes[at].clear_hindered_us = _hindered_us(state, owner, ts) if owner >= 0 else 0
-
-
-@compiled
-def _hindered_us(state: State, consumer: int, ts: int) -> int:
-    """For how long a consumer could be sent nothing, all its life."""
-    consumers = state.consumers
-    open_us = ts - consumers[consumer].cause_ts if consumers[consumer].cause != READY else 0
-    return int(consumers[consumer].hindered_us + open_us)
+    hashes[at].clear_hindered_us = hindered_us(state, owner, ts) if owner >= 0 else 0
 
 
 @compiled
@@ -100,7 +92,7 @@ def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int
     if hashes[at].waiting > 0 and hashes[at].away == 0 and waited_us >= shortest_us:
         owner = hashes[at].owner
         if owner >= 0:
-            waited_us -= _hindered_us(state, owner, ts) - hashes[at].clear_hindered_us
+            waited_us -= hindered_us(state, owner, ts) - hashes[at].clear_hindered_us
         if waited_us >= shortest_us:
             cause = _cause(state, at, waited_us, ts)
     if cause != hashes[at].why:

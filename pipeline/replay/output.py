@@ -137,6 +137,7 @@ HINDRANCE = np.dtype(
             "drained_from",
             "waiting",
             "waited_us",
+            "hindered_us",
             "ledger",
             "entry",
             "passed_ledger",

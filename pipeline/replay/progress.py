@@ -60,7 +60,7 @@ def judge(
         if consumers[consumer].unacked >= unacked_max:
             consumers[consumer].blocked = 1
         elif consumers[consumer].blocked == 1 and consumers[consumer].unacked <= unacked_max // 2:
-            unblock(state, consumer)
+            unblock(state, consumer, ts)
     by_flows = state.cells[PERMITS_SEEN] == BY_FLOWS
     withheld = consumers[consumer].blocked == 1 and by_flows and consumers[consumer].permits <= 0
     if withheld or (unacked_max > 0 and consumers[consumer].unacked >= unacked_max):
@@ -69,6 +69,7 @@ def judge(
         cause = NO_PERMITS
     if cause == consumers[consumer].cause:
         return
+    consumers[consumer].former = consumers[consumer].cause
     end_hindrance(state, out, consumer, seq, ts, ended_by, shortest_us)
     consumers[consumer].cause = cause
     consumers[consumer].cause_seq = seq
@@ -83,9 +84,11 @@ def judge_row(state: State, out: Output, events: Events, i: int, consumer: int, 
 
 
 @compiled
-def unblock(state: State, consumer: int) -> None:
+def unblock(state: State, consumer: int, ts: int) -> None:
     """What the consumer asked for while it had too much unacknowledged counts from now on (4.14)."""
     consumers = state.consumers
+    if consumers[consumer].blocked == 1:
+        consumers[consumer].unblocked_ts = ts
     consumers[consumer].blocked = 0
     consumers[consumer].permits += consumers[consumer].withheld
     consumers[consumer].withheld = 0
@@ -126,14 +129,25 @@ def end_hindrance(state: State, out: Output, consumer: int, seq: int, ts: int, e
 
 
 @compiled
+def hindered_us(state: State, consumer: int, ts: int) -> int:
+    """For how long a consumer could be sent nothing, all its life."""
+    consumers = state.consumers
+    open_us = ts - consumers[consumer].cause_ts if consumers[consumer].cause != READY else 0
+    return int(consumers[consumer].hindered_us + open_us)
+
+
+@compiled
 def note_passed(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
     """A hash is served, or changes hands: was it passed over before, although nothing stood in its way?"""
     hashes = state.hashes
+    owner = hashes[at].owner
+    # An owner that could be sent nothing did not pass it over.
+    hindered = hindered_us(state, owner, ts) - hashes[at].clear_hindered_us if owner >= 0 else 0
     # What waits aside may be overtaken.
-    if hashes[at].queue_first >= 0 and hashes[at].away == 0 and ts - hashes[at].clear_ts >= longest_us:
+    if hashes[at].queue_first >= 0 and hashes[at].away == 0 and ts - hashes[at].clear_ts - hindered >= longest_us:
         row = out.filled[HINDRANCES]
         out.filled[HINDRANCES] = row + 1
-        report, head, owner = out.hindrances, hashes[at].queue_first, hashes[at].owner
+        report, head = out.hindrances, hashes[at].queue_first
         report[row].cause = PASSED_OVER
         report[row].consumer = owner
         report[row].hash = hashes[at].hash
@@ -145,6 +159,7 @@ def note_passed(state: State, out: Output, at: int, seq: int, ts: int, ended_by:
         report[row].registered = hashes[at].registered
         report[row].drained_from = hashes[at].drained_from
         report[row].waiting = hashes[at].waiting
+        report[row].hindered_us = hindered
         report[row].ledger = state.entries[head].ledger
         report[row].entry = state.entries[head].entry
         report[row].passed_ts = UNKNOWN

@@ -50,22 +50,34 @@ def stalled(state: State, mapping: Mapping, span: Span, situation: Situation) ->
         return None
     consumers = state.consumers
     connected = [int(place) for place in np.flatnonzero(consumers.connected == 1)]
-    hindered = [place for place in connected if consumers[place].cause != READY]
+    since_us = _since_us(span, situation)
+    # Who is blocked may be sent something, but only when something else makes the broker read (4.2, 4.8).
+    hindered = [
+        place for place in connected if _hindrance(state, place, since_us) != READY or _blocked(state, place, since_us)
+    ]
+    with_permits = sum(int(consumers[place].cause) == READY for place in connected)
     if not connected or bool(np.all(waiting.owner == NOBODY)):
         cause, blocking = "no_owner", NOBODY
     else:
-        # What began to drain no more a moment ago has done so all the while.
         hashes, hash_at = state.hashes, state.entries.hash_at[waiting.slot]
-        lately = hashes.clear_ts[hash_at] > span.to_ts - situation.stalled_us
+        lately = hashes.clear_ts[hash_at] > since_us
         waiting = waiting._replace(drains=waiting.drains | (lately & (hashes.drained_from[hash_at] != NOBODY)))
-        cause, blocking = _cause(state, waiting, connected, hindered, situation, span)
+        free = waiting.where(
+            ~(waiting.drains | lately)
+            & (waiting.since_ts <= since_us)
+            & (waiting.owner != NOBODY)
+            & ~np.isin(waiting.owner, hindered)
+        )
+        if free.slot.size == 0 and not hindered and not waiting.drains.any():
+            return None
+        cause, blocking = _cause(state, waiting, free, connected, hindered, situation, span)
     for_blocking = waiting.where(waiting.owner == blocking)
     roots = oldest_held(state, blocking) or oldest(state, waiting.slot)
     known = state.cells[PERMITS_SEEN] != 0
     detail: dict[str, object] = {
         "no_progress": True,
         "consumers": len(connected),
-        "with_permits": len(connected) - len(hindered) if known else None,
+        "with_permits": with_permits if known else None,
         "replay_size_at_least": int(state.cells[IN_REPLAY]),
         "replay_size_reported": situation.replay_size,
         "look_ahead_limit": situation.limits.look_ahead(len(connected)),
@@ -76,18 +88,41 @@ def stalled(state: State, mapping: Mapping, span: Span, situation: Situation) ->
     return Blocked("subscription", cause, UNKNOWN, NOBODY, blocking, span, waiting.slot.size, waited_us, roots, detail)
 
 
+def _since_us(span: Span, situation: Situation) -> int:
+    """A stall is what somebody could have been sent for so long; what hindered until a moment ago is to blame."""
+    return max(span.from_ts, span.to_ts - situation.stalled_us)
+
+
+def _hindrance(state: State, place: int, since_us: int) -> int:
+    """Why a consumer could be sent nothing, now or later than `since_us`."""
+    consumer = state.consumers[place]
+    return int(consumer.former if consumer.cause == READY and consumer.cause_ts > since_us else consumer.cause)
+
+
+def _blocked(state: State, place: int, since_us: int) -> bool:
+    """Whether a consumer has too much unacknowledged to ask for anything, now or later than `since_us`."""
+    consumer = state.consumers[place]
+    return bool(consumer.blocked == 1 or consumer.unblocked_ts > since_us)
+
+
 def _cause(
-    state: State, waiting: Waiters, connected: list[int], hindered: list[int], situation: Situation, span: Span
+    state: State,
+    waiting: Waiters,
+    free: Waiters,
+    connected: list[int],
+    hindered: list[int],
+    situation: Situation,
+    span: Span,
 ) -> tuple[str, int]:
-    """The cause and whom everybody waits for."""
+    """The cause and whom everybody waits for; `free` is what could have been sent for long."""
     consumers = state.consumers
-    free = waiting.where(~waiting.drains & (waiting.owner != NOBODY) & ~np.isin(waiting.owner, hindered))
     cause, blocking = UNEXPLAINED, NOBODY
     if free.slot.size == 0:
         blocking = most_waited_for(waiting, hindered)
         if blocking == NOBODY:
             return "draining", _holder(state, waiting.where(waiting.drains))
-        cause = "no_permits" if consumers[blocking].cause == NO_PERMITS else "unacked_limit_consumer"
+        none = _hindrance(state, blocking, _since_us(span, situation)) == NO_PERMITS
+        cause = "no_permits" if none else "unacked_limit_consumer"
     # With recently joined consumers among them the others are sent nothing new either (6.2).
     elif situation.held_behind is not None:
         cause, blocking = "recently_joined", _oldest_holder(state, situation.held_behind)
@@ -130,8 +165,9 @@ def _look_ahead_reached(state: State, waiting: Waiters, consumers: int, situatio
     limit = situation.limits.look_ahead(consumers)
     if limit is None:
         return False
-    if situation.replay_size is not None:
-        return situation.replay_size >= limit
+    # The queue may have grown since a snapshot that says less.
+    if situation.replay_size is not None and situation.replay_size >= limit:
+        return True
     # Of the last read all may have been refused, so that no dispatch shows how far it went (4.2, step 9c).
     return int(state.cells[IN_REPLAY]) + situation.limits.read_batch >= limit and waiting.slot.size >= limit
 

@@ -204,11 +204,13 @@ CONSUMER = np.dtype(
         ("joined_entry", np.int64),
         ("permits", np.int64),  # messages that it asked for and was not sent, as far as the trace shows
         ("blocked", np.int64),  # it has had too much unacknowledged, and not gone back to half of it (4.14)
+        ("unblocked_ts", np.int64),  # when that was over, the last time
         ("withheld", np.int64),  # permits that do not count until then
         ("sent_ledger", np.int64),  # its last dispatch
         ("sent_entry", np.int64),
         ("sent_ts", np.int64),
         ("cause", np.int64),  # why it can be sent nothing, see `progress`; READY: it can
+        ("former", np.int64),  # what `cause` was before that
         ("cause_seq", np.int64),
         ("cause_ts", np.int64),
         ("hindered_us", np.int64),  # for how long it could be sent nothing, without what is open

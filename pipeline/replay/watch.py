@@ -30,7 +30,7 @@ from pipeline.replay.policy import Mapping
 from pipeline.replay.progress import HINDERED, NO_PERMITS, PASSED_OVER, RELEASED, SAMPLE, STALLED
 from pipeline.replay.recently_joined import RecentlyJoined
 from pipeline.replay.snapshot import Snapshot
-from pipeline.replay.stall import Situation, stalled
+from pipeline.replay.stall import UNEXPLAINED, Situation, stalled
 from pipeline.replay.state import (
     NEXT_SAMPLE_TS,
     NOBODY,
@@ -168,9 +168,11 @@ class Watch:
 
     def interrupted(self, state: State, mapping: Mapping, at: Place, ended_by: int) -> None:
         """Consumers are about to come or go: only now the state shows who is to blame for a stall."""
-        span = self._idle_span(state, at, ended_by)
-        if span is not None and self._open_stall(span) is None:
-            self._stall = stalled(state, mapping, span, self._situation(span))
+        # However short: it is to blame for what is a stall a little later.
+        span = self._idle_span(state, at, ended_by, 1)
+        found = None if span is None else stalled(state, mapping, span, self._situation(span))
+        if found is not None and found.cause != UNEXPLAINED:
+            self._stall = found
         self._brought_about = (at.ts_us, ended_by)
 
     def moved(self, state: State, before: Mapping, after: Mapping, at: Place) -> None:
@@ -191,7 +193,7 @@ class Watch:
 
     def closed(self, state: State, mapping: Mapping, at: Place) -> None:
         """The trace ends."""
-        span = self._idle_span(state, at, STILL_OPEN)
+        span = self._idle_span(state, at, STILL_OPEN, self._patience.stalled_us)
         if span is not None:
             self._note_stall(state, mapping, span)
         self._note_all(self.recent.close(state, mapping, at))
@@ -209,22 +211,25 @@ class Watch:
             self.samples.append(sample(state, at.ts_us, self.limits, None))
         state.cells[NEXT_SAMPLE_TS] = at.ts_us + self._patience.sample_us
 
-    def _idle_span(self, state: State, at: Place, ended_by: int) -> Span | None:
-        """Since when nothing was sent although something waits, if that is long ago."""
+    def _idle_span(self, state: State, at: Place, ended_by: int, shortest_us: int) -> Span | None:
+        """Since when nothing was sent although something waits, if that is so long ago."""
         cells = state.cells
         since_us = int(max(cells[SENT_TS], cells[WAITING_SINCE_TS]))
-        if cells[WAITING_TOTAL] == 0 or at.ts_us - since_us < self._patience.stalled_us:
+        if cells[WAITING_TOTAL] == 0 or at.ts_us - since_us < shortest_us:
             return None
         return Span(int(cells[SENT_SEQ]), since_us, at.seq, at.ts_us, ended_by)
 
     def _open_stall(self, span: Span) -> Blocked | None:
-        """What was found out about the stall before, if it is the same one."""
-        same = self._stall is not None and self._stall.span.from_ts == span.from_ts
-        return self._stall if same else None
+        """What kept it going until a moment before, if something did."""
+        if self._stall is None or self._stall.span.from_ts != span.from_ts:
+            return None
+        # What was over so long ago does not keep anything from being sent since.
+        return self._stall if span.to_ts - self._stall.span.to_ts < self._patience.stalled_us else None
 
     def _end_stall(self, state: State, mapping: Mapping, at: Place) -> None:
         when_us, ended_by = self._brought_about
-        span = self._idle_span(state, at, ended_by if at.ts_us - when_us < _BROUGHT_ABOUT_US else BY_ACK)
+        ended_by = ended_by if at.ts_us - when_us < _BROUGHT_ABOUT_US else BY_ACK
+        span = self._idle_span(state, at, ended_by, self._patience.stalled_us)
         if span is not None:
             self._note_stall(state, mapping, span)
 
@@ -252,7 +257,7 @@ class Watch:
         if row.consumer == NOBODY or span.from_seq < self._since_seq:
             return
         head, passed = (int(row.ledger), int(row.entry)), (int(row.passed_ledger), int(row.passed_entry))
-        if row.passed_ts >= span.from_ts + self._patience.stalled_us and passed > head:
+        if row.passed_ts >= span.from_ts + int(row.hindered_us) + self._patience.stalled_us and passed > head:
             moves = tuple(self._moves.get(int(row.hash), ()))
             origin = (int(row.passed_ts), int(row.drained_from), int(row.registered), moves)
             self._note_overlooked(

@@ -13,7 +13,7 @@ be followed by hand: the first consumer owns everything, the second takes the lo
 import base64
 import gzip
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,7 @@ from pipeline.replay.pack import COLUMNS, pack
 from pipeline.replay.patience import Patience
 from pipeline.replay.refused import Refused
 from pipeline.replay.replayed import PlacedEpoch, Replayed
+from pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
 from pipeline.replay.subscription import Subscription
 from pipeline.replay.verdicts import Verdict, judged
 
@@ -306,6 +307,13 @@ class Replay:
         found = self.replayed.findings
         names = [RULE_NAMES[rule] for rule in found.rule]
         return dict(zip(zip(names, found.seq.tolist(), strict=True), judged(self.replayed, self.rules), strict=True))
+
+    @property
+    def weighed(self) -> Counter[tuple[str, str]]:
+        """How many findings there are by rule and severity, of dispatches, of what was stuck and of snapshots."""
+        sources = (dispatch_findings, stuck_findings, mismatch_findings)
+        told = [of_rule for source in sources for of_rule in source(self.replayed, self.rules, 0)]
+        return Counter({(r.rule, severity): n for r in told for severity, n in r.counts.items() if n})
 
     @property
     def violated(self) -> list[tuple[str, int]]:

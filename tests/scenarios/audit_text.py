@@ -22,7 +22,7 @@ def audit(tables: Tables, hashes: Mapping[int, str]) -> list[str]:
         *(line for row in findings for line in _finding(row, hashes.get(row["sticky_hash"], "no key"))),
         *(f"refused seq {row['seq']}: {row['reason']}, {row['detail']}" for row in refused),
         *(_draining(row, hashes[row["sticky_hash"]]) for row in tables.get("draining", ())),
-        *(line for row in tables.get("blocking", ()) for line in _blocking(row, hashes[row["sticky_hash"]])),
+        *(line for row in tables.get("blocking", ()) for line in _blocking(row, hashes)),
     ]
     return told or ["nothing found"]
 
@@ -37,6 +37,11 @@ def _finding(row: Row, sticky_hash: str) -> Iterator[str]:
         against += f" with {detail['other_position']}"
         against += f" (seq {detail['other_seq']})" if detail["other_seq"] is not None else ""
     marks = [word for word in ("draining", "same_key") if detail.get(word)] + [f"epoch {row['epoch']}"]
+    if row["epoch"] is None:
+        # Found by a snapshot, or by nothing being sent.
+        yield f"{severity} {row['rule']}: {_label(row['consumer'])}, seq {row['seq']}"
+        yield f"  {row['explanation']}"
+        return
     yield (
         f"{severity} {row['rule']}: {row['ledger_id']}:{row['entry_id']} of {sticky_hash} to "
         f"{_label(row['consumer'])} (seq {row['seq']}), against {against}; {', '.join(marks)}"
@@ -52,9 +57,10 @@ def _draining(row: Row, sticky_hash: str) -> str:
     )
 
 
-def _blocking(row: Row, sticky_hash: str) -> Iterator[str]:
+def _blocking(row: Row, hashes: Mapping[int, str]) -> Iterator[str]:
+    whose = hashes[row["sticky_hash"]] if row["scope"] == "hash" else row["scope"]
     waits = f"{_label(row['consumer'])} waits for {_label(row['blocking_consumer'])} ({row['cause']})"
-    yield f"blocking {sticky_hash}: {waits}, {_lasted(row)}"
+    yield f"blocking {whose}: {waits}, {_lasted(row)}"
     yield f"  {row['explanation']}"
 
 

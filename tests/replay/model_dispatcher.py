@@ -1,0 +1,582 @@
+"""A dispatcher that keeps its promise, with a recorder and clients: 4.0.8, AUTO_SPLIT, ordered (SEMANTICS 11).
+
+Everything happens at a moment of simulated time, under the lock where the broker has one, and takes a latency that the
+caller draws: of a read, of a command on its way, of a message to its client. These are the source of all races.
+
+What it leaves out: batches, delayed delivery, seek and the like, read failures. In four things it is better than the
+4.0.8 of SEMANTICS, which breaks its promise there: what a replay read brings that began before the last consumer left
+is dropped, as from 5.0.1 on (3.12), else the rewound cursor reads those entries once more; it looks ahead only where
+there is something to read, as from 4.2.4 on (3.11); a leave always asks for a read, else what waited for a leaver that
+held nothing waits until somebody else asks for one (3.6); results are dispatched one at a time, so that no two replay
+reads overlap (6.6). A `Bug` takes one safeguard away.
+"""
+
+import heapq
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import count, cycle
+
+from local_replay import Log
+
+from pipeline.assignment import make_selector
+from pipeline.profile import profile_for
+from pipeline.replay.limits import limits_of
+from udfs.sticky_key_hash import sticky_hashes
+
+READ_BATCH = 100  # dispatcherMaxReadBatchSize
+BACKOFF_US = 1_000, 10_000  # dispatcherRetryBackoffInitialTimeInMs, ...MaxTimeInMs
+LEDGER = 1
+
+
+class Bug(Enum):
+    """One safeguard less."""
+
+    NO_DRAINING = auto()  # nobody asks whether another consumer still holds the hash
+    NO_REPLAY_CHECK = auto()  # a normal read asks neither for entries of the hash in replay nor for those just refused
+    EARLY_UNBLOCK = auto()  # the first acknowledgement ends the draining of its hash
+    DOUBLE_REGISTRATION = auto()  # a hash that returns is not taken off the list of draining ones (3.9; to 4.0.6)
+
+
+@dataclass
+class Draining:
+    """A hash that another consumer still holds entries of (3.4)."""
+
+    holder: "Consumer"
+    entries: int = 0
+    blocked: int = 0
+
+
+@dataclass(eq=False)
+class Consumer:
+    """A consumer, and its client.
+
+    Attributes:
+        number: in the trace.
+        permits: messages that it asked for and was not sent.
+        withheld: asked for while it was blocked (4.14).
+        blocked: it has had too much unacknowledged.
+        pending: hash by position.
+        received: what the client has, and has neither acknowledged nor given back.
+        up_us: when the last of its commands takes effect, for they do so in their order.
+        down_us: when the last message to it arrives.
+        open: it is connected, and has not asked to be closed.
+    """
+
+    number: int
+    permits: int = 0
+    withheld: int = 0
+    blocked: bool = False
+    pending: dict[int, int] = field(default_factory=dict)
+    received: set[int] = field(default_factory=set)
+    up_us: int = 0
+    down_us: int = 0
+    open: bool = True
+
+
+@dataclass(eq=False)
+class NormalRead:
+    """A read of the cursor; `parked` where it waits at the tail."""
+
+    entries: int
+    parked: bool = False
+
+
+class ModelDispatcher:
+    """One subscription and its topic; writes `log` as a recorder in the broker does."""
+
+    def __init__(
+        self,
+        latencies_us: Sequence[int],
+        settings: Mapping[str, object],
+        version: str = "4.0.8",
+        bug: Bug | None = None,
+    ) -> None:
+        """Takes the latencies, of which it uses one after the other, over and over, and the broker's settings."""
+        profile = profile_for(version, settings)
+        broker = profile.broker(settings)
+        kind = "consistent_hashing" if broker["subscriptionKeySharedUseConsistentHashing"] else "auto_split"
+        self.log = Log(step_us=0)
+        self.consumers: list[Consumer] = []
+        self.keys: list[bytes] = []
+        self.acked: set[int] = set()
+        self.membership_changes = 0
+        self._hash_rule = profile.hash["consistent_hashing" if kind == "consistent_hashing" else "auto_split"]
+        self._selector = make_selector(kind, profile=profile)  # type: ignore[arg-type]
+        self._limits = limits_of(broker, looks_ahead=True)
+        self._unblocking_us = int(str(broker["keySharedUnblockingIntervalMs"])) * 1000
+        self._bug = bug
+        self._latencies_us = cycle(latencies_us)
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._numbers = count()
+        self._hashes: list[int] = []
+        self._joined = 0
+        self._mark_delete = -1
+        self._mark_delete_seen = -1
+        self._read_position = 0
+        self._replay: dict[int, int | None] = {}
+        self._redelivered: dict[int, int] = {}
+        self._draining: dict[int, Draining] = {}
+        self._normal: NormalRead | None = None
+        self._replaying = False
+        self._generation = 0
+        self._min_replayed: int | None = None
+        self._rewind = False
+        self._skip_replay = False
+        self._skip_backoff = False
+        self._backoff_us = BACKOFF_US[0]
+        self._read_due = self._unblock_due = False
+
+    # What happens outside of the broker.
+
+    def run(self, for_us: int) -> None:
+        """Lets time pass."""
+        until_us = self.log.now_us + for_us
+        while self._events and self._events[0][0] <= until_us:
+            self.log.now_us, _, happens = heapq.heappop(self._events)
+            happens()
+        self.log.now_us = until_us
+
+    def publish(self, key: bytes) -> None:
+        """An entry is stored, and recorded."""
+        self.keys.append(key)
+        self._hashes.append(int(sticky_hashes([key], self._hash_rule)[0]))
+        self.log.publish(len(self.keys) - 1, key)
+        if self._normal is not None and self._normal.parked:
+            self._normal.parked = False
+            self._later(self._completer(self._normal))
+
+    def join(self, permits: int) -> None:
+        """A client connects and asks for its first messages."""
+        self._joined += 1
+        number = self._joined
+        self.membership_changes += 1
+        self.log.join(number, phases="start")
+
+        def joins() -> None:
+            consumer = Consumer(number, up_us=self.log.now_us, down_us=self.log.now_us)
+            self._add_consumer(consumer)
+            self._later(lambda: self._joins_end(consumer, permits))
+
+        self._later(joins)
+
+    def _joins_end(self, consumer: Consumer, permits: int) -> None:
+        self.log.join(consumer.number, phases="end")
+        self.membership_changes -= 1
+        self.flow(consumer, permits)
+
+    def leave(self, consumer: Consumer) -> None:
+        """A client closes its consumer."""
+        consumer.open = False
+        self.membership_changes += 1
+
+        def arrives() -> None:
+            self.log.leave(consumer.number, phases="start")
+
+        def leaves() -> None:
+            self._remove_consumer(consumer)
+            self._later(lambda: self._leaves_end(consumer))
+
+        self._command(consumer, arrives, leaves)
+
+    def _leaves_end(self, consumer: Consumer) -> None:
+        self.log.leave(consumer.number, phases="end")
+        self.membership_changes -= 1
+
+    def flow(self, consumer: Consumer, permits: int) -> None:
+        """A client asks for messages."""
+
+        def arrives() -> None:
+            self.log.write("flow", consumer=consumer.number, permits=permits)
+
+        self._command(consumer, arrives, lambda: self._grant(consumer, permits))
+
+    def ack(self, consumer: Consumer, *positions: int) -> None:
+        """A client acknowledges what it has received."""
+        consumer.received -= set(positions)
+
+        def arrives() -> None:
+            self.log.ack(consumer.number, *positions, phases="start")
+
+        def acks_end() -> None:
+            self.log.ack(consumer.number, *positions, phases="end")
+
+        def acks() -> None:
+            for position in positions:
+                self._acknowledge(consumer, position)
+            self._later(acks_end)
+
+        self._command(consumer, arrives, acks)
+
+    def give_back(self, consumer: Consumer, *positions: int) -> None:
+        """A client gives back what it has received; all that the broker holds for it if nothing is named.
+
+        Takes effect when it arrives: no row tells when it did, and what is sent in between may be given back as well.
+        """
+        consumer.received -= set(positions or consumer.received)
+
+        def arrives() -> None:
+            self.log.redeliver(consumer.number, *positions)
+            self._redeliver(consumer, positions)
+
+        self._command(consumer, arrives, lambda: None)
+
+    def snapshot(self) -> None:
+        """The broker says how it stands (7)."""
+        seq = len(self.log.rows)
+        owned: dict[int, list[tuple[int, int]]] = {}
+        for start, end, number in self._selector.ranges():
+            owned.setdefault(number, []).append((start, end))
+        told = {
+            "seq_begin": seq,
+            "seq_end": seq,
+            "msg_in_replay": len(self._replay),
+            "read_position": f"{LEDGER}:{self._read_position}",
+            "mark_delete_position": f"{LEDGER}:{self._mark_delete}",
+            "consumers": [
+                {
+                    "consumer": c.number,
+                    "available_permits": c.permits,
+                    "unacked_messages": len(c.pending),
+                    "key_hash_ranges": owned.get(c.number, []),
+                    "draining_hashes": [
+                        {"hash": h, "unacked_messages": d.entries} for h, d in self._draining.items() if d.holder is c
+                    ],
+                }
+                for c in self.consumers
+            ],
+        }
+        self.log.write("stats", snapshot=json.dumps(told))
+
+    # Time.
+
+    def _at(self, us: int, happens: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (us, next(self._numbers), happens))
+
+    def _later(self, happens: Callable[[], None]) -> None:
+        self._at(self.log.now_us + next(self._latencies_us), happens)
+
+    def _command(self, consumer: Consumer, arrives: Callable[[], None], takes_effect: Callable[[], None]) -> None:
+        """The commands of a client are handled one after the other."""
+        arrives_us = max(consumer.up_us, self.log.now_us + next(self._latencies_us))
+        consumer.up_us = arrives_us + next(self._latencies_us)
+        self._at(arrives_us, arrives)
+        self._at(consumer.up_us, takes_effect)
+
+    # Consumers come and go (3.5, 3.6).
+
+    def _add_consumer(self, consumer: Consumer) -> None:
+        if not self.consumers:
+            # A normal read from before is dropped when it is done, and then the cursor rewinds.
+            self._rewind = self._normal is not None
+            if not self._rewind:
+                self._read_position = self._mark_delete + 1
+            self._replay.clear()
+        self.consumers.append(consumer)
+        before = self._owners()
+        self._selector.add(consumer.number, f"c{consumer.number}")
+        self._drain_what_moved(before)
+
+    def _remove_consumer(self, leaver: Consumer) -> None:
+        before = self._owners()
+        self._selector.remove(leaver.number)
+        self.consumers.remove(leaver)
+        if not self.consumers:
+            if self._normal is not None and self._normal.parked:
+                self._normal = None
+            self._replay.clear()
+            self._redelivered.clear()
+            self._draining.clear()
+            self._generation += 1
+            return
+        for position, sticky_hash in sorted(leaver.pending.items()):
+            self._to_replay(position, sticky_hash)
+            self._reduce(leaver, sticky_hash, closing=True)
+        leaver.pending.clear()
+        self._ask_to_read()
+        self._drain_what_moved(before)
+
+    def _owners(self) -> dict[int, int | None]:
+        return {h: self._selector.select(h) for h in set(self._hashes)}
+
+    def _drain_what_moved(self, before: dict[int, int | None]) -> None:
+        for holder in self.consumers:
+            moved = [h for h in holder.pending.values() if holder.number == before[h] != self._selector.select(h)]
+            for sticky_hash in moved:
+                self._draining.setdefault(sticky_hash, Draining(holder)).entries += 1
+        if self._bug is Bug.DOUBLE_REGISTRATION:
+            return
+        for holder in self.consumers:
+            returned = [h for h in holder.pending.values() if before[h] != self._selector.select(h) == holder.number]
+            for sticky_hash in returned:
+                self._reduce(holder, sticky_hash)
+
+    # Draining (3.4).
+
+    def _reduce(self, holder: Consumer, sticky_hash: int, closing: bool = False) -> None:
+        draining = self._draining.get(sticky_hash)
+        if draining is None or draining.holder is not holder:
+            return
+        draining.entries -= 1
+        if draining.entries == 0 or self._bug is Bug.EARLY_UNBLOCK:
+            del self._draining[sticky_hash]
+            if draining.blocked and not closing:
+                self._unblock()
+
+    def _should_block(self, owner: Consumer, sticky_hash: int) -> bool:
+        draining = self._draining.get(sticky_hash)
+        if draining is None or self._bug is Bug.NO_DRAINING:
+            return False
+        if draining.holder is owner:
+            del self._draining[sticky_hash]
+            return False
+        draining.blocked += 1
+        return True
+
+    def _unblock(self) -> None:
+        """Reads anew a little later (4.9)."""
+        if self._unblock_due:
+            return
+        self._unblock_due = True
+
+        def unblocks() -> None:
+            self._unblock_due = False
+            if self._normal is not None and self._normal.parked and self._replay:
+                self._normal = None
+            self._ask_to_read()
+
+        self._at(self.log.now_us + self._unblocking_us, unblocks)
+
+    # Acknowledgements, permits, redelivery (4.14, 5).
+
+    def _acknowledge(self, consumer: Consumer, position: int) -> None:
+        sticky_hash = consumer.pending.pop(position, None)
+        if sticky_hash is not None:
+            self._reduce(consumer, sticky_hash)
+            if consumer.blocked and len(consumer.pending) <= self._limits.unacked_per_consumer // 2:
+                self._grant_withheld(consumer)
+        self.acked.add(position)
+        self._redelivered.pop(position, None)
+        before = self._mark_delete
+        while self._mark_delete + 1 in self.acked:
+            self._mark_delete += 1
+        if self._mark_delete != before:
+            self._unblock()
+
+    def _grant(self, consumer: Consumer, permits: int) -> None:
+        limit = self._limits.unacked_per_consumer
+        if limit and len(consumer.pending) >= limit:
+            consumer.blocked = True
+        if consumer.blocked:
+            consumer.withheld += permits
+        else:
+            consumer.permits += permits
+            self._ask_to_read()
+
+    def _grant_withheld(self, consumer: Consumer) -> None:
+        consumer.blocked = False
+        consumer.permits += consumer.withheld
+        consumer.withheld = 0
+        self._ask_to_read()
+
+    def _redeliver(self, consumer: Consumer, positions: Sequence[int]) -> None:
+        held = [p for p in positions or sorted(consumer.pending) if p in consumer.pending]
+        for position in held:
+            self._reduce(consumer, consumer.pending.pop(position))
+            consumer.received.discard(position)
+            self._to_replay(position, None)
+            self._redelivered[position] = self._redelivered.get(position, 0) + 1
+        self._grant_withheld(consumer)
+
+    def _to_replay(self, position: int, sticky_hash: int | None) -> None:
+        if position > self._mark_delete:
+            # Added without a hash, what has one keeps it (4.12).
+            self._replay[position] = self._replay.get(position) if sticky_hash is None else sticky_hash
+
+    # Reading (4.2).
+
+    def _ask_to_read(self, in_us: int = 0) -> None:
+        if not self._read_due:
+            self._read_due = True
+            self._at(self.log.now_us + in_us, self._read)
+
+    def _read(self) -> None:
+        self._read_due = False
+        if self._mark_delete != self._mark_delete_seen:
+            self._mark_delete_seen = self._mark_delete
+            self._replay = {p: h for p, h in self._replay.items() if p > self._mark_delete}
+        first = next((c.permits for c in self.consumers if not c.blocked and c.permits > 0), 0)
+        if first == 0 or self._replaying:
+            return
+        entries = min(max(first, sum(c.permits for c in self.consumers)), READ_BATCH)
+        candidates = [] if self._skip_replay else self._candidates(entries)
+        self._skip_replay = False
+        if candidates:
+            self._min_replayed = min(self._replay)
+            unread = [p for p in candidates if p not in self.acked]
+            for position in set(candidates) - set(unread):
+                del self._replay[position]
+            if not unread:
+                self._ask_to_read()
+                return
+            self._replaying = True
+            generation = self._generation
+            self._later(lambda: self._replayed(unread, generation))
+        elif self._normal is None:
+            if not self._normal_read_allowed():
+                self._ask_to_read(self._next_backoff_us())
+                return
+            self._min_replayed = min(self._replay, default=None)
+            self._normal = NormalRead(min(entries, max(self._look_ahead_limit() - len(self._replay), 1)))
+            self._later(self._completer(self._normal))
+
+    def _completer(self, read: NormalRead) -> Callable[[], None]:
+        """The ledger has the entries of a read, or parks it."""
+
+        def completes() -> None:
+            if self._normal is not read:
+                return
+            unread = [p for p in range(self._read_position, len(self._hashes)) if p not in self.acked]
+            if not unread:
+                read.parked = True
+                return
+            positions = unread[: read.entries]
+            self._read_position = positions[-1] + 1
+            self._later(lambda: self._done(positions))
+
+        return completes
+
+    def _done(self, positions: list[int]) -> None:
+        self._normal = None
+        if self._rewind:
+            self._rewind = False
+            self._read_position = self._mark_delete + 1
+            self._ask_to_read()
+        else:
+            self._send(positions, normal=True)
+
+    def _replayed(self, positions: list[int], generation: int) -> None:
+        self._replaying = False
+        if generation != self._generation:
+            self._ask_to_read()
+        else:
+            self._send(positions, normal=False)
+
+    def _look_ahead_limit(self) -> int:
+        limit = self._limits.look_ahead(len(self.consumers))
+        assert limit is not None
+        return limit
+
+    def _normal_read_allowed(self) -> bool:
+        return len(self._replay) < self._look_ahead_limit() and any(self._room(c) > 0 for c in self.consumers)
+
+    def _room(self, consumer: Consumer) -> int:
+        """Entries that it may be sent (4.8)."""
+        limit = self._limits.unacked_per_consumer
+        return max(min(consumer.permits, limit - len(consumer.pending) if limit else consumer.permits), 0)
+
+    def _candidates(self, entries: int) -> list[int]:
+        """What is in replay and may be sent (4.5)."""
+        kept: list[int] = []
+        room: dict[Consumer, int] = {}
+        refused: set[int] = set()
+        for position, sticky_hash in sorted(self._replay.items()):
+            if len(kept) == entries:
+                break
+            if sticky_hash is None:
+                kept.append(position)
+            elif sticky_hash not in refused:
+                owner = self._owner(sticky_hash)
+                left = room.setdefault(owner, self._room(owner))
+                if left <= 0 or self._should_block(owner, sticky_hash):
+                    refused.add(sticky_hash)
+                else:
+                    room[owner] -= 1
+                    kept.append(position)
+        return kept
+
+    def _owner(self, sticky_hash: int) -> Consumer:
+        number = self._selector.select(sticky_hash)
+        return next(consumer for consumer in self.consumers if consumer.number == number)
+
+    # Dispatching (4.10, 4.11).
+
+    def _send(self, positions: list[int], normal: bool) -> None:
+        if not self.consumers:
+            self._read_position = self._mark_delete + 1
+            return
+        first = min(self._replay, default=None)
+        if first is not None and self._min_replayed is not None and first < self._min_replayed:
+            for position in positions if normal else ():
+                self._to_replay(position, self._hashes[position])
+            self._ask_to_read()
+            return
+        groups = self._grouped(positions, normal)
+        done_us = self.log.now_us
+        for consumer, accepted in groups.items():
+            for position in accepted:
+                self._replay.pop(position, None)
+                self._dispatch(consumer, position)
+            done_us = max(done_us, consumer.down_us)
+        if groups:
+            self._skip_backoff = False
+            self._backoff_us = BACKOFF_US[0]
+            # All of it is written.
+            self._at(done_us, self._ask_to_read)
+        elif self._skip_backoff:
+            self._skip_backoff = False
+            self._ask_to_read()
+        else:
+            self._ask_to_read(self._next_backoff_us())
+
+    def _next_backoff_us(self) -> int:
+        wait_us, self._backoff_us = self._backoff_us, min(2 * self._backoff_us, BACKOFF_US[1])
+        return wait_us
+
+    def _grouped(self, positions: list[int], normal: bool) -> dict[Consumer, list[int]]:
+        """What goes to whom; what may not goes to replay, and the rest of its hash with it."""
+        groups: dict[Consumer, list[int]] = {}
+        looks_ahead = len(self._replay) < self._look_ahead_limit()
+        room: dict[Consumer, int] = {}
+        refused: set[int] = set()
+        blocked_by_hash: set[Consumer] = set()
+        for position in positions:
+            sticky_hash = self._hashes[position]
+            owner = self._owner(sticky_hash)
+            left = room.setdefault(owner, self._room(owner))
+            if sticky_hash not in refused and left > 0:
+                if self._can_dispatch(owner, sticky_hash, normal):
+                    room[owner] -= 1
+                    groups.setdefault(owner, []).append(position)
+                    continue
+                blocked_by_hash |= {owner} if normal else set()
+            if self._bug is not Bug.NO_REPLAY_CHECK:
+                refused.add(sticky_hash)
+            self._to_replay(position, sticky_hash)
+        unseen = any(self._room(consumer) > 0 for consumer in self.consumers if consumer not in room)
+        more = self._read_position < len(self._hashes)
+        if looks_ahead and more and not groups and (unseen or any(room[owner] > 0 for owner in blocked_by_hash)):
+            self._skip_replay = self._skip_backoff = True
+        return groups
+
+    def _can_dispatch(self, owner: Consumer, sticky_hash: int, normal: bool) -> bool:
+        if normal and self._bug is not Bug.NO_REPLAY_CHECK and sticky_hash in self._replay.values():
+            return False
+        return not self._should_block(owner, sticky_hash)
+
+    def _dispatch(self, consumer: Consumer, position: int) -> None:
+        consumer.pending[position] = self._hashes[position]
+        consumer.permits -= 1
+        limit = self._limits.unacked_per_consumer
+        consumer.blocked |= bool(limit) and len(consumer.pending) >= limit
+        times = self._redelivered.get(position, 0)
+        self.log.dispatch(consumer.number, position, self.keys[position], phases="start", count=times)
+
+        def arrives() -> None:
+            self.log.dispatch(consumer.number, position, self.keys[position], phases="end", count=times)
+            if position in consumer.pending:
+                consumer.received.add(position)
+
+        consumer.down_us = max(consumer.down_us, self.log.now_us + next(self._latencies_us))
+        self._at(consumer.down_us, arrives)
