@@ -137,8 +137,9 @@ def _look_ahead_reached(state: State, waiting: Waiters, consumers: int, situatio
     limit = situation.limits.look_ahead(consumers)
     if limit is None:
         return False
-    if situation.replay_size is not None:
-        return situation.replay_size >= limit
+    # The queue may have grown since a snapshot that says less.
+    if situation.replay_size is not None and situation.replay_size >= limit:
+        return True
     # Of the last read all may have been refused, so that no dispatch shows how far it went (4.2, step 9c).
     return int(state.cells[IN_REPLAY]) + situation.limits.read_batch >= limit and waiting.slot.size >= limit
 
