@@ -8,6 +8,11 @@ from typing import Any, TypeAlias
 Row: TypeAlias = Mapping[str, Any]
 Tables: TypeAlias = dict[str, list[dict[str, Any]]]
 
+_FINDING = (
+    *("sticky_hash", "ledger_id", "entry_id", "consumer", "other_consumer", "epoch", "known_bug", "permitted_by"),
+    "detail",
+)
+
 
 def audit(tables: Tables, hashes: Mapping[int, str]) -> list[str]:
     """Findings, refused rows, draining and blocking.
@@ -16,7 +21,9 @@ def audit(tables: Tables, hashes: Mapping[int, str]) -> list[str]:
         tables: rows by the name of their table.
         hashes: what the script calls a sticky hash.
     """
-    findings = sorted(tables.get("violations", ()), key=lambda row: (row["seq"], row["rule"]))
+    # Findings of one rule leave out columns that only those of another fill.
+    found = [{**dict.fromkeys(_FINDING), **row} for row in tables.get("violations", ())]
+    findings = sorted(found, key=lambda row: (row["seq"], row["rule"]))
     refused = sorted(tables.get("refused", ()), key=lambda row: int(row["seq"]))
     told = [
         *(line for row in findings for line in _finding(row, hashes.get(row["sticky_hash"], "no key"))),
@@ -28,9 +35,8 @@ def audit(tables: Tables, hashes: Mapping[int, str]) -> list[str]:
 
 
 def _finding(row: Row, sticky_hash: str) -> Iterator[str]:
-    severity = " ".join(
-        filter(None, (row["severity"], row["known_bug"], row["permitted_by"] and f"by {row['permitted_by']}"))
-    )
+    by = row["permitted_by"] and f"by {row['permitted_by']}"
+    severity = " ".join(filter(None, (row["severity"], row["known_bug"], by)))
     detail = json.loads(row["detail"])
     against = _label(row["other_consumer"])
     if "other_position" in detail:
@@ -39,7 +45,9 @@ def _finding(row: Row, sticky_hash: str) -> Iterator[str]:
     marks = [word for word in ("draining", "same_key") if detail.get(word)] + [f"epoch {row['epoch']}"]
     if row["epoch"] is None:
         # Found by a snapshot, or by nothing being sent.
-        yield f"{severity} {row['rule']}: {_label(row['consumer'])}, seq {row['seq']}"
+        entry = "" if row["ledger_id"] is None else f"{row['ledger_id']}:{row['entry_id']} "
+        whose = "" if row["sticky_hash"] is None else f"of {sticky_hash} "
+        yield f"{severity} {row['rule']}: {entry}{whose}to {_label(row['consumer'])} (seq {row['seq']})"
         yield f"  {row['explanation']}"
         return
     yield (
@@ -92,6 +100,19 @@ def consumers(tables: Tables) -> list[str]:
         f"{_label(row['consumer'])} called {row['consumer_name']}: {row['dispatched']} dispatched, {row['acked']} acked"
         for row in tables["consumers"]
     ]
+
+
+def capacity(tables: Tables) -> list[str]:
+    """Each look at the replay queue with how far it is from the limit of look-ahead."""
+    told = []
+    for row in tables.get("capacity", ()):
+        size = f"{row['replay_size']} in replay" + ("" if row["replay_size_reported"] else " at least")
+        left = "" if row["seconds_left"] is None else f", {row['seconds_left']:.3f} s left at this rate"
+        told.append(
+            f"{row['consumers']} consumers, {size} of {row['look_ahead_limit']}, {row['headroom']} to go{left}; "
+            f"{row['waiting']} wait"
+        )
+    return told
 
 
 def metrics(tables: Tables) -> list[str]:

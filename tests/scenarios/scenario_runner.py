@@ -11,7 +11,9 @@ millisecond after the one before. What a recorder writes at the start and at the
     key h: slot 11-19                            a key by its hash under STICKY
     key g: like h                                another key on the hash of h
     join c2 [as NAME] [ranges 0-10,20-30] [out-of-order]      `join nobody`: the broker refused it
-    leave c2 [because closed_by_broker]          also `reset seek`, `stats mark-delete 1:5`
+    leave c2 [because closed_by_broker]          also `reset seek`
+    stats [mark-delete 1:5] [replay 5990]        a snapshot; entries in replay
+    flow c1 5                                    c1 asks for messages
     publish 1 2 h [batch 3] [delayed]
     dispatch 1 2 c1 [of h]                       `of` names the key of an entry that was never published
     ack 1 2 c1 [indexes 0,2]                     with indexes: these messages of the batch only
@@ -19,7 +21,7 @@ millisecond after the one before. What a recorder writes at the start and at the
     wait 10ms
     mark NAME, back to NAME                      tells another end of the same story
     audit [on 4.0.4]                             findings, refused rows, draining and blocking of the story so far
-    epochs, ranges, consumers, metrics [on ...]  the rows of those tables
+    epochs, ranges, consumers, capacity, metrics [on ...]     the rows of those tables
 """
 
 import json
@@ -49,6 +51,7 @@ _TYPES: Mapping[str, pa.DataType] = {
     **dict.fromkeys(COLUMNS, pa.string()),
     **dict.fromkeys(("seq", "ts_us", "ledger_id", "entry_id", "sequence_id", "deliver_at_ms", "consumer"), pa.int64()),
     "batch_size": pa.int32(),
+    "permits": pa.int32(),
     "key": pa.binary(),
     "positions": pa.list_(_POSITION),
     "allow_out_of_order": pa.bool_(),
@@ -128,7 +131,13 @@ class Story:
         self._write_sides("reset", words, reason=words[0])
 
     def do_stats(self, words: list[str]) -> None:
-        self._write("stats", snapshot=json.dumps({"mark_delete_position": _behind(words, "mark-delete")}))
+        told: Columns = {"mark_delete_position": _behind(words, "mark-delete") or None}
+        if "replay" in words:
+            told["msg_in_replay"] = int(_behind(words, "replay"))
+        self._write("stats", snapshot=json.dumps(told))
+
+    def do_flow(self, words: list[str]) -> None:
+        self._write("flow", consumer=_number(words[0]), permits=int(words[1]))
 
     def do_publish(self, words: list[str]) -> None:
         entries, key = _named(words)
@@ -185,6 +194,9 @@ class Story:
 
     def do_consumers(self, words: list[str]) -> list[str]:
         return audit_text.consumers(self._replayed(words))
+
+    def do_capacity(self, words: list[str]) -> list[str]:
+        return audit_text.capacity(self._replayed(words))
 
     def do_metrics(self, words: list[str]) -> list[str]:
         return audit_text.metrics(self._replayed(words))

@@ -1,0 +1,176 @@
+"""Rules `stalled` and `draining_stuck`: what could have been sent and was not, and what is no fault of the dispatcher.
+
+Nothing in a trace proves a stall but time, so what hindered anybody until a moment ago has to be to blame.
+"""
+
+from local_replay import AUTO_SPLIT, HIGH, LOW, Log, replayed
+
+SECOND_US = 1_000_000
+LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
+
+
+def flow(log: Log, consumer: int, permits: int = 1000) -> None:
+    log.write("flow", consumer=consumer, permits=permits)
+
+
+def test_nothing_is_sent_although_the_owner_has_permits() -> None:
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    log.publish(0)
+    log.now_us += 2 * SECOND_US
+    log.dispatch(1, 0)
+    assert replayed(log.rows).weighed == {("stalled", "violation"): 1}
+
+
+def test_without_permits_on_record_a_stall_is_not_provable() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.now_us += 2 * SECOND_US
+    log.dispatch(1, 0)
+    assert replayed(log.rows).weighed == {("stalled", "not_provable"): 1}
+
+
+def test_less_than_a_second_is_no_stall() -> None:
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    log.publish(0)
+    log.now_us += SECOND_US - 10_000
+    log.dispatch(1, 0)
+    assert replayed(log.rows).weighed == {}
+
+
+def test_what_waited_for_permits_until_a_moment_ago_did_not_stall() -> None:
+    # Not even if the second is over between the two.
+    log = Log()
+    log.join(1)
+    flow(log, 1, permits=0)
+    log.publish(0)
+    log.now_us += SECOND_US - 2_000
+    flow(log, 1)
+    log.now_us += 5_000
+    log.dispatch(1, 0)
+    assert replayed(log.rows).weighed == {}
+
+
+def test_what_waits_long_after_its_owner_got_permits_does_stall() -> None:
+    log = Log()
+    log.join(1)
+    flow(log, 1, permits=0)
+    log.publish(0)
+    log.now_us += 2 * SECOND_US
+    flow(log, 1)
+    log.now_us += 2 * SECOND_US
+    log.dispatch(1, 0)
+    assert replayed(log.rows).weighed == {("stalled", "violation"): 1}
+
+
+def test_what_has_just_come_is_not_what_could_have_been_sent_all_the_while() -> None:
+    # LOW waits for its owner's permits, HIGH is sent at once.
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    log.join(2)
+    flow(log, 2, permits=0)
+    log.publish(0, LOW)
+    log.now_us += 3 * SECOND_US
+    log.publish(1, HIGH)
+    log.dispatch(1, 1, HIGH)
+    assert replayed(log.rows).weighed == {}
+
+
+def test_a_consumer_that_had_too_much_unacknowledged_is_sent_nothing_before_it_is_at_half_of_it() -> None:
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    for entry in range(5):
+        log.publish(entry)
+    for entry in range(4):
+        log.dispatch(1, entry)
+    # Below the limit, but no read is asked for until it is at half of it (4.14).
+    log.ack(1, 1)
+    log.now_us += 2 * SECOND_US
+    log.ack(1, 0, 2, 3)
+    log.dispatch(1, 4)
+    assert replayed(log.rows, settings=LIMITED).weighed == {}
+
+
+def test_a_full_replay_queue_of_which_a_snapshot_knew_less_explains_a_stall() -> None:
+    # Two for each consumer: LOW waits for its owner's permits, and so HIGH is not read.
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    log.join(2)
+    flow(log, 2, permits=0)
+    for entry in range(5):
+        log.publish(entry, LOW)
+    log.write("stats", snapshot='{"msg_in_replay": 0}')
+    log.publish(5, HIGH)
+    log.now_us += 3 * SECOND_US
+    flow(log, 2)
+    for entry in range(5):
+        log.dispatch(2, entry, LOW)
+    log.dispatch(1, 5, HIGH)
+    narrow = {**AUTO_SPLIT, "keySharedLookAheadMsgInReplayThresholdPerConsumer": 2}
+    assert replayed(log.rows, settings=narrow).weighed == {}
+
+
+def passed_over(log: Log, *, drained: bool) -> None:
+    """Consumer 2 owns LOW and LOWEST; of LOW an entry waits, and it is sent later ones of LOWEST for two seconds."""
+    log.join(1)
+    flow(log, 1)
+    if drained:
+        log.publish(0, LOW)
+        log.dispatch(1, 0, LOW)
+    log.join(2)
+    log.publish(1, LOW)
+    if drained:
+        log.ack(1, 0)
+
+
+def send_others(log: Log, entries: range) -> None:
+    for entry in entries:
+        log.publish(entry, b"key-1")
+        log.dispatch(2, entry, b"key-1")
+        log.now_us += SECOND_US // 4
+
+
+def test_a_hash_that_drained_is_passed_over() -> None:
+    log = Log()
+    passed_over(log, drained=True)
+    flow(log, 2)
+    send_others(log, range(2, 10))
+    assert replayed(log.rows).weighed == {("draining_stuck", "violation"): 1}
+
+
+def test_a_hash_that_never_drained_is_passed_over() -> None:
+    log = Log()
+    passed_over(log, drained=False)
+    flow(log, 2)
+    send_others(log, range(2, 10))
+    assert replayed(log.rows).weighed == {("stalled", "violation"): 1}
+
+
+def test_who_had_no_permits_passed_nothing_over() -> None:
+    log = Log()
+    passed_over(log, drained=True)
+    flow(log, 2, permits=0)
+    log.now_us += 2 * SECOND_US
+    flow(log, 2)
+    send_others(log, range(2, 4))
+    assert replayed(log.rows).weighed == {}
+
+
+def test_a_hash_that_still_drains_is_not_passed_over() -> None:
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    log.publish(0, LOW)
+    log.dispatch(1, 0, LOW)
+    log.join(2)
+    flow(log, 2)
+    log.publish(1, LOW)
+    send_others(log, range(2, 10))
+    assert replayed(log.rows).weighed == {}
