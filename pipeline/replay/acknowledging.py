@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from pipeline.replay.charges import charge, messages_left
 from pipeline.replay.compiled import compiled
 from pipeline.replay.events import Code, Events
+from pipeline.replay.findings import report_row
 from pipeline.replay.mark_delete import advance, new_entry, was_deleted
 from pipeline.replay.output import (
     BY_ACK,
@@ -14,7 +16,6 @@ from pipeline.replay.output import (
 from pipeline.replay.policy import Policy
 from pipeline.replay.progress import RELEASED, judge_row
 from pipeline.replay.published import note_spoken_of
-from pipeline.replay.rules import report_row
 from pipeline.replay.state import (
     ACKED,
     ACKNOWLEDGEMENTS,
@@ -31,17 +32,8 @@ from pipeline.replay.state import (
     Ints,
     State,
 )
-from pipeline.replay.transitions import (
-    acknowledge,
-    charge,
-    delete_at_cursor,
-    entry_at,
-    messages_left,
-    release,
-    retire,
-    settle,
-    withdraw,
-)
+from pipeline.replay.transitions import acknowledge, delete_at_cursor, entry_at, release, retire, settle
+from pipeline.replay.uncertain import withdraw
 
 PUBLISH = int(Code.PUBLISH)
 PUBLISH_DELAYED = int(Code.PUBLISH_DELAYED)

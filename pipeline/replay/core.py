@@ -9,6 +9,7 @@ from pipeline.replay.acknowledging import acked, acked_in_part, note_release
 from pipeline.replay.compiled import compiled
 from pipeline.replay.delay import note_limits
 from pipeline.replay.events import Code, Events
+from pipeline.replay.findings import Dispatch, report_row
 from pipeline.replay.mark_delete import jump, new_entry, was_deleted
 from pipeline.replay.output import (
     BY_DISPATCH,
@@ -21,7 +22,7 @@ from pipeline.replay.output import (
 from pipeline.replay.policy import Mapping, Policy, owner_of
 from pipeline.replay.progress import SAMPLE, grant, judge_row, stalls, unblock
 from pipeline.replay.published import note_published, note_spoken_of, take_back
-from pipeline.replay.rules import Dispatch, check_dispatch, report_row
+from pipeline.replay.rules import check_dispatch
 from pipeline.replay.state import (
     ACKED,
     DELAYED,
@@ -37,17 +38,8 @@ from pipeline.replay.state import (
     Ints,
     State,
 )
-from pipeline.replay.transitions import (
-    entry_at,
-    expect_end,
-    give_back,
-    hold,
-    release,
-    see_end,
-    set_key,
-    wait,
-    withdraw,
-)
+from pipeline.replay.transitions import entry_at, give_back, hold, release, set_key, wait
+from pipeline.replay.uncertain import expect_end, see_end, withdraw
 from pipeline.replay.upheaval import give_back_all, serve
 
 PUBLISH = int(Code.PUBLISH)

@@ -8,13 +8,10 @@ is dropped at the end (`Output.unsent`).
 What the rules cannot see: what a client does with a message it has; dispatches that the recorder lost.
 """
 
-from typing import NamedTuple
-
 from pipeline.replay.compiled import compiled
-from pipeline.replay.events import Events
+from pipeline.replay.findings import Dispatch, report, report_against
 from pipeline.replay.output import (
     EARLY_DUPLICATE,
-    FINDINGS,
     FIRST_DELIVERY_ORDER,
     GAP_DELIVERY,
     OWNERSHIP,
@@ -27,7 +24,6 @@ from pipeline.replay.output import (
 )
 from pipeline.replay.state import (
     ACKED,
-    CITED,
     COUNT_LOST,
     COUNTED_DISPATCHES,
     DELAYED,
@@ -38,121 +34,12 @@ from pipeline.replay.state import (
     GIVEN_BACK,
     LIMITED_DISPATCHES,
     NOBODY,
-    READ_ENTRY,
-    READ_LEDGER,
     RESETTING,
     SENT,
     STICKY_DISPATCHES,
-    UNKNOWN,
     State,
 )
 from pipeline.replay.waiting import older_waiting
-
-
-class Dispatch(NamedTuple):
-    """One decision of the dispatcher: an entry of a hash goes to a consumer, which may or may not own the hash."""
-
-    seq: int
-    ts_us: int
-    ledger: int
-    entry: int
-    hash_at: int
-    key_id: int
-    consumer: int
-    owner: int
-    redelivery_count: int
-
-
-@compiled
-def _report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> int:
-    row = out.filled[FINDINGS]
-    out.filled[FINDINGS] = row + 1
-    found, hashes = out.findings, state.hashes
-    found[row].rule = rule
-    found[row].seq = sent.seq
-    found[row].ts_us = sent.ts_us
-    found[row].ledger = sent.ledger
-    found[row].entry = sent.entry
-    found[row].hash = hashes[sent.hash_at].hash
-    found[row].key_id = sent.key_id
-    found[row].consumer = sent.consumer
-    found[row].other_consumer = NOBODY
-    found[row].other_seq = UNKNOWN
-    found[row].other_ledger = UNKNOWN
-    found[row].other_entry = UNKNOWN
-    found[row].other_key_id = UNKNOWN
-    found[row].draining = hashes[sent.hash_at].away
-    found[row].acknowledged = 0
-    found[row].marks = state.entries[slot].marks
-    found[row].other_marks = 0
-    found[row].since_seq = state.entries[slot].since_seq
-    found[row].since_ts = state.entries[slot].since_ts
-    found[row].other_since_seq = UNKNOWN
-    found[row].other_since_ts = UNKNOWN
-    found[row].other_ts = UNKNOWN
-    found[row].sent_before_to = state.entries[slot].sent_to
-    found[row].sent_before_seq = state.entries[slot].sent_seq
-    found[row].read_ledger = state.cells[READ_LEDGER]
-    found[row].read_entry = state.cells[READ_ENTRY]
-    found[row].value = UNKNOWN
-    found[row].expected = UNKNOWN
-    found[row].permitted = 0
-    return int(row)
-
-
-@compiled
-def _report_against(state: State, out: Output, rule: int, slot: int, sent: Dispatch, other: int) -> int:
-    row = _report(state, out, rule, slot, sent)
-    found, entries = out.findings, state.entries
-    entries[other].marks |= CITED
-    found[row].other_consumer = entries[other].sent_to
-    found[row].other_seq = entries[other].sent_seq
-    found[row].other_ledger = entries[other].ledger
-    found[row].other_entry = entries[other].entry
-    found[row].other_key_id = entries[other].key_id
-    found[row].other_marks = entries[other].marks
-    found[row].other_since_seq = entries[other].since_seq
-    found[row].other_since_ts = entries[other].since_ts
-    found[row].other_ts = entries[other].sent_ts
-    return row
-
-
-@compiled
-def report_row(state: State, out: Output, rule: int, events: Events, i: int, consumer: int) -> int:
-    """Reports what a single row of the trace shows by itself."""
-    row = out.filled[FINDINGS]
-    out.filled[FINDINGS] = row + 1
-    found = out.findings
-    found[row].rule = rule
-    found[row].seq = events.seq[i]
-    found[row].ts_us = events.ts_us[i]
-    found[row].ledger = events.ledger[i]
-    found[row].entry = events.entry[i]
-    found[row].hash = UNKNOWN
-    found[row].key_id = UNKNOWN
-    found[row].consumer = consumer
-    found[row].other_consumer = NOBODY
-    found[row].other_seq = UNKNOWN
-    found[row].other_ledger = UNKNOWN
-    found[row].other_entry = UNKNOWN
-    found[row].other_key_id = UNKNOWN
-    found[row].draining = 0
-    found[row].acknowledged = 0
-    found[row].marks = 0
-    found[row].other_marks = 0
-    found[row].since_seq = UNKNOWN
-    found[row].since_ts = UNKNOWN
-    found[row].other_since_seq = UNKNOWN
-    found[row].other_since_ts = UNKNOWN
-    found[row].other_ts = UNKNOWN
-    found[row].sent_before_to = NOBODY
-    found[row].sent_before_seq = UNKNOWN
-    found[row].read_ledger = UNKNOWN
-    found[row].read_entry = UNKNOWN
-    found[row].value = UNKNOWN
-    found[row].expected = UNKNOWN
-    found[row].permitted = 0
-    return int(row)
 
 
 @compiled
@@ -212,7 +99,7 @@ def _check_overtaking(state: State, out: Output, slot: int, sent: Dispatch) -> N
         other = older_waiting(state, slot, True)
     if other >= 0:
         given_back = state.entries[other].marks & GIVEN_BACK != 0
-        _report_against(state, out, REDELIVERY_ORDER if given_back else REPLAY_OVERTAKEN, slot, sent, other)
+        report_against(state, out, REDELIVERY_ORDER if given_back else REPLAY_OVERTAKEN, slot, sent, other)
 
 
 @compiled
@@ -225,7 +112,7 @@ def _check_redelivery_count(state: State, out: Output, slot: int, sent: Dispatch
     expected = entries[slot].redelivered
     lost = sent.redelivery_count < expected and entries[slot].marks & COUNT_LOST != 0
     if sent.redelivery_count != expected and not lost and state.cells[RESETTING] == 0:
-        row = _report(state, out, REDELIVERY_COUNT, slot, sent)
+        row = report(state, out, REDELIVERY_COUNT, slot, sent)
         out.findings[row].value = sent.redelivery_count
         out.findings[row].expected = expected
     # One wrong count is one finding; the next is held against it.
@@ -243,7 +130,7 @@ def _check_unacked(state: State, out: Output, slot: int, sent: Dispatch, unacked
     consumers[sent.consumer].largest = max(consumers[sent.consumer].largest, state.entries[slot].messages)
     allowed = unacked_max * consumers[sent.consumer].largest
     if state.entries[slot].holder < 0 and consumers[sent.consumer].unacked >= allowed:
-        row = _report(state, out, UNACKED_LIMIT, slot, sent)
+        row = report(state, out, UNACKED_LIMIT, slot, sent)
         out.findings[row].value = consumers[sent.consumer].unacked + state.entries[slot].messages
         out.findings[row].expected = unacked_max
 
@@ -278,18 +165,18 @@ def check_dispatch(
     if sticky:
         state.checked[STICKY_DISPATCHES] += 1
     if sent.owner != sent.consumer:
-        row = _report(state, out, GAP_DELIVERY if sticky and sent.owner < 0 else OWNERSHIP, slot, sent)
+        row = report(state, out, GAP_DELIVERY if sticky and sent.owner < 0 else OWNERSHIP, slot, sent)
         out.findings[row].other_consumer = sent.owner
     other = _foreign_holding(state, sent, before_us)
     if other < 0:
         other = _perhaps_dropped(state, sent)
     if other >= 0:
-        _report_against(state, out, SINGLE_HOLDER, slot, sent, other)
+        report_against(state, out, SINGLE_HOLDER, slot, sent, other)
     marks = entries[slot].marks
     if _certainly_held(state, slot, before_us):
-        _report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
+        report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
     elif entries[slot].holder < 0 and marks & ACKED != 0 and marks & GIVEN_BACK == 0:
-        row = _report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
+        row = report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
         out.findings[row].acknowledged = 1
     _check_overtaking(state, out, slot, sent)
     _check_redelivery_count(state, out, slot, sent)
@@ -308,7 +195,7 @@ def check_dispatch(
         hashes[at].top_consumer = sent.consumer
         hashes[at].top_key_id = sent.key_id
     elif hashes[at].top_ts <= before_us:
-        row = _report(state, out, FIRST_DELIVERY_ORDER, slot, sent)
+        row = report(state, out, FIRST_DELIVERY_ORDER, slot, sent)
         out.findings[row].other_consumer = hashes[at].top_consumer
         out.findings[row].other_seq = hashes[at].top_seq
         out.findings[row].other_ts = hashes[at].top_ts

@@ -10,18 +10,17 @@
 An event that the state does not allow leaves it as it was.
 """
 
+from pipeline.replay.charges import charge, messages_left, note_sent
 from pipeline.replay.compiled import compiled
 from pipeline.replay.delay import begin_wait
 from pipeline.replay.draining import count_waiting, end_episode, note_blocked
-from pipeline.replay.output import BY_ACK, BY_REDELIVER, UNSENT, WITHDRAWN, Output
+from pipeline.replay.output import BY_ACK, BY_REDELIVER, Output
 from pipeline.replay.pair_index import drop, find, put
-from pipeline.replay.progress import BY_FLOWS
 from pipeline.replay.read_position import note_read, was_read
 from pipeline.replay.state import (
     ACKED,
     CITED,
     COUNT_LOST,
-    COUNTS_INDEXES,
     DELAYED,
     DELETED_ENTRY,
     DELETED_LEDGER,
@@ -33,19 +32,12 @@ from pipeline.replay.state import (
     LATE,
     NACKED,
     NOBODY,
-    PERMITS_SEEN,
     READ,
     REDELIVERED,
     REPEATED,
     REPLAYED,
     SENT,
-    SENT_SEQ,
-    SENT_TS,
     SETTLING,
-    STARTS_SEEN,
-    UNACKED_FULL,
-    UNACKED_LIMIT_OF_ALL,
-    UNACKED_OF_ALL,
     UNKNOWN,
     UNLOOKED,
     WAITING,
@@ -53,6 +45,7 @@ from pipeline.replay.state import (
     WAITING_TOTAL,
     State,
 )
+from pipeline.replay.uncertain import note_unsent
 from pipeline.replay.waiting import dequeue, enqueue
 
 # What a dispatch makes untrue.
@@ -170,49 +163,6 @@ def wait(state: State, slot: int, seq: int, ts: int) -> None:
 
 
 @compiled
-def charge(state: State, consumer: int, messages: int) -> None:
-    """The consumer has so many more messages to acknowledge, and with it the subscription (4.14)."""
-    cells = state.cells
-    state.consumers[consumer].unacked += messages
-    cells[UNACKED_OF_ALL] += messages
-    if cells[UNACKED_LIMIT_OF_ALL] > 0:
-        if cells[UNACKED_OF_ALL] >= cells[UNACKED_LIMIT_OF_ALL]:
-            cells[UNACKED_FULL] = 1
-        elif cells[UNACKED_OF_ALL] < cells[UNACKED_LIMIT_OF_ALL] // 2:
-            cells[UNACKED_FULL] = 0
-
-
-@compiled
-def note_sent(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
-    """Something was sent: the subscription gets on, and the consumer has used up permits."""
-    entries, consumers = state.entries, state.consumers
-    state.cells[SENT_SEQ] = seq
-    state.cells[SENT_TS] = ts
-    consumers[consumer].sent_ledger = entries[slot].ledger
-    consumers[consumer].sent_entry = entries[slot].entry
-    consumers[consumer].sent_ts = ts
-    # Between two snapshots nobody sees what a consumer asks for, but that it was sent something shows that it did.
-    if state.cells[PERMITS_SEEN] == BY_FLOWS:
-        consumers[consumer].permits -= messages_left(state, slot)
-    else:
-        consumers[consumer].permits = 1
-
-
-@compiled
-def messages_left(state: State, slot: int) -> int:
-    """Messages of an entry that no ack set has acknowledged; without batch-index acks all of them (5.3)."""
-    entries = state.entries
-    if entries[slot].words_at == UNKNOWN or state.cells[COUNTS_INDEXES] == 0:
-        return int(entries[slot].messages)
-    left = 0
-    for message in range(entries[slot].messages):
-        word = message >> 6
-        if word < entries[slot].words and state.words[entries[slot].words_at + word] >> (message & 63) & 1 == 1:
-            left += 1
-    return left
-
-
-@compiled
 def stop_waiting(state: State, slot: int, ts: int) -> None:
     """The entry is sent, acknowledged or gone."""
     entries, hashes = state.entries, state.hashes
@@ -313,51 +263,6 @@ def _elect_holder(state: State, at: int) -> None:
             hashes[at].held += 1
             hashes[at].held_elsewhere -= 1
         slot = entries[slot].next
-
-
-@compiled
-def expect_end(state: State, out: Output, slot: int) -> None:
-    """Called before an entry is sent again: the end of the dispatch so far may still come, on another thread."""
-    entries = state.entries
-    note_unsent(state, out, slot)
-    if state.cells[STARTS_SEEN] == 1 and entries[slot].sent_seq != UNKNOWN and entries[slot].marks & DONE == 0:
-        entries[slot].before_seq = entries[slot].sent_seq
-        entries[slot].before_to = entries[slot].sent_to
-
-
-@compiled
-def see_end(state: State, slot: int, consumer: int) -> None:
-    """A dispatch of the entry to `consumer` has reached the connection: the earliest one that has no end yet."""
-    entries = state.entries
-    if entries[slot].before_seq != UNKNOWN and entries[slot].before_to == consumer:
-        entries[slot].before_seq = UNKNOWN
-    elif entries[slot].sent_to == consumer:
-        entries[slot].marks |= DONE
-
-
-@compiled
-def note_unsent(state: State, out: Output, slot: int) -> None:
-    """The end of the dispatch before the last one will not come any more: it may not have left the broker."""
-    if state.entries[slot].before_seq != UNKNOWN:
-        out.unsent[out.filled[UNSENT]] = state.entries[slot].before_seq
-        out.filled[UNSENT] += 1
-        state.entries[slot].before_seq = UNKNOWN
-
-
-@compiled
-def withdraw(state: State, out: Output, slot: int, since_us: int, seq: int) -> None:
-    """The row `seq` shows that the entry was perhaps neither held nor waiting since `since_us`.
-
-    Findings between the two that rest on it are dropped.
-    """
-    entries = state.entries
-    if entries[slot].marks & CITED != 0:
-        row = out.filled[WITHDRAWN]
-        out.withdrawn[row].ledger = entries[slot].ledger
-        out.withdrawn[row].entry = entries[slot].entry
-        out.withdrawn[row].since_ts = since_us
-        out.withdrawn[row].until_seq = seq
-        out.filled[WITHDRAWN] = row + 1
 
 
 @compiled

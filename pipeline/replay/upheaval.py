@@ -35,15 +35,8 @@ from pipeline.replay.state import (
     Ints,
     State,
 )
-from pipeline.replay.transitions import (
-    expect_end,
-    let_go,
-    note_unsent,
-    release,
-    set_key,
-    stop_waiting,
-    wait,
-)
+from pipeline.replay.transitions import let_go, release, set_key, stop_waiting, wait
+from pipeline.replay.uncertain import expect_end, note_unsent
 from pipeline.replay.waiting import dequeue, enqueue
 
 PUBLISH = int(Code.PUBLISH)
