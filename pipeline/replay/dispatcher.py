@@ -15,24 +15,17 @@ from pipeline.assignment.routing import routing_of_ranges
 from pipeline.replay import core, draining, upheaval
 from pipeline.replay.completeness import Seen
 from pipeline.replay.events import Code, Events
-from pipeline.replay.kept import Kept
+from pipeline.replay.harvest import Harvest
 from pipeline.replay.membership import Place
 from pipeline.replay.output import (
     BY_FLOW,
     BY_JOIN,
     BY_LEAVE,
     BY_RESET,
-    EARLY_DUPLICATE,
-    EPISODES,
     FINDINGS,
     GAP_DELIVERY,
     OWNERSHIP,
-    REDELIVERY_ORDER,
-    REPLAY_OVERTAKEN,
-    SINGLE_HOLDER,
     STILL_OPEN,
-    UNSENT,
-    WITHDRAWN,
     Output,
     new_output,
 )
@@ -68,9 +61,6 @@ from pipeline.replay.watch import Watch
 from pipeline.rules import ExceptionId
 
 _FINDINGS_ROOM = 4096
-
-# Rules whose findings say that another entry was held, or waited.
-_RESTS_ON_ANOTHER = (SINGLE_HOLDER, EARLY_DUPLICATE, REDELIVERY_ORDER, REPLAY_OVERTAKEN)
 
 # Rows that are replayed at a time: room for all of them is made first, so few keep the state small.
 _STRETCH = 32_768
@@ -117,10 +107,7 @@ class Dispatcher:
         self._state.cells[COUNTS_INDEXES] = counts_indexes
         self._state.cells[UNACKED_LIMIT_OF_ALL] = watch.limits.unacked_per_subscription
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
-        self._findings = Kept()
-        self._episodes: list[Records] = []
-        self._unsent: list[Ints] = []
-        self._withdrawn: list[Records] = []
+        self._harvest = Harvest()
         self._at_the_end = (0, 0)
 
     @property
@@ -141,7 +128,7 @@ class Dispatcher:
     @property
     def beyond(self) -> abc.Mapping[tuple[int, int], int]:
         """How many findings were only counted, by rule and exception (`kept.Kept`)."""
-        return self._findings.beyond
+        return self._harvest.findings.beyond
 
     def read_before(self, number: int) -> tuple[int, int] | None:
         """The highest position dispatched before a consumer joined."""
@@ -298,7 +285,7 @@ class Dispatcher:
             unjoined: consumers that only snapshots name.
         """
         without_publish = int(self._state.cells[WITHOUT_PUBLISH])
-        without_end = np.unique(np.concatenate(self._unsent)).size
+        without_end = self._harvest.without_end
         return Seen(censored, self.traffic.unkeyed, without_publish, without_end, *self._at_the_end, unjoined)
 
     def take_in(self, snapshot: Snapshot, at: Place) -> None:
@@ -341,15 +328,7 @@ class Dispatcher:
         Whether a dispatch left is known only later, so this is asked at the end of a group.
         """
         self._drain_output()
-        findings = self._findings.all()
-        episodes: Records = np.concatenate(self._episodes).view(np.recarray)
-        unsent = np.concatenate(self._unsent)
-        certain = ~np.isin(findings.seq, unsent) & ~np.isin(findings.other_seq, unsent)
-        for gone in np.concatenate(self._withdrawn).view(np.recarray):
-            rests = (findings.other_ledger == gone.ledger) & (findings.other_entry == gone.entry)
-            rests &= np.isin(findings.rule, _RESTS_ON_ANOTHER)
-            certain &= ~(rests & (findings.ts_us >= gone.since_ts) & (findings.seq < gone.until_seq))
-        return findings[certain].view(np.recarray), episodes
+        return self._harvest.taken()
 
     def _make_room(self, need: Need, now_us: int) -> None:
         self._state = make_room(self._state, need, now_us, self._open_entries_max, self.peaks.note)
@@ -366,11 +345,7 @@ class Dispatcher:
         found.permitted = permitted(found, self.policy.keeps_order, self._exceptions)
         gaps = found.rule == GAP_DELIVERY
         found.other_consumer[gaps] = self._served.owners_of(found.hash[gaps])
-        self._findings.add(found)
-        self._episodes.append(out.episodes[: out.filled[EPISODES]].copy())
-        self._unsent.append(out.unsent[: out.filled[UNSENT]].copy())
-        self._withdrawn.append(out.withdrawn[: out.filled[WITHDRAWN]].copy())
-        out.filled[:] = 0
+        self._harvest.gather(out, found)
 
     def _decided_before(self, found: Records) -> NDArray[np.bool_]:
         """Which findings of ownership may be dispatches decided under a mapping before, and recorded late."""

@@ -1,0 +1,58 @@
+"""What the core has reported, gathered until the end of a group: only then it is known which of it rests on nothing."""
+
+import numpy as np
+
+from pipeline.replay.kept import Kept
+from pipeline.replay.output import (
+    EARLY_DUPLICATE,
+    EPISODES,
+    REDELIVERY_ORDER,
+    REPLAY_OVERTAKEN,
+    SINGLE_HOLDER,
+    UNSENT,
+    WITHDRAWN,
+    Output,
+)
+from pipeline.replay.state import Ints, Records
+
+# Rules whose findings say that another entry was held, or waited.
+_RESTS_ON_ANOTHER = (SINGLE_HOLDER, EARLY_DUPLICATE, REDELIVERY_ORDER, REPLAY_OVERTAKEN)
+
+
+class Harvest:
+    """Findings, draining episodes, and what speaks against findings.
+
+    Attributes:
+        findings: those kept, and how many were only counted.
+    """
+
+    def __init__(self) -> None:
+        self.findings = Kept()
+        self._episodes: list[Records] = []
+        self._unsent: list[Ints] = []
+        self._withdrawn: list[Records] = []
+
+    def gather(self, out: Output, found: Records) -> None:
+        """Takes everything out of `out`; `found` are the findings in it, completed and without those excused."""
+        self.findings.add(found)
+        self._episodes.append(out.episodes[: out.filled[EPISODES]].copy())
+        self._unsent.append(out.unsent[: out.filled[UNSENT]].copy())
+        self._withdrawn.append(out.withdrawn[: out.filled[WITHDRAWN]].copy())
+        out.filled[:] = 0
+
+    @property
+    def without_end(self) -> int:
+        """How many dispatches were not seen to leave the broker."""
+        return int(np.unique(np.concatenate(self._unsent)).size)
+
+    def taken(self) -> tuple[Records, Records]:
+        """Findings and episodes; findings on dispatches that never left the broker are dropped."""
+        findings = self.findings.all()
+        episodes: Records = np.concatenate(self._episodes).view(np.recarray)
+        unsent = np.concatenate(self._unsent)
+        certain = ~np.isin(findings.seq, unsent) & ~np.isin(findings.other_seq, unsent)
+        for gone in np.concatenate(self._withdrawn).view(np.recarray):
+            rests = (findings.other_ledger == gone.ledger) & (findings.other_entry == gone.entry)
+            rests &= np.isin(findings.rule, _RESTS_ON_ANOTHER)
+            certain &= ~(rests & (findings.ts_us >= gone.since_ts) & (findings.seq < gone.until_seq))
+        return findings[certain].view(np.recarray), episodes
