@@ -1,0 +1,181 @@
+"""Corners of the rules on one dispatch, where a check that is a little wrong would go unnoticed elsewhere."""
+
+from local_replay import AUTO_SPLIT, Finding, Log, replayed
+
+LIMIT = 3
+LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": LIMIT}
+
+
+def found(log: Log, rule: str, **settings: object) -> list[Finding]:
+    return [f for f in replayed(log.rows, settings={**AUTO_SPLIT, **settings}).findings if f.rule == rule]
+
+
+def two_held(first_phases: str = "start end") -> Log:
+    """Consumer 1 holds 0 and 1 of LOW, which is consumer 2's now."""
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.publish(1)
+    log.dispatch(1, 0, phases=first_phases)
+    log.dispatch(1, 1)
+    log.join(2)
+    log.publish(2)
+    return log
+
+
+# Redelivery counts (V8).
+
+
+def test_a_wrong_count_is_found_once_and_the_next_is_held_against_it() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.dispatch(1, 0, count=0)
+    log.redeliver(1, 0)
+    wrong = log.dispatch(1, 0, count=3)
+    log.redeliver(1, 0)
+    log.dispatch(1, 0, count=4)
+    assert [f.seq for f in found(log, "redelivery_count")] == [wrong]
+
+
+def test_an_acknowledgement_in_part_loses_a_count_and_never_raises_it() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0, batch_size=3)
+    log.dispatch(1, 0, batch_size=3, count=0)
+    log.redeliver(1, 0)
+    log.dispatch(1, 0, batch_size=3, count=1)
+    log.ack(1, 0, ack_set=[3])
+    log.redeliver(1, 0)
+    log.dispatch(1, 0, batch_size=3, count=0)
+    log.redeliver(1, 0)
+    raised = log.dispatch(1, 0, batch_size=3, count=5)
+    assert [f.seq for f in found(log, "redelivery_count")] == [raised]
+
+
+def test_a_count_is_lost_by_nothing_but_an_acknowledgement() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.dispatch(1, 0, count=0)
+    log.redeliver(1, 0)
+    lost = log.dispatch(1, 0, count=0)
+    assert [f.seq for f in found(log, "redelivery_count")] == [lost]
+
+
+# Limits on what is unacknowledged (4.8).
+
+
+def sent_up_to(entries: int, batch_size: int = 1) -> Log:
+    log = Log()
+    log.join(1)
+    for entry in range(entries):
+        log.publish(entry, batch_size=batch_size)
+        log.dispatch(1, entry, batch_size=batch_size)
+    return log
+
+
+def test_as_much_as_the_limit_allows_is_no_finding_and_one_more_is() -> None:
+    assert found(sent_up_to(LIMIT), "unacked_limit", **LIMITED) == []
+    assert len(found(sent_up_to(LIMIT + 1), "unacked_limit", **LIMITED)) == 1
+
+
+def test_room_is_handed_out_in_entries_as_large_as_the_largest_batch() -> None:
+    assert found(sent_up_to(LIMIT, batch_size=5), "unacked_limit", **LIMITED) == []
+    assert len(found(sent_up_to(LIMIT + 1, batch_size=5), "unacked_limit", **LIMITED)) == 1
+
+
+def test_a_limit_of_nothing_is_none() -> None:
+    assert found(sent_up_to(LIMIT + 1), "unacked_limit", maxUnackedMessagesPerConsumer=0) == []
+
+
+def test_what_is_sent_again_to_its_holder_is_a_duplicate_and_not_over_the_limit() -> None:
+    log = sent_up_to(LIMIT)
+    log.dispatch(1, 0)
+    assert found(log, "unacked_limit", **LIMITED) == []
+
+
+# Holders (V1).
+
+
+def test_the_oldest_of_what_the_holder_has_is_what_a_second_holder_is_held_against() -> None:
+    log = two_held()
+    log.dispatch(2, 2)
+    (finding,) = found(log, "single_holder")
+    assert finding.other_seq == next(r["seq"] for r in log.rows if r["event"] == "dispatch" and r["entry_id"] == 0)
+
+
+def test_an_entry_that_never_left_the_broker_does_not_hide_one_that_did() -> None:
+    log = two_held(first_phases="start")
+    log.dispatch(2, 2)
+    (finding,) = found(log, "single_holder")
+    assert finding.other_seq == next(r["seq"] for r in log.rows if r["event"] == "dispatch" and r["entry_id"] == 1)
+
+
+def test_nothing_is_certain_of_a_consumer_that_begins_to_leave() -> None:
+    log = two_held()
+    log.leave(1, phases="start")
+    log.dispatch(2, 2)
+    log.leave(1, phases="end")
+    assert found(log, "single_holder") == []
+
+
+def test_nor_after_an_expiry_of_one_that_begins_to_leave() -> None:
+    log = two_held()
+    log.reset("expire")
+    log.leave(1, phases="start")
+    log.dispatch(2, 2)
+    log.leave(1, phases="end")
+    assert found(log, "single_holder") == []
+
+
+def test_what_an_expiry_may_have_dropped_may_be_sent_again_to_whoever_had_it() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.publish(1)
+    log.dispatch(1, 0)
+    log.reset("expire")
+    log.dispatch(1, 0)
+    log.dispatch(1, 1)
+    assert replayed(log.rows).findings == []
+
+
+# Owners (V2, V12).
+
+
+def test_to_whom_nobody_is_connected_is_no_gap_but_for_sticky_consumers() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.leave(1)
+    log.now_us += 1_000_000
+    log.dispatch(1, 0)
+    assert [f.rule for f in replayed(log.rows).findings] == ["ownership"]
+
+
+# First deliveries (V4).
+
+
+def test_what_was_acknowledged_before_it_was_sent_is_no_first_delivery() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(1)
+    log.publish(2)
+    log.ack(1, 1)
+    log.dispatch(1, 2)
+    log.dispatch(1, 1)
+    assert found(log, "first_delivery_order") == []
+
+
+def test_in_the_middle_of_a_reset_order_is_not_asked_for() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.publish(1)
+    log.reset("seek", phases="start")
+    log.dispatch(1, 1, count=1)
+    log.dispatch(1, 0)
+    log.reset("seek", phases="end")
+    kinds = {f.rule for f in replayed(log.rows).findings}
+    assert not kinds & {"first_delivery_order", "redelivery_count"}
