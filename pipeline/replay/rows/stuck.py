@@ -132,8 +132,8 @@ def _stall_row(stall: Blocked, names: Names) -> dict[str, object]:
             "evidence": [f"seq {span.from_seq}: nothing is sent from here on", f"seq {span.to_seq}: until here"],
             "explanation": (
                 f"{stall.entries} entries, the oldest {root}, could have been sent for {seconds:.3f} s from "
-                f"{moment(span.from_ts)} on, and nothing was sent to any of {consumers} consumers, {permits} of whom had "
-                "permits"
+                f"{moment(span.from_ts)} on, and nothing was sent to any of {consumers} consumers, {permits} of whom "
+                "had permits"
             ),
         }
     ]
