@@ -228,6 +228,27 @@ def test_while_one_of_two_is_acknowledged_either_may_be_counted(entries: int, ag
     assert _agreement(log, "draining_mismatch") == (agreed, 1)
 
 
+@pytest.mark.parametrize(("entries", "agreed"), [(0, 0), (1, 1), (2, 1), (3, 0)])
+def test_what_drained_at_the_begin_of_the_bracket_may_be_counted_as_well(entries: int, agreed: int) -> None:
+    log = _moved()
+    begins = len(log.rows)
+    log.ack(1, 0)
+    ends = len(log.rows)
+    log.snapshot(reported(1, draining_hashes=_drains(entries)), seq_begin=begins, seq_end=ends)
+    _settled(log)
+    assert _agreement(log, "draining_mismatch") == (agreed, 1)
+
+
+@pytest.mark.parametrize(("entries", "agreed"), [(0, 1), (1, 1), (2, 0)])
+def test_the_last_acknowledgement_of_a_draining_hash_may_be_on_its_way(entries: int, agreed: int) -> None:
+    log = _moved()
+    log.ack(1, 0)
+    begins = log.ack(1, 1)
+    log.snapshot(reported(1, draining_hashes=_drains(entries) if entries else []), seq_begin=begins, seq_end=begins)
+    _settled(log)
+    assert _agreement(log, "draining_mismatch") == (agreed, 1)
+
+
 def test_where_nothing_drains_the_lists_are_not_compared() -> None:
     log = _moved()
     log.snapshot(reported(1, draining_hashes=_drains(5)))

@@ -105,6 +105,21 @@ def test_the_oldest_of_what_the_holder_has_is_what_a_second_holder_is_held_again
     assert finding.other_seq == next(r["seq"] for r in log.rows if r["event"] == "dispatch" and r["entry_id"] == 0)
 
 
+def test_so_it_is_where_their_ends_come_late() -> None:
+    log = Log()
+    log.join(1)
+    for entry in range(3):
+        log.publish(entry)
+    first = log.dispatch(1, 0, phases="start")
+    log.dispatch(1, 1, phases="start")
+    log.join(2)
+    log.dispatch(2, 2)
+    log.dispatch(1, 0, phases="end")
+    log.dispatch(1, 1, phases="end")
+    (finding,) = found(log, "single_holder")
+    assert finding.other_seq == first
+
+
 def test_an_entry_that_never_left_the_broker_does_not_hide_one_that_did() -> None:
     log = two_held(first_phases="start")
     log.dispatch(2, 2)
@@ -141,6 +156,19 @@ def test_what_an_expiry_may_have_dropped_may_be_sent_again_to_whoever_had_it() -
     assert replayed(log.rows).findings == []
 
 
+def test_a_batch_of_which_all_is_acknowledged_is_pending_all_the_same() -> None:
+    # An expiry may have dropped it, so that it is sent again is no duplicate of something acknowledged.
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.publish(1, batch_size=3)
+    log.dispatch(1, 1, batch_size=3)
+    log.ack(1, 1, ack_set=[0])
+    log.reset("expire")
+    log.dispatch(1, 1, batch_size=3)
+    assert found(log, "early_duplicate") == []
+
+
 # Owners (V2, V12).
 
 
@@ -160,6 +188,8 @@ def test_to_whom_nobody_is_connected_is_no_gap_but_for_sticky_consumers() -> Non
 def test_what_was_acknowledged_before_it_was_sent_is_no_first_delivery() -> None:
     log = Log()
     log.join(1)
+    # Keeps mark-delete from passing what is acknowledged.
+    log.publish(0)
     log.publish(1)
     log.publish(2)
     log.ack(1, 1)

@@ -174,3 +174,33 @@ def test_a_hash_that_still_drains_is_not_passed_over() -> None:
     log.publish(1, LOW)
     send_others(log, range(2, 10))
     assert replayed(log.rows).weighed == {}
+
+
+def test_what_hindered_the_owner_before_the_hash_waited_is_no_excuse() -> None:
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    log.join(2)
+    flow(log, 2, permits=0)
+    log.publish(0, b"key-1")
+    log.now_us += 5 * SECOND_US
+    flow(log, 2)
+    log.dispatch(2, 0, b"key-1")
+    log.publish(1, LOW)
+    send_others(log, range(2, 10))
+    assert replayed(log.rows).weighed == {("stalled", "violation"): 1}
+
+
+def test_who_is_sent_something_later_within_the_first_second_only_passed_nothing_over() -> None:
+    log = Log()
+    passed_over(log, drained=True)
+    flow(log, 2, permits=0)
+    log.now_us += 2 * SECOND_US
+    flow(log, 2)
+    send_others(log, range(2, 3))
+    for entry in range(3, 9):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+        log.now_us += SECOND_US // 4
+    log.dispatch(2, 1, LOW)
+    assert replayed(log.rows).weighed == {}
