@@ -8,6 +8,7 @@ from pipeline.assignment import Epoch
 from pipeline.replay.comparison import Comparison
 from pipeline.replay.completeness import Seen
 from pipeline.replay.membership import Place, Row
+from pipeline.replay.refusals import Refusals
 from pipeline.replay.state import Ints, Records
 from pipeline.replay.traffic import Peak, Traffic
 from pipeline.replay.watch import Watch
@@ -76,6 +77,7 @@ class Replayed:
         joins: by place of the consumer.
         surpluses: in the order of seq.
         comparison: with the broker's own snapshots.
+        refusals: how often draining hashes kept entries back.
         watch: who waited for whom, and how near the limits were.
         traffic: what was dispatched, by key and hash.
         peaks: what was pending at one time, by hash.
@@ -96,6 +98,7 @@ class Replayed:
     joins: Sequence[Joined]
     surpluses: Sequence[Surplus]
     comparison: Comparison
+    refusals: Refusals
     watch: Watch
     traffic: Traffic
     peaks: Peak

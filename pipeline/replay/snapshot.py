@@ -30,6 +30,7 @@ class ConsumerSnapshot(NamedTuple):
         unacked: `unackedMessages`.
         ranges: `keyHashRanges`, both ends inclusive; None: as in the snapshot before.
         draining: pending entries by draining hash (`drainingHashes`).
+        refused: attempts to send something of a draining hash to another consumer (`blockedAttempts`), by hash.
         joined_at: `readPositionWhenJoining` of the dispatcher of recently joined consumers.
     """
 
@@ -38,6 +39,7 @@ class ConsumerSnapshot(NamedTuple):
     unacked: int | None
     ranges: frozenset[tuple[int, int]] | None
     draining: Mapping[int, int] | None
+    refused: Mapping[int, int]
     joined_at: Position | None
 
 
@@ -98,5 +100,6 @@ def _consumer(told: Mapping[str, Any]) -> ConsumerSnapshot:
         told.get("unacked_messages"),
         None if ranges is None else frozenset((start, end) for start, end in ranges),
         None if draining is None else {d["hash"]: _or(d.get("unacked_messages"), 0) for d in draining},
+        {d["hash"]: d["blocked_attempts"] for d in draining or () if d.get("blocked_attempts") is not None},
         parsed_position(told.get("read_position_when_joining")),
     )

@@ -84,7 +84,8 @@ LAST_PUBLISHED_LEDGER: Final = 35
 LAST_PUBLISHED_ENTRY: Final = 36
 WITHOUT_PUBLISH: Final = 37  # entries that are UNPUBLISHED, or were until they were forgotten
 UNACKED_FULL_UNTIL_TS: Final = 38  # until when it was so last
-CELLS: Final = 39
+WAITING_SINCE_SEQ: Final = 39
+CELLS: Final = 40
 
 # Places in `State.checked`.
 DISPATCHES: Final = 0

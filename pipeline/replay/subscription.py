@@ -20,6 +20,7 @@ from pipeline.replay.dispatcher import Dispatcher
 from pipeline.replay.events import Code, Events
 from pipeline.replay.membership import Bracket, Place, Row
 from pipeline.replay.policy import Policy
+from pipeline.replay.refusals import Refusals
 from pipeline.replay.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
 from pipeline.replay.replayed import Joined, PlacedEpoch, Replayed, Stay, Surplus
 from pipeline.replay.snapshot import Position, Snapshot, SnapshotRow, parsed_snapshot
@@ -76,6 +77,7 @@ class Subscription:
         self._in_snapshots: set[int] = set()
         self._in_force: Epoch | None = None
         self._shares = HashShares()
+        self._refusals = Refusals()
         self._joined_at: dict[int, Position] = {}
         self._surpluses: list[Surplus] = []
         self._looked: dict[int, Moment] = {}
@@ -112,6 +114,7 @@ class Subscription:
             [Joined(dispatcher.read_before(n), self._joined_at.get(n)) for n in dispatcher.numbers],
             self._surpluses,
             self._comparison,
+            self._refusals,
             dispatcher.watch,
             dispatcher.traffic,
             dispatcher.peaks.all(),
@@ -318,6 +321,7 @@ class Subscription:
             return
         self._comparison.compare(snapshot, before, after, self._dispatcher.drains)
         self._dispatcher.take_in(snapshot, at)
+        self._refusals.note(snapshot, self._dispatcher.places)
         for consumer in snapshot.consumers:
             if consumer.joined_at is not None:
                 self._joined_at.setdefault(consumer.consumer, consumer.joined_at)

@@ -41,6 +41,7 @@ from pipeline.replay.state import (
     UNKNOWN,
     UNLOOKED,
     WAITING,
+    WAITING_SINCE_SEQ,
     WAITING_SINCE_TS,
     WAITING_TOTAL,
     State,
@@ -152,6 +153,7 @@ def wait(state: State, slot: int, seq: int, ts: int) -> None:
     if entries[slot].marks & (DELAYED | SENT) != DELAYED:
         if state.cells[WAITING_TOTAL] == 0:
             state.cells[WAITING_SINCE_TS] = ts
+            state.cells[WAITING_SINCE_SEQ] = seq
         state.cells[WAITING_TOTAL] += 1
     entries[slot].since_seq = seq
     entries[slot].since_ts = ts

@@ -24,7 +24,7 @@ from pipeline.replay.delay import (
 )
 from pipeline.replay.limits import Limits
 from pipeline.replay.membership import Place
-from pipeline.replay.output import BY_ACK, HINDRANCES, STILL_OPEN, Output
+from pipeline.replay.output import BY_ACK, BY_DISPATCH, HINDRANCES, STILL_OPEN, Output
 from pipeline.replay.patience import Patience
 from pipeline.replay.policy import Mapping
 from pipeline.replay.progress import HINDERED, NO_PERMITS, PASSED_OVER, RELEASED, SAMPLE, STALLED
@@ -38,6 +38,7 @@ from pipeline.replay.state import (
     SENT_SEQ,
     SENT_TS,
     UNKNOWN,
+    WAITING_SINCE_SEQ,
     WAITING_SINCE_TS,
     WAITING_TOTAL,
     State,
@@ -217,7 +218,8 @@ class Watch:
         since_us = int(max(cells[SENT_TS], cells[WAITING_SINCE_TS]))
         if cells[WAITING_TOTAL] == 0 or at.ts_us - since_us < shortest_us:
             return None
-        return Span(int(cells[SENT_SEQ]), since_us, at.seq, at.ts_us, ended_by)
+        since_seq = cells[SENT_SEQ] if cells[SENT_TS] >= cells[WAITING_SINCE_TS] else cells[WAITING_SINCE_SEQ]
+        return Span(int(since_seq), since_us, at.seq, at.ts_us, ended_by)
 
     def _open_stall(self, span: Span) -> Blocked | None:
         """What kept it going until a moment before, if something did."""
@@ -228,15 +230,18 @@ class Watch:
 
     def _end_stall(self, state: State, mapping: Mapping, at: Place) -> None:
         when_us, ended_by = self._brought_about
-        ended_by = ended_by if at.ts_us - when_us < _BROUGHT_ABOUT_US else BY_ACK
-        span = self._idle_span(state, at, ended_by, self._patience.stalled_us)
+        lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
+        span = self._idle_span(state, at, ended_by if lately else BY_ACK, self._patience.stalled_us)
         if span is not None:
-            self._note_stall(state, mapping, span)
+            self._note_stall(state, mapping, span, lately)
 
-    def _note_stall(self, state: State, mapping: Mapping, span: Span) -> None:
+    def _note_stall(self, state: State, mapping: Mapping, span: Span, lately: bool = True) -> None:
         found = self._open_stall(span) or stalled(state, mapping, span, self._situation(span))
         self._stall = None
         if found is not None:
+            # No acknowledgement ends what hung on none.
+            if not lately and found.cause in (UNEXPLAINED, "draining_stuck"):
+                span = span._replace(ended_by=BY_DISPATCH)
             self._note(found._replace(span=span))
 
     def _situation(self, span: Span) -> Situation:

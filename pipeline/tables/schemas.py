@@ -187,7 +187,11 @@ DRAINING = TableSchema(
         _optional("new_owner_name", "string", "its name as the client gave it"),
         *_interval("the draining"),
         Column("entries_at_start", "bigint", "entries pending at the holder when it began"),
-        _optional("refused_attempts", "bigint", "dispatches refused meanwhile, where the trace shows them"),
+        _optional(
+            "refused_attempts",
+            "bigint",
+            "attempts to send entries of it that were refused, as the last snapshot meanwhile says",
+        ),
         _optional(
             "returned_seq",
             "bigint",

@@ -23,13 +23,13 @@ def test_nothing_is_sent_although_the_owner_has_permits() -> None:
     assert replayed(log.rows).weighed == {("stalled", "violation"): 1}
 
 
-def test_without_permits_on_record_a_stall_is_not_provable() -> None:
+def test_without_permits_on_record_a_stall_is_no_finding() -> None:
     log = Log()
     log.join(1)
     log.publish(0)
     log.now_us += 2 * SECOND_US
     log.dispatch(1, 0)
-    assert replayed(log.rows).weighed == {("stalled", "not_provable"): 1}
+    assert replayed(log.rows).weighed == {}
 
 
 def test_less_than_a_second_is_no_stall() -> None:

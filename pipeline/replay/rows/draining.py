@@ -28,6 +28,9 @@ def draining(topic: str, subscription: str, found: Replayed) -> Rows:
                 "from_ts_us": int(episode.from_ts),
                 "to_ts_us": None if is_open else int(episode.to_ts),
                 "entries_at_start": int(episode.held_at_start),
+                "refused_attempts": found.refusals.within(
+                    int(episode.holder), int(episode.hash), int(episode.from_seq), int(episode.to_seq)
+                ),
                 "returned_seq": or_none(episode.returned_seq),
                 "returned_ts_us": or_none(episode.returned_ts),
                 "ended_by": None if is_open else ENDINGS[episode.ended_by],

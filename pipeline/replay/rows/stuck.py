@@ -36,7 +36,9 @@ def stuck_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[Rul
         overlooked = [o for o in found.watch.overlooked if _rule(o, rules) == rule]
         rows = [_hash_row(o, names, rules) for o in sorted(overlooked, key=_by_cost)]
         if rule == "stalled":
-            rows += [_stall_row(b, names) for b in found.watch.blocked if b.cause == UNEXPLAINED]
+            unexplained = [b for b in found.watch.blocked if b.cause == UNEXPLAINED]
+            # Where the trace shows nobody's permits, it may have been for lack of them: a wait, and no finding.
+            rows += [_stall_row(b, names) for b in unexplained if b.detail["with_permits"] is not None]
         counts = severities(rows)
         if rule in rules.profile.rules:
             name: RuleName = "stalled" if rule == "stalled" else "draining_stuck"
@@ -114,24 +116,24 @@ def _hash_row(overlooked: Overlooked, names: Names, rules: Rules) -> dict[str, o
 
 
 def _stall_row(stall: Blocked, names: Names) -> dict[str, object]:
-    """Nobody was sent anything, and nothing says why; without permits on record it may have been for lack of them."""
+    """Nobody was sent anything, although somebody had permits, and nothing says why."""
     span, permits, consumers = stall.span, stall.detail["with_permits"], stall.detail["consumers"]
     seconds = (span.to_ts - span.from_ts) / 1e6
-    had = "how many of them had permits is not recorded" if permits is None else f"{permits} of them had permits"
     root = position(*stall.roots[0]) if stall.roots else "none"
     rows: Rows = [
         {
-            "severity": "not_provable" if permits is None else "violation",
+            "severity": "violation",
             "ledger_id": stall.roots[0][0] if stall.roots else None,
             "entry_id": stall.roots[0][1] if stall.roots else None,
             "consumer": names.number(stall.blocking),
             "seq": span.to_seq,
             "ts_us": span.to_ts,
             "detail": json.dumps({**stall.detail, "entries": stall.entries, "seconds": seconds}),
-            "evidence": [f"seq {span.from_seq}: the last dispatch before", f"seq {span.to_seq}: it goes on"],
+            "evidence": [f"seq {span.from_seq}: nothing is sent from here on", f"seq {span.to_seq}: until here"],
             "explanation": (
                 f"{stall.entries} entries, the oldest {root}, could have been sent for {seconds:.3f} s from "
-                f"{moment(span.from_ts)} on, and nothing was sent to any of {consumers} consumers; {had}"
+                f"{moment(span.from_ts)} on, and nothing was sent to any of {consumers} consumers, {permits} of whom "
+                "had permits"
             ),
         }
     ]

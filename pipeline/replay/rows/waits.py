@@ -19,7 +19,9 @@ _SPOKEN: Mapping[str, str] = {
     "no_permits": "{blocking} had no permits left",
     "unacked_limit_consumer": "{blocking} had as many unacknowledged messages as a consumer may have",
     "unacked_limit_subscription": "the subscription had as many unacknowledged messages as it may have",
-    "recently_joined": "{consumer} had joined recently and got nothing new while {blocking} had older entries",
+    "recently_joined": (
+        "{consumer} had joined recently and got nothing new while {blocking} had older entries (known bug F5)"
+    ),
     "look_ahead_limit": "as many entries waited in replay as the limit of look-ahead allows",
     "no_owner": "no consumer owned the hash",
     "nack_delay": "it had been given back and waited to be replayed",

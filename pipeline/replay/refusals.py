@@ -1,0 +1,36 @@
+"""How often a draining hash kept entries from another consumer, as snapshots of the broker say (`blockedAttempts`)."""
+
+from collections import defaultdict
+
+from pipeline.replay.snapshot import Snapshot
+
+
+class Refusals:
+    """The last count that snapshots in a row gave of a hash that drained at a consumer.
+
+    A hash that was not on the list before, or whose count is smaller, has begun to drain anew: memory grows with that
+    only.
+    """
+
+    def __init__(self) -> None:
+        self._counts: defaultdict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        self._listed: dict[int, frozenset[int]] = {}
+
+    def note(self, snapshot: Snapshot, places: dict[int, int]) -> None:
+        """Takes in a snapshot; `places` are those of the consumers in the state."""
+        for consumer in snapshot.consumers:
+            place = places.get(consumer.consumer)
+            if place is None:
+                continue
+            before = self._listed.get(place, frozenset())
+            self._listed[place] = frozenset(consumer.refused)
+            for sticky_hash, attempts in consumer.refused.items():
+                counts = self._counts[place, sticky_hash]
+                if counts and sticky_hash in before and counts[-1][1] <= attempts:
+                    counts.pop()
+                counts.append((snapshot.seq_begin, attempts))
+
+    def within(self, holder: int, sticky_hash: int, from_seq: int, to_seq: int) -> int | None:
+        """The highest count that was said between two rows; None: none was."""
+        counts = self._counts.get((holder, sticky_hash), [])
+        return max((attempts for seq, attempts in counts if from_seq <= seq <= to_seq), default=None)
