@@ -142,6 +142,7 @@ def validate(
         request = _request(traces, "", profile, config)
         with shown_stages(not quiet and not debug) as begin:
             begin("start Spark")
+            # Imported here for the reason given in `audit`.
             from jobs.session import spark_session  # noqa: PLC0415
             from pipeline.audit import validate as run_validation  # noqa: PLC0415
 

@@ -35,19 +35,7 @@ from pipeline.replay.state import (
 from pipeline.replay.transitions import acknowledge, delete_at_cursor, entry_at, release, retire, settle
 from pipeline.replay.uncertain import withdraw
 
-PUBLISH = int(Code.PUBLISH)
-PUBLISH_DELAYED = int(Code.PUBLISH_DELAYED)
-DISPATCH_START = int(Code.DISPATCH_START)
-DISPATCH_END = int(Code.DISPATCH_END)
-ACK_START = int(Code.ACK_START)
 ACK_END = int(Code.ACK_END)
-ACK_PART_START = int(Code.ACK_PART_START)
-ACK_PART_END = int(Code.ACK_PART_END)
-ACK_CUMULATIVE = int(Code.ACK_CUMULATIVE)
-REDELIVER = int(Code.REDELIVER)
-REDELIVER_ALL = int(Code.REDELIVER_ALL)
-FLOW = int(Code.FLOW)
-MARK_DELETE = int(Code.MARK_DELETE)
 
 
 @compiled

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.policy import Mapping
+from pipeline.replay.policy import Mapping, owners_of
 from pipeline.replay.state import (
     DELAYED,
     NOBODY,
@@ -114,12 +114,10 @@ def waiters(state: State, mapping: Mapping) -> Waiters:
     slots = np.flatnonzero(mask)
     hash_at = entries.hash_at[slots]
     sticky = hashes.hash[hash_at]
-    slot_of = sticky % mapping.modulus if mapping.modulus > 0 else sticky
-    owner = np.asarray(mapping.owners)[np.searchsorted(mapping.uppers, slot_of)]
     return Waiters(
         slots,
         sticky,
-        owner.astype(np.int64),
+        owners_of(mapping, sticky),
         entries.since_seq[slots],
         entries.since_ts[slots],
         entries.messages[slots].astype(np.int64),

@@ -30,7 +30,7 @@ from pipeline.replay.output import (
     new_output,
 )
 from pipeline.replay.permitted import permitted
-from pipeline.replay.policy import Mapping, Policy
+from pipeline.replay.policy import Mapping, Policy, mapping_of
 from pipeline.replay.progress import BY_FLOWS, BY_SNAPSHOTS, judge
 from pipeline.replay.reconstruction import Reconstruction, reconstruct
 from pipeline.replay.room import Need, make_room
@@ -205,8 +205,8 @@ class Dispatcher:
         self._former.append((before, at.ts_us))
         self._routing = after
         if self.drains:
-            draining.remap(self._state, before.uppers, before.owners, after.uppers, after.owners, at.seq, at.ts_us)
-            self.watch.moved(self._state, _mapping(before), _mapping(after), at)
+            draining.remap(self._state, mapping_of(before), mapping_of(after), at.seq, at.ts_us)
+            self.watch.moved(self._state, mapping_of(before), mapping_of(after), at)
         upheaval.reown(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
         self.watch.hindered(self._state, self._out, self._mapping)
 
@@ -307,7 +307,7 @@ class Dispatcher:
 
     @property
     def _mapping(self) -> Mapping:
-        return _mapping(self._routing)
+        return mapping_of(self._routing)
 
     def _interrupt(self, at: Place, ended_by: int) -> None:
         """Before consumers come or go, while the state still shows who kept whom waiting."""
@@ -365,10 +365,6 @@ class Dispatcher:
 
     def _placed(self, routing: Routing) -> Routing:
         return Routing(routing.uppers, self._places_of(routing.owners), routing.modulus)
-
-
-def _mapping(routing: Routing) -> Mapping:
-    return Mapping(routing.uppers, routing.owners, routing.modulus)
 
 
 def _need(events: Events) -> Need:

@@ -6,12 +6,11 @@ on, at the next attempt before; SEMANTICS 3.4, 3.10) and may move away again; th
 and entries count as waiting only while the hash is away.
 """
 
-import numpy as np
-
 from pipeline.replay.compiled import compiled
 from pipeline.replay.delay import begin_wait
 from pipeline.replay.output import EPISODES, Output
-from pipeline.replay.state import UNKNOWN, Ints, Records, State
+from pipeline.replay.policy import Mapping, owner_of
+from pipeline.replay.state import UNKNOWN, Records, State
 
 
 @compiled
@@ -34,12 +33,6 @@ def note_blocked(hashes: Records, at: int, entries: int, seq: int, ts: int) -> N
         hashes[at].blocked_seq = seq
         hashes[at].blocked_ts = ts
     hashes[at].awaited += entries
-
-
-@compiled
-def _owner_of(uppers: Ints, owners: Ints, sticky_hash: int) -> int:
-    # `Routing.owners_of` for one hash; the selectors of a draining dispatcher reduce it by no modulus.
-    return int(owners[np.searchsorted(uppers, sticky_hash)])
 
 
 @compiled
@@ -98,10 +91,8 @@ def _begin_episode(state: State, at: int, seq: int, ts: int) -> None:
 @compiled
 def remap(
     state: State,
-    before_uppers: Ints,
-    before_owners: Ints,
-    uppers: Ints,
-    owners: Ints,
+    before: Mapping,
+    after: Mapping,
     seq: int,
     ts: int,
 ) -> None:
@@ -114,7 +105,7 @@ def remap(
         if hashes[at].hash < 0 or hashes[at].held <= 0:
             continue
         holder = hashes[at].holder
-        owner = _owner_of(uppers, owners, hashes[at].hash)
+        owner = owner_of(after, hashes[at].hash)
         if owner == holder:
             if hashes[at].away == 1:
                 count_waiting(hashes, at, ts)
@@ -124,7 +115,7 @@ def remap(
                 begin_wait(state, at, seq, ts)
         elif hashes[at].away == 1:
             hashes[at].new_owner = owner
-        elif _owner_of(before_uppers, before_owners, hashes[at].hash) == holder:
+        elif owner_of(before, hashes[at].hash) == holder:
             if hashes[at].draining_seq == UNKNOWN:
                 _begin_episode(state, at, seq, ts)
                 hashes[at].registered = 0

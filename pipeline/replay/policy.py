@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipeline.assignment import Routing
 from pipeline.replay.compiled import compiled
-from pipeline.replay.state import (
-    Ints,
-)
+from pipeline.replay.state import Ints
 
 
 class Mapping(NamedTuple):
@@ -23,6 +22,16 @@ def owner_of(mapping: Mapping, sticky_hash: int) -> int:
     """`Routing.owners_of` for one hash, which may be that of an earlier row: not every dispatch says its key."""
     slot = sticky_hash % mapping.modulus if mapping.modulus > 0 else sticky_hash
     return int(mapping.owners[np.searchsorted(mapping.uppers, slot)])
+
+
+def owners_of(mapping: Mapping, hashes: Ints) -> Ints:
+    """The place of the consumer that each hash belongs to, or NOBODY."""
+    return Routing(*mapping).owners_of(hashes)
+
+
+def mapping_of(routing: Routing) -> Mapping:
+    """The form of a routing that the compiled functions take; its owners are places in the state already."""
+    return Mapping(routing.uppers, routing.owners, routing.modulus)
 
 
 class Policy(NamedTuple):

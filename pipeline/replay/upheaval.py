@@ -7,7 +7,6 @@ Called between two stretches of events, because the true moment of a join, leave
 from pipeline.replay.compiled import compiled
 from pipeline.replay.delay import begin_wait, end_delay, explain
 from pipeline.replay.draining import count_waiting, end_episode
-from pipeline.replay.events import Code
 from pipeline.replay.output import (
     BY_LEAVE,
     BY_RESET,
@@ -38,20 +37,6 @@ from pipeline.replay.state import (
 from pipeline.replay.transitions import let_go, release, set_key, stop_waiting, wait
 from pipeline.replay.uncertain import expect_end, note_unsent
 from pipeline.replay.waiting import dequeue, enqueue
-
-PUBLISH = int(Code.PUBLISH)
-PUBLISH_DELAYED = int(Code.PUBLISH_DELAYED)
-DISPATCH_START = int(Code.DISPATCH_START)
-DISPATCH_END = int(Code.DISPATCH_END)
-ACK_START = int(Code.ACK_START)
-ACK_END = int(Code.ACK_END)
-ACK_PART_START = int(Code.ACK_PART_START)
-ACK_PART_END = int(Code.ACK_PART_END)
-ACK_CUMULATIVE = int(Code.ACK_CUMULATIVE)
-REDELIVER = int(Code.REDELIVER)
-REDELIVER_ALL = int(Code.REDELIVER_ALL)
-FLOW = int(Code.FLOW)
-MARK_DELETE = int(Code.MARK_DELETE)
 
 
 @compiled

@@ -26,7 +26,7 @@ from pipeline.replay.limits import Limits
 from pipeline.replay.membership import Place
 from pipeline.replay.output import BY_ACK, BY_DISPATCH, HINDRANCES, STILL_OPEN, Output
 from pipeline.replay.patience import Patience
-from pipeline.replay.policy import Mapping
+from pipeline.replay.policy import Mapping, owners_of
 from pipeline.replay.progress import HINDERED, NO_PERMITS, PASSED_OVER, RELEASED, SAMPLE, STALLED
 from pipeline.replay.recently_joined import RecentlyJoined
 from pipeline.replay.snapshot import Snapshot
@@ -181,7 +181,7 @@ class Watch:
         hashes: Any = state.hashes
         used = np.flatnonzero((hashes.hash != UNKNOWN) & ((hashes.held > 0) | (hashes.waiting > 0)))
         sticky = hashes.hash[used]
-        then, now = (np.asarray(m.owners)[np.searchsorted(m.uppers, sticky)] for m in (before, after))
+        then, now = owners_of(before, sticky), owners_of(after, sticky)
         known = set(sticky.tolist())
         self._moves = {h: moves for h, moves in self._moves.items() if h in known}
         for i in np.flatnonzero((then != now) & (then != NOBODY)):

@@ -103,7 +103,7 @@ class ModelDispatcher:
         self.acked: set[int] = set()
         self.membership_changes = 0
         self._hash_rule = profile.hash["consistent_hashing" if kind == "consistent_hashing" else "auto_split"]
-        self._selector = make_selector(kind, profile=profile)  # type: ignore[arg-type]
+        self._selector = make_selector(kind, profile=profile)  # type: ignore[arg-type]  # one of SelectorKind
         self._limits = limits_of(broker, looks_ahead=True)
         self._unblocking_us = int(str(broker["keySharedUnblockingIntervalMs"])) * 1000
         self._bug = bug

@@ -16,7 +16,7 @@ recorded = pytest.mark.skipif(not RECORDINGS.is_dir(), reason=f"needs the record
 
 
 def _hot(log: Log, **options: object) -> list[Columns]:
-    return tables_of(log.rows, **options)["hot_keys"]  # type: ignore[arg-type]
+    return tables_of(log.rows, **options)["hot_keys"]  # type: ignore[arg-type]  # passed on as given
 
 
 def _key_id(key: bytes) -> int:

@@ -20,7 +20,7 @@ VIOLATION = ("violation", None, ())
 
 def one_consumer(**join: bool) -> Log:
     log = Log()
-    log.join(1, **join)  # type: ignore[arg-type]
+    log.join(1, **join)  # type: ignore[arg-type]  # passed on as given
     for entry in range(3):
         log.publish(entry)
     return log
