@@ -145,6 +145,7 @@ class Dispatcher:
             self._state.consumers[place].joined_ledger = self._state.cells[READ_LEDGER]
             self._state.consumers[place].joined_entry = self._state.cells[READ_ENTRY]
             self._state.cells[CONNECTED] += 1
+            self._limit_look_ahead()
         self._state.consumers[place].leaving = 0
         if self.holds_back:
             self.watch.recent.join(self._state, place, at)
@@ -181,6 +182,11 @@ class Dispatcher:
         if self.connected == 1:
             self._overlook(at, BY_LEAVE)
         upheaval.depart(self._state, self._out, self.places[number], at.seq, at.ts_us)
+        self._limit_look_ahead()
+
+    def _limit_look_ahead(self) -> None:
+        # It grows with the number of consumers (SEMANTICS 4.7).
+        self._state.cells[LOOK_AHEAD_LIMIT] = self.watch.limits.look_ahead(self.connected) or 0
 
     def begin(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
         """The first consumer decides how the subscription is served, as long as anybody is there."""
@@ -312,7 +318,6 @@ class Dispatcher:
     def _interrupt(self, at: Place, ended_by: int) -> None:
         """Before consumers come or go, while the state still shows who kept whom waiting."""
         self._drain_output()
-        self._state.cells[LOOK_AHEAD_LIMIT] = self.watch.limits.look_ahead(self.connected) or 0
         self.watch.interrupted(self._state, self._mapping, at, ended_by)
         upheaval.interrupt(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
         self.watch.hindered(self._state, self._out, self._mapping)

@@ -289,3 +289,17 @@ def test_a_stall_with_a_cause_is_no_finding() -> None:
     log.flow(1, 10)
     log.dispatch(1, 1, HIGH)
     assert _told(replayed(log.rows, settings=NARROW)) == []
+
+
+def test_the_limit_counts_the_consumer_that_has_just_joined() -> None:
+    log = _log(first=1, second=100)
+    _sent(log, 1, 0, HIGH)
+    for entry in (1, 2):
+        log.publish(entry, HIGH)
+    _sent(log, 2, 5, LOW)
+    log.publish(6, LOW)
+    log.now_us += 2 * SECOND
+    log.dispatch(2, 6, LOW)
+    # Two in replay are the limit of one consumer; of two consumers it is four.
+    waits = replayed(log.rows, settings=NARROW).waits_of("hash")
+    assert [wait.cause for wait in waits if wait.hash == LOW_HASH] == ["not_read_yet"]
