@@ -115,6 +115,9 @@ def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> 
 def _survey_all(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[_Surveyed]:
     # A chunk is an Arrow batch: large ones keep the exchange small.
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(request.settings.spark.chunk_rows))
+    # The number of rows limits a batch; its bytes, where they are limited too, are counted anew after every row, which
+    # takes time in proportion to the square of the batch where columns are nested.
+    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
     return [_survey(spark, trace, request, _Stages(progress)) for trace in open_traces(request.paths, request.profile)]
 
 

@@ -1,7 +1,5 @@
 """Acknowledgements, whole and in part, and what mark-delete does with them (SEMANTICS 5)."""
 
-import numpy as np
-
 from pipeline.replay.charges import charge, messages_left
 from pipeline.replay.compiled import compiled
 from pipeline.replay.events import Code, Events
@@ -131,7 +129,8 @@ def acked_in_part(state: State, out: Output, events: Events, i: int, policy: Pol
         charge(state, held, left - entries[slot].unacked)
         entries[slot].unacked = left
         judge_row(state, out, events, i, held, BY_ACK, policy)
-    if np.any(state.words[first : first + count] != 0):
-        return
+    for at in range(first, first + count):
+        if state.words[at] != 0:
+            return
     delete_at_cursor(state, slot, events.ts_us[i])
     _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)

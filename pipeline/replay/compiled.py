@@ -2,6 +2,11 @@
 
 The functions of the dispatcher core take numbers and arrays and are compiled by numba. `NUMBA_DISABLE_JIT=1` runs
 the very same code in the interpreter: slow, but with a debugger and tracebacks.
+
+Two options decide how fast it is (docs/FIGURES.md). The functions call each other with the whole state, a hundred
+machine words, so every one of them is inlined where it is called. And they only borrow the arrays of their caller:
+without numba's runtime no array's references are counted, which atomic instructions did at every step. The price is
+that a compiled function cannot make an array.
 """
 
 import hashlib
@@ -18,7 +23,7 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 
 def compiled(function: _Function) -> _Function:
     """`function`, compiled at its first call and kept on disk for the processes that follow."""
-    return cast(_Function, numba.njit(cache=True)(function))
+    return cast(_Function, numba.njit(cache=True, forceinline=True, _nrt=False)(function))
 
 
 def _cache_folder() -> Path:

@@ -58,7 +58,7 @@ def make_room(
     if state.cells[ENTRIES_FREE] < need.entries or state.cells[HASHES_FREE] < need.entries:
         before_sweep(state)
         _sweep_entries(state, now_us - IN_FLIGHT_US)
-        _sweep_hashes(state)
+        _sweep_hashes(state, np.zeros(state.hashes.size, dtype=np.int64))
     state = _roomy_entries(state, need.entries, open_entries_max)
     state = _roomy_hashes(state, need.entries)
     if state.consumers.size < need.consumers:
@@ -177,10 +177,14 @@ def _sweep_entries(state: State, before_us: int) -> None:
 
 
 @compiled
-def _sweep_hashes(state: State) -> None:
-    """Frees hashes that nobody holds or waits for, and whose order no entry above mark-delete can break."""
+def _sweep_hashes(state: State, used: Ints) -> None:
+    """Frees hashes that nobody holds or waits for, and whose order no entry above mark-delete can break.
+
+    Args:
+        state: the state.
+        used: a zero for each slot of a hash; a compiled function makes no arrays.
+    """
     entries, hashes, cells = state.entries, state.hashes, state.cells
-    used = np.zeros(hashes.size, dtype=np.int64)
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and entries[slot].hash_at >= 0:
             used[entries[slot].hash_at] = 1
