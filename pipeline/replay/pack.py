@@ -66,51 +66,85 @@ _CODES = {
     "leave": Code.LEAVE_START,
     "reset": Code.RESET_START,
 }
-_EVENTS = pa.array(list(_CODES))
+_EVENTS = list(_CODES)
 _CODE_OF_EVENT = np.array(list(_CODES.values()), dtype=np.int8)
-_FIRST_WITH_PHASE = list(_CODES).index("dispatch")
-_MEMBERSHIP = np.arange(Code.JOIN_START, Code.RESET_END + 1)
+_FIRST_WITH_PHASE = _EVENTS.index("dispatch")
+
+
+def _among(*codes: Code) -> NDArray[np.bool_]:
+    """For each code whether it is one of these."""
+    return np.isin(np.arange(max(Code) + 1), codes)
+
+
+_MEMBERSHIP = _among(*(Code(code) for code in range(Code.JOIN_START, Code.RESET_END + 1)))
+_SNAPSHOT = _among(Code.MARK_DELETE, Code.OTHER)
+_PUBLISH = _among(Code.PUBLISH, Code.PUBLISH_DELAYED)
+
+# A cut at least every 262,144 seqs; chunks of fewer rows than that are not worth their trouble.
+_SPAN_BITS_MIN = 18
+_CHUNK_ROWS_MIN = 4096
 
 
 def pack(batch: pa.RecordBatch, groups: Groups, profile: Profile) -> list[Chunk]:
-    """The chunks of one batch, one for each group that has rows in it.
+    """The chunks of one batch, at least one for each group that has rows in it.
+
+    Chunks are cut at fixed seqs, so that however the rows are spread over batches, those of one group that have to
+    be held side by side are bounded by the distance of two cuts and not by the length of the trace.
 
     Args:
-        batch: validated rows with `COLUMNS`, in any order.
+        batch: validated rows with `COLUMNS`, in any order; texts may be dictionary-encoded.
         groups: every subscription that the trace names.
         profile: what stands in for the key of a keyless message.
     """
     if batch.num_rows == 0:
         return []
     events, source = _exploded(batch, _events(batch, profile))
-    group, row = _group_numbers(batch, groups)
-    # What was made of one row of the trace goes wherever that row goes.
-    first = np.searchsorted(source, row, side="left")
-    count = np.searchsorted(source, row, side="right") - first
-    index = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(count.sum())
-    group = np.repeat(group, count)
-    order = np.lexsort((events.seq[index], group))
-    group, index = group[order], index[order]
+    index, group = _by_group(batch, groups, source)
     if index.size == 0:
         return []  # publishes of a topic that nobody subscribed to
-    starts = np.flatnonzero(np.diff(group, prepend=-1))
-    stops = np.append(starts[1:], group.size)
+    order = _order(group, events.seq[index])
+    group, index = group[order], index[order]
+    events, source = events.take(index), source[index]
+    cuts = np.flatnonzero((np.diff(group) != 0) | (np.diff(events.seq >> _span_bits(group, events.seq)) != 0)) + 1
+    starts, stops = np.concatenate(([0], cuts)), np.append(cuts, group.size)
     return [
-        _chunk(batch, int(group[start]), events.take(index[start:stop]), source[index[start:stop]])
+        _chunk(batch, int(group[start]), events.rows(start, stop), source[start:stop])
         for start, stop in zip(starts, stops, strict=True)
     ]
+
+
+def _span_bits(group: NDArray[np.int64], seq: Column) -> int:
+    """Between how many seqs, as a power of two, chunks are cut.
+
+    Logs are written in about the order of time, so a batch of one spans few seqs. Where rows lie in no order it spans
+    all of them, and cutting it as finely would make a chunk of every row.
+    """
+    pieces = max(group.size // _CHUNK_ROWS_MIN, int(np.count_nonzero(np.diff(group))) + 1)
+    reach = (int(seq.max()) - int(seq.min()) + 1) * (int(np.count_nonzero(np.diff(group))) + 1)
+    return max(_SPAN_BITS_MIN, (reach // pieces).bit_length())
+
+
+def _order(group: NDArray[np.int64], seq: Column) -> NDArray[np.intp]:
+    """The order by group and seq; what was made of one row stays together, and in its order."""
+    if bool((seq[1:] >= seq[:-1]).all()):
+        # Rows as logs have them: a sort of few small numbers, which numpy does by counting.
+        return np.argsort(group.astype(np.int16) if group.max() < 2**15 else group, kind="stable")
+    reach = int(seq.max()) - int(seq.min()) + 1
+    if reach.bit_length() + int(group.max()).bit_length() < 63:
+        return np.argsort(group * reach + (seq - seq.min()), kind="stable")
+    return np.lexsort((seq, group))
 
 
 def _events(batch: pa.RecordBatch, profile: Profile) -> Events:
     """One event a row; positions and ack sets are still folded up."""
     size = batch.num_rows
-    event = pc.index_in(batch.column("event"), value_set=_EVENTS).to_numpy(zero_copy_only=False).astype(np.int8)
-    late = pc.fill_null(pc.not_equal(batch.column("phase"), "start"), True).to_numpy(zero_copy_only=False)
+    event = _codes(batch.column("event"), _EVENTS)
+    late = _codes(batch.column("phase"), ["start"]) < 0
     code = _CODE_OF_EVENT[event] + ((event >= _FIRST_WITH_PHASE) & late).astype(np.int8)
-    delayed = pc.is_valid(batch.column("deliver_at_ms")).to_numpy(zero_copy_only=False)
-    code[(code == Code.PUBLISH) & delayed] = Code.PUBLISH_DELAYED
-    cumulative = pc.fill_null(pc.equal(batch.column("ack_type"), "cumulative"), False)
-    code[cumulative.to_numpy(zero_copy_only=False)] = Code.ACK_CUMULATIVE
+    if batch.column("deliver_at_ms").null_count < size:
+        delayed = pc.is_valid(batch.column("deliver_at_ms")).to_numpy(zero_copy_only=False)
+        code[(code == Code.PUBLISH) & delayed] = Code.PUBLISH_DELAYED
+    code[_codes(batch.column("ack_type"), ["cumulative"]) == 0] = Code.ACK_CUMULATIVE
     murmur, key_id = _keys(batch, code, profile)
     ledger, entry = _ints(batch.column("ledger_id")), _ints(batch.column("entry_id"))
     marked = np.flatnonzero(code == Code.MARK_DELETE)
@@ -181,59 +215,81 @@ def _exploded(batch: pa.RecordBatch, events: Events) -> tuple[Events, NDArray[np
     if not listed.any():
         return events, np.arange(size)
     flat = pc.list_flatten(positions)
-    parent = np.repeat(np.arange(size), lengths)
+    ledger, entry = _ints(pc.struct_field(flat, "ledger_id")), _ints(pc.struct_field(flat, "entry_id"))
     sets = pc.struct_field(flat, "ack_set")
     words = _ints(pc.list_value_length(sets), absent=0)
+    if lengths.max() == 1 and not words.any():
+        # As nearly always: one whole entry.
+        events.ledger[listed], events.entry[listed] = ledger, entry
+        return events, np.arange(size)
     width = np.maximum(words, 1)
-    within = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width, width)
-    place = np.repeat(np.arange(parent.size), width)
-    source = np.concatenate((np.flatnonzero(~listed), parent[place]))
+    place = np.repeat(np.arange(len(flat)), width)
+    within = np.arange(place.size) - np.repeat(np.cumsum(width) - width, width)
+    rows = np.ones(size, dtype=np.int64)
+    rows[listed] = np.add.reduceat(width, (np.cumsum(lengths) - lengths)[listed])
+    source = np.repeat(np.arange(size), rows)
     exploded = events.take(source)
-    plain = int(source.size - place.size)
-    exploded.ledger[plain:] = _ints(pc.struct_field(flat, "ledger_id"))[place]
-    exploded.entry[plain:] = _ints(pc.struct_field(flat, "entry_id"))[place]
-    partial = (words[place] > 0) & np.isin(exploded.code[plain:], [Code.ACK_START, Code.ACK_END])
-    exploded.code[plain:][partial] += Code.ACK_PART_START - Code.ACK_START
-    exploded.word[plain:] = within.astype(np.int32)
-    exploded.words_left[plain:] = (width[place] - 1 - within).astype(np.int32)
-    exploded.value[plain:][words[place] > 0] = _ints(pc.list_flatten(sets))
-    order = np.argsort(source, kind="stable")
-    exploded, source = exploded.take(order), source[order]
-    begins = np.flatnonzero(np.diff(source, prepend=-1))
-    exploded.part[:] = np.arange(source.size) - np.repeat(begins, np.diff(np.append(begins, source.size)))
+    at = np.flatnonzero(listed[source])
+    exploded.ledger[at], exploded.entry[at] = ledger[place], entry[place]
+    exploded.part[:] = np.arange(source.size) - np.repeat(np.cumsum(rows) - rows, rows)
+    partial = at[(words[place] > 0) & np.isin(exploded.code[at], [Code.ACK_START, Code.ACK_END])]
+    exploded.code[partial] += Code.ACK_PART_START - Code.ACK_START
+    exploded.word[at] = within.astype(np.int32)
+    exploded.words_left[at] = (width[place] - 1 - within).astype(np.int32)
+    exploded.value[at[words[place] > 0]] = _ints(pc.list_flatten(sets))
     return exploded, source
 
 
-def _group_numbers(batch: pa.RecordBatch, groups: Groups) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pairs of a group and a row of the batch that belongs to it, ascending by row."""
-    topics = pc.dictionary_encode(batch.column("topic"))
-    subscriptions = pc.dictionary_encode(pc.fill_null(batch.column("subscription"), ""))
-    published = np.isin(_ints(pc.index_in(batch.column("event"), value_set=pa.array(["publish"]))), [0])
-    topic = topics.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    subscription = subscriptions.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    known = [groups.get(name, {}) for name in topics.dictionary.to_pylist()]
+def _by_group(
+    batch: pa.RecordBatch, groups: Groups, source: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which events go where: an index into them, and the number of a group for each; an event may go to several."""
+    topics, subscriptions = _encoded(batch.column("topic")), _encoded(pc.fill_null(batch.column("subscription"), ""))
     names = subscriptions.dictionary.to_pylist()
+    known = [groups.get(name, {}) for name in topics.dictionary.to_pylist()]
     numbers = np.array([[of_topic.get(name, -1) for name in names] for of_topic in known], dtype=np.int64)
-    rows = np.flatnonzero(~published)
-    group = numbers[topic[rows], subscription[rows]]
+    topic = topics.indices.to_numpy(zero_copy_only=False)[source]
+    group = numbers[topic, subscriptions.indices.to_numpy(zero_copy_only=False)[source]]
+    published = _codes(batch.column("event"), ["publish"])[source] == 0
+    # A publish belongs to every subscription of its topic.
+    group[published] = np.array([next(iter(of_topic.values()), -1) for of_topic in known])[topic[published]]
+    parts = [(np.flatnonzero(group >= 0), group[group >= 0])]
     for at, of_topic in enumerate(known):
-        of_publish = np.flatnonzero(published & (topic == at))
-        for number in of_topic.values():
-            rows = np.concatenate((rows, of_publish))
-            group = np.concatenate((group, np.full(of_publish.size, number, dtype=np.int64)))
-    order = np.argsort(rows, kind="stable")
-    return group[order], rows[order]
+        for number in list(of_topic.values())[1:]:
+            of_publish = np.flatnonzero(published & (topic == at))
+            parts.append((of_publish, np.full(of_publish.size, number)))
+    if len(parts) == 1:
+        return parts[0]
+    index, group = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    order = np.argsort(index, kind="stable")
+    return index[order], group[order]
+
+
+def _encoded(column: pa.Array) -> pa.DictionaryArray:
+    return column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+
+
+def _codes(column: pa.Array, words: list[str]) -> NDArray[np.int8]:
+    """The place of each text in `words`, -1 if it is none of them."""
+    if pa.types.is_dictionary(column.type):
+        known = _codes(column.dictionary, words)
+        at = pc.fill_null(column.indices, len(known)).to_numpy(zero_copy_only=False)
+        return np.append(known, np.int8(-1))[at]
+    at = pc.fill_null(pc.index_in(column, value_set=pa.array(words)), -1)
+    return at.to_numpy(zero_copy_only=False).astype(np.int8)
 
 
 def _chunk(batch: pa.RecordBatch, group: int, events: Events, source: Column) -> Chunk:
-    rows = np.unique(source[np.isin(events.code, _MEMBERSHIP)])
-    membership = tuple(_membership_row(row) for row in batch.take(pa.array(rows)).to_pylist())
-    snapshots = _snapshot_rows(batch, np.unique(source[np.isin(events.code, [Code.MARK_DELETE, Code.OTHER])]))
-    sent = published(batch, source[np.isin(events.code, [Code.PUBLISH, Code.PUBLISH_DELAYED])])
+    rows = np.unique(source[_MEMBERSHIP[events.code]])
+    membership = tuple(_membership_row(row) for row in batch.take(pa.array(rows)).to_pylist()) if rows.size else ()
+    snapshots = _snapshot_rows(batch, np.unique(source[_SNAPSHOT[events.code]]))
+    sent = published(batch, source[_PUBLISH[events.code]])
     return Chunk(group, int(events.seq[0]), int(events.seq[-1]), events, tuple(sorted(membership)), snapshots, sent)
 
 
 def _snapshot_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> tuple[SnapshotRow, ...]:
+    if rows.size == 0:
+        return ()
     told = batch.select(["seq", "ts_us", "snapshot"]).take(pa.array(rows)).to_pylist()
     return tuple(sorted(SnapshotRow(*row.values()) for row in told if row["snapshot"] is not None))
 

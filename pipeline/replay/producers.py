@@ -100,21 +100,19 @@ def published(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> Published:
 
     Args:
         batch: typed rows (`pack.COLUMNS`).
-        rows: which of them are the publishes of one topic.
+        rows: which of them are the publishes of one topic, in the order of seq.
     """
     if rows.size == 0:
         return NOTHING
-    own = batch.select(_COLUMNS).take(pa.array(rows))
-    own = own.take(pc.sort_indices(own.column("seq")))
-    names = pc.dictionary_encode(own.column("producer_name"), null_encoding="encode")
-    producer = names.indices.to_numpy(zero_copy_only=False)
-    sequence, is_known = _ints(own.column("sequence_id"), -1), _mask(pc.is_valid(own.column("sequence_id")))
-    messages = _ints(own.column("batch_size"), 1)
-    looked_into, keys = _different_keys(own.column("batch_keys"))
+    own = {name: batch.column(name).take(pa.array(rows)) for name in _COLUMNS}
+    names, producer = _numbered(own["producer_name"])
+    sequence, is_known = _ints(own["sequence_id"], -1), _mask(pc.is_valid(own["sequence_id"]))
+    messages = _ints(own["batch_size"], 1)
+    looked_into, keys = _different_keys(own["batch_keys"])
     batches = messages > 1
     mixed = batches & (keys > 1)
-    keyless = _mask(pc.fill_null(pc.equal(own.column("key_source"), "none"), False))
-    keyless |= _mask(pc.is_null(own.column("key")))
+    keyless = _mask(pc.fill_null(pc.equal(own["key_source"], "none"), False))
+    keyless |= _mask(pc.is_null(batch.column("key")))[rows]
     # Entries by producer, each in the order of seq: repetitions stand side by side.
     order = np.argsort(producer, kind="stable")
     starts = np.flatnonzero(np.diff(producer[order], prepend=-1))
@@ -124,29 +122,27 @@ def published(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> Published:
     columns = (np.ones_like(messages), messages, batches, batches & looked_into, mixed, keyless)
     sums = [np.add.reduceat(c[order].astype(np.int64), starts).tolist() for c in columns]
     chunked = np.add.reduceat(again.astype(np.int64), starts).tolist()
-    seq = _ints(own.column("seq"), -1)
+    seq = _ints(own["seq"], -1)
     ends = [
         [(int(seq[at]), int(sequence[at]) if is_known[at] else None) for at in order[bounds]]
         for bounds in (starts, np.append(starts[1:], order.size) - 1)
     ]
-    producers = [names.dictionary[int(producer[at])].as_py() for at in order[starts]]
+    producers = [names[int(producer[at])] for at in order[starts]]
     sent = tuple(Sent._make(row) for row in zip(producers, *sums, chunked, *ends, strict=True))
     shown = np.flatnonzero(mixed)[:SHOWN_MAX]
-    return Published(sent, tuple(_mixed(row) for row in own.take(pa.array(shown)).to_pylist()))
+    about = batch.select(_SHOWN).take(pa.array(rows[shown])).to_pylist() if shown.size else []
+    return Published(sent, tuple(map(_mixed, about)))
 
 
-_COLUMNS = [
-    "seq",
-    "ts_us",
-    "ledger_id",
-    "entry_id",
-    "batch_size",
-    "key",
-    "key_source",
-    "batch_keys",
-    "producer_name",
-    "sequence_id",
-]
+_COLUMNS = ["seq", "batch_size", "key_source", "batch_keys", "producer_name", "sequence_id"]
+_SHOWN = ["seq", "ts_us", "ledger_id", "entry_id", "producer_name", "batch_size", "batch_keys"]
+
+
+def _numbered(texts: pa.Array) -> tuple[list[str | None], NDArray[np.int64]]:
+    """The different texts, and for each of `texts` which of them it is; none (null) is a text of its own."""
+    encoded = texts if pa.types.is_dictionary(texts.type) else pc.dictionary_encode(texts)
+    different = [*encoded.dictionary.to_pylist(), None]
+    return different, _ints(encoded.indices, len(different) - 1)
 
 
 def _ints(column: pa.Array, absent: int) -> NDArray[np.int64]:
@@ -160,8 +156,10 @@ def _mask(column: pa.Array) -> NDArray[np.bool_]:
 
 def _different_keys(batch_keys: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Whether the keys of each batch are recorded, and how many there are; more than one is all that 2 says."""
+    different = np.zeros(len(batch_keys), dtype=np.int64)
+    if batch_keys.null_count == len(batch_keys):
+        return different > 0, different
     known = _mask(pc.is_valid(batch_keys))
-    different = np.zeros(known.size, dtype=np.int64)
     if known.any():
         sizes = _ints(pc.list_value_length(batch_keys), 0)
         filled = np.flatnonzero(sizes)
@@ -175,9 +173,8 @@ def _different_keys(batch_keys: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np
 
 
 def _mixed(row: dict[str, object]) -> MixedBatch:
-    recorded: list[str | None] = row["batch_keys"]  # type: ignore[assignment]  # the schema of the trace says so
-    keys = tuple(dict.fromkeys(recorded))
-    about = (row[name] for name in ("seq", "ts_us", "ledger_id", "entry_id", "producer_name", "batch_size"))
+    *about, recorded = row.values()
+    keys = tuple(dict.fromkeys(recorded))  # type: ignore[call-overload]  # the schema of the trace says so
     return MixedBatch._make((*about, keys[:_KEYS_MAX], len(keys)))
 
 
