@@ -1,7 +1,7 @@
 """The audit: traces in, tables out. It only orders the work; every step has its home elsewhere.
 
-survey -> replay, staged -> what was refused -> tables -> the row of `runs`, last. Nothing is written before the
-survey has shown that the trace can be audited.
+replay, staged, the rows counted on the way -> survey -> what was refused -> tables -> the row of `runs`, last. No row
+is written before the survey has shown that the traces can be audited.
 """
 
 import time
@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -18,13 +17,17 @@ from pipeline.errors import TraceError
 from pipeline.profile import Profile, profile_for, profile_named
 from pipeline.replay.basis import Rules
 from pipeline.replay.group import Group
-from pipeline.replay.spark import replayed
+from pipeline.replay.spark import chunks_of, chunks_of_files, named_groups, named_groups_of_files, replayed
 from pipeline.request import AuditRequest, AuditResult, ValidationResult
+from pipeline.settings import Settings
 from pipeline.tables.create import open_tables
 from pipeline.tables.run_key import code_version, run_key_of
 from pipeline.tables.severity import Severity, worst_verdict
 from pipeline.tables.target import parse_target
-from pipeline.trace import Survey, Trace, open_traces, quarantined, read_events, survey, trace_errors
+from pipeline.tables.write import RunTables
+from pipeline.trace import Survey, Trace, counted, open_traces, quarantined, read_events, survey, trace_errors
+from pipeline.trace.counting import NOT_PLAIN, Count, together
+from pipeline.trace.parquet_files import shares_of
 
 Progress = Callable[[str], None]
 
@@ -57,21 +60,18 @@ class _Stages:
 
 
 @dataclass(frozen=True)
-class _Surveyed:
-    """A trace that can be audited."""
+class _Replayed:
+    """A trace that was replayed and can be audited; of its rows in the tables none is written yet."""
 
     trace: Trace
     profile: Profile
     events: DataFrame
     survey: Survey
+    tables: RunTables
+    frames: dict[str, DataFrame]
+    inputs: list[str]
     stages: _Stages
     started_at_us: int
-
-    @property
-    def groups(self) -> list[Group]:
-        """The subscriptions of the trace; a publish names none, it belongs to all of its topic."""
-        named = ((g.topic, g.subscription) for g in self.survey.groups)
-        return [Group(topic, name) for topic, name in named if topic is not None and name is not None]
 
     def bounds_us(self) -> tuple[int | None, int | None]:
         """First and last time in the trace."""
@@ -90,83 +90,127 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
 
     Raises:
         UsageError: a path, the profile or the target makes no sense.
-        TraceError: a trace cannot carry a verdict. Its tables are as they were; that one trace is unusable is found
-            out before the first is audited.
+        TraceError: a trace cannot carry a verdict. The tables hold the rows that they held: that one trace is unusable
+            is found out before a row of the first is written.
     """
-    surveyed = _survey_all(spark, request, progress)
-    return AuditResult(request.target, tuple(_audit_one(spark, request, trace) for trace in surveyed))
+    _configure(spark, request)
+    replayed: list[_Replayed] = []
+    try:
+        for trace in open_traces(request.paths, request.profile):
+            replayed.append(_replay(spark, trace, request, _Stages(progress)))
+        for found in replayed:
+            _set_aside(spark, found, request.settings)
+    except Exception:
+        for found in replayed:
+            found.tables.discard()
+        raise
+    return AuditResult(request.target, tuple(_write(found, request.settings) for found in replayed))
 
 
 def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[ValidationResult]:
     """Says of every trace what an audit would read of it; the target is not looked at. Raises as `audit` does."""
-    return [
-        ValidationResult(
-            path=found.trace.path,
-            profile=found.profile.name,
-            events_in=found.survey.rows_in,
-            events_quarantined=found.survey.refused,
-            reasons=dict(found.survey.refused_by_reason),
-            usable=True,
+    _configure(spark, request)
+    results = []
+    for trace in open_traces(request.paths, request.profile):
+        profile = _profile(trace, request)
+        progress("survey")
+        with trace_errors():
+            counts = counted(read_events(spark, trace))
+        found = survey(spark, counts, trace, request.settings.trace)
+        results.append(
+            ValidationResult(
+                path=trace.path,
+                profile=profile.name,
+                events_in=found.rows_in,
+                events_quarantined=found.refused,
+                reasons=dict(found.refused_by_reason),
+                usable=True,
+            )
         )
-        for found in _survey_all(spark, request, progress)
-    ]
+    return results
 
 
-def _survey_all(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[_Surveyed]:
+def _configure(spark: SparkSession, request: AuditRequest) -> None:
     # A chunk is an Arrow batch: large ones keep the exchange small.
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(request.settings.spark.chunk_rows))
     # The number of rows limits a batch; its bytes, where they are limited too, are counted anew after every row, which
     # takes time in proportion to the square of the batch where columns are nested.
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
-    return [_survey(spark, trace, request, _Stages(progress)) for trace in open_traces(request.paths, request.profile)]
 
 
-def _survey(spark: SparkSession, trace: Trace, request: AuditRequest, stages: _Stages) -> _Surveyed:
-    manifest = trace.manifest
-    started_at_us = time.time_ns() // 1000
+def _profile(trace: Trace, request: AuditRequest) -> Profile:
     if request.profile is None:
-        profile = profile_for(manifest.pulsar_version, manifest.settings)
-    else:
-        profile = profile_named(request.profile)
-    with stages.stage("survey") as stage:
+        return profile_for(trace.manifest.pulsar_version, trace.manifest.settings)
+    return profile_named(request.profile)
+
+
+def _replay(spark: SparkSession, trace: Trace, request: AuditRequest, stages: _Stages) -> _Replayed:
+    """Reads and replays one trace, once, and judges whether it can carry a verdict."""
+    started_at_us, profile, settings = time.time_ns() // 1000, _profile(trace, request), request.settings
+    inputs = [_from_here(trace.path)]
+    with trace_errors():
         events = read_events(spark, trace)
-        found = survey(events, trace, request.settings.trace)
-        stage["rows"] = found.rows_in
-    return _Surveyed(trace, profile, events, found, stages, started_at_us)
-
-
-def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> str:
-    """Audits one trace; returns its run key."""
-    inputs, settings, stages = [_from_here(found.trace.path)], request.settings, found.stages
-    run_key = run_key_of(inputs, found.profile.name, settings)
     with stages.stage("open tables"):
-        tables = open_tables(spark, parse_target(request.target), run_key)
-    with stages.stage("replay"), trace_errors():
-        rules = Rules(
-            profile=found.profile,
-            version=found.trace.manifest.pulsar_version,
-            broker=found.profile.broker(found.trace.manifest.settings),
-            skew_us=settings.trace.recorder_skew_us,
-            open_entries_max=settings.limits.open_entries_max,
-            hot_keys_max=settings.report.hot_keys_max,
-            complete_from_start=found.trace.manifest.complete_from_start,
-            patience=settings.patience,
-        )
-        tasks = _replay_tasks(spark, settings.spark.replay_tasks, len(found.groups))
-        results = replayed(found.events, found.groups, rules, settings.report.findings_per_rule_max, tasks)
-        frames = tables.stage(results)
-    refused_late = frames.pop("refused", None)
-    refused = 0
-    if found.survey.refused or refused_late is not None:
-        with stages.stage("quarantine") as stage:
-            frames["quarantine"] = quarantined(
-                spark, found.trace, cut_off=found.survey.cut_off, refused_late=refused_late
-            ).select("reason", "file", "line", "raw", "detail")
-            refused = frames["quarantine"].count()
-            stage["rows"] = refused
-        if refused > settings.trace.quarantine_ratio_max * found.survey.rows_in:
-            tables.discard()
-            raise _too_much_refused(found, refused, settings.trace.quarantine_ratio_max)
+        tables = open_tables(spark, parse_target(request.target), run_key_of(inputs, profile.name, settings))
+    rules = Rules(
+        profile=profile,
+        version=trace.manifest.pulsar_version,
+        broker=profile.broker(trace.manifest.settings),
+        skew_us=settings.trace.recorder_skew_us,
+        open_entries_max=settings.limits.open_entries_max,
+        hot_keys_max=settings.report.hot_keys_max,
+        complete_from_start=trace.manifest.complete_from_start,
+        patience=settings.patience,
+    )
+    try:
+        with stages.stage("replay") as stage, trace_errors():
+            frames, counts = _staged(spark, trace, events, rules, settings, tables)
+            stage["rows"] = sum(count.rows for count in counts)
+        found = survey(spark, counts, trace, settings.trace)
+    except Exception:
+        tables.discard()
+        raise
+    return _Replayed(trace, profile, events, found, tables, frames, inputs, stages, started_at_us)
+
+
+def _staged(
+    spark: SparkSession, trace: Trace, events: DataFrame, rules: Rules, settings: Settings, tables: RunTables
+) -> tuple[dict[str, DataFrame], list[Count]]:
+    """What the replay returns, by table, and what it counted. Spark reads only what its workers cannot."""
+    keep = settings.report.findings_per_rule_max
+    shares = shares_of(trace)
+    groups = named_groups_of_files(spark, shares) if shares else None
+    if groups is not None:
+        chunks = chunks_of_files(spark, shares, groups, rules.profile, settings.spark.chunk_rows)
+        frames = tables.stage(replayed(chunks, groups, rules, keep, _tasks(spark, settings, groups)))
+        counts = together(row.asDict() for row in frames.pop("counted").collect())
+        if all(count.refused != NOT_PLAIN for count in counts):
+            return frames, counts
+    groups = named_groups(events)
+    chunks = chunks_of(events, groups, rules.profile)
+    frames = tables.stage(replayed(chunks, groups, rules, keep, _tasks(spark, settings, groups)))
+    return frames, together(row.asDict() for row in frames.pop("counted").collect())
+
+
+def _set_aside(spark: SparkSession, found: _Replayed, settings: Settings) -> None:
+    """Adds the rows of `quarantine`, if any row was refused; too many make the trace unusable."""
+    refused_late = found.frames.pop("refused", None)
+    if not found.survey.refused and refused_late is None:
+        return
+    with found.stages.stage("quarantine") as stage:
+        found.frames["quarantine"] = quarantined(
+            spark, found.trace, cut_off=found.survey.cut_off, refused_late=refused_late
+        ).select("reason", "file", "line", "raw", "detail")
+        refused = found.frames["quarantine"].count()
+        stage["rows"] = refused
+    if refused > settings.trace.quarantine_ratio_max * found.survey.rows_in:
+        raise _too_much_refused(found, refused, settings.trace.quarantine_ratio_max)
+
+
+def _write(found: _Replayed, settings: Settings) -> str:
+    """Writes the tables of one trace; returns its run key."""
+    tables, frames, stages = found.tables, found.frames, found.stages
+    refused = next((int(s["rows"]) for s in stages.done if s["stage"] == "quarantine"), 0)  # type: ignore[call-overload]  # a count
     for table in ("violations", "hot_keys"):
         if table in frames:
             frames[table] = _with_keys(frames[table], found.events)
@@ -186,7 +230,7 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
             "events_quarantined": refused,
             "profile": found.profile.name,
             "pulsar_version": found.trace.manifest.pulsar_version,
-            "inputs": inputs,
+            "inputs": found.inputs,
             "settings": settings.model_dump_json(),
             "code_version": code_version(),
             "from_ts_us": found.bounds_us()[0],
@@ -196,7 +240,7 @@ def _audit_one(spark: SparkSession, request: AuditRequest, found: _Surveyed) -> 
             "stages": stages.done,
         }
     )
-    return run_key
+    return tables.run_key
 
 
 def _from_here(path: str) -> str:
@@ -205,14 +249,14 @@ def _from_here(path: str) -> str:
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
-def _replay_tasks(spark: SparkSession, wanted: int | Literal["auto"], groups: int) -> int:
-    if wanted != "auto":
-        return wanted
-    # A group is never divided, so more tasks than groups would have nothing to do.
-    return max(1, min(groups, int(spark.conf.get("spark.sql.shuffle.partitions") or 1)))
+def _tasks(spark: SparkSession, settings: Settings, groups: list[Group]) -> int:
+    if settings.spark.replay_tasks != "auto":
+        return settings.spark.replay_tasks
+    # A group is never divided, so more tasks than groups would have nothing to do; the counts are one more.
+    return max(1, min(len(groups) + 1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1)))
 
 
-def _too_much_refused(found: _Surveyed, refused: int, ratio_max: float) -> TraceError:
+def _too_much_refused(found: _Replayed, refused: int, ratio_max: float) -> TraceError:
     return TraceError(
         f"{found.trace.path}: {refused} of {found.survey.rows_in} rows do not fit the rows before them, more than "
         f"the share of {ratio_max:g} that is allowed",

@@ -194,7 +194,10 @@ def _distinct(keys: Keys) -> tuple[npt.NDArray[np.object_], Int64Array]:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        # As Parquet has them: a key that is in the dictionary and in no row costs a hash, looking for it more.
+        distinct = [*pc.fill_null(array.dictionary.cast(pa.large_binary()), NONE_KEY).to_pylist(), NONE_KEY]
+        codes = pc.fill_null(array.indices, len(distinct) - 1).to_numpy(zero_copy_only=False)
+        return np.array(distinct, dtype=np.object_), codes.astype(np.int64)
     encoded = pc.fill_null(array.cast(pa.large_binary()), NONE_KEY).dictionary_encode()
     distinct = encoded.dictionary.to_numpy(zero_copy_only=False)
     return distinct, encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

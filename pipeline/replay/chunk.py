@@ -86,7 +86,9 @@ def decode_events(payload: bytes) -> Events:
     for (width, lowest), dtype in zip(zip(head[1::2], head[2::2], strict=True), DTYPES.values(), strict=True):
         column = np.full(rows, lowest, dtype=dtype)
         if width:
-            column += np.frombuffer(payload, dtype=f"{'i' if width == 8 else 'u'}{width}", count=rows, offset=at).astype(dtype)
+            column += np.frombuffer(
+                payload, dtype=f"{'i' if width == 8 else 'u'}{width}", count=rows, offset=at
+            ).astype(dtype)
         columns.append(column)
         at += width * rows
     return Events(*columns)

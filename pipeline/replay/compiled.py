@@ -14,16 +14,18 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
 
+# Its stubs leave out `_nrt`, which numba uses itself for functions that only borrow arrays.
+_njit: Any = numba.njit
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 def compiled(function: _Function) -> _Function:
     """`function`, compiled at its first call and kept on disk for the processes that follow."""
-    return cast(_Function, numba.njit(cache=True, forceinline=True, _nrt=False)(function))
+    return cast(_Function, _njit(cache=True, forceinline=True, _nrt=False)(function))
 
 
 def _cache_folder() -> Path:

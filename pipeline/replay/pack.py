@@ -274,9 +274,9 @@ def _codes(column: pa.Array, words: list[str]) -> NDArray[np.int8]:
     if pa.types.is_dictionary(column.type):
         known = _codes(column.dictionary, words)
         at = pc.fill_null(column.indices, len(known)).to_numpy(zero_copy_only=False)
-        return np.append(known, np.int8(-1))[at]
+        return np.asarray(np.append(known, np.int8(-1))[at], dtype=np.int8)
     at = pc.fill_null(pc.index_in(column, value_set=pa.array(words)), -1)
-    return at.to_numpy(zero_copy_only=False).astype(np.int8)
+    return np.asarray(at.to_numpy(zero_copy_only=False), dtype=np.int8)
 
 
 def _chunk(batch: pa.RecordBatch, group: int, events: Events, source: Column) -> Chunk:

@@ -1,18 +1,22 @@
 """The replay on Spark: pack, one exchange, one sort, one grouped function.
 
-    events -> mapInArrow(pack): a row a group and chunk -> exchange on the group -> sort of the chunk rows
-           -> applyInPandas: replay of one group -> rows of all tables, as payloads
+    rows of a trace -> mapInArrow(pack): a row a group and chunk -> exchange on the group -> sort of the chunk rows
+                    -> applyInPandas: replay of one group -> rows of all tables, as payloads
+
+The rows come from Spark, or are read from their files by the workers (`pipeline.trace.parquet_files`). They are
+counted on the way; the counts travel as chunks of a group that is none.
 
 Only `pyspark.sql`, so that Spark Connect and serverless run it. The functions that travel to the workers are made
 of plain values; the workers need this package and its dependencies.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from pipeline.profile import Profile
@@ -30,6 +34,8 @@ from pipeline.replay.group import Group, replay_group
 from pipeline.replay.pack import COLUMNS, Groups, pack
 from pipeline.replay.producers import decode_published, encode_published
 from pipeline.tables.payload import RESULT_SCHEMA, encode
+from pipeline.trace.counting import COUNTED_BY, Count, RowCounts
+from pipeline.trace.parquet_files import NotPlainError, Share, read_names, read_share
 
 CHUNK_SCHEMA = (
     "group INT, first_seq LONG, last_seq LONG, events BINARY, membership STRING, snapshots STRING, published STRING"
@@ -45,17 +51,82 @@ _CHUNK_ARROW = pa.schema(
         ("published", pa.string()),
     ]
 )
+_COLUMNS = (*COLUMNS, *(name for name in COUNTED_BY if name not in COLUMNS))
+# Of the counts, which travel in the place of events.
+_NO_GROUP = -1
 
-_Pack = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+_Batches = Iterable[pa.RecordBatch]
+_Pack = Callable[[_Batches], Iterator[pa.RecordBatch]]
 _Replay = Callable[[tuple[Any, ...], Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]
 
 
-def replayed(events: DataFrame, groups: list[Group], rules: Rules, findings_per_rule_max: int, tasks: int) -> DataFrame:
-    """The rows of all tables that the replay of a trace fills.
+def named_groups(events: DataFrame) -> list[Group]:
+    """Every subscription that rows of `pipeline.trace.read_events` name, good or not."""
+    named = events.select("topic", "subscription").where("topic IS NOT NULL AND subscription IS NOT NULL").distinct()
+    return sorted(Group(row["topic"], row["subscription"]) for row in named.collect())
+
+
+def named_groups_of_files(spark: SparkSession, shares: Sequence[Share]) -> list[Group] | None:
+    """The same of files that the workers read; None: Spark has to read them."""
+
+    def read(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        for share in _own(batches, shares):
+            try:
+                found = dict.fromkeys(read_names(share))
+            except NotPlainError:
+                found = {(None, None): None}
+            topics, subscriptions = zip(*found, strict=True) if found else ((), ())
+            yield pa.record_batch(
+                {"topic": pa.array(topics, pa.string()), "subscription": pa.array(subscriptions, pa.string())}
+            )
+
+    named = {
+        (row[0], row[1]) for row in _each(spark, shares).mapInArrow(read, "topic STRING, subscription STRING").collect()
+    }
+    if (None, None) in named:
+        return None
+    return sorted(Group(topic, subscription) for topic, subscription in named if topic and subscription)
+
+
+def chunks_of(events: DataFrame, groups: list[Group], profile: Profile) -> DataFrame:
+    """Packs the rows of `pipeline.trace.read_events`; `CHUNK_SCHEMA`, in no order."""
+    narrow = events.withColumn("snapshot", sf.to_json("snapshot")).select(*_COLUMNS)
+    return narrow.mapInArrow(_packer(_numbered(groups), profile), CHUNK_SCHEMA)
+
+
+def chunks_of_files(
+    spark: SparkSession, shares: Sequence[Share], groups: list[Group], profile: Profile, chunk_rows: int
+) -> DataFrame:
+    """Packs files that the workers read, as `chunks_of` does. Where one is not plain the counts say so."""
+    packed = _packer(_numbered(groups), profile)
+
+    def read(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        def rows() -> Iterator[pa.RecordBatch]:
+            for share in _own(batches, shares):
+                yield from read_share(share, _COLUMNS, chunk_rows)
+
+        return packed(rows())
+
+    return _each(spark, shares).mapInArrow(read, CHUNK_SCHEMA)
+
+
+def _each(spark: SparkSession, shares: Sequence[Share]) -> DataFrame:
+    """A row for each share, each in a task of its own."""
+    return spark.range(0, len(shares), 1, len(shares))
+
+
+def _own(batches: _Batches, shares: Sequence[Share]) -> Iterator[Share]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield shares[number]
+
+
+def replayed(chunks: DataFrame, groups: list[Group], rules: Rules, findings_per_rule_max: int, tasks: int) -> DataFrame:
+    """The rows of all tables that the replay of a trace fills, and what it counted.
 
     Args:
-        events: of `pipeline.trace.read_events`; refused rows are left out here.
-        groups: every subscription that the trace names.
+        chunks: of `chunks_of` or `chunks_of_files`.
+        groups: every subscription that the trace names, as given to those.
         rules: what the replay depends on.
         findings_per_rule_max: how many findings of a rule are kept a group.
         tasks: into how many the groups are divided.
@@ -63,9 +134,6 @@ def replayed(events: DataFrame, groups: list[Group], rules: Rules, findings_per_
     Returns:
         `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.
     """
-    good = events.where(sf.col("refused").isNull())
-    narrow = good.withColumn("snapshot", sf.to_json("snapshot")).select(*COLUMNS)
-    chunks = narrow.mapInArrow(_packer(_numbered(groups), rules.profile), CHUNK_SCHEMA)
     # Without the sort the chunks of a group would come in any order: the exchange keeps none.
     ordered = chunks.repartition(tasks, "group").sortWithinPartitions("group", "first_seq")
     replay = _replayer(groups, rules, findings_per_rule_max)
@@ -80,28 +148,49 @@ def _numbered(groups: list[Group]) -> Groups:
 
 
 def _packer(groups: Groups, profile: Profile) -> _Pack:
-    def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            chunks = pack(batch, groups, profile)
-            yield pa.record_batch(
-                [
-                    pa.array([chunk.group for chunk in chunks], pa.int32()),
-                    pa.array([chunk.first_seq for chunk in chunks], pa.int64()),
-                    pa.array([chunk.last_seq for chunk in chunks], pa.int64()),
-                    pa.array([encode_events(chunk.events) for chunk in chunks], pa.binary()),
-                    pa.array([encode_membership(chunk.membership) for chunk in chunks], pa.string()),
-                    pa.array([encode_snapshots(chunk.snapshots) for chunk in chunks], pa.string()),
-                    pa.array([encode_published(chunk.published) for chunk in chunks], pa.string()),
-                ],
-                schema=_CHUNK_ARROW,
-            )
+    def packed(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        counts = RowCounts()
+        try:
+            for batch in batches:
+                counts.add(batch)
+                refused = batch.column("refused")
+                good = batch if refused.null_count == batch.num_rows else batch.filter(pc.is_null(refused))
+                yield _rows_of(pack(good, groups, profile))
+        except NotPlainError:
+            counts.give_up()
+        yield _row_of(counts.counts())
 
     return packed
+
+
+def _rows_of(chunks: Sequence[Chunk]) -> pa.RecordBatch:
+    return pa.record_batch(
+        [
+            pa.array([chunk.group for chunk in chunks], pa.int32()),
+            pa.array([chunk.first_seq for chunk in chunks], pa.int64()),
+            pa.array([chunk.last_seq for chunk in chunks], pa.int64()),
+            pa.array([encode_events(chunk.events) for chunk in chunks], pa.binary()),
+            pa.array([encode_membership(chunk.membership) for chunk in chunks], pa.string()),
+            pa.array([encode_snapshots(chunk.snapshots) for chunk in chunks], pa.string()),
+            pa.array([encode_published(chunk.published) for chunk in chunks], pa.string()),
+        ],
+        schema=_CHUNK_ARROW,
+    )
+
+
+def _row_of(counts: Sequence[Count]) -> pa.RecordBatch:
+    columns = {name: [getattr(count, name) for count in counts] for name in Count._fields}
+    row = {"group": _NO_GROUP, "first_seq": 0, "last_seq": 0, "events": encode("counted", columns)}
+    return pa.RecordBatch.from_pylist([row], schema=_CHUNK_ARROW)
 
 
 def _replayer(groups: list[Group], rules: Rules, findings_per_rule_max: int) -> _Replay:
     # The type hints are what makes Spark hand over the frames one by one, instead of the group as a whole.
     def replay(key: tuple[Any, ...], frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        if key[0] == _NO_GROUP:
+            for frame in frames:
+                yield pd.DataFrame({"table": "counted", "payload": frame["events"]})
+            return
         for table, columns in replay_group(groups[key[0]], _chunks(frames), rules, findings_per_rule_max):
             yield pd.DataFrame({"table": [table], "payload": [encode(table, columns)]})
 

@@ -409,6 +409,24 @@ REFUSED = TableSchema(
     {},
 )
 
+COUNTED = TableSchema(
+    "counted",
+    "How many rows of a kind were read (`pipeline.trace.counting.Count`); the survey adds them up, no table has them.",
+    (
+        _RUN_KEY,
+        _optional("topic", "string", "topic that the rows name"),
+        _optional("subscription", "string", "subscription that the rows name"),
+        _optional("refused", "string", "reason code; NULL: good rows"),
+        Column("rows", "bigint", "recorded"),
+        _optional("first_seq", "bigint", "lowest"),
+        _optional("last_seq", "bigint", "highest"),
+        _optional("first_ts_us", "bigint", "lowest wall clock, microseconds since 1970 UTC"),
+        _optional("last_ts_us", "bigint", "highest"),
+        Column("entry_buckets", "bigint", "joins under entry-bucket dispatch: 0, or some"),
+    ),
+    {},
+)
+
 TABLES: dict[str, TableSchema] = {
     table.name: table
     for table in (
@@ -428,4 +446,4 @@ TABLES: dict[str, TableSchema] = {
 }
 
 # What travels from the replay: the tables, and what becomes part of one.
-TRAVELLING = TABLES | {REFUSED.name: REFUSED}
+TRAVELLING = TABLES | {REFUSED.name: REFUSED, COUNTED.name: COUNTED}

@@ -1,5 +1,6 @@
 """Reading dispatch traces: where they are, what a row means, which rows cannot be audited and why."""
 
+from pipeline.trace.counting import counted
 from pipeline.trace.manifest import Manifest
 from pipeline.trace.quarantine import quarantined
 from pipeline.trace.read import read_events
@@ -15,6 +16,7 @@ __all__ = [
     "Manifest",
     "Survey",
     "Trace",
+    "counted",
     "open_traces",
     "quarantined",
     "read_events",

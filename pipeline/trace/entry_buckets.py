@@ -8,9 +8,6 @@ Source: SEMANTICS 3.12; TRACE_FORMAT, "Entry buckets".
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column
-from pyspark.sql import functions as sf
-
 from pipeline.errors import TraceError
 
 SETTING = "entryBucketDispatch"
@@ -19,14 +16,6 @@ SETTING = "entryBucketDispatch"
 def sets_entry_buckets(settings: Mapping[str, object]) -> bool:
     """Whether `trace.json` says so of all that it describes."""
     return settings.get(SETTING) is True
-
-
-def joined_by_entry_buckets() -> Column:
-    """Whether one of the rows is the join of a consumer that the broker took under entry-bucket dispatch."""
-    # Without a number the broker refused it.
-    return sf.coalesce(
-        sf.bool_or(sf.expr("event = 'join' AND consumer IS NOT NULL AND entry_bucket_dispatch")), sf.lit(False)
-    )
 
 
 def entry_buckets_refused(where: str) -> TraceError:

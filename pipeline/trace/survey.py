@@ -1,17 +1,17 @@
-"""What a trace holds, counted in one narrow job, and whether it can carry a verdict at all."""
+"""What a trace holds, and whether it can carry a verdict at all."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.errors import TraceError
 from pipeline.settings import TraceSettings
+from pipeline.trace.counting import Count
 from pipeline.trace.cut_off import CutOff, cut_off_rows
-from pipeline.trace.entry_buckets import entry_buckets_refused, joined_by_entry_buckets
+from pipeline.trace.entry_buckets import entry_buckets_refused
 from pipeline.trace.quarantine import refused_rows
 from pipeline.trace.sources import Trace
 from pipeline.trace.spark_errors import trace_errors
@@ -74,28 +74,28 @@ class Survey:
         return MappingProxyType(dict(+total))
 
 
-def survey(events: DataFrame, trace: Trace, settings: TraceSettings) -> Survey:
-    """Counts `events` and decides whether they can be audited.
+def survey(spark: SparkSession, counts: Sequence[Count], trace: Trace, settings: TraceSettings) -> Survey:
+    """Decides whether a trace can be audited.
 
     Args:
-        events: of `read_events`.
-        trace: what they were read from, for messages and for a look at how logs end.
+        spark: the session, for a closer look at what was refused.
+        counts: of its rows (`pipeline.trace.counting`).
+        trace: what was counted.
         settings: what share of refused rows is too much, and whether a cut off log is.
 
     Raises:
         TraceError: a file cannot be read, there are no rows, too many are refused, a log is cut off, or a subscription
             was dispatched by entry buckets.
     """
+    found = Survey(_groups(counts), ())
+    _refuse_entry_buckets(counts, trace)
     with trace_errors():
-        counted = _counted(events)
-        found = Survey(_groups(counted), ())
-        _refuse_entry_buckets(counted, trace)
         if found.rows_in == 0:
             raise TraceError(f"{trace.path}: the trace is empty", "check that the recorder was running")
         if found.refused > settings.quarantine_ratio_max * found.rows_in:
-            raise _too_much_refused(found, refused_rows(events.sparkSession, trace), trace, settings)
+            raise _too_much_refused(found, refused_rows(spark, trace), trace, settings)
         if found.refused_by_reason.get("broken_json"):
-            found = Survey(found.groups, cut_off_rows(refused_rows(events.sparkSession, trace)))
+            found = Survey(found.groups, cut_off_rows(refused_rows(spark, trace)))
     if found.cut_off and settings.cut_off_log == "refuse":
         where = found.cut_off[0]
         raise TraceError(
@@ -105,48 +105,32 @@ def survey(events: DataFrame, trace: Trace, settings: TraceSettings) -> Survey:
     return found
 
 
-def _counted(events: DataFrame) -> Sequence[Row]:
-    """One row per topic, subscription and reason; all that leaves the executors."""
-    return (
-        events.groupBy("topic", "subscription", "refused")
-        .agg(
-            sf.count("*").alias("rows"),
-            sf.min("seq").alias("first_seq"),
-            sf.max("seq").alias("last_seq"),
-            sf.min("ts_us").alias("first_ts_us"),
-            sf.max("ts_us").alias("last_ts_us"),
-            joined_by_entry_buckets().alias("entry_buckets"),
-        )
-        .collect()
-    )
-
-
-def _refuse_entry_buckets(counted: Sequence[Row], trace: Trace) -> None:
-    named = sorted((row["topic"] or "", row["subscription"] or "") for row in counted if row["entry_buckets"])
+def _refuse_entry_buckets(counts: Sequence[Count], trace: Trace) -> None:
+    named = sorted((count.topic or "", count.subscription or "") for count in counts if count.entry_buckets)
     if named:
         topic, subscription = named[0]
         raise entry_buckets_refused(f"{trace.path}: subscription {subscription} of {topic}")
 
 
-def _groups(counted: Sequence[Row]) -> tuple[GroupSurvey, ...]:
-    by_group: dict[tuple[str | None, str | None], list[Row]] = {}
-    for row in counted:
-        by_group.setdefault((row["topic"], row["subscription"]), []).append(row)
+def _groups(counts: Sequence[Count]) -> tuple[GroupSurvey, ...]:
+    by_group: dict[tuple[str | None, str | None], list[Count]] = {}
+    for count in counts:
+        by_group.setdefault((count.topic, count.subscription), []).append(count)
     ordered = sorted(by_group.items(), key=lambda item: tuple(name or "" for name in item[0]))
-    return tuple(_group(topic, subscription, rows) for (topic, subscription), rows in ordered)
+    return tuple(_group(topic, subscription, of_group) for (topic, subscription), of_group in ordered)
 
 
-def _group(topic: str | None, subscription: str | None, rows: Sequence[Row]) -> GroupSurvey:
-    good = next((row for row in rows if row["refused"] is None), None)
+def _group(topic: str | None, subscription: str | None, counts: Sequence[Count]) -> GroupSurvey:
+    good = next((count for count in counts if count.refused is None), None)
     return GroupSurvey(
         topic=topic,
         subscription=subscription,
-        rows=sum(row["rows"] for row in rows),
-        refused=MappingProxyType({row["refused"]: row["rows"] for row in rows if row is not good}),
-        first_seq=None if good is None else good["first_seq"],
-        last_seq=None if good is None else good["last_seq"],
-        first_ts_us=None if good is None else good["first_ts_us"],
-        last_ts_us=None if good is None else good["last_ts_us"],
+        rows=sum(count.rows for count in counts),
+        refused=MappingProxyType({count.refused: count.rows for count in counts if count.refused is not None}),
+        first_seq=None if good is None else good.first_seq,
+        last_seq=None if good is None else good.last_seq,
+        first_ts_us=None if good is None else good.first_ts_us,
+        last_ts_us=None if good is None else good.last_ts_us,
     )
 
 

@@ -12,7 +12,7 @@ from trace_rows import FLOW, GOOD_ROWS, JOIN, PUBLISH, REFUSED_JOIN, TOPIC
 
 from pipeline.errors import TraceError, UsageError
 from pipeline.settings import TraceSettings, load_settings
-from pipeline.trace import Survey, open_traces, read_events, survey, trace_errors
+from pipeline.trace import Survey, counted, open_traces, read_events, survey, trace_errors
 from pipeline.trace.cut_off import CutOff
 
 pytestmark = pytest.mark.spark
@@ -24,7 +24,9 @@ CUT = json.dumps(FLOW)[:-9]
 
 def surveyed(spark: SparkSession, folder: Path, settings: TraceSettings = DEFAULTS) -> Survey:
     (trace,) = open_traces([folder])
-    return survey(read_events(spark, trace), trace, settings)
+    with trace_errors():
+        counts = counted(read_events(spark, trace))
+    return survey(spark, counts, trace, settings)
 
 
 def test_rows_are_counted_by_group_and_reason(spark: SparkSession, write_trace: WriteTrace) -> None:

@@ -1,0 +1,178 @@
+"""Parquet files read by the workers themselves, for traces that are plain.
+
+Spark decodes Parquet to rows and writes rows to Arrow, which costs more than anything the audit does with them
+(docs/FIGURES.md). So it only hands out the names of files, and each worker reads its share of them with pyarrow. What
+is not plain (`pipeline.trace.plain`), lies elsewhere than in local files, or has columns of other types than the
+format's, is left to Spark.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from pipeline.trace.plain import plain
+from pipeline.trace.schema import EVENT_SCHEMA
+from pipeline.trace.sources import PARQUET_ENDING, Log, Trace
+
+# A share of a file this large is read in seconds, and a file of many row groups by many workers.
+_SHARE_BYTES: Final = 64 << 20
+_TYPES: Final = {field.name: field.type for field in to_arrow_schema(EVENT_SCHEMA)}
+_TEXTS: Final = [name for name, found in _TYPES.items() if found in (pa.string(), pa.binary())]
+# Checked by the statistics of the file, so that they need not be read.
+_NEVER_READ: Final = ("publish_time_ms", "size_bytes")
+
+
+class Share(NamedTuple):
+    """The row groups of a file whose number leaves the remainder `own` when divided by `shares`."""
+
+    path: str
+    own: int
+    shares: int
+
+
+class NotPlainError(Exception):
+    """A file that is left to Spark; never seen by a user."""
+
+
+def shares_of(trace: Trace) -> list[Share]:
+    """What there is to read, or nothing if the trace is not one of local Parquet files."""
+    shares: list[Share] = []
+    for log in trace.logs:
+        files = _files(log)
+        if not files:
+            return []
+        for file in files:
+            count = max(file.stat().st_size // _SHARE_BYTES, 1)
+            shares += [Share(str(file), own, count) for own in range(count)]
+    return shares
+
+
+def _files(log: Log) -> list[Path]:
+    path = Path(log.path)
+    if log.kind != "parquet" or not log.local:
+        return []
+    files = [path] if path.is_file() else sorted(path.rglob(f"*{PARQUET_ENDING}"))
+    inside = [part for file in files for part in file.relative_to(path).parts]
+    # Spark reads values out of the names of folders, and leaves hidden ones out.
+    return [] if any("=" in part or part.startswith(("_", ".")) for part in inside) else files
+
+
+def read_share(share: Share, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a share, in batches of at most `rows`.
+
+    Args:
+        share: what to read.
+        columns: of `EVENT_SCHEMA`, or `refused`, which is null.
+        rows: in a batch, at most.
+
+    Raises:
+        NotPlainError: Spark has to read the file.
+    """
+    try:
+        with _opened(share.path) as file:
+            for number in range(share.own, file.num_row_groups, share.shares):
+                yield from _row_group(file, number, columns, rows)
+    except (OSError, pa.ArrowException) as error:
+        # Damaged, or not what its name says: Spark's own message names what is wrong.
+        raise NotPlainError(f"{share.path}: {error}") from error
+
+
+def read_names(share: Share) -> Iterator[tuple[str | None, str | None]]:
+    """The different pairs of topic and subscription in a share. Raises as `read_share` does."""
+    names = ["topic", "subscription"]
+    try:
+        with _opened(share.path) as file:
+            for number in range(share.own, file.num_row_groups, share.shares):
+                found = [name for name in names if name in file.schema_arrow.names]
+                table = file.read_row_group(number, columns=found, use_threads=False).combine_chunks()
+                different = table.group_by(found, use_threads=False).aggregate([])
+                for row in different.to_pylist():
+                    yield row.get("topic"), row.get("subscription")
+    except (OSError, pa.ArrowException) as error:
+        raise NotPlainError(f"{share.path}: {error}") from error
+
+
+def _opened(path: str) -> pq.ParquetFile:
+    metadata = pq.read_metadata(path)
+    schema = metadata.schema.to_arrow_schema()
+    _check_types(schema)
+    # Texts stay encoded as the file has them: there are few different ones.
+    return pq.ParquetFile(path, metadata=metadata, read_dictionary=[name for name in _TEXTS if name in schema.names])
+
+
+def _check_types(found: pa.Schema) -> None:
+    for field in found:
+        wanted = _TYPES.get(field.name)
+        if field.name == "key_b64" or (wanted is not None and not _fits(field.type, wanted)):
+            raise NotPlainError(f"{field.name} is {field.type}")
+
+
+def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a column of type `found` holds what `wanted` does; fields of structs may be absent."""
+    if pa.types.is_dictionary(found):
+        found = found.value_type
+    if pa.types.is_struct(wanted) and pa.types.is_struct(found):
+        known = {field.name: field.type for field in wanted}
+        return all(field.name in known and _fits(field.type, known[field.name]) for field in found)
+    if pa.types.is_list(wanted) and pa.types.is_list(found):
+        return _fits(found.value_type, wanted.value_type)
+    if pa.types.is_map(wanted) and pa.types.is_map(found):
+        return _fits(found.item_type, wanted.item_type)
+    return bool(found == wanted)
+
+
+def _row_group(file: pq.ParquetFile, number: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    filled = _filled(file, number)
+    read = [name for name in filled if name in _TYPES and name not in _NEVER_READ]
+    for batch in file.iter_batches(rows, row_groups=[number], columns=read, use_threads=False):
+        whole = {name: batch.column(name) for name in read}
+        for name, found in _TYPES.items():
+            whole.setdefault(name, pa.nulls(batch.num_rows, found))
+        if not plain(pa.record_batch(whole)):
+            raise NotPlainError(f"rows {number}")
+        whole["snapshot"] = _as_json(whole["snapshot"])
+        whole["refused"] = pa.nulls(batch.num_rows, pa.string())
+        yield pa.record_batch([whole[name] for name in columns], names=list(columns))
+
+
+def _filled(file: pq.ParquetFile, number: int) -> list[str]:
+    """The columns that are not null throughout a row group.
+
+    Raises:
+        NotPlainError: one that is not read may hold what it must not.
+    """
+    group = file.metadata.row_group(number)
+    filled: dict[str, None] = {}
+    for at in range(group.num_columns):
+        chunk = group.column(at)
+        name, *within = chunk.path_in_schema.split(".")
+        told = chunk.statistics
+        empty = told is not None and told.has_null_count and told.null_count == chunk.num_values
+        if name in _NEVER_READ and not empty and not (told is not None and told.has_min_max and told.min >= 0):
+            raise NotPlainError(f"{name} has no statistics, or is negative")
+        # An empty list has no values either, and is not the same as none.
+        is_list = bool(within) and not pa.types.is_struct(_TYPES.get(name, pa.null()))
+        if is_list or not empty:
+            filled[name] = None
+    return list(filled)
+
+
+def _as_json(snapshots: pa.Array) -> pa.Array:
+    if snapshots.null_count == len(snapshots):
+        return pa.nulls(len(snapshots), pa.string())
+    told = (None if row is None else json.dumps(_without_nulls(row)) for row in snapshots.to_pylist())
+    return pa.array(told, pa.string())
+
+
+def _without_nulls(value: Any) -> Any:
+    """As Spark's `to_json` writes it; a map comes as pairs."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return dict(value) if value and isinstance(value[0], tuple) else [_without_nulls(inner) for inner in value]
+    return value
