@@ -84,8 +84,13 @@ def _manifest(shape: Shape) -> dict[str, object]:
         "settings": _SETTINGS,
         "recorder": {"name": "benchmarks.generate", "version": "1"},
         "complete_from_start": True,
-        "note": f"generated: {shape}",
+        "note": note_of(shape),
     }
+
+
+def note_of(shape: Shape) -> str:
+    """What `trace.json` of a generated trace says of its shape; equal if and only if the shape is."""
+    return f"generated: {shape}"
 
 
 def _partition(shape: Shape, rng: np.random.Generator, keys_of: list[NDArray[np.int64]]) -> Traffic:
@@ -155,13 +160,15 @@ def main(
     consumers: Annotated[int, typer.Option(help="Consumers of each partition, at the start.")] = 10,
     keys: Annotated[int, typer.Option(help="Keys of each partition.")] = 10_000,
     changes: Annotated[int, typer.Option(help="Joins and leaves on each partition.")] = 20,
+    rate: Annotated[int, typer.Option(help="Messages a second, on each partition.")] = 2_000,
+    work_ms: Annotated[int, typer.Option(help="Mean time to the acknowledgement, milliseconds.")] = 50,
     order: Annotated[Order, typer.Option(help="Of the rows.")] = "random",
     files: Annotated[int, typer.Option(help="Parquet files.")] = 8,
     seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 1,
     delta: Annotated[bool, typer.Option(help="Write the log as a Delta table, by Spark.")] = False,
 ) -> None:
     """Writes a large trace without a violation."""
-    shape = Shape(events, partitions, consumers, keys, changes, order=order, files=files, seed=seed)
+    shape = Shape(events, partitions, consumers, keys, changes, rate, work_ms, order, files, seed)
     written = write_trace(folder, shape)
     if delta:
         as_delta(folder)
