@@ -25,6 +25,10 @@ Figure = Literal[
 ]
 
 
+# The kernel counts CPU time in these, so that a short run may have taken none.
+_CPU_TICK_S = 0.01
+
+
 class Spread(NamedTuple):
     """One figure over the runs of a plan.
 
@@ -69,7 +73,7 @@ def figures_of(run: Measured, events: int, cores: int) -> dict[Figure, float]:
         "events_per_s": events / run.wall_s,
         "events_per_s_per_core": events / run.wall_s / cores,
         # What a core would do that did nothing else; it holds on a busy machine too.
-        "events_per_cpu_s": events / cpu_s,
+        "events_per_cpu_s": events / max(cpu_s, _CPU_TICK_S),
         "peak_memory_mb": run.used.peak_memory_mb,
         "peak_jvm_mb": run.used.peak_jvm_mb,
         "peak_python_mb": run.used.peak_python_mb,

@@ -10,10 +10,10 @@ from benchmarks.plan import Name
 
 # Heading, figure, how much of the figure makes one of the heading's unit, decimals.
 _LINES: tuple[tuple[str, Figure, float, int], ...] = (
-    ("wall s", "wall_s", 1, 1),
-    ("CPU s", "cpu_s", 1, 1),
-    ("  of Java", "cpu_jvm_s", 1, 1),
-    ("  of Python", "cpu_python_s", 1, 1),
+    ("wall s", "wall_s", 1, 2),
+    ("CPU s", "cpu_s", 1, 2),
+    ("  of Java", "cpu_jvm_s", 1, 2),
+    ("  of Python", "cpu_python_s", 1, 2),
     ("events/s", "events_per_s", 1, 0),
     ("events/CPU s", "events_per_cpu_s", 1, 0),
     ("peak MB", "peak_memory_mb", 1, 0),
@@ -53,8 +53,8 @@ def print_tables(
     for plan in plans:
         table.add_column(plan, justify="right")
     walls = [figures["wall_s"] for figures in plans.values()]
-    table.add_row("wall s, from", *(f"{wall.lowest:,.1f}" for wall in walls))
-    table.add_row("wall s, to", *(f"{wall.highest:,.1f}" for wall in walls))
+    table.add_row("wall s, from", *(f"{wall.lowest:,.2f}" for wall in walls))
+    table.add_row("wall s, to", *(f"{wall.highest:,.2f}" for wall in walls))
     for heading, figure, unit, decimals in _LINES:
         table.add_row(heading, *(_cell(figures, figure, unit, decimals) for figures in plans.values()))
     console.print(table)

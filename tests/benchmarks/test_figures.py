@@ -25,6 +25,10 @@ def test_figures_of_a_run() -> None:
     assert "shuffle_bytes" not in figures_of(measured("duckdb", 10), events=8_000, cores=4)
 
 
+def test_a_run_too_short_for_the_clock_of_the_cpu() -> None:
+    assert figures_of(measured("duckdb", 0.002, 0, 0), events=50, cores=1)["events_per_cpu_s"] == 5_000
+
+
 def test_median_and_spread() -> None:
     runs = [figures_of(measured("audit", wall), events=60, cores=1) for wall in (4, 1, 30)]
     assert summed_up(runs)["wall_s"] == (4, 1, 30)

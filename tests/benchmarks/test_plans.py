@@ -48,7 +48,7 @@ def test_a_plan_in_a_process_of_its_own(trace: Path) -> None:
     for run in runs:
         assert run.found["first_delivery_order"] == 0
         assert 0 < run.wall_s < 60
-        assert 0 < run.used.cpu_python_s < 60
+        assert 0 <= run.used.cpu_python_s < 60
         assert run.used.peak_python_mb > 20
         assert run.shuffle_bytes is None
 
