@@ -9,14 +9,17 @@ no limits.
 import heapq
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from pipeline.replay.compiled import compiled
 
 Ints = NDArray[np.int64]
 
 PUBLISHED, SENT, ACKED, JOINED, LEFT = range(5)
 NOBODY = -1
+_NONE = -1
+_NEVER = np.iinfo(np.int64).max
 
 
 class Changes(NamedTuple):
@@ -51,6 +54,34 @@ class Traffic(NamedTuple):
     consumer: Ints
 
 
+class _Queues(NamedTuple):
+    """The unacknowledged messages of each hash in the order of publishing: those sent first, then those that wait.
+
+    Attributes:
+        following: of each message the one behind it in its hash, as for the others -1 where there is none.
+        preceding: of each message the one before it.
+        sends: how often each message was sent.
+        first: of each hash its first message.
+        last: its last message.
+        unsent: the first of those that wait.
+        held: how many were sent.
+        holder: to whom.
+    """
+
+    following: Ints
+    preceding: Ints
+    sends: Ints
+    first: Ints
+    last: Ints
+    unsent: Ints
+    held: Ints
+    holder: Ints
+
+
+_Due = list[tuple[np.int64, np.int64, np.int64]]
+"""A heap of acknowledgements to come: when, of which message, of which of its sends."""
+
+
 def run(published_us: Ints, hash_of: Ints, work_us: Ints, changes: Changes) -> Traffic:
     """Plays the traffic of one partition to its end.
 
@@ -63,8 +94,7 @@ def run(published_us: Ints, hash_of: Ints, work_us: Ints, changes: Changes) -> T
     return Traffic(*_run(published_us, hash_of, work_us, *changes).T)
 
 
-# cache=True would keep one version for all machines that share a home; it compiles within seconds.
-@numba.njit
+@compiled
 def _run(
     published_us: Ints,
     hash_of: Ints,
@@ -77,93 +107,127 @@ def _run(
     messages, hashes = published_us.size, owners.shape[1]
     rows = np.empty((4 * messages + 1024, 4), dtype=np.int64)
     used = 0
-    # The unacknowledged messages of a hash, in the order of publishing: those sent first, then those that wait.
-    following = np.full(messages, NOBODY, dtype=np.int64)
-    preceding = np.full(messages, NOBODY, dtype=np.int64)
-    first = np.full(hashes, NOBODY, dtype=np.int64)
-    last = np.full(hashes, NOBODY, dtype=np.int64)
-    unsent = np.full(hashes, NOBODY, dtype=np.int64)
-    held = np.zeros(hashes, dtype=np.int64)
-    holder = np.full(hashes, NOBODY, dtype=np.int64)
-    sends = np.zeros(messages, dtype=np.int64)
-    acks = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
+    queues = _empty(messages, hashes)
+    # numba takes the type of an empty list from what would be in it.
+    due = [(np.int64(0), np.int64(0), np.int64(0)) for _ in range(0)]
     touched = np.empty(hashes, dtype=np.int64)
-    epoch, change, message = -1, 0, 0
-    while message < messages or len(acks) > 0 or change < change_us.size:
-        if rows.shape[0] - used < 2 * hashes + messages // 4 + 16:
-            more = np.empty((rows.shape[0] * 2, 4), dtype=np.int64)
-            more[:used] = rows[:used]
-            rows = more
-        next_publish = published_us[message] if message < messages else np.iinfo(np.int64).max
-        next_ack = acks[0][0] if len(acks) > 0 else np.iinfo(np.int64).max
-        next_change = change_us[change] if change < change_us.size else np.iinfo(np.int64).max
+    change, message = 0, 0
+    while message < messages or len(due) > 0 or change < change_us.size:
+        next_publish = published_us[message] if message < messages else _NEVER
+        next_ack = due[0][0] if len(due) > 0 else _NEVER
+        next_change = change_us[change] if change < change_us.size else _NEVER
         now = min(next_publish, next_ack, next_change)
-        count = 0
         if next_change == now:
-            consumer = change_consumer[change]
-            rows[used] = (JOINED if change_joins[change] == 1 else LEFT, now, -1, consumer)
-            used += 1
-            epoch = change
+            consumer, joins = change_consumer[change], change_joins[change]
+            rows, used = _noted(rows, used, JOINED if joins == 1 else LEFT, now, -1, consumer)
+            count = _changed(queues, consumer, joins, touched)
             change += 1
-            for h in range(hashes):
-                if change_joins[epoch] == 0 and holder[h] == consumer:
-                    holder[h], held[h], unsent[h] = NOBODY, 0, first[h]
-                if unsent[h] >= 0:
-                    touched[count] = h
-                    count += 1
         elif next_ack == now:
-            _, m, send = heapq.heappop(acks)
-            h = hash_of[m]
+            _, acked, send = heapq.heappop(due)
+            h = hash_of[acked]
             # A consumer that has left acknowledges nothing any more.
-            if send != sends[m] or holder[h] == NOBODY or (unsent[h] >= 0 and unsent[h] <= m):
+            if send != queues.sends[acked] or queues.holder[h] == NOBODY or 0 <= queues.unsent[h] <= acked:
                 continue
-            rows[used] = (ACKED, now, m, holder[h])
-            used += 1
-            if preceding[m] >= 0:
-                following[preceding[m]] = following[m]
-            else:
-                first[h] = following[m]
-            if following[m] >= 0:
-                preceding[following[m]] = preceding[m]
-            else:
-                last[h] = preceding[m]
-            held[h] -= 1
-            if held[h] == 0:
-                holder[h] = NOBODY
-                if unsent[h] >= 0:
-                    touched[0] = h
-                    count = 1
+            rows, used = _noted(rows, used, ACKED, now, acked, queues.holder[h])
+            touched[0] = h
+            count = _acknowledged(queues, acked, h)
         else:
             h = hash_of[message]
-            rows[used] = (PUBLISHED, now, message, -1)
-            used += 1
-            preceding[message] = last[h]
-            if last[h] >= 0:
-                following[last[h]] = message
-            else:
-                first[h] = message
-            last[h] = message
-            if unsent[h] < 0:
-                unsent[h] = message
+            rows, used = _noted(rows, used, PUBLISHED, now, message, -1)
+            _published(queues, message, h)
             touched[0] = h
             count = 1
             message += 1
         for i in range(count):
             h = touched[i]
-            owner = owners[epoch, h] if epoch >= 0 else NOBODY
-            if owner == NOBODY or (holder[h] != NOBODY and holder[h] != owner):
-                continue
-            while unsent[h] >= 0:
-                m = unsent[h]
-                if used == rows.shape[0]:
-                    more = np.empty((rows.shape[0] * 2, 4), dtype=np.int64)
-                    more[:used] = rows[:used]
-                    rows = more
-                rows[used] = (SENT, now, m, owner)
-                used += 1
-                sends[m] += 1
-                holder[h] = owner
-                held[h] += 1
-                heapq.heappush(acks, (now + work_us[m], np.int64(m), sends[m]))
-                unsent[h] = following[m]
+            owner = owners[change - 1, h] if change > 0 else NOBODY
+            rows, used = _sent(queues, h, owner, now, work_us, due, rows, used)
     return rows[:used]
+
+
+@compiled
+def _empty(messages: int, hashes: int) -> _Queues:
+    return _Queues(
+        following=np.full(messages, _NONE, dtype=np.int64),
+        preceding=np.full(messages, _NONE, dtype=np.int64),
+        sends=np.zeros(messages, dtype=np.int64),
+        first=np.full(hashes, _NONE, dtype=np.int64),
+        last=np.full(hashes, _NONE, dtype=np.int64),
+        unsent=np.full(hashes, _NONE, dtype=np.int64),
+        held=np.zeros(hashes, dtype=np.int64),
+        holder=np.full(hashes, NOBODY, dtype=np.int64),
+    )
+
+
+@compiled
+def _noted(rows: Ints, used: int, what: int, at_us: int, message: int, consumer: int) -> tuple[Ints, int]:
+    """`rows` with one more, and how many there are now."""
+    if used == rows.shape[0]:
+        more = np.empty((rows.shape[0] * 2, 4), dtype=np.int64)
+        more[:used] = rows
+        rows = more
+    rows[used] = (what, at_us, message, consumer)
+    return rows, used + 1
+
+
+@compiled
+def _changed(queues: _Queues, consumer: int, joins: int, touched: Ints) -> int:
+    """Takes from a consumer that leaves what it holds; returns how many hashes have something to send."""
+    count = 0
+    for h in range(queues.first.size):
+        if joins == 0 and queues.holder[h] == consumer:
+            queues.holder[h], queues.held[h], queues.unsent[h] = NOBODY, 0, queues.first[h]
+        if queues.unsent[h] >= 0:
+            touched[count] = h
+            count += 1
+    return count
+
+
+@compiled
+def _acknowledged(queues: _Queues, message: int, h: int) -> int:
+    """Takes a message out; returns 1 if its hash has drained and has something to send, else 0."""
+    before, behind = queues.preceding[message], queues.following[message]
+    if before >= 0:
+        queues.following[before] = behind
+    else:
+        queues.first[h] = behind
+    if behind >= 0:
+        queues.preceding[behind] = before
+    else:
+        queues.last[h] = before
+    queues.held[h] -= 1
+    if queues.held[h] > 0:
+        return 0
+    queues.holder[h] = NOBODY
+    return 1 if queues.unsent[h] >= 0 else 0
+
+
+@compiled
+def _published(queues: _Queues, message: int, h: int) -> None:
+    last = queues.last[h]
+    queues.preceding[message] = last
+    if last >= 0:
+        queues.following[last] = message
+    else:
+        queues.first[h] = message
+    queues.last[h] = message
+    if queues.unsent[h] < 0:
+        queues.unsent[h] = message
+
+
+@compiled
+def _sent(
+    queues: _Queues, h: int, owner: int, now: int, work_us: Ints, due: _Due, rows: Ints, used: int
+) -> tuple[Ints, int]:
+    """Sends what waits in a hash to its owner, unless another consumer holds some of it; returns as `_noted` does."""
+    if owner == NOBODY or (queues.holder[h] != NOBODY and queues.holder[h] != owner):
+        return rows, used
+    while queues.unsent[h] >= 0:
+        message = queues.unsent[h]
+        rows, used = _noted(rows, used, SENT, now, message, owner)
+        queues.sends[message] += 1
+        queues.holder[h] = owner
+        queues.held[h] += 1
+        heapq.heappush(due, (now + work_us[message], message, queues.sends[message]))
+        queues.unsent[h] = queues.following[message]
+    return rows, used

@@ -1,0 +1,57 @@
+"""The process that runs one plan once: `python -m benchmarks.child PLAN WARM_UP TRACE SCRATCH`.
+
+It starts the engine, runs the plan on a small trace (workers, compiled code), and then on the one that counts. What it
+says are lines of JSON on stdout, one a step, so that whoever watches it knows what to measure; before the step that
+counts it waits for a line on stdin, and after it for the end of stdin.
+"""
+# ruff: noqa: PLC0415 - a plan without Spark must not carry Spark's memory, and no plan that of the others
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import cast
+
+from benchmarks.plan import Engine, Name
+
+
+def started(name: Name) -> Engine:
+    """A plan with its engine."""
+    if name == "duckdb":
+        from benchmarks import plan_duckdb
+
+        return plan_duckdb.started()
+    if name == "polars":
+        from benchmarks import plan_polars
+
+        return plan_polars.started()
+    from benchmarks import plans_spark
+
+    return plans_spark.started(name)
+
+
+def main(name: Name, warm_up: Path, trace: Path, scratch: Path) -> None:
+    """Runs one plan; `benchmarks.runs` is at the other end."""
+    engine = started(name)
+    _say({"step": "started"})
+    engine.prepare(warm_up, scratch / "warm-up")()
+    run = engine.prepare(trace, scratch / "measured")
+    shuffled = engine.shuffled_bytes()
+    _say({"step": "warm"})
+    sys.stdin.readline()
+    begin = time.monotonic()
+    found = run()
+    wall_s = time.monotonic() - begin
+    _say({"step": "done"})
+    total = engine.shuffled_bytes()
+    shuffle_bytes = None if shuffled is None or total is None else total - shuffled
+    _say({"step": "told", "wall_s": wall_s, "shuffle_bytes": shuffle_bytes, "found": dict(found())})
+    sys.stdin.read()
+
+
+def _say(message: dict[str, object]) -> None:
+    print(json.dumps(message), flush=True)  # noqa: T201 - its output
+
+
+if __name__ == "__main__":
+    main(cast(Name, sys.argv[1]), *map(Path, sys.argv[2:5]))

@@ -1,0 +1,87 @@
+"""The plans on Spark, all in a session like the audit's own."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks import two_rules
+from benchmarks.own_floor import groups_of, own_floor, use_batches_of_the_audit
+from benchmarks.plan import Engine, Found, Name, Run, log_in
+from benchmarks.row_floor import row_floor
+from benchmarks.two_rules import Broken
+from jobs.session import spark_session
+from pipeline.audit import audit
+from pipeline.replay.group import Group
+from pipeline.request import AuditRequest
+from pipeline.settings import load_settings
+from pipeline.tables.target import parse_target
+
+
+def started(name: Name) -> Engine:
+    """A plan of `_PREPARED` with its session."""
+    spark = spark_session("dispatch-audit benchmark")
+    return Engine(partial(_PREPARED[name], spark), partial(_shuffled_bytes, spark))
+
+
+def two_rules_on(spark: SparkSession, trace: Path) -> Run:
+    """The two rules of `benchmarks.two_rules` as window functions."""
+    log = log_in(trace)
+    source = "delta" if log.suffix == ".delta" else "parquet"
+    spark.read.format(source).load(str(log)).createOrReplaceTempView("events")
+
+    def run() -> Found:
+        rules = (two_rules.first_delivery_order("events"), two_rules.single_holder("events", "explode"))
+        broken = Broken(*(int(spark.sql(rule).collect()[0][0]) for rule in rules))
+        return broken._asdict
+
+    return run
+
+
+def _audit(spark: SparkSession, trace: Path, scratch: Path) -> Run:
+    """The whole audit, into the tables of a fresh target."""
+    request = AuditRequest((str(trace),), str(scratch), None, load_settings())
+
+    def run() -> Found:
+        audit(spark, request, lambda _: None)
+        return found
+
+    def found() -> Mapping[str, int]:
+        (row,) = parse_target(str(scratch)).read(spark, "runs").select("events_audited").collect()
+        return {"rows": int(row["events_audited"])}
+
+    return run
+
+
+def _floor(
+    counting: Callable[[SparkSession, Path, list[Group]], DataFrame], spark: SparkSession, trace: Path, _: Path
+) -> Run:
+    """A plan that counts rows instead of replaying them."""
+    use_batches_of_the_audit(spark)
+    groups = groups_of(spark, trace)
+
+    def run() -> Found:
+        rows = sum(int(row["rows"]) for row in counting(spark, trace, groups).collect())
+        return lambda: {"rows": rows}
+
+    return run
+
+
+_PREPARED: Mapping[Name, Callable[[SparkSession, Path, Path], Run]] = {
+    "audit": _audit,
+    "row_floor": partial(_floor, row_floor),
+    "own_floor": partial(_floor, own_floor),
+    "spark_sql": lambda spark, trace, _: two_rules_on(spark, trace),
+}
+
+
+def _shuffled_bytes(spark: SparkSession) -> int:
+    """Bytes that all stages so far have written into exchanges. Only the JVM's own list of stages tells them."""
+    scala = spark.sparkContext._jsc.sc()
+    # The list is written by a thread of its own.
+    scala.listenerBus().waitUntilEmpty()
+    store = scala.statusStore()
+    no_quantiles = getattr(store, "stageList$default$4")()
+    stages = store.stageList(None, False, False, no_quantiles, None)
+    return sum(int(stages.apply(at).shuffleWriteBytes()) for at in range(stages.size()))

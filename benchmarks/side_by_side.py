@@ -1,0 +1,114 @@
+"""The audit beside plans that do less, in one run: floors of Spark, and two of its rules in three engines.
+
+    .venv/bin/python -m benchmarks.side_by_side --events 12000000 --json
+
+A round runs each plan once, in a fresh process with a warmed-up engine, and each round begins with another plan, so
+that what else the machine does meets all of them. Figures are medians over the rounds; docs/FIGURES.md has those that
+were measured.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from benchmarks.baseline import STORED, load_baseline, save_baseline
+from benchmarks.figures import PlanFigures, figures_of, ratios, summed_up
+from benchmarks.generate import Order, Shape
+from benchmarks.plan import PLANS, Name
+from benchmarks.report import as_json, print_tables
+from benchmarks.runs import in_rotation, require_equal_work, run_once
+from benchmarks.traces import Source, require_trace, rows_in
+from pipeline.errors import DispatchAuditError
+
+# Enough for each plan to compile what it runs, and for every group to have rows.
+_WARM_UP_EVENTS = 20_000
+
+
+def main(
+    events: Annotated[int, typer.Option(min=1, help="Rows of the trace, about.")] = 1_000_000,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each plan is run.")] = 3,
+    source: Annotated[Source, typer.Option(help="As what the log is stored.")] = "parquet",
+    order: Annotated[Order, typer.Option(help="Of the rows in the files.")] = "random",
+    partitions: Annotated[int, typer.Option(min=1, help="Topic partitions.")] = 8,
+    consumers: Annotated[int, typer.Option(min=1, help="Consumers of each partition, at the start.")] = 10,
+    keys: Annotated[int, typer.Option(min=1, help="Keys of each partition.")] = 10_000,
+    changes: Annotated[int, typer.Option(min=0, help="Joins and leaves on each partition.")] = 20,
+    only: Annotated[list[str] | None, typer.Option(metavar="PLAN", help="Run this plan; may be repeated.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Use the trace that is there, or leave it there.")
+    ] = None,
+    told_as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    check: Annotated[bool, typer.Option(help="Exit with 1 if a ratio is worse than the baseline allows.")] = False,
+    save: Annotated[bool, typer.Option("--save-baseline", help="Store the ratios as the baseline.")] = False,
+    baseline: Annotated[Path, typer.Option(metavar="FILE", help="The baseline.")] = STORED,
+) -> None:
+    """Measures the audit beside plans that do less."""
+    if unknown := set(only or ()).difference(PLANS):
+        raise typer.BadParameter(f"{', '.join(sorted(unknown))}; there are {', '.join(PLANS)}", param_hint="--only")
+    shape = Shape(events, partitions, consumers, keys, changes, order=order)
+    wanted: dict[str, int | str] = {
+        "events": events,
+        "source": source,
+        "order": order,
+        "partitions": partitions,
+        "consumers": consumers,
+        "keys": keys,
+        "changes": changes,
+    }
+    try:
+        expected = load_baseline(baseline, wanted) if check else None
+        rows, plans = _measured(shape, source, trace, [plan for plan in PLANS if not only or plan in only], rounds)
+        found = ratios(plans)
+        told: dict[str, int | str] = {**wanted, "events": rows, "rounds": rounds, "cores": _cores()}
+        if told_as_json:
+            print(json.dumps(as_json(told, plans, found)))  # noqa: T201 - its output
+        else:
+            print_tables(Console(), told, plans, found)
+        if save:
+            save_baseline(baseline, wanted, found)
+        regressions = expected.regressions(found) if expected is not None else []
+    except DispatchAuditError as error:
+        typer.echo(f"side_by_side: error: {error}", err=True)
+        raise typer.Exit(2) from None
+    for regression in regressions:
+        typer.echo(f"side_by_side: regression: {regression}", err=True)
+    if regressions:
+        raise typer.Exit(1)
+
+
+def _measured(
+    shape: Shape, source: Source, folder: Path | None, names: Sequence[Name], rounds: int
+) -> tuple[int, dict[Name, PlanFigures]]:
+    """Rows of the trace, and the figures of each plan."""
+    with tempfile.TemporaryDirectory(prefix="side-by-side-") as scratch:
+        trace = Path(scratch) / "trace" if folder is None else folder.absolute()
+        warm_up = Path(scratch) / "warm-up"
+        require_trace(trace, shape, source)
+        require_trace(warm_up, replace(shape, events=min(shape.events, _WARM_UP_EVENTS)), source)
+        rows = rows_in(trace)
+        runs = []
+        for number in range(rounds):
+            for name in in_rotation(names, number):
+                run = run_once(name, warm_up, trace)
+                typer.echo(f"round {number + 1} of {rounds}: {name} {run.wall_s:.1f} s", err=True)
+                runs.append(run)
+        require_equal_work(runs, rows)
+    return rows, {
+        name: summed_up([figures_of(run, rows, _cores()) for run in runs if run.plan == name]) for name in names
+    }
+
+
+def _cores() -> int:
+    # As the session does, which takes it for the number of its tasks.
+    return os.cpu_count() or 1
+
+
+if __name__ == "__main__":
+    typer.run(main)

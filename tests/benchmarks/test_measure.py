@@ -1,0 +1,55 @@
+"""What is measured of processes that do a known amount of work."""
+
+import subprocess
+import sys
+import time
+
+from benchmarks.measure import ProcessTree
+
+# Burns half a CPU second, asks to go on, and has a child burn another and hold 60 MB. The child ends by itself.
+BURN = "import time\nwhile time.process_time() < 0.5: pass\n"
+CHILD = f"held = bytes(range(256)) * 240_000\n{BURN}time.sleep(0.3)"
+PARENT = f"""
+import subprocess, sys
+{BURN}
+print("burnt", flush=True)
+sys.stdin.readline()
+subprocess.run([sys.executable, "-c", {CHILD!r}], check=True)
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_child_that_has_ended_counts_and_what_was_before_does_not() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        tree = ProcessTree(process.pid)
+        tree.begin()
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        latest = time.monotonic() + 60
+        while time.monotonic() < latest:
+            tree.sample()
+            if tree.used().cpu_python_s >= 0.4 and len(tree._processes()) == 1:
+                break
+            time.sleep(0.02)
+        used = tree.used()
+        process.stdin.close()
+    # The parent's half second is from before; starting an interpreter takes a few hundredths.
+    assert 0.4 <= used.cpu_python_s < 0.8
+    assert used.cpu_jvm_s == 0
+    assert used.peak_jvm_mb == 0
+    assert 61 <= used.peak_worker_mb < 120
+    assert used.peak_worker_mb < used.peak_python_mb == used.peak_memory_mb
+
+
+def test_a_process_that_is_gone_is_no_error() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        tree = ProcessTree(process.pid)
+        tree.begin()
+    tree.sample()
+    assert tree.used().peak_python_mb > 0
