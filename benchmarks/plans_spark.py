@@ -7,13 +7,12 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks import two_rules
-from benchmarks.own_floor import groups_of, own_floor, use_batches_of_the_audit
+from benchmarks.own_floor import own_floor, packed
 from benchmarks.plan import Engine, Found, Name, Run, log_in
 from benchmarks.row_floor import row_floor
 from benchmarks.two_rules import Broken
 from jobs.session import spark_session
 from pipeline.audit import audit
-from pipeline.replay.group import Group
 from pipeline.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.tables.target import parse_target
@@ -54,15 +53,20 @@ def _audit(spark: SparkSession, trace: Path, scratch: Path) -> Run:
     return run
 
 
-def _floor(
-    counting: Callable[[SparkSession, Path, list[Group]], DataFrame], spark: SparkSession, trace: Path, _: Path
-) -> Run:
-    """A plan that counts rows instead of replaying them."""
-    use_batches_of_the_audit(spark)
-    groups = groups_of(spark, trace)
+def _own_floor(spark: SparkSession, trace: Path, _: Path) -> Run:
+    """The audit's plan, counting; it finds the groups by itself, as the audit has to."""
+    return _counting(lambda: own_floor(spark, trace))
 
+
+def _row_floor(spark: SparkSession, trace: Path, _: Path) -> Run:
+    """The plan of rows, counting; which groups there are it is told."""
+    _, groups, tasks = packed(spark, trace)
+    return _counting(lambda: row_floor(spark, trace, groups, tasks))
+
+
+def _counting(plan: Callable[[], DataFrame]) -> Run:
     def run() -> Found:
-        rows = sum(int(row["rows"]) for row in counting(spark, trace, groups).collect())
+        rows = sum(int(row["rows"]) for row in plan().collect())
         return lambda: {"rows": rows}
 
     return run
@@ -70,8 +74,8 @@ def _floor(
 
 _PREPARED: Mapping[Name, Callable[[SparkSession, Path, Path], Run]] = {
     "audit": _audit,
-    "row_floor": partial(_floor, row_floor),
-    "own_floor": partial(_floor, own_floor),
+    "row_floor": _row_floor,
+    "own_floor": _own_floor,
     "spark_sql": lambda spark, trace, _: two_rules_on(spark, trace),
 }
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from benchmarks.own_floor import COUNTED, replay_tasks
+from benchmarks.own_floor import COUNTED
 from benchmarks.plan import log_in
 from pipeline.replay.events import Code
 from pipeline.replay.group import Group
@@ -28,13 +28,14 @@ _CODES = {
 }
 
 
-def row_floor(spark: SparkSession, folder: Path, groups: list[Group]) -> DataFrame:
+def row_floor(spark: SparkSession, folder: Path, groups: list[Group], tasks: int) -> DataFrame:
     """The rows of each topic, counted one by one; `COUNTED`, not yet evaluated.
 
     Args:
-        spark: the session, with the batches of the audit.
+        spark: the session.
         folder: a trace with one subscription a topic, so that the topic is the group of a publish too.
-        groups: of `benchmarks.own_floor.groups_of`; the numbers are the audit's, so that tasks get the same groups.
+        groups: the subscriptions, in the order by which the audit numbers them, so that tasks get the same ones.
+        tasks: into how many the groups are divided.
     """
     events = spark.read.format("delta" if log_in(folder).suffix == ".delta" else "parquet").load(str(log_in(folder)))
     numbers = spark.createDataFrame(
@@ -51,7 +52,7 @@ def row_floor(spark: SparkSession, folder: Path, groups: list[Group]) -> DataFra
         sf.col("consumer").cast("int").alias("consumer"),
         sticky_hash_udf("consistent_hashing")("key").cast("int").alias("hash"),
     )
-    ordered = narrow.repartition(replay_tasks(spark, groups), "group").sortWithinPartitions("group", "seq")
+    ordered = narrow.repartition(tasks, "group").sortWithinPartitions("group", "seq")
     return ordered.groupBy("group").applyInPandas(_counted, COUNTED)
 
 

@@ -14,10 +14,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from pipeline.errors import TraceError
+from pipeline.packing import Packed, configure, packed_by_spark, packed_by_workers
 from pipeline.profile import Profile, profile_for, profile_named
 from pipeline.replay.basis import Rules
-from pipeline.replay.group import Group
-from pipeline.replay.spark import chunks_of, chunks_of_files, named_groups, named_groups_of_files, replayed
+from pipeline.replay.spark import replayed
 from pipeline.request import AuditRequest, AuditResult, ValidationResult
 from pipeline.settings import Settings
 from pipeline.tables.create import open_tables
@@ -27,7 +27,6 @@ from pipeline.tables.target import parse_target
 from pipeline.tables.write import RunTables
 from pipeline.trace import Survey, Trace, counted, open_traces, quarantined, read_events, survey, trace_errors
 from pipeline.trace.counting import NOT_PLAIN, Count, together
-from pipeline.trace.parquet_files import shares_of
 
 Progress = Callable[[str], None]
 
@@ -93,7 +92,7 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
         TraceError: a trace cannot carry a verdict. The tables hold the rows that they held: that one trace is unusable
             is found out before a row of the first is written.
     """
-    _configure(spark, request)
+    configure(spark, request.settings)
     replayed: list[_Replayed] = []
     try:
         for trace in open_traces(request.paths, request.profile):
@@ -109,7 +108,7 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
 
 def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[ValidationResult]:
     """Says of every trace what an audit would read of it; the target is not looked at. Raises as `audit` does."""
-    _configure(spark, request)
+    configure(spark, request.settings)
     results = []
     for trace in open_traces(request.paths, request.profile):
         profile = _profile(trace, request)
@@ -128,14 +127,6 @@ def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> 
             )
         )
     return results
-
-
-def _configure(spark: SparkSession, request: AuditRequest) -> None:
-    # A chunk is an Arrow batch: large ones keep the exchange small.
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(request.settings.spark.chunk_rows))
-    # The number of rows limits a batch; its bytes, where they are limited too, are counted anew after every row, which
-    # takes time in proportion to the square of the batch where columns are nested.
-    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
 
 
 def _profile(trace: Trace, request: AuditRequest) -> Profile:
@@ -164,7 +155,7 @@ def _replay(spark: SparkSession, trace: Trace, request: AuditRequest, stages: _S
     )
     try:
         with stages.stage("replay") as stage, trace_errors():
-            frames, counts = _staged(spark, trace, events, rules, settings, tables)
+            frames, counts = _staged(spark, trace, rules, settings, tables)
             stage["rows"] = sum(count.rows for count in counts)
         found = survey(spark, counts, trace, settings.trace)
     except Exception:
@@ -174,21 +165,22 @@ def _replay(spark: SparkSession, trace: Trace, request: AuditRequest, stages: _S
 
 
 def _staged(
-    spark: SparkSession, trace: Trace, events: DataFrame, rules: Rules, settings: Settings, tables: RunTables
+    spark: SparkSession, trace: Trace, rules: Rules, settings: Settings, tables: RunTables
 ) -> tuple[dict[str, DataFrame], list[Count]]:
     """What the replay returns, by table, and what it counted. Spark reads only what its workers cannot."""
-    keep = settings.report.findings_per_rule_max
-    shares = shares_of(trace)
-    groups = named_groups_of_files(spark, shares) if shares else None
-    if groups is not None:
-        chunks = chunks_of_files(spark, shares, groups, rules.profile, settings.spark.chunk_rows)
-        frames = tables.stage(replayed(chunks, groups, rules, keep, _tasks(spark, settings, groups)))
-        counts = together(row.asDict() for row in frames.pop("counted").collect())
+    packed = packed_by_workers(spark, trace, rules.profile, settings)
+    if packed is not None:
+        frames, counts = _run(packed, rules, settings, tables)
         if all(count.refused != NOT_PLAIN for count in counts):
             return frames, counts
-    groups = named_groups(events)
-    chunks = chunks_of(events, groups, rules.profile)
-    frames = tables.stage(replayed(chunks, groups, rules, keep, _tasks(spark, settings, groups)))
+    return _run(packed_by_spark(spark, trace, rules.profile, settings), rules, settings, tables)
+
+
+def _run(
+    packed: Packed, rules: Rules, settings: Settings, tables: RunTables
+) -> tuple[dict[str, DataFrame], list[Count]]:
+    keep = settings.report.findings_per_rule_max
+    frames = tables.stage(replayed(packed.chunks, packed.groups, rules, keep, packed.tasks))
     return frames, together(row.asDict() for row in frames.pop("counted").collect())
 
 
@@ -247,13 +239,6 @@ def _from_here(path: str) -> str:
     """A path as people here write it, so that a checkout elsewhere asks the same question of its samples."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
-
-
-def _tasks(spark: SparkSession, settings: Settings, groups: list[Group]) -> int:
-    if settings.spark.replay_tasks != "auto":
-        return settings.spark.replay_tasks
-    # A group is never divided, so more tasks than groups would have nothing to do; the counts are one more.
-    return max(1, min(len(groups) + 1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1)))
 
 
 def _too_much_refused(found: _Replayed, refused: int, ratio_max: float) -> TraceError:

@@ -52,8 +52,8 @@ _CHUNK_ARROW = pa.schema(
     ]
 )
 _COLUMNS = (*COLUMNS, *(name for name in COUNTED_BY if name not in COLUMNS))
-# Of the counts, which travel in the place of events.
-_NO_GROUP = -1
+NO_GROUP = -1
+"""The group of the counts, which travel in the place of events."""
 
 _Batches = Iterable[pa.RecordBatch]
 _Pack = Callable[[_Batches], Iterator[pa.RecordBatch]]
@@ -134,10 +134,14 @@ def replayed(chunks: DataFrame, groups: list[Group], rules: Rules, findings_per_
     Returns:
         `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.
     """
-    # Without the sort the chunks of a group would come in any order: the exchange keeps none.
-    ordered = chunks.repartition(tasks, "group").sortWithinPartitions("group", "first_seq")
     replay = _replayer(groups, rules, findings_per_rule_max)
-    return ordered.groupBy("group").applyInPandas(replay, RESULT_SCHEMA)
+    return in_order(chunks, tasks).groupBy("group").applyInPandas(replay, RESULT_SCHEMA)
+
+
+def in_order(chunks: DataFrame, tasks: int) -> DataFrame:
+    """The chunks of each group together, ordered by their first seq, divided into so many tasks."""
+    # Without the sort the chunks of a group would come in any order: the exchange keeps none.
+    return chunks.repartition(tasks, "group").sortWithinPartitions("group", "first_seq")
 
 
 def _numbered(groups: list[Group]) -> Groups:
@@ -180,24 +184,25 @@ def _rows_of(chunks: Sequence[Chunk]) -> pa.RecordBatch:
 
 def _row_of(counts: Sequence[Count]) -> pa.RecordBatch:
     columns = {name: [getattr(count, name) for count in counts] for name in Count._fields}
-    row = {"group": _NO_GROUP, "first_seq": 0, "last_seq": 0, "events": encode("counted", columns)}
+    row = {"group": NO_GROUP, "first_seq": 0, "last_seq": 0, "events": encode("counted", columns)}
     return pa.RecordBatch.from_pylist([row], schema=_CHUNK_ARROW)
 
 
 def _replayer(groups: list[Group], rules: Rules, findings_per_rule_max: int) -> _Replay:
     # The type hints are what makes Spark hand over the frames one by one, instead of the group as a whole.
     def replay(key: tuple[Any, ...], frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        if key[0] == _NO_GROUP:
+        if key[0] == NO_GROUP:
             for frame in frames:
                 yield pd.DataFrame({"table": "counted", "payload": frame["events"]})
             return
-        for table, columns in replay_group(groups[key[0]], _chunks(frames), rules, findings_per_rule_max):
+        for table, columns in replay_group(groups[key[0]], chunks_in(frames), rules, findings_per_rule_max):
             yield pd.DataFrame({"table": [table], "payload": [encode(table, columns)]})
 
     return replay
 
 
-def _chunks(frames: Iterator[pd.DataFrame]) -> Iterator[Chunk]:
+def chunks_in(frames: Iterator[pd.DataFrame]) -> Iterator[Chunk]:
+    """The chunks of a group, as a grouped function is given them."""
     for frame in frames:
         for row in frame.itertuples(index=False, name=None):
             group, first_seq, last_seq, events, membership, snapshots, published = row

@@ -1,0 +1,62 @@
+"""From a trace to packed chunks: who reads it, and into how many tasks its groups are divided."""
+
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.profile import Profile
+from pipeline.replay.group import Group
+from pipeline.replay.spark import chunks_of, chunks_of_files, named_groups, named_groups_of_files
+from pipeline.settings import Settings
+from pipeline.trace import Trace, read_events
+from pipeline.trace.parquet_files import shares_of
+
+
+class Packed(NamedTuple):
+    """A trace as chunks.
+
+    Attributes:
+        chunks: `CHUNK_SCHEMA`, not yet evaluated.
+        groups: the subscriptions that they are numbered by.
+        tasks: into how many the groups are divided.
+    """
+
+    chunks: DataFrame
+    groups: list[Group]
+    tasks: int
+
+
+def configure(spark: SparkSession, settings: Settings) -> None:
+    """Sets how large the batches are in which rows come to Python."""
+    # A chunk is an Arrow batch: large ones keep the exchange small.
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(settings.spark.chunk_rows))
+    # The number of rows limits a batch; its bytes, where they are limited too, are counted anew after every row, which
+    # takes time in proportion to the square of the batch where columns are nested.
+    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
+
+
+def packed_by_workers(spark: SparkSession, trace: Trace, profile: Profile, settings: Settings) -> Packed | None:
+    """Chunks of files that the workers read; None where Spark has to.
+
+    That it has to may also show only when they are evaluated: then the counts among them say `NOT_PLAIN`.
+    """
+    shares = shares_of(trace)
+    groups = named_groups_of_files(spark, shares) if shares else None
+    if groups is None:
+        return None
+    chunks = chunks_of_files(spark, shares, groups, profile, settings.spark.chunk_rows)
+    return Packed(chunks, groups, _tasks(spark, settings, groups))
+
+
+def packed_by_spark(spark: SparkSession, trace: Trace, profile: Profile, settings: Settings) -> Packed:
+    """Chunks of rows that Spark reads and validates. Raises as `pipeline.trace.read_events` does."""
+    events = read_events(spark, trace)
+    groups = named_groups(events)
+    return Packed(chunks_of(events, groups, profile), groups, _tasks(spark, settings, groups))
+
+
+def _tasks(spark: SparkSession, settings: Settings, groups: list[Group]) -> int:
+    if settings.spark.replay_tasks != "auto":
+        return settings.spark.replay_tasks
+    # A group is never divided, so more tasks than groups would have nothing to do; the counts are one more.
+    return max(1, min(len(groups) + 1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1)))
