@@ -7,14 +7,15 @@ no limits.
 """
 
 import heapq
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.compiled import compiled
-
 Ints = NDArray[np.int64]
+# These functions make arrays, which those of the core cannot (`pipeline.replay.compiled`).
+_compiled: Any = numba.njit(cache=True)
 
 PUBLISHED, SENT, ACKED, JOINED, LEFT = range(5)
 NOBODY = -1
@@ -94,7 +95,7 @@ def run(published_us: Ints, hash_of: Ints, work_us: Ints, changes: Changes) -> T
     return Traffic(*_run(published_us, hash_of, work_us, *changes).T)
 
 
-@compiled
+@_compiled  # type: ignore[untyped-decorator]  # numba has no types for it
 def _run(
     published_us: Ints,
     hash_of: Ints,
@@ -145,7 +146,7 @@ def _run(
     return rows[:used]
 
 
-@compiled
+@_compiled  # type: ignore[untyped-decorator]  # numba has no types for it
 def _empty(messages: int, hashes: int) -> _Queues:
     return _Queues(
         following=np.full(messages, _NONE, dtype=np.int64),
@@ -159,7 +160,7 @@ def _empty(messages: int, hashes: int) -> _Queues:
     )
 
 
-@compiled
+@_compiled  # type: ignore[untyped-decorator]  # numba has no types for it
 def _noted(rows: Ints, used: int, what: int, at_us: int, message: int, consumer: int) -> tuple[Ints, int]:
     """`rows` with one more, and how many there are now."""
     if used == rows.shape[0]:
@@ -170,7 +171,7 @@ def _noted(rows: Ints, used: int, what: int, at_us: int, message: int, consumer:
     return rows, used + 1
 
 
-@compiled
+@_compiled  # type: ignore[untyped-decorator]  # numba has no types for it
 def _changed(queues: _Queues, consumer: int, joins: int, touched: Ints) -> int:
     """Takes from a consumer that leaves what it holds; returns how many hashes have something to send."""
     count = 0
@@ -183,7 +184,7 @@ def _changed(queues: _Queues, consumer: int, joins: int, touched: Ints) -> int:
     return count
 
 
-@compiled
+@_compiled  # type: ignore[untyped-decorator]  # numba has no types for it
 def _acknowledged(queues: _Queues, message: int, h: int) -> int:
     """Takes a message out; returns 1 if its hash has drained and has something to send, else 0."""
     before, behind = queues.preceding[message], queues.following[message]
@@ -202,7 +203,7 @@ def _acknowledged(queues: _Queues, message: int, h: int) -> int:
     return 1 if queues.unsent[h] >= 0 else 0
 
 
-@compiled
+@_compiled  # type: ignore[untyped-decorator]  # numba has no types for it
 def _published(queues: _Queues, message: int, h: int) -> None:
     last = queues.last[h]
     queues.preceding[message] = last
@@ -215,7 +216,7 @@ def _published(queues: _Queues, message: int, h: int) -> None:
         queues.unsent[h] = message
 
 
-@compiled
+@_compiled  # type: ignore[untyped-decorator]  # numba has no types for it
 def _sent(
     queues: _Queues, h: int, owner: int, now: int, work_us: Ints, due: _Due, rows: Ints, used: int
 ) -> tuple[Ints, int]:

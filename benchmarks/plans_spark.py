@@ -60,8 +60,8 @@ def _own_floor(spark: SparkSession, trace: Path, _: Path) -> Run:
 
 def _row_floor(spark: SparkSession, trace: Path, _: Path) -> Run:
     """The plan of rows, counting; which groups there are it is told."""
-    _, groups, tasks = packed(spark, trace)
-    return _counting(lambda: row_floor(spark, trace, groups, tasks))
+    found = packed(spark, trace)
+    return _counting(lambda: row_floor(spark, trace, found.groups, found.tasks))
 
 
 def _counting(plan: Callable[[], DataFrame]) -> Run:

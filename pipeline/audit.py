@@ -5,15 +5,16 @@ is written before the survey has shown that the traces can be audited.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from pipeline.errors import TraceError
+from pipeline.keys import keys_of, with_keys
 from pipeline.packing import Packed, configure, packed_by_spark, packed_by_workers
 from pipeline.profile import Profile, profile_for, profile_named
 from pipeline.replay.basis import Rules
@@ -27,6 +28,7 @@ from pipeline.tables.target import parse_target
 from pipeline.tables.write import RunTables
 from pipeline.trace import Survey, Trace, counted, open_traces, quarantined, read_events, survey, trace_errors
 from pipeline.trace.counting import NOT_PLAIN, Count, together
+from pipeline.trace.parquet_files import Share
 
 Progress = Callable[[str], None]
 
@@ -64,7 +66,7 @@ class _Replayed:
 
     trace: Trace
     profile: Profile
-    events: DataFrame
+    source: DataFrame | Sequence[Share]
     survey: Survey
     tables: RunTables
     frames: dict[str, DataFrame]
@@ -103,7 +105,7 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
         for found in replayed:
             found.tables.discard()
         raise
-    return AuditResult(request.target, tuple(_write(found, request.settings) for found in replayed))
+    return AuditResult(request.target, tuple(_write(spark, found, request.settings) for found in replayed))
 
 
 def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[ValidationResult]:
@@ -139,8 +141,6 @@ def _replay(spark: SparkSession, trace: Trace, request: AuditRequest, stages: _S
     """Reads and replays one trace, once, and judges whether it can carry a verdict."""
     started_at_us, profile, settings = time.time_ns() // 1000, _profile(trace, request), request.settings
     inputs = [_from_here(trace.path)]
-    with trace_errors():
-        events = read_events(spark, trace)
     with stages.stage("open tables"):
         tables = open_tables(spark, parse_target(request.target), run_key_of(inputs, profile.name, settings))
     rules = Rules(
@@ -155,25 +155,29 @@ def _replay(spark: SparkSession, trace: Trace, request: AuditRequest, stages: _S
     )
     try:
         with stages.stage("replay") as stage, trace_errors():
-            frames, counts = _staged(spark, trace, rules, settings, tables)
+            source, frames, counts = _staged(spark, trace, rules, settings, tables)
             stage["rows"] = sum(count.rows for count in counts)
         found = survey(spark, counts, trace, settings.trace)
     except Exception:
         tables.discard()
         raise
-    return _Replayed(trace, profile, events, found, tables, frames, inputs, stages, started_at_us)
+    return _Replayed(trace, profile, source, found, tables, frames, inputs, stages, started_at_us)
 
 
 def _staged(
     spark: SparkSession, trace: Trace, rules: Rules, settings: Settings, tables: RunTables
-) -> tuple[dict[str, DataFrame], list[Count]]:
-    """What the replay returns, by table, and what it counted. Spark reads only what its workers cannot."""
+) -> tuple[DataFrame | Sequence[Share], dict[str, DataFrame], list[Count]]:
+    """What was read, what the replay returned, by table, and how many rows there were.
+
+    Spark reads only what its workers cannot.
+    """
     packed = packed_by_workers(spark, trace, rules.profile, settings)
     if packed is not None:
         frames, counts = _run(packed, rules, settings, tables)
         if all(count.refused != NOT_PLAIN for count in counts):
-            return frames, counts
-    return _run(packed_by_spark(spark, trace, rules.profile, settings), rules, settings, tables)
+            return packed.source, frames, counts
+    packed = packed_by_spark(spark, trace, rules.profile, settings)
+    return packed.source, *_run(packed, rules, settings, tables)
 
 
 def _run(
@@ -199,13 +203,15 @@ def _set_aside(spark: SparkSession, found: _Replayed, settings: Settings) -> Non
         raise _too_much_refused(found, refused, settings.trace.quarantine_ratio_max)
 
 
-def _write(found: _Replayed, settings: Settings) -> str:
+def _write(spark: SparkSession, found: _Replayed, settings: Settings) -> str:
     """Writes the tables of one trace; returns its run key."""
     tables, frames, stages = found.tables, found.frames, found.stages
     refused = next((int(s["rows"]) for s in stages.done if s["stage"] == "quarantine"), 0)  # type: ignore[call-overload]  # a count
-    for table in ("violations", "hot_keys"):
-        if table in frames:
-            frames[table] = _with_keys(frames[table], found.events)
+    keyed = [table for table in ("violations", "hot_keys") if table in frames]
+    if keyed:
+        with stages.stage("look up keys"):
+            keys = keys_of([frames[table] for table in keyed], found.source, spark)
+            frames.update({table: with_keys(frames[table], keys) for table in keyed})
     with stages.stage("write tables"):
         tables.write(frames)
     rows_in = found.survey.rows_in
@@ -264,20 +270,3 @@ def _completeness(partitions: DataFrame | None, survey: Survey) -> float:
         return readable
     judged, rows = partitions.agg(sf.sum("rows_judged"), sf.sum("rows")).collect()[0]
     return float(readable * judged / rows)
-
-
-def _with_keys(rows: DataFrame, events: DataFrame) -> DataFrame:
-    """The key of each row's entry, looked up in the trace: keys do not travel with the replay."""
-    wanted = rows.select("topic", "ledger_id", "entry_id").distinct()
-    named = events.where("refused IS NULL AND key IS NOT NULL AND event IN ('publish', 'dispatch')")
-    keys = (
-        named.join(sf.broadcast(wanted), ["topic", "ledger_id", "entry_id"], "left_semi")
-        .groupBy("topic", "ledger_id", "entry_id")
-        .agg(_as_text(sf.any_value("key")).alias("key"))
-    )
-    return rows.drop("key").join(sf.broadcast(keys), ["topic", "ledger_id", "entry_id"], "left")
-
-
-def _as_text(key: Column) -> Column:
-    text = key.cast("string")
-    return sf.when(sf.is_valid_utf8(text), text).otherwise(sf.base64(key))

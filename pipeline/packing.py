@@ -1,5 +1,6 @@
 """From a trace to packed chunks: who reads it, and into how many tasks its groups are divided."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -9,7 +10,7 @@ from pipeline.replay.group import Group
 from pipeline.replay.spark import chunks_of, chunks_of_files, named_groups, named_groups_of_files
 from pipeline.settings import Settings
 from pipeline.trace import Trace, read_events
-from pipeline.trace.parquet_files import shares_of
+from pipeline.trace.parquet_files import Share, shares_of
 
 
 class Packed(NamedTuple):
@@ -19,11 +20,13 @@ class Packed(NamedTuple):
         chunks: `CHUNK_SCHEMA`, not yet evaluated.
         groups: the subscriptions that they are numbered by.
         tasks: into how many the groups are divided.
+        source: the rows as `pipeline.trace.read_events` gives them, or the files that they are read from.
     """
 
     chunks: DataFrame
     groups: list[Group]
     tasks: int
+    source: DataFrame | Sequence[Share]
 
 
 def configure(spark: SparkSession, settings: Settings) -> None:
@@ -45,14 +48,14 @@ def packed_by_workers(spark: SparkSession, trace: Trace, profile: Profile, setti
     if groups is None:
         return None
     chunks = chunks_of_files(spark, shares, groups, profile, settings.spark.chunk_rows)
-    return Packed(chunks, groups, _tasks(spark, settings, groups))
+    return Packed(chunks, groups, _tasks(spark, settings, groups), shares)
 
 
 def packed_by_spark(spark: SparkSession, trace: Trace, profile: Profile, settings: Settings) -> Packed:
     """Chunks of rows that Spark reads and validates. Raises as `pipeline.trace.read_events` does."""
     events = read_events(spark, trace)
     groups = named_groups(events)
-    return Packed(chunks_of(events, groups, profile), groups, _tasks(spark, settings, groups))
+    return Packed(chunks_of(events, groups, profile), groups, _tasks(spark, settings, groups), events)
 
 
 def _tasks(spark: SparkSession, settings: Settings, groups: list[Group]) -> int:

@@ -17,6 +17,7 @@ from pipeline.replay.refused import DUPLICATE_SEQ, Refused
 from pipeline.replay.snapshot import SnapshotRow
 
 _WIDTHS = (0, 1, 2, 4, 8)
+ROWS_MIN = 1 << 16
 
 
 class Chunk(NamedTuple):
@@ -115,24 +116,31 @@ def decode_snapshots(text: str) -> tuple[SnapshotRow, ...]:
     return tuple(SnapshotRow(*values) for values in json.loads(text))
 
 
-def merged(chunks: Iterable[Chunk]) -> Iterator[Merged]:
-    """The rows of the chunks of one group in the order of seq, as soon as they are complete.
+def merged(chunks: Iterable[Chunk], rows_min: int = ROWS_MIN) -> Iterator[Merged]:
+    """The rows of the chunks of one group in the order of seq, as soon as they are complete and some have gathered.
 
     Args:
         chunks: of one group, ordered by `first_seq`.
+        rows_min: how many should have gathered: each part costs its fixed share of what follows.
     """
     waiting: list[Events] = []
+    gathered, enough = 0, rows_min
     rows: list[Row] = []
     snapshots: list[SnapshotRow] = []
     for chunk in chunks:
-        complete, waiting = _split(waiting, chunk.first_seq)
-        ready = [row for row in rows if row.seq < chunk.first_seq]
-        rows = [row for row in rows if row.seq >= chunk.first_seq]
-        told = [snapshot for snapshot in snapshots if snapshot.seq < chunk.first_seq]
-        snapshots = [snapshot for snapshot in snapshots if snapshot.seq >= chunk.first_seq]
-        if complete:
-            yield _in_order(complete, ready, told)
+        if gathered >= enough:
+            complete, waiting = _split(waiting, chunk.first_seq)
+            gathered = sum(events.seq.size for events in waiting)
+            # What is not complete now is looked at again when as much has come to it.
+            enough = max(rows_min, 2 * gathered)
+            ready = [row for row in rows if row.seq < chunk.first_seq]
+            rows = [row for row in rows if row.seq >= chunk.first_seq]
+            told = [snapshot for snapshot in snapshots if snapshot.seq < chunk.first_seq]
+            snapshots = [snapshot for snapshot in snapshots if snapshot.seq >= chunk.first_seq]
+            if complete:
+                yield _in_order(complete, ready, told)
         waiting.append(chunk.events)
+        gathered += chunk.events.seq.size
         rows += chunk.membership
         snapshots += chunk.snapshots
     if waiting:

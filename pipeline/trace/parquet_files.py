@@ -82,17 +82,25 @@ def read_share(share: Share, columns: Sequence[str], rows: int) -> Iterator[pa.R
         raise NotPlainError(f"{share.path}: {error}") from error
 
 
+def read_columns(share: Share, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Some columns of a share that was found to be plain, a batch for each row group; an absent one is null."""
+    with _opened(share.path) as file:
+        for number in range(share.own, file.num_row_groups, share.shares):
+            read = [name for name in columns if name in file.schema_arrow.names]
+            table = file.read_row_group(number, columns=read, use_threads=False).combine_chunks()
+            for batch in table.to_batches():
+                absent = {name: pa.nulls(batch.num_rows, _TYPES[name]) for name in columns if name not in read}
+                yield pa.record_batch(
+                    [absent[name] if name in absent else batch.column(name) for name in columns], list(columns)
+                )
+
+
 def read_names(share: Share) -> Iterator[tuple[str | None, str | None]]:
     """The different pairs of topic and subscription in a share. Raises as `read_share` does."""
-    names = ["topic", "subscription"]
     try:
-        with _opened(share.path) as file:
-            for number in range(share.own, file.num_row_groups, share.shares):
-                found = [name for name in names if name in file.schema_arrow.names]
-                table = file.read_row_group(number, columns=found, use_threads=False).combine_chunks()
-                different = table.group_by(found, use_threads=False).aggregate([])
-                for row in different.to_pylist():
-                    yield row.get("topic"), row.get("subscription")
+        for batch in read_columns(share, ["topic", "subscription"]):
+            different = pa.table(batch).group_by(batch.schema.names, use_threads=False).aggregate([])
+            yield from zip(*(different.column(name).to_pylist() for name in batch.schema.names), strict=True)
     except (OSError, pa.ArrowException) as error:
         raise NotPlainError(f"{share.path}: {error}") from error
 

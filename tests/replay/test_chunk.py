@@ -72,7 +72,7 @@ def _chunks(rows: list[Columns], *cuts: int) -> list[Chunk]:
 
 def test_rows_are_handed_on_as_soon_as_they_are_complete() -> None:
     chunks = _chunks(_log().rows, 10, 20)
-    bounds = [(int(part.events.seq[0]), int(part.events.seq[-1])) for part in merged(chunks)]
+    bounds = [(int(part.events.seq[0]), int(part.events.seq[-1])) for part in merged(chunks, rows_min=1)]
     assert bounds == [(chunk.first_seq, chunk.last_seq) for chunk in chunks]
 
 

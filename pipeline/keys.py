@@ -1,0 +1,89 @@
+"""The keys of findings, looked up in the trace at the end: keys do not travel with the replay.
+
+A finding names the entry that it is about; who reads it asks for the key. So few are asked for that a scan of four
+columns finds them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from pipeline.trace.parquet_files import Share, read_columns
+
+_ENTRY = ["topic", "ledger_id", "entry_id"]
+_SCHEMA = "topic STRING, ledger_id LONG, entry_id LONG, key BINARY"
+_ARROW = pa.schema([("topic", pa.string()), ("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("key", pa.binary())])
+
+
+def with_keys(rows: DataFrame, keys: DataFrame) -> DataFrame:
+    """Fills in the column `key` of rows that have `topic`, `ledger_id` and `entry_id`."""
+    named = keys.withColumn("key", _as_text(sf.col("key")))
+    return rows.drop("key").join(sf.broadcast(named), _ENTRY, "left")
+
+
+def keys_of(entries: Sequence[DataFrame], trace: DataFrame | Sequence[Share], spark: SparkSession) -> DataFrame:
+    """The key of each entry that the trace names one for.
+
+    Args:
+        entries: frames with `topic`, `ledger_id` and `entry_id`; few rows.
+        trace: rows of `pipeline.trace.read_events`, of which refused ones name no key, or files that are plain.
+        spark: the session.
+
+    Returns:
+        The three columns and `key`, binary; a local frame.
+    """
+    wanted = {tuple(row) for frame in entries for row in frame.select(*_ENTRY).distinct().collect()}
+    if not wanted:
+        return spark.createDataFrame([], _SCHEMA)
+    if isinstance(trace, DataFrame):
+        found = _in_rows(trace, spark.createDataFrame(sorted(wanted), _SCHEMA.rpartition(",")[0]))
+    else:
+        found = _in_files(spark, trace, wanted)
+    keys = {tuple(row[name] for name in _ENTRY): bytes(row["key"]) for row in found.collect()}
+    return spark.createDataFrame([(*entry, key) for entry, key in sorted(keys.items())], _SCHEMA)
+
+
+def _in_rows(events: DataFrame, wanted: DataFrame) -> DataFrame:
+    named = events.where("refused IS NULL AND key IS NOT NULL AND event IN ('publish', 'dispatch')")
+    keys = named.join(sf.broadcast(wanted), _ENTRY, "left_semi").groupBy(*_ENTRY)
+    return keys.agg(sf.min("key").alias("key"))
+
+
+def _in_files(spark: SparkSession, shares: Sequence[Share], wanted: Iterable[tuple[str, int, int]]) -> DataFrame:
+    by_topic: dict[str, set[tuple[int, int]]] = {}
+    for topic, ledger, entry in wanted:
+        by_topic.setdefault(topic, set()).add((ledger, entry))
+    numbers = np.unique([entry for entries in by_topic.values() for _, entry in entries])
+
+    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found: dict[tuple[str, int, int], bytes] = {}
+            for number in batch.column(0).to_pylist():
+                for rows in read_columns(shares[number], _ARROW.names):
+                    found.update(_among(rows, numbers, by_topic))
+            columns = [[key[at] for key in found] for at in range(3)]
+            yield pa.record_batch([*map(pa.array, columns), pa.array(found.values(), pa.binary())], schema=_ARROW)
+
+    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(look, _SCHEMA)
+
+
+def _among(
+    rows: pa.RecordBatch, numbers: NDArray[np.int64], by_topic: Mapping[str, set[tuple[int, int]]]
+) -> Iterator[tuple[tuple[str, int, int], bytes]]:
+    """The wanted entries in a batch, with their keys."""
+    entry = pc.fill_null(rows.column("entry_id"), -1).to_numpy(zero_copy_only=False)
+    at = np.searchsorted(numbers, entry)
+    near = np.flatnonzero(numbers[np.minimum(at, numbers.size - 1)] == entry)
+    for row in rows.take(pa.array(near)).to_pylist():
+        if row["key"] is not None and (row["ledger_id"], row["entry_id"]) in by_topic.get(row["topic"], ()):
+            yield (row["topic"], row["ledger_id"], row["entry_id"]), row["key"]
+
+
+def _as_text(key: Column) -> Column:
+    text = key.cast("string")
+    return sf.when(sf.is_valid_utf8(text), text).otherwise(sf.base64(key))
