@@ -4,7 +4,7 @@ A finding names the entry that it is about; who reads it asks for the key. So fe
 columns finds them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from pyspark.sql import functions as sf
 from pipeline.trace.parquet_files import Share, read_columns
 
 _ENTRY = ["topic", "ledger_id", "entry_id"]
+_MIXER = 0x1000003
 _SCHEMA = "topic STRING, ledger_id LONG, entry_id LONG, key BINARY"
 _ARROW = pa.schema([("topic", pa.string()), ("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("key", pa.binary())])
 
@@ -54,34 +55,35 @@ def _in_rows(events: DataFrame, wanted: DataFrame) -> DataFrame:
     return keys.agg(sf.min("key").alias("key"))
 
 
-def _in_files(spark: SparkSession, shares: Sequence[Share], wanted: Iterable[tuple[str, int, int]]) -> DataFrame:
-    by_topic: dict[str, set[tuple[int, int]]] = {}
-    for topic, ledger, entry in wanted:
-        by_topic.setdefault(topic, set()).add((ledger, entry))
-    numbers = np.unique([entry for entries in by_topic.values() for _, entry in entries])
+def _in_files(spark: SparkSession, shares: Sequence[Share], wanted: set[tuple[str, int, int]]) -> DataFrame:
+    # A position may be wanted of one topic and stand in several.
+    positions = np.unique(np.array([(ledger, entry) for _, ledger, entry in wanted], dtype=np.int64), axis=0)
 
     def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             found: dict[tuple[str, int, int], bytes] = {}
             for number in batch.column(0).to_pylist():
                 for rows in read_columns(shares[number], _ARROW.names):
-                    found.update(_among(rows, numbers, by_topic))
-            columns = [[key[at] for key in found] for at in range(3)]
-            yield pa.record_batch([*map(pa.array, columns), pa.array(found.values(), pa.binary())], schema=_ARROW)
+                    found.update(_among(rows, positions, wanted))
+            columns = [[entry[at] for entry in found] for at in range(3)]
+            arrays = [pa.array(c, f.type) for c, f in zip([*columns, found.values()], _ARROW, strict=True)]
+            yield pa.record_batch(arrays, schema=_ARROW)
 
     return spark.range(0, len(shares), 1, len(shares)).mapInArrow(look, _SCHEMA)
 
 
 def _among(
-    rows: pa.RecordBatch, numbers: NDArray[np.int64], by_topic: Mapping[str, set[tuple[int, int]]]
+    rows: pa.RecordBatch, positions: NDArray[np.int64], wanted: set[tuple[str, int, int]]
 ) -> Iterator[tuple[tuple[str, int, int], bytes]]:
     """The wanted entries in a batch, with their keys."""
-    entry = pc.fill_null(rows.column("entry_id"), -1).to_numpy(zero_copy_only=False)
-    at = np.searchsorted(numbers, entry)
-    near = np.flatnonzero(numbers[np.minimum(at, numbers.size - 1)] == entry)
-    for row in rows.take(pa.array(near)).to_pylist():
-        if row["key"] is not None and (row["ledger_id"], row["entry_id"]) in by_topic.get(row["topic"], ()):
-            yield (row["topic"], row["ledger_id"], row["entry_id"]), row["key"]
+    ledger, entry = (pc.fill_null(rows.column(name), -1).to_numpy(zero_copy_only=False) for name in _ENTRY[1:])
+    # One number for a position, where that can be told apart; what collides is looked at below.
+    mixed = np.unique(positions[:, 0] * _MIXER + positions[:, 1])
+    at = np.minimum(np.searchsorted(mixed, ledger * _MIXER + entry), mixed.size - 1)
+    for row in rows.take(pa.array(np.flatnonzero(mixed[at] == ledger * _MIXER + entry))).to_pylist():
+        position = (row["topic"], row["ledger_id"], row["entry_id"])
+        if row["key"] is not None and position in wanted:
+            yield position, row["key"]
 
 
 def _as_text(key: Column) -> Column:

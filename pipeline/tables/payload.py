@@ -6,7 +6,7 @@ of it as an Arrow IPC stream. The replay thereby runs once for all tables, and n
 another table's rows.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -72,6 +72,15 @@ def decode(results: DataFrame, table_name: str) -> DataFrame:
     table = TRAVELLING[table_name]
     payloads = results.where(sf.col("table") == table_name).select("payload")
     return payloads.mapInArrow(_unpack(), table.written_spark_schema)
+
+
+def unpacked(table_name: str, payloads: Iterable[bytes]) -> pa.Table:
+    """The rows of one table out of its payloads."""
+    batches: list[pa.RecordBatch] = []
+    for payload in payloads:
+        with pa.ipc.open_stream(payload) as stream:
+            batches += stream
+    return pa.Table.from_batches(batches, TRAVELLING[table_name].arrow_schema)
 
 
 def _unpack() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

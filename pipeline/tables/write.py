@@ -19,11 +19,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from pipeline.errors import DispatchAuditError
-from pipeline.tables.payload import RESULT_SCHEMA, decode, record_batch
-from pipeline.tables.schemas import RUNS, TABLES
+from pipeline.tables.payload import RESULT_SCHEMA, decode, record_batch, unpacked
+from pipeline.tables.schemas import RUNS, TABLES, TRAVELLING
 from pipeline.tables.table_schema import RUN_KEY, TableSchema
 from pipeline.tables.target import Target
 from pipeline.tables.threads import at_one_time
+
+# Rows of a table that take no more go through the driver: a job for them would take longer than they do.
+_SMALL_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,16 @@ class RunTables:
         else:
             results.write.mode("overwrite").parquet(self._staging)
             staged = self.spark.read.schema(RESULT_SCHEMA).parquet(self._staging)
-        names = sorted(row["table"] for row in staged.select("table").distinct().collect())
-        return {name: decode(staged, name) for name in names}
+        sizes = staged.groupBy("table").agg(sf.sum(sf.length("payload")).alias("bytes")).collect()
+        small = [row["table"] for row in sizes if row["bytes"] <= _SMALL_BYTES]
+        payloads: dict[str, list[bytes]] = {}
+        for row in staged.where(sf.col("table").isin(small)).collect():
+            payloads.setdefault(row["table"], []).append(bytes(row["payload"]))
+        frames = {row["table"]: decode(staged, row["table"]) for row in sizes if row["table"] not in small}
+        for name, of_table in payloads.items():
+            schema = TRAVELLING[name].written_spark_schema
+            frames[name] = self.spark.createDataFrame(unpacked(name, of_table), schema)
+        return dict(sorted(frames.items()))
 
     def write(self, frames: Mapping[str, DataFrame]) -> None:
         """Replaces the rows of this run in every table but `runs`.
