@@ -163,10 +163,17 @@ def _events(batch: pa.RecordBatch, profile: Profile) -> Events:
         consumer=_ints(batch.column("consumer")),
         murmur=murmur,
         key_id=key_id,
-        value=np.where(code == Code.FLOW, _ints(batch.column("permits")), _ints(batch.column("batch_size"), absent=1)),
+        value=_values(batch, code),
         word=_redelivery_counts(batch, code),
         words_left=np.zeros(size, dtype=np.int32),
     )
+
+
+def _values(batch: pa.RecordBatch, code: NDArray[np.int8]) -> NDArray[np.int64]:
+    sizes, flows = _ints(batch.column("batch_size"), absent=1), np.flatnonzero(code == Code.FLOW)
+    if flows.size:
+        sizes[flows] = _ints(batch.column("permits").take(pa.array(flows)))
+    return sizes
 
 
 def _redelivery_counts(batch: pa.RecordBatch, code: NDArray[np.int8]) -> NDArray[np.int32]:
@@ -176,8 +183,10 @@ def _redelivery_counts(batch: pa.RecordBatch, code: NDArray[np.int8]) -> NDArray
 
 
 def _ints(column: pa.Array, absent: int = -1) -> NDArray[np.int64]:
-    values = pc.fill_null(column.cast(pa.int64()), absent).to_numpy(zero_copy_only=False)
-    return np.array(values, dtype=np.int64)
+    if column.null_count == len(column):
+        return np.full(len(column), absent, dtype=np.int64)
+    values = pc.fill_null(column, absent) if column.null_count else column
+    return np.array(values.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def _mark_delete(snapshot: str | None) -> Position | None:
@@ -244,16 +253,22 @@ def _by_group(
     batch: pa.RecordBatch, groups: Groups, source: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which events go where: an index into them, and the number of a group for each; an event may go to several."""
-    topics, subscriptions = _encoded(batch.column("topic")), _encoded(pc.fill_null(batch.column("subscription"), ""))
-    names = subscriptions.dictionary.to_pylist()
+    topics, subscriptions = _encoded(batch.column("topic")), _encoded(batch.column("subscription"))
+    # The last stands for a publish, which names none.
+    names = [*subscriptions.dictionary.to_pylist(), None]
     known = [groups.get(name, {}) for name in topics.dictionary.to_pylist()]
-    numbers = np.array([[of_topic.get(name, -1) for name in names] for of_topic in known], dtype=np.int64)
-    topic = topics.indices.to_numpy(zero_copy_only=False)[source]
-    group = numbers[topic, subscriptions.indices.to_numpy(zero_copy_only=False)[source]]
+    numbers = np.array([[of_topic.get(name or "", -1) for name in names] for of_topic in known], dtype=np.int64)
+    topic = topics.indices.to_numpy(zero_copy_only=False)
+    subscription = pc.fill_null(subscriptions.indices, len(names) - 1).to_numpy(zero_copy_only=False)
+    group = numbers.ravel()[topic * len(names) + subscription]
+    if source.size != batch.num_rows:
+        topic, group = topic[source], group[source]
     published = _codes(batch.column("event"), ["publish"])[source] == 0
     # A publish belongs to every subscription of its topic.
-    group[published] = np.array([next(iter(of_topic.values()), -1) for of_topic in known])[topic[published]]
-    parts = [(np.flatnonzero(group >= 0), group[group >= 0])]
+    first = np.array([next(iter(of_topic.values()), -1) for of_topic in known], dtype=np.int64)
+    group = np.where(published, first[topic], group)
+    known_at = np.flatnonzero(group >= 0)
+    parts = [(known_at, group[known_at])]
     for at, of_topic in enumerate(known):
         for number in list(of_topic.values())[1:]:
             of_publish = np.flatnonzero(published & (topic == at))
