@@ -6,9 +6,11 @@ Exit codes: 0 clean, 1 findings at or above `--fail-on`, 2 usage or configuratio
 """
 
 import sys
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
@@ -110,6 +112,7 @@ def audit(
     with _errors_on_one_line(debug):
         request = _request(traces, out, profile, config)
         with shown_stages(not quiet and not debug) as begin:
+            clock = [time.monotonic()]
             begin("start Spark")
             # Not imported above: the compiler behind the replay takes a second to import, and most mistakes in a call
             # are found before it is needed.
@@ -118,13 +121,18 @@ def audit(
             from pipeline.report.read import summarise  # noqa: PLC0415
 
             spark = spark_session(_NAME, quiet=not debug)
+            clock.append(time.monotonic())
             result = run_audit(spark, request, begin)
+            clock.append(time.monotonic())
             begin("report")
             summary = summarise(spark, result.target, result.run_keys)
+            clock.append(time.monotonic())
         if report_format == "json":
             typer.echo(json_summary(summary))
         else:
             print_report(summary, Console())
+            start_up, audited, reported = (after - before for before, after in pairwise(clock))
+            typer.echo(f"Took    {start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report")
         raise typer.Exit(1 if fails(fail_on, summary.severities) else 0)
 
 
