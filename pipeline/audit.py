@@ -185,7 +185,9 @@ def _run(
 ) -> tuple[dict[str, DataFrame], list[Count]]:
     keep = settings.report.findings_per_rule_max
     frames = tables.stage(replayed(packed.chunks, packed.groups, rules, keep, packed.tasks))
-    return frames, together(row.asDict() for row in frames.pop("counted").collect())
+    # Of files without a byte there are no rows, and not even a count of them.
+    counted_rows = frames.pop("counted").collect() if "counted" in frames else []
+    return frames, together(row.asDict() for row in counted_rows)
 
 
 def _set_aside(spark: SparkSession, found: _Replayed, settings: Settings) -> None:

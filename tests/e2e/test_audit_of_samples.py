@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -242,6 +243,7 @@ def test_the_same_as_a_spark_job(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr[-2000:]
     assert "KNOWN BUG" in done.stdout
     assert "single_holder" in done.stdout
+    assert re.search(r"^Took +[\d.]+ s to start up, [\d.]+ s to audit, [\d.]+ s to report$", done.stdout, re.MULTILINE)
 
 
 def test_validation_says_what_would_be_refused(told: Told, tmp_path: Path) -> None:
