@@ -25,6 +25,8 @@ _TYPES: Final = {field.name: field.type for field in to_arrow_schema(EVENT_SCHEM
 _TEXTS: Final = [name for name, found in _TYPES.items() if found in (pa.string(), pa.binary())]
 # Checked by the statistics of the file, so that they need not be read.
 _NEVER_READ: Final = ("publish_time_ms", "size_bytes")
+# The last: a text that is no UTF-8, which neither Arrow nor Parquet look for.
+_UNREADABLE: Final = (OSError, pa.ArrowException, UnicodeDecodeError)
 
 
 class Share(NamedTuple):
@@ -56,10 +58,16 @@ def _files(log: Log) -> list[Path]:
     path = Path(log.path)
     if log.kind != "parquet" or not log.local:
         return []
-    files = [path] if path.is_file() else sorted(path.rglob(f"*{PARQUET_ENDING}"))
-    inside = [part for file in files for part in file.relative_to(path).parts]
-    # Spark reads values out of the names of folders, and leaves hidden ones out.
-    return [] if any("=" in part or part.startswith(("_", ".")) for part in inside) else files
+    if path.is_file():
+        return [path]
+    # As Spark does: hidden ones are not of the log, unless they are folders with a value in their name.
+    files = [child for child in sorted(path.iterdir()) if "=" in child.name or not child.name.startswith(("_", "."))]
+    # Spark reads files of any ending, and has its own way with folders.
+    return files if all(map(_is_plain_file, files)) else []
+
+
+def _is_plain_file(path: Path) -> bool:
+    return path.is_file() and path.name.endswith(PARQUET_ENDING) and "=" not in path.name
 
 
 def read_share(share: Share, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
@@ -77,7 +85,7 @@ def read_share(share: Share, columns: Sequence[str], rows: int) -> Iterator[pa.R
         with _opened(share.path) as file:
             for number in range(share.own, file.num_row_groups, share.shares):
                 yield from _row_group(file, number, columns, rows)
-    except (OSError, pa.ArrowException) as error:
+    except _UNREADABLE as error:
         # Damaged, or not what its name says: Spark's own message names what is wrong.
         raise NotPlainError(f"{share.path}: {error}") from error
 
@@ -101,7 +109,7 @@ def read_names(share: Share) -> Iterator[tuple[str | None, str | None]]:
         for batch in read_columns(share, ["topic", "subscription"]):
             different = pa.table(batch).group_by(batch.schema.names, use_threads=False).aggregate([])
             yield from zip(*(different.column(name).to_pylist() for name in batch.schema.names), strict=True)
-    except (OSError, pa.ArrowException) as error:
+    except _UNREADABLE as error:
         raise NotPlainError(f"{share.path}: {error}") from error
 
 
@@ -114,6 +122,9 @@ def _opened(path: str) -> pq.ParquetFile:
 
 
 def _check_types(found: pa.Schema) -> None:
+    # Spark does not tell names apart by case, and the statistics of a file not a dot in a name from a field within.
+    if len({name.lower() for name in found.names}) < len(found.names) or any("." in name for name in found.names):
+        raise NotPlainError(f"the columns are {', '.join(found.names)}")
     for field in found:
         wanted = _TYPES.get(field.name)
         if field.name == "key_b64" or (wanted is not None and not _fits(field.type, wanted)):

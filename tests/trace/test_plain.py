@@ -1,0 +1,241 @@
+"""What is plain is good: the quick tests of columns against the checks that decide."""
+
+import random
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from arrow_rows import ARROW_SCHEMA, batch_of, encoded
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+from test_trace_validate import BAD_ROWS, LEGITIMATE_ROWS
+from trace_rows import ACK, FLOW, GOOD_ROWS, JOIN, LEAVE, PUBLISH, REDELIVER, REFUSED_JOIN, RESET, STATS, without
+
+from pipeline.trace.plain import plain
+from pipeline.trace.validate import BY_EVENT, validated
+
+# Columns have types, so these cannot stand in them; see `test_parquet_files` for wrong types and base64.
+_OF_LINES = ("broken_json", "wrong_type", "bad_key")
+
+# Consumers with ranges of their own are rare: Spark looks at them.
+_LEFT_TO_SPARK = (JOIN, REFUSED_JOIN)
+_AUTO_SPLIT = {**JOIN, "key_shared_mode": "AUTO_SPLIT", "ranges": []}
+# Good, of no meaning where they stand, and nothing that a recorder writes: not worth a test of their own there.
+_ODD = ({**PUBLISH, "phase": "of no meaning here"},)
+PLAIN = [row for row in GOOD_ROWS if row not in _LEFT_TO_SPARK] + [_AUTO_SPLIT]
+
+KNOWN_BAD = [row for row, reason, _ in BAD_ROWS if reason not in _OF_LINES and isinstance(row, Mapping)]
+BAD: Sequence[Mapping[str, Any]] = [
+    *KNOWN_BAD,
+    # What those leave to other faults of the same row, and where a limit lies.
+    {**FLOW, "ts_us": 253_402_300_800_000_000},
+    {**PUBLISH, "publish_time_ms": -1},
+    {**PUBLISH, "deliver_at_ms": -1},
+    {**FLOW, "topic": "orders-\ufffd"},
+    without(_AUTO_SPLIT, "consumer"),
+    {**_AUTO_SPLIT, "key_shared_mode": "SPLIT"},
+    {**_AUTO_SPLIT, "ranges": [{"start": 9, "end": 1}]},
+    {**ACK, "positions": [{"ledger_id": 1, "entry_id": 0}, None]},
+    {**REDELIVER, "positions": [{"ledger_id": 1, "entry_id": 0}, {"ledger_id": 1, "entry_id": -1}]},
+    {**STATS, "snapshot": {"seq_begin": None, "seq_end": 10}},
+    {**STATS, "snapshot": {"seq_begin": 1, "seq_end": 1, "consumers": [None]}},
+    {
+        **STATS,
+        "snapshot": {"seq_begin": 1, "seq_end": 1, "consumers": [{"consumer": 1, "key_hash_ranges": [[1, 2, 3]]}]},
+    },
+]
+_AT_LIMITS = (
+    {**FLOW, "ts_us": 253_402_300_799_999_999, "seq": 2**63 - 1, "permits": 0},
+    {**without(_AUTO_SPLIT, "consumer"), "phase": "start"},
+)
+GOOD = [
+    row for row in (*PLAIN, *LEGITIMATE_ROWS, *_AT_LIMITS) if isinstance(row, Mapping) and row not in _LEFT_TO_SPARK
+]
+
+# For each column what it could hold; the row decides what of it is good.
+_NUMBERS = (None, -(2**31), -1, 0, 1, 2**31 - 1)
+_LONGS = (*_NUMBERS, -(2**63), 2**63 - 1, 253_402_300_799_999_999, 253_402_300_800_000_000)
+_CONSUMERS: Sequence[Any] = (None, [], [None], [{}])
+_KEY_HASH_RANGES: Sequence[Any] = (None, [], [None], [[]], [[1]], [[1, 2]], [[2, 1]], [[1, None]], [[1, 2, 3]])
+_DRAINING_HASHES: Sequence[Any] = ([], [None], [{}], [{"hash": -1}], [{"hash": 1}, {"unacked_messages": 1}])
+_VALUES: Mapping[str, Sequence[Any]] = {
+    "event": [None, "", "assign", "FLOW", *(row["event"] for row in GOOD_ROWS)],
+    "phase": [None, "", "start", "end", "middle"],
+    "topic": [None, "", "a", "a\ufffd"],
+    "subscription": [None, "", "a", "\ufffda"],
+    "ack_type": [None, "", "individual", "cumulative", "partial"],
+    "key_source": [None, "none", "NONE", "ordering_key"],
+    "key_shared_mode": [None, "AUTO_SPLIT", "STICKY", "SPLIT"],
+    "reason": [None, "", "seek", "clear", "restart", "close_consumer"],
+    "key": [None, b"", b"k", b"\xff"],
+    "ack_set": [None, [], [0], [1, None], [None]],
+    "positions": [
+        None,
+        [],
+        [None],
+        *([{"ledger_id": ledger, "entry_id": entry}] for ledger, entry in product((None, -1, 0), repeat=2)),
+        *([{"ledger_id": 1, "entry_id": 1, "ack_set": words}] for words in ([], [0], [-1, None])),
+        [{"ledger_id": 1, "entry_id": 1, "ack_set": [3]}, {"ledger_id": 1, "entry_id": 2}],
+        [{"ledger_id": 1, "entry_id": 1}, None],
+        [{"ledger_id": 1, "entry_id": 1}, {"ledger_id": 1, "entry_id": -1}],
+    ],
+    "ranges": [
+        None,
+        [],
+        [None],
+        [{"start": 0, "end": 65_535}],
+        [{"start": 2, "end": 1}],
+        [{"start": 0, "end": 65_536}],
+        [{"start": -1, "end": 1}],
+        [{"start": None, "end": 1}],
+    ],
+    "snapshot": [
+        None,
+        {},
+        {"seq_begin": 1},
+        {"seq_end": 1},
+        {"seq_begin": 2, "seq_end": 1},
+        *({"seq_begin": 1, "seq_end": 1, "consumers": consumers} for consumers in _CONSUMERS),
+        *(
+            {"seq_begin": 1, "seq_end": 1, "consumers": [{"consumer": 1, "key_hash_ranges": ranges}]}
+            for ranges in _KEY_HASH_RANGES
+        ),
+        *(
+            {"seq_begin": 1, "seq_end": 1, "consumers": [{"consumer": 1, "draining_hashes": hashes}]}
+            for hashes in _DRAINING_HASHES
+        ),
+        {"seq_begin": 1, "seq_end": 1, "consumers": [{"consumer": 1}, {"consumer_name": "c"}]},
+        {"seq_begin": 1, "seq_end": 1, "consumers_after_mark_delete_position": {"c": "1:2"}},
+    ],
+    **{
+        field.name: _LONGS if field.type == pa.int64() else _NUMBERS
+        for field in ARROW_SCHEMA
+        if pa.types.is_integer(field.type)
+    },
+}
+
+
+def _changed(row: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if not (name == "key_b64" and "key" in changes)} | changes
+
+
+@pytest.mark.parametrize("row", BAD, ids=str)
+def test_a_bad_row_is_not_plain(row: Mapping[str, Any]) -> None:
+    assert not plain(batch_of([row]))
+    assert not plain(encoded(batch_of([row])))
+    among = batch_of([*PLAIN, row, *PLAIN])
+    assert not plain(among)
+    assert not plain(encoded(among))
+
+
+def test_every_bad_row_that_columns_can_hold_is_tried() -> None:
+    of_columns = {reason for row, reason, _ in BAD_ROWS if row in KNOWN_BAD}
+    assert of_columns == {"unknown_event", "unknown_phase", "missing_field", "impossible_value"}
+
+
+@pytest.mark.parametrize("row", GOOD, ids=str)
+def test_a_good_row_is_plain(row: Mapping[str, Any]) -> None:
+    expected = row not in _ODD
+    assert plain(batch_of([row])) == expected
+    assert plain(encoded(batch_of([row]))) == expected
+
+
+def test_good_rows_together_are_plain() -> None:
+    assert plain(batch_of(PLAIN))
+    assert plain(encoded(batch_of(PLAIN)))
+    assert plain(batch_of([]))
+    assert plain(encoded(batch_of([])))
+
+
+@pytest.mark.parametrize("row", _LEFT_TO_SPARK, ids=["named", "refused"])
+def test_consumers_with_ranges_of_their_own_are_left_to_spark(row: Mapping[str, Any]) -> None:
+    assert not plain(batch_of([row]))
+    assert not plain(encoded(batch_of([row])))
+
+
+def test_reasons_of_leaves_are_no_reasons_of_resets() -> None:
+    leave = {**LEAVE, "reason": "close_consumer"}
+    assert plain(batch_of([leave, RESET]))
+    assert plain(encoded(batch_of([leave, RESET])))
+    assert not plain(encoded(batch_of([{**leave, "reason": "seek"}, {**RESET, "reason": "close_consumer"}])))
+
+
+def test_what_is_behind_null_lists_is_not_looked_at_and_what_is_before_a_slice_neither() -> None:
+    bad = {**ACK, "positions": [{"ledger_id": -1, "entry_id": 0}]}
+    rows = batch_of([bad, *PLAIN, bad])
+    assert plain(rows.slice(1, len(PLAIN)))
+    assert plain(encoded(rows).slice(1, len(PLAIN)))
+    assert not plain(rows.slice(1))
+    assert not plain(rows.slice(0, len(PLAIN)))
+
+
+def _mutated() -> list[dict[str, Any]]:
+    """Every good row with every value in every column, one at a time."""
+    rows = (*PLAIN, JOIN)
+    return [_changed(row, **{name: value}) for row in rows for name, values in _VALUES.items() for value in values]
+
+
+def _mutated_twice(chance: random.Random, count: int) -> list[dict[str, Any]]:
+    """Good rows with two columns changed: what hides one fault may be another field's value."""
+    names = sorted(_VALUES)
+    return [
+        _changed(chance.choice(PLAIN), **{name: chance.choice(_VALUES[name]) for name in chance.sample(names, 2)})
+        for _ in range(count)
+    ]
+
+
+def _refused(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    """The verdict on each row that counts, in one job."""
+    numbered = pa.table(batch_of(rows)).append_column("number", pa.array(range(len(rows))))
+    frame = spark.createDataFrame(numbered)
+    none = sf.lit(None).cast("string")
+    told = validated(frame.withColumns({"parse_reason": none, "parse_detail": none})).select("number", "refused")
+    return [row["refused"] for row in sorted(told.collect())]
+
+
+@pytest.mark.spark
+def test_the_bad_rows_are_bad_and_the_good_ones_good(spark: SparkSession) -> None:
+    assert None not in _refused(spark, BAD)
+    assert set(_refused(spark, GOOD)) == {None}
+
+
+def _more_lenient(spark: SparkSession, rows: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str | None]]:
+    verdicts = _refused(spark, rows)
+    assert {None, "missing_field", "impossible_value", "unknown_event", "unknown_phase"} == set(verdicts)
+    found = [plain(batch_of([row])) for row in rows]
+    # Neither side may be trivial.
+    assert 0.2 < sum(found) / len(found) < 0.8
+    each = zip(rows, verdicts, found, strict=True)
+    return [(row, verdict) for row, verdict, is_plain in each if is_plain and verdict]
+
+
+@pytest.mark.spark
+def test_no_change_of_one_field_is_plain_and_refused(spark: SparkSession) -> None:
+    assert _more_lenient(spark, _mutated()) == []
+
+
+@pytest.mark.spark
+@settings(max_examples=3, deadline=None)
+@given(st.integers(0, 2**32))
+def test_no_change_of_two_fields_is_plain_and_refused(spark: SparkSession, seed: int) -> None:
+    # So many rows that one Spark job is worth it; too many to be drawn by Hypothesis one by one.
+    assert _more_lenient(spark, _mutated_twice(random.Random(seed), 2_000)) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 6), st.integers(0, 3))
+def test_a_batch_is_plain_if_each_of_its_rows_is(chance: random.Random, size: int, before: int) -> None:
+    rows = [chance.choice([*PLAIN, *_mutated_twice(chance, 1)]) for _ in range(size)]
+    ahead = _mutated_twice(chance, before)
+    each = all(plain(batch_of([row])) for row in rows)
+    assert plain(batch_of(rows)) == each
+    assert plain(encoded(batch_of(rows))) == each
+    assert plain(batch_of([*ahead, *rows]).slice(before)) == each
+
+
+def test_the_good_rows_are_of_every_event() -> None:
+    assert {row["event"] for row in PLAIN} == set(BY_EVENT)
