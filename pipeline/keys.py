@@ -5,6 +5,7 @@ columns finds them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pyspark.sql import functions as sf
 from pipeline.trace.parquet_files import Share, read_columns
 
 _ENTRY = ["topic", "ledger_id", "entry_id"]
+_NAMING = ("publish", "dispatch")
 _MIXER = 0x1000003
 _SCHEMA = "topic STRING, ledger_id LONG, entry_id LONG, key BINARY"
 _ARROW = pa.schema([("topic", pa.string()), ("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("key", pa.binary())])
@@ -45,12 +47,16 @@ def keys_of(entries: Sequence[DataFrame], trace: DataFrame | Sequence[Share], sp
         found = _in_rows(trace, spark.createDataFrame(sorted(wanted), _SCHEMA.rpartition(",")[0]))
     else:
         found = _in_files(spark, trace, wanted)
-    keys = {tuple(row[name] for name in _ENTRY): bytes(row["key"]) for row in found.collect()}
+    keys: dict[tuple[Any, ...], bytes] = {}
+    for row in found.collect():
+        entry, key = tuple(row[name] for name in _ENTRY), bytes(row["key"])
+        # Rows of one entry agree, if the recorder does; if not, the answer is the same each time.
+        keys[entry] = min(key, keys.get(entry, key))
     return spark.createDataFrame([(*entry, key) for entry, key in sorted(keys.items())], _SCHEMA)
 
 
 def _in_rows(events: DataFrame, wanted: DataFrame) -> DataFrame:
-    named = events.where("refused IS NULL AND key IS NOT NULL AND event IN ('publish', 'dispatch')")
+    named = events.where("refused IS NULL AND key IS NOT NULL").where(sf.col("event").isin(*_NAMING))
     keys = named.join(sf.broadcast(wanted), _ENTRY, "left_semi").groupBy(*_ENTRY)
     return keys.agg(sf.min("key").alias("key"))
 
@@ -63,8 +69,9 @@ def _in_files(spark: SparkSession, shares: Sequence[Share], wanted: set[tuple[st
         for batch in batches:
             found: dict[tuple[str, int, int], bytes] = {}
             for number in batch.column(0).to_pylist():
-                for rows in read_columns(shares[number], _ARROW.names):
-                    found.update(_among(rows, positions, wanted))
+                for rows in read_columns(shares[number], ["event", *_ARROW.names]):
+                    for entry, key in _among(rows, positions, wanted):
+                        found[entry] = min(key, found.get(entry, key))
             columns = [[entry[at] for entry in found] for at in range(3)]
             arrays = [pa.array(c, f.type) for c, f in zip([*columns, found.values()], _ARROW, strict=True)]
             yield pa.record_batch(arrays, schema=_ARROW)
@@ -82,7 +89,7 @@ def _among(
     at = np.minimum(np.searchsorted(mixed, ledger * _MIXER + entry), mixed.size - 1)
     for row in rows.take(pa.array(np.flatnonzero(mixed[at] == ledger * _MIXER + entry))).to_pylist():
         position = (row["topic"], row["ledger_id"], row["entry_id"])
-        if row["key"] is not None and position in wanted:
+        if row["event"] in _NAMING and row["key"] is not None and position in wanted:
             yield position, row["key"]
 
 

@@ -17,7 +17,7 @@ from pipeline.replay.chunk import (
     encode_membership,
     merged,
 )
-from pipeline.replay.events import DTYPES, Events
+from pipeline.replay.events import DTYPES, Events, concatenated
 from pipeline.replay.pack import pack
 from pipeline.replay.refused import DUPLICATE_SEQ
 
@@ -61,6 +61,31 @@ def test_any_cutting_gives_the_same_rows(chance: random.Random, rows_per_batch: 
     as_one, membership_as_one = packed(rows)
     assert same_rows(events, as_one)
     assert membership == membership_as_one
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 60), st.integers(0, 4), st.sampled_from([1, 3, 1 << 16]))
+def test_chunks_cut_at_seqs_give_the_same_rows(
+    chance: random.Random, rows_per_batch: int, span_bits: int, rows_min: int
+) -> None:
+    rows = _log().rows
+    shuffled = chance.sample(rows, len(rows))
+    with pytest.MonkeyPatch.context() as patch:
+        # A log of a hundred rows is cut as one of millions.
+        patch.setattr("pipeline.replay.pack._SPAN_BITS_MIN", span_bits)
+        patch.setattr("pipeline.replay.pack._CHUNK_ROWS_MIN", 1)
+        chunks = _chunks(shuffled, *range(rows_per_batch, len(rows), rows_per_batch))
+    parts = list(merged(chunks, rows_min))
+    as_one, membership_as_one = packed(rows)
+    assert same_rows(concatenated([part.events for part in parts]), as_one)
+    assert [row for part in parts for row in part.membership] == membership_as_one
+
+
+def test_a_batch_in_no_order_is_not_cut_to_single_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.replay.pack._SPAN_BITS_MIN", 0)
+    monkeypatch.setattr("pipeline.replay.pack._CHUNK_ROWS_MIN", 10)
+    rows = _log().rows
+    assert 1 < len(_chunks(rows)) <= len(rows) // 5
 
 
 def _chunks(rows: list[Columns], *cuts: int) -> list[Chunk]:

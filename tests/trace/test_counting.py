@@ -1,0 +1,81 @@
+"""Rows are counted as they pass: by subscription and reason, whatever the batches."""
+
+import random
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipeline.trace.counting import COUNTED_BY, NOT_PLAIN, RowCounts, together
+
+TYPES = {"seq": pa.int64(), "ts_us": pa.int64(), "consumer": pa.int64(), "entry_bucket_dispatch": pa.bool_()}
+
+
+def _batch(rows: list[dict[str, Any]], *, encoded: bool) -> pa.RecordBatch:
+    columns = [pa.array([row.get(name) for row in rows], TYPES.get(name, pa.string())) for name in COUNTED_BY]
+    if encoded:
+        columns = [c.dictionary_encode() if c.type == pa.string() else c for c in columns]
+    return pa.record_batch(columns, names=list(COUNTED_BY))
+
+
+def _rows(count: int) -> list[dict[str, Any]]:
+    chance = random.Random(1)
+    return [
+        {
+            "topic": chance.choice(["t", "u", None]),
+            "subscription": chance.choice(["ks", None]),
+            "refused": chance.choice([None, None, "wrong_type"]),
+            "seq": chance.choice([seq, None]),
+            "ts_us": 10 * seq,
+            "event": "publish",
+        }
+        for seq in range(count)
+    ]
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+@pytest.mark.parametrize("rows_per_batch", [1, 7, 1_000])
+def test_counts_do_not_depend_on_the_batches(rows_per_batch: int, encoded: bool) -> None:
+    rows = _rows(300)  # in more batches than are kept apart
+    counts = RowCounts()
+    for start in range(0, len(rows), rows_per_batch):
+        counts.add(_batch(rows[start : start + rows_per_batch], encoded=encoded))
+    kinds = Counter((row["topic"], row["subscription"], row["refused"]) for row in rows)
+    found = {(count.topic, count.subscription, count.refused): count for count in counts.counts()}
+    assert {kind: count.rows for kind, count in found.items()} == kinds
+    for kind, count in found.items():
+        of_kind = [row for row in rows if (row["topic"], row["subscription"], row["refused"]) == kind]
+        seqs = [row["seq"] for row in of_kind if row["seq"] is not None]
+        assert (count.first_seq, count.last_seq) == (min(seqs), max(seqs))
+        assert (count.first_ts_us, count.last_ts_us) == (of_kind[0]["ts_us"], of_kind[-1]["ts_us"])
+
+
+def test_an_empty_batch_counts_nothing() -> None:
+    counts = RowCounts()
+    counts.add(_batch([], encoded=False))
+    assert counts.counts() == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "asked"),
+    [({}, True), ({"consumer": None}, False), ({"entry_bucket_dispatch": False}, False), ({"event": "leave"}, False)],
+)
+def test_a_join_by_entry_buckets_is_noticed(changed: dict[str, Any], asked: bool) -> None:
+    join = {"topic": "t", "subscription": "ks", "event": "join", "consumer": 1, "entry_bucket_dispatch": True, "seq": 1}
+    counts = RowCounts()
+    counts.add(
+        _batch([{**join, "ts_us": 1, **changed}, {**join, "ts_us": 1, "entry_bucket_dispatch": None}], encoded=True)
+    )
+    (count,) = counts.counts()
+    assert bool(count.entry_buckets) == asked
+
+
+def test_counts_of_several_tasks_are_added_up_and_a_file_left_to_spark_shows() -> None:
+    one, other = RowCounts(), RowCounts()
+    one.add(_batch(_rows(10), encoded=False))
+    other.add(_batch(_rows(10), encoded=False))
+    other.give_up()
+    counts = together(count._asdict() for part in (one, other) for count in part.counts())
+    assert sum(count.rows for count in counts) == 20
+    assert [count.refused for count in counts].count(NOT_PLAIN) == 1
