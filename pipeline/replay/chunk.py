@@ -6,6 +6,7 @@ ordered by their first seq, so everything before the first seq of the chunk to c
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from pipeline.replay.snapshot import SnapshotRow
 
 _WIDTHS = (0, 1, 2, 4, 8)
 ROWS_MIN = 1 << 16
+ROWS_MAX = 1 << 18
 
 
 class Chunk(NamedTuple):
@@ -138,13 +140,28 @@ def merged(chunks: Iterable[Chunk], rows_min: int = ROWS_MIN) -> Iterator[Merged
             told = [snapshot for snapshot in snapshots if snapshot.seq < chunk.first_seq]
             snapshots = [snapshot for snapshot in snapshots if snapshot.seq >= chunk.first_seq]
             if complete:
-                yield _in_order(complete, ready, told)
+                yield from _parts(_in_order(complete, ready, told))
         waiting.append(chunk.events)
         gathered += chunk.events.seq.size
         rows += chunk.membership
         snapshots += chunk.snapshots
     if waiting:
-        yield _in_order(waiting, rows, snapshots)
+        yield from _parts(_in_order(waiting, rows, snapshots))
+
+
+def _parts(whole: Merged) -> Iterator[Merged]:
+    """The same rows in parts of about `ROWS_MAX` at most: what follows takes memory in proportion to a part."""
+    seq = whole.events.seq
+    # What was made of one row stays together.
+    starts = sorted({int(np.searchsorted(seq, seq[at])) for at in range(0, seq.size, ROWS_MAX)})
+    for number, (start, stop) in enumerate(pairwise([*starts, seq.size])):
+        first, behind = int(seq[start]), int(seq[stop]) if stop < seq.size else int(seq[-1]) + 1
+        yield Merged(
+            whole.events.rows(start, stop),
+            [row for row in whole.membership if first <= row.seq < behind],
+            [snapshot for snapshot in whole.snapshots if first <= snapshot.seq < behind],
+            whole.repeated if number == 0 else [],
+        )
 
 
 def _split(waiting: list[Events], seq: int) -> tuple[list[Events], list[Events]]:

@@ -81,6 +81,19 @@ def test_chunks_cut_at_seqs_give_the_same_rows(
     assert [row for part in parts for row in part.membership] == membership_as_one
 
 
+def test_a_long_part_is_handed_on_in_short_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = _rows_twice(_log().rows, 1, 5)
+    (whole,) = merged(_chunks(rows))
+    monkeypatch.setattr("pipeline.replay.chunk.ROWS_MAX", 7)
+    parts = list(merged(_chunks(rows)))
+    # A row of several positions is not divided.
+    assert [part.events.part[0] for part in parts] == [0] * len(parts)
+    assert max(part.events.seq.size for part in parts) <= 7 + int(whole.events.part.max())
+    assert same_rows(concatenated([part.events for part in parts]), whole.events)
+    assert [row for part in parts for row in part.membership] == whole.membership
+    assert [row for part in parts for row in part.repeated] == whole.repeated
+
+
 def test_a_batch_in_no_order_is_not_cut_to_single_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.replay.pack._SPAN_BITS_MIN", 0)
     monkeypatch.setattr("pipeline.replay.pack._CHUNK_ROWS_MIN", 10)
