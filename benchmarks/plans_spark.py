@@ -28,11 +28,16 @@ def two_rules_on(spark: SparkSession, trace: Path) -> Run:
     """The two rules of `benchmarks.two_rules` as window functions."""
     log = log_in(trace)
     source = "delta" if log.suffix == ".delta" else "parquet"
-    spark.read.format(source).load(str(log)).createOrReplaceTempView("events")
+    events = spark.read.format(source).load(str(log))
 
     def run() -> Found:
         rules = (two_rules.first_delivery_order("events"), two_rules.single_holder("events", "explode"))
-        broken = Broken(*(int(spark.sql(rule).collect()[0][0]) for rule in rules))
+        events.createOrReplaceTempView("events")
+        try:
+            broken = Broken(*(int(spark.sql(rule).collect()[0][0]) for rule in rules))
+        finally:
+            # The session may be somebody else's.
+            spark.catalog.dropTempView("events")
         return broken._asdict
 
     return run
