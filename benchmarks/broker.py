@@ -7,20 +7,25 @@ no limits.
 """
 
 import heapq
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-# These functions make arrays, which those of the core cannot (`pipeline.replay.compiled`).
-_compiled: Any = numba.njit(cache=True)
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 PUBLISHED, SENT, ACKED, JOINED, LEFT = range(5)
 NOBODY = -1
 _NONE = -1
 _NEVER = np.iinfo(np.int64).max
+
+
+def _compiled(function: _Function) -> _Function:
+    # These functions make arrays, which those of the core cannot (`pipeline.replay.compiled`).
+    return cast(_Function, numba.njit(cache=True)(function))
 
 
 class Changes(NamedTuple):
@@ -95,7 +100,7 @@ def run(published_us: Ints, hash_of: Ints, work_us: Ints, changes: Changes) -> T
     return Traffic(*_run(published_us, hash_of, work_us, *changes).T)
 
 
-@_compiled  # type: ignore[untyped-decorator]  # numba has no types for it
+@_compiled
 def _run(
     published_us: Ints,
     hash_of: Ints,
@@ -146,7 +151,7 @@ def _run(
     return rows[:used]
 
 
-@_compiled  # type: ignore[untyped-decorator]  # numba has no types for it
+@_compiled
 def _empty(messages: int, hashes: int) -> _Queues:
     return _Queues(
         following=np.full(messages, _NONE, dtype=np.int64),
@@ -160,7 +165,7 @@ def _empty(messages: int, hashes: int) -> _Queues:
     )
 
 
-@_compiled  # type: ignore[untyped-decorator]  # numba has no types for it
+@_compiled
 def _noted(rows: Ints, used: int, what: int, at_us: int, message: int, consumer: int) -> tuple[Ints, int]:
     """`rows` with one more, and how many there are now."""
     if used == rows.shape[0]:
@@ -171,7 +176,7 @@ def _noted(rows: Ints, used: int, what: int, at_us: int, message: int, consumer:
     return rows, used + 1
 
 
-@_compiled  # type: ignore[untyped-decorator]  # numba has no types for it
+@_compiled
 def _changed(queues: _Queues, consumer: int, joins: int, touched: Ints) -> int:
     """Takes from a consumer that leaves what it holds; returns how many hashes have something to send."""
     count = 0
@@ -184,7 +189,7 @@ def _changed(queues: _Queues, consumer: int, joins: int, touched: Ints) -> int:
     return count
 
 
-@_compiled  # type: ignore[untyped-decorator]  # numba has no types for it
+@_compiled
 def _acknowledged(queues: _Queues, message: int, h: int) -> int:
     """Takes a message out; returns 1 if its hash has drained and has something to send, else 0."""
     before, behind = queues.preceding[message], queues.following[message]
@@ -203,7 +208,7 @@ def _acknowledged(queues: _Queues, message: int, h: int) -> int:
     return 1 if queues.unsent[h] >= 0 else 0
 
 
-@_compiled  # type: ignore[untyped-decorator]  # numba has no types for it
+@_compiled
 def _published(queues: _Queues, message: int, h: int) -> None:
     last = queues.last[h]
     queues.preceding[message] = last
@@ -216,7 +221,7 @@ def _published(queues: _Queues, message: int, h: int) -> None:
         queues.unsent[h] = message
 
 
-@_compiled  # type: ignore[untyped-decorator]  # numba has no types for it
+@_compiled
 def _sent(
     queues: _Queues, h: int, owner: int, now: int, work_us: Ints, due: _Due, rows: Ints, used: int
 ) -> tuple[Ints, int]:

@@ -95,17 +95,17 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
             is found out before a row of the first is written.
     """
     configure(spark, request.settings)
-    replayed: list[_Replayed] = []
+    traces: list[_Replayed] = []
     try:
         for trace in open_traces(request.paths, request.profile):
-            replayed.append(_replay(spark, trace, request, _Stages(progress)))
-        for found in replayed:
-            _set_aside(spark, found, request.settings)
+            traces.append(_replay(spark, trace, request, _Stages(progress)))
+        refused = [_set_aside(spark, found, request.settings) for found in traces]
     except Exception:
-        for found in replayed:
+        for found in traces:
             found.tables.discard()
         raise
-    return AuditResult(request.target, tuple(_write(spark, found, request.settings) for found in replayed))
+    written = (_write(spark, found, count, request.settings) for found, count in zip(traces, refused, strict=True))
+    return AuditResult(request.target, tuple(written))
 
 
 def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[ValidationResult]:
@@ -190,25 +190,25 @@ def _run(
     return frames, together(row.asDict() for row in counted_rows)
 
 
-def _set_aside(spark: SparkSession, found: _Replayed, settings: Settings) -> None:
-    """Adds the rows of `quarantine`, if any row was refused; too many make the trace unusable."""
+def _set_aside(spark: SparkSession, found: _Replayed, settings: Settings) -> int:
+    """Adds the rows of `quarantine` and returns their number; too many make the trace unusable."""
     refused_late = found.frames.pop("refused", None)
     if not found.survey.refused and refused_late is None:
-        return
+        return 0
     with found.stages.stage("quarantine") as stage:
         found.frames["quarantine"] = quarantined(
             spark, found.trace, cut_off=found.survey.cut_off, refused_late=refused_late
         ).select("reason", "file", "line", "raw", "detail")
-        refused = found.frames["quarantine"].count()
+        refused: int = found.frames["quarantine"].count()
         stage["rows"] = refused
     if refused > settings.trace.quarantine_ratio_max * found.survey.rows_in:
         raise _too_much_refused(found, refused, settings.trace.quarantine_ratio_max)
+    return refused
 
 
-def _write(spark: SparkSession, found: _Replayed, settings: Settings) -> str:
-    """Writes the tables of one trace; returns its run key."""
+def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settings) -> str:
+    """Writes the tables of one trace, of which so many rows were refused; returns its run key."""
     tables, frames, stages = found.tables, found.frames, found.stages
-    refused = next((int(s["rows"]) for s in stages.done if s["stage"] == "quarantine"), 0)  # type: ignore[call-overload]  # a count
     keyed = [table for table in ("violations", "hot_keys") if table in frames]
     if keyed:
         with stages.stage("look up keys"):

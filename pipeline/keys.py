@@ -1,23 +1,24 @@
 """The keys of findings, looked up in the trace at the end: keys do not travel with the replay.
 
-A finding names the entry that it is about; who reads it asks for the key. So few are asked for that a scan of four
+A finding names the entry that it is about; who reads it asks for the key. So few are asked for that a scan of a few
 columns finds them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.trace.parquet_files import Share, read_columns
+from pipeline.trace.arrow_columns import integers
+from pipeline.trace.parquet_files import Share, by_workers, read_columns
 
 _ENTRY = ["topic", "ledger_id", "entry_id"]
 _NAMING = ("publish", "dispatch")
+# Makes one number of a position, to look for it quickly; what collides is told apart afterwards.
 _MIXER = 0x1000003
 _SCHEMA = "topic STRING, ledger_id LONG, entry_id LONG, key BINARY"
 _ARROW = pa.schema([("topic", pa.string()), ("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("key", pa.binary())])
@@ -62,30 +63,26 @@ def _in_rows(events: DataFrame, wanted: DataFrame) -> DataFrame:
 
 
 def _in_files(spark: SparkSession, shares: Sequence[Share], wanted: set[tuple[str, int, int]]) -> DataFrame:
-    # A position may be wanted of one topic and stand in several.
-    positions = np.unique(np.array([(ledger, entry) for _, ledger, entry in wanted], dtype=np.int64), axis=0)
+    mixed = np.unique(np.array([ledger * _MIXER + entry for _, ledger, entry in wanted], dtype=np.int64))
 
-    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            found: dict[tuple[str, int, int], bytes] = {}
-            for number in batch.column(0).to_pylist():
-                for rows in read_columns(shares[number], ["event", *_ARROW.names]):
-                    for entry, key in _among(rows, positions, wanted):
-                        found[entry] = min(key, found.get(entry, key))
-            columns = [[entry[at] for entry in found] for at in range(3)]
-            arrays = [pa.array(c, f.type) for c, f in zip([*columns, found.values()], _ARROW, strict=True)]
-            yield pa.record_batch(arrays, schema=_ARROW)
+    def look(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
+        found: dict[tuple[str, int, int], bytes] = {}
+        for share in own:
+            for rows in read_columns(share, ["event", *_ARROW.names]):
+                for entry, key in _among(rows, mixed, wanted):
+                    found[entry] = min(key, found.get(entry, key))
+        columns = [[entry[at] for entry in found] for at in range(3)]
+        arrays = [pa.array(c, f.type) for c, f in zip([*columns, found.values()], _ARROW, strict=True)]
+        yield pa.record_batch(arrays, schema=_ARROW)
 
-    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(look, _SCHEMA)
+    return by_workers(spark, shares, look, _SCHEMA)
 
 
 def _among(
-    rows: pa.RecordBatch, positions: NDArray[np.int64], wanted: set[tuple[str, int, int]]
+    rows: pa.RecordBatch, mixed: NDArray[np.int64], wanted: set[tuple[str, int, int]]
 ) -> Iterator[tuple[tuple[str, int, int], bytes]]:
     """The wanted entries in a batch, with their keys."""
-    ledger, entry = (pc.fill_null(rows.column(name), -1).to_numpy(zero_copy_only=False) for name in _ENTRY[1:])
-    # One number for a position, where that can be told apart; what collides is looked at below.
-    mixed = np.unique(positions[:, 0] * _MIXER + positions[:, 1])
+    ledger, entry = (integers(rows.column(name)) for name in _ENTRY[1:])
     at = np.minimum(np.searchsorted(mixed, ledger * _MIXER + entry), mixed.size - 1)
     for row in rows.take(pa.array(np.flatnonzero(mixed[at] == ledger * _MIXER + entry))).to_pylist():
         position = (row["topic"], row["ledger_id"], row["entry_id"])

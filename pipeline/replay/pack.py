@@ -19,6 +19,7 @@ from pipeline.replay.events import Code, Column, Events
 from pipeline.replay.membership import Row
 from pipeline.replay.producers import published
 from pipeline.replay.snapshot import Position, SnapshotRow, parsed_position
+from pipeline.trace.arrow_columns import integers, numbered, places
 from udfs.sticky_key_hash import hash_keys, keyless_keys
 
 # The columns of a trace that the replay needs; nothing else is read.
@@ -138,15 +139,15 @@ def _order(group: NDArray[np.int64], seq: Column) -> NDArray[np.intp]:
 def _events(batch: pa.RecordBatch, profile: Profile) -> Events:
     """One event a row; positions and ack sets are still folded up."""
     size = batch.num_rows
-    event = _codes(batch.column("event"), _EVENTS)
-    late = _codes(batch.column("phase"), ["start"]) < 0
+    event = places(batch.column("event"), _EVENTS)
+    late = places(batch.column("phase"), ["start"]) < 0
     code = _CODE_OF_EVENT[event] + ((event >= _FIRST_WITH_PHASE) & late).astype(np.int8)
     if batch.column("deliver_at_ms").null_count < size:
         delayed = pc.is_valid(batch.column("deliver_at_ms")).to_numpy(zero_copy_only=False)
         code[(code == Code.PUBLISH) & delayed] = Code.PUBLISH_DELAYED
-    code[_codes(batch.column("ack_type"), ["cumulative"]) == 0] = Code.ACK_CUMULATIVE
+    code[places(batch.column("ack_type"), ["cumulative"]) == 0] = Code.ACK_CUMULATIVE
     murmur, key_id = _keys(batch, code, profile)
-    ledger, entry = _ints(batch.column("ledger_id")), _ints(batch.column("entry_id"))
+    ledger, entry = integers(batch.column("ledger_id")), integers(batch.column("entry_id"))
     marked = np.flatnonzero(code == Code.MARK_DELETE)
     if marked.size:
         positions = [_mark_delete(text) for text in batch.column("snapshot").take(pa.array(marked)).to_pylist()]
@@ -156,11 +157,11 @@ def _events(batch: pa.RecordBatch, profile: Profile) -> Events:
     return Events(
         code=code,
         part=np.zeros(size, dtype=np.int32),
-        seq=_ints(batch.column("seq")),
-        ts_us=_ints(batch.column("ts_us")),
+        seq=integers(batch.column("seq")),
+        ts_us=integers(batch.column("ts_us")),
         ledger=ledger,
         entry=entry,
-        consumer=_ints(batch.column("consumer")),
+        consumer=integers(batch.column("consumer")),
         murmur=murmur,
         key_id=key_id,
         value=_values(batch, code),
@@ -170,23 +171,16 @@ def _events(batch: pa.RecordBatch, profile: Profile) -> Events:
 
 
 def _values(batch: pa.RecordBatch, code: NDArray[np.int8]) -> NDArray[np.int64]:
-    sizes, flows = _ints(batch.column("batch_size"), absent=1), np.flatnonzero(code == Code.FLOW)
+    sizes, flows = integers(batch.column("batch_size"), absent=1), np.flatnonzero(code == Code.FLOW)
     if flows.size:
-        sizes[flows] = _ints(batch.column("permits").take(pa.array(flows)))
+        sizes[flows] = integers(batch.column("permits").take(pa.array(flows)))
     return sizes
 
 
 def _redelivery_counts(batch: pa.RecordBatch, code: NDArray[np.int8]) -> NDArray[np.int32]:
-    counts = _ints(batch.column("redelivery_count")).astype(np.int32)
+    counts = integers(batch.column("redelivery_count")).astype(np.int32)
     dispatched = (code == Code.DISPATCH_START) | (code == Code.DISPATCH_END)
     return np.where(dispatched, counts, 0).astype(np.int32)
-
-
-def _ints(column: pa.Array, absent: int = -1) -> NDArray[np.int64]:
-    if column.null_count == len(column):
-        return np.full(len(column), absent, dtype=np.int64)
-    values = pc.fill_null(column, absent) if column.null_count else column
-    return np.array(values.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def _mark_delete(snapshot: str | None) -> Position | None:
@@ -217,16 +211,16 @@ def _exploded(batch: pa.RecordBatch, events: Events) -> tuple[Events, NDArray[np
     """One row a position, and one a word where it has an ack set; with each the row of the batch it comes from."""
     size = batch.num_rows
     positions = batch.column("positions")
-    lengths = _ints(pc.list_value_length(positions), absent=0)
+    lengths = integers(pc.list_value_length(positions), absent=0)
     everything = (events.code == Code.REDELIVER) & (lengths == 0)
     events.code[everything] = Code.REDELIVER_ALL
     listed = lengths > 0
     if not listed.any():
         return events, np.arange(size)
     flat = pc.list_flatten(positions)
-    ledger, entry = _ints(pc.struct_field(flat, "ledger_id")), _ints(pc.struct_field(flat, "entry_id"))
+    ledger, entry = integers(pc.struct_field(flat, "ledger_id")), integers(pc.struct_field(flat, "entry_id"))
     sets = pc.struct_field(flat, "ack_set")
-    words = _ints(pc.list_value_length(sets), absent=0)
+    words = integers(pc.list_value_length(sets), absent=0)
     if lengths.max() == 1 and not words.any():
         # As nearly always: one whole entry.
         events.ledger[listed], events.entry[listed] = ledger, entry
@@ -245,7 +239,7 @@ def _exploded(batch: pa.RecordBatch, events: Events) -> tuple[Events, NDArray[np
     exploded.code[partial] += Code.ACK_PART_START - Code.ACK_START
     exploded.word[at] = within.astype(np.int32)
     exploded.words_left[at] = (width[place] - 1 - within).astype(np.int32)
-    exploded.value[at[words[place] > 0]] = _ints(pc.list_flatten(sets))
+    exploded.value[at[words[place] > 0]] = integers(pc.list_flatten(sets))
     return exploded, source
 
 
@@ -253,17 +247,14 @@ def _by_group(
     batch: pa.RecordBatch, groups: Groups, source: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which events go where: an index into them, and the number of a group for each; an event may go to several."""
-    topics, subscriptions = _encoded(batch.column("topic")), _encoded(batch.column("subscription"))
-    # The last stands for a publish, which names none.
-    names = [*subscriptions.dictionary.to_pylist(), None]
-    known = [groups.get(name, {}) for name in topics.dictionary.to_pylist()]
+    topics, topic = numbered(batch.column("topic"))
+    names, subscription = numbered(batch.column("subscription"))
+    known = [groups.get(name or "", {}) for name in topics]
     numbers = np.array([[of_topic.get(name or "", -1) for name in names] for of_topic in known], dtype=np.int64)
-    topic = topics.indices.to_numpy(zero_copy_only=False)
-    subscription = pc.fill_null(subscriptions.indices, len(names) - 1).to_numpy(zero_copy_only=False)
     group = numbers.ravel()[topic * len(names) + subscription]
     if source.size != batch.num_rows:
         topic, group = topic[source], group[source]
-    published = _codes(batch.column("event"), ["publish"])[source] == 0
+    published = places(batch.column("event"), ["publish"])[source] == 0
     # A publish belongs to every subscription of its topic.
     first = np.array([next(iter(of_topic.values()), -1) for of_topic in known], dtype=np.int64)
     group = np.where(published, first[topic], group)
@@ -278,20 +269,6 @@ def _by_group(
     index, group = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     order = np.argsort(index, kind="stable")
     return index[order], group[order]
-
-
-def _encoded(column: pa.Array) -> pa.DictionaryArray:
-    return column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
-
-
-def _codes(column: pa.Array, words: list[str]) -> NDArray[np.int8]:
-    """The place of each text in `words`, -1 if it is none of them."""
-    if pa.types.is_dictionary(column.type):
-        known = _codes(column.dictionary, words)
-        at = pc.fill_null(column.indices, len(known)).to_numpy(zero_copy_only=False)
-        return np.asarray(np.append(known, np.int8(-1))[at], dtype=np.int8)
-    at = pc.fill_null(pc.index_in(column, value_set=pa.array(words)), -1)
-    return np.asarray(at.to_numpy(zero_copy_only=False), dtype=np.int8)
 
 
 def _chunk(batch: pa.RecordBatch, group: int, events: Events, source: Column) -> Chunk:

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipeline.trace.arrow_columns import integers, numbered
+
 # Mixed batches that are shown; their number is counted.
 SHOWN_MAX: Final = 20
 # Keys of a batch that are shown.
@@ -105,9 +107,9 @@ def published(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> Published:
     if rows.size == 0:
         return NOTHING
     own = {name: batch.column(name).take(pa.array(rows)) for name in _COLUMNS}
-    names, producer = _numbered(own["producer_name"])
-    sequence, is_known = _ints(own["sequence_id"], -1), _mask(pc.is_valid(own["sequence_id"]))
-    messages = _ints(own["batch_size"], 1)
+    names, producer = numbered(own["producer_name"])
+    sequence, is_known = integers(own["sequence_id"], -1), _mask(pc.is_valid(own["sequence_id"]))
+    messages = integers(own["batch_size"], 1)
     looked_into, keys = _different_keys(own["batch_keys"])
     batches = messages > 1
     mixed = batches & (keys > 1)
@@ -122,7 +124,7 @@ def published(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> Published:
     columns = (np.ones_like(messages), messages, batches, batches & looked_into, mixed, keyless)
     sums = [np.add.reduceat(c[order].astype(np.int64), starts).tolist() for c in columns]
     chunked = np.add.reduceat(again.astype(np.int64), starts).tolist()
-    seq = _ints(own["seq"], -1)
+    seq = integers(own["seq"], -1)
     ends = [
         [(int(seq[at]), int(sequence[at]) if is_known[at] else None) for at in order[bounds]]
         for bounds in (starts, np.append(starts[1:], order.size) - 1)
@@ -138,18 +140,6 @@ _COLUMNS = ["seq", "batch_size", "key_source", "batch_keys", "producer_name", "s
 _SHOWN = ["seq", "ts_us", "ledger_id", "entry_id", "producer_name", "batch_size", "batch_keys"]
 
 
-def _numbered(texts: pa.Array) -> tuple[list[str | None], NDArray[np.int64]]:
-    """The different texts, and for each of `texts` which of them it is; none (null) is a text of its own."""
-    encoded = texts if pa.types.is_dictionary(texts.type) else pc.dictionary_encode(texts)
-    different = [*encoded.dictionary.to_pylist(), None]
-    return different, _ints(encoded.indices, len(different) - 1)
-
-
-def _ints(column: pa.Array, absent: int) -> NDArray[np.int64]:
-    values: NDArray[np.int64] = pc.fill_null(column.cast(pa.int64()), absent).to_numpy(zero_copy_only=False)
-    return values
-
-
 def _mask(column: pa.Array) -> NDArray[np.bool_]:
     return np.array(column.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
@@ -161,7 +151,7 @@ def _different_keys(batch_keys: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np
         return different > 0, different
     known = _mask(pc.is_valid(batch_keys))
     if known.any():
-        sizes = _ints(pc.list_value_length(batch_keys), 0)
+        sizes = integers(pc.list_value_length(batch_keys), 0)
         filled = np.flatnonzero(sizes)
         if filled.size:
             flat = pc.dictionary_encode(pc.list_flatten(batch_keys), null_encoding="encode")

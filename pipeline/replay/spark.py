@@ -35,7 +35,7 @@ from pipeline.replay.pack import COLUMNS, Groups, pack
 from pipeline.replay.producers import decode_published, encode_published
 from pipeline.tables.payload import RESULT_SCHEMA, encode
 from pipeline.trace.counting import COUNTED_BY, Count, RowCounts
-from pipeline.trace.parquet_files import NotPlainError, Share, read_names, read_share
+from pipeline.trace.parquet_files import NotPlainError, Share, by_workers, read_names, read_share
 
 CHUNK_SCHEMA = (
     "group INT, first_seq LONG, last_seq LONG, events BINARY, membership STRING, snapshots STRING, published STRING"
@@ -69,8 +69,8 @@ def named_groups(events: DataFrame) -> list[Group]:
 def named_groups_of_files(spark: SparkSession, shares: Sequence[Share]) -> list[Group] | None:
     """The same of files that the workers read; None: Spark has to read them."""
 
-    def read(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        for share in _own(batches, shares):
+    def read(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
+        for share in own:
             try:
                 found = dict.fromkeys(read_names(share))
             except NotPlainError:
@@ -80,9 +80,8 @@ def named_groups_of_files(spark: SparkSession, shares: Sequence[Share]) -> list[
                 {"topic": pa.array(topics, pa.string()), "subscription": pa.array(subscriptions, pa.string())}
             )
 
-    named = {
-        (row[0], row[1]) for row in _each(spark, shares).mapInArrow(read, "topic STRING, subscription STRING").collect()
-    }
+    rows = by_workers(spark, shares, read, "topic STRING, subscription STRING").collect()
+    named = {(row["topic"], row["subscription"]) for row in rows}
     if (None, None) in named:
         return None
     return sorted(Group(topic, subscription) for topic, subscription in named if topic and subscription)
@@ -100,25 +99,10 @@ def chunks_of_files(
     """Packs files that the workers read, as `chunks_of` does. Where one is not plain the counts say so."""
     packed = _packer(_numbered(groups), profile)
 
-    def read(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        def rows() -> Iterator[pa.RecordBatch]:
-            for share in _own(batches, shares):
-                yield from read_share(share, _COLUMNS, chunk_rows)
+    def read(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
+        return packed(batch for share in own for batch in read_share(share, _COLUMNS, chunk_rows))
 
-        return packed(rows())
-
-    return _each(spark, shares).mapInArrow(read, CHUNK_SCHEMA)
-
-
-def _each(spark: SparkSession, shares: Sequence[Share]) -> DataFrame:
-    """A row for each share, each in a task of its own."""
-    return spark.range(0, len(shares), 1, len(shares))
-
-
-def _own(batches: _Batches, shares: Sequence[Share]) -> Iterator[Share]:
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield shares[number]
+    return by_workers(spark, shares, read, CHUNK_SCHEMA)
 
 
 def replayed(chunks: DataFrame, groups: list[Group], rules: Rules, findings_per_rule_max: int, tasks: int) -> DataFrame:

@@ -3,7 +3,7 @@
 The rows pass through Python once, and are counted there: a second scan for a count would cost as much as the rest.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -98,9 +98,9 @@ class RowCounts:
         """Says that a file was left to Spark."""
         self._take(pa.Table.from_pylist([{"refused": NOT_PLAIN, "rows": 0, "entry_buckets": 0}], schema=_SCHEMA))
 
-    def add_counts(self, counts: Iterable[Count]) -> None:
-        """Takes what another has counted."""
-        self._take(pa.Table.from_pylist([count._asdict() for count in counts], schema=_SCHEMA))
+    def add_counts(self, counts: Iterable[Mapping[str, Any]]) -> None:
+        """Takes what others have counted, by name of the attributes of `Count`."""
+        self._take(pa.Table.from_pylist(list(counts), schema=_SCHEMA))
 
     def counts(self) -> list[Count]:
         """What was counted, in no order."""
@@ -143,8 +143,8 @@ def counted(events: DataFrame) -> list[Count]:
     return together(row.asDict() for row in events.select(*COUNTED_BY).mapInArrow(count, schema).collect())
 
 
-def together(rows: Iterable[dict[str, Any]]) -> list[Count]:
+def together(rows: Iterable[Mapping[str, Any]]) -> list[Count]:
     """Counts by name of their attributes, each subscription and reason once."""
     counts = RowCounts()
-    counts.add_counts(Count(**row) for row in rows)
+    counts.add_counts(rows)
     return counts.counts()

@@ -7,12 +7,13 @@ format's, is left to Spark.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipeline.trace.plain import plain
@@ -54,6 +55,27 @@ def shares_of(trace: Trace) -> list[Share]:
     return shares
 
 
+def by_workers(
+    spark: SparkSession,
+    shares: Sequence[Share],
+    work: Callable[[Iterator[Share]], Iterator[pa.RecordBatch]],
+    schema: str,
+) -> DataFrame:
+    """What `work` makes of the shares, each in a task of its own.
+
+    Args:
+        spark: the session.
+        shares: at least one.
+        work: travels to the workers; is given the shares of a task, and yields batches of `schema`.
+        schema: of the result, as DDL.
+    """
+
+    def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return work(shares[number] for batch in batches for number in batch.column(0).to_pylist())
+
+    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(of_task, schema)
+
+
 def _files(log: Log) -> list[Path]:
     path = Path(log.path)
     if log.kind != "parquet" or not log.local:
@@ -93,14 +115,11 @@ def read_share(share: Share, columns: Sequence[str], rows: int) -> Iterator[pa.R
 def read_columns(share: Share, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Some columns of a share that was found to be plain, a batch for each row group; an absent one is null."""
     with _opened(share.path) as file:
+        read = [name for name in columns if name in file.schema_arrow.names]
         for number in range(share.own, file.num_row_groups, share.shares):
-            read = [name for name in columns if name in file.schema_arrow.names]
             table = file.read_row_group(number, columns=read, use_threads=False).combine_chunks()
             for batch in table.to_batches():
-                absent = {name: pa.nulls(batch.num_rows, _TYPES[name]) for name in columns if name not in read}
-                yield pa.record_batch(
-                    [absent[name] if name in absent else batch.column(name) for name in columns], list(columns)
-                )
+                yield pa.record_batch(_completed(batch, columns))
 
 
 def read_names(share: Share) -> Iterator[tuple[str | None, str | None]]:
@@ -149,14 +168,18 @@ def _row_group(file: pq.ParquetFile, number: int, columns: Sequence[str], rows: 
     filled = _filled(file, number)
     read = [name for name in filled if name in _TYPES and name not in _NEVER_READ]
     for batch in file.iter_batches(rows, row_groups=[number], columns=read, use_threads=False):
-        whole = {name: batch.column(name) for name in read}
-        for name, found in _TYPES.items():
-            whole.setdefault(name, pa.nulls(batch.num_rows, found))
+        whole = _completed(batch, _TYPES)
         if not plain(pa.record_batch(whole)):
             raise NotPlainError(f"rows {number}")
         whole["snapshot"] = _as_json(whole["snapshot"])
         whole["refused"] = pa.nulls(batch.num_rows, pa.string())
         yield pa.record_batch([whole[name] for name in columns], names=list(columns))
+
+
+def _completed(batch: pa.RecordBatch, columns: Iterable[str]) -> dict[str, pa.Array]:
+    """Columns of the format, each that the batch lacks of nulls."""
+    found = dict(zip(batch.schema.names, batch.columns, strict=True))
+    return {n: found[n] if n in found else pa.nulls(batch.num_rows, _TYPES[n]) for n in columns}
 
 
 def _filled(file: pq.ParquetFile, number: int) -> list[str]:

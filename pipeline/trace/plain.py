@@ -5,7 +5,7 @@ surely are; the answer "no" refuses nothing, it leaves the trace to Spark. So th
 and never more lenient: tests hold the two against each other.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-_EVENTS: Final = ["publish", "dispatch", "ack", "redeliver", "flow", "join", "leave", "stats", "reset"]
+from pipeline.trace.arrow_columns import places
+from pipeline.trace.validate import BY_EVENT, RESETS, TS_US_MAX
+
+_EVENTS: Final = list(BY_EVENT)
 _OF_CONSUMER: Final = ("dispatch", "ack", "redeliver", "flow", "leave")
-_RESETS: Final = ["seek", "unload", "transfer", "expire", "skip", "clear"]
-# 9999-12-31, the last that Python or Spark can show.
-_TS_US_MAX: Final = 253_402_300_799_999_999
 _NOT_NEGATIVE: Final = (
     "seq",
     "ledger_id",
@@ -46,7 +46,7 @@ def _tests(batch: pa.RecordBatch) -> Iterable[bool]:
     column = batch.column
     yield all(column(name).null_count == 0 for name in ("event", "seq", "ts_us", "topic"))
     yield all(_lowest(column(name)) >= 0 for name in (*_NOT_NEGATIVE, "ts_us"))
-    yield pc.max(column("ts_us")).as_py() <= _TS_US_MAX
+    yield pc.max(column("ts_us")).as_py() <= TS_US_MAX
     yield _lowest(column("batch_size"), 1) >= 1
     yield _words(column("event")) <= set(_EVENTS)
     yield _words(column("phase")) <= {"start", "end", None}
@@ -70,7 +70,7 @@ def _tests(batch: pa.RecordBatch) -> Iterable[bool]:
     yield _are_positions(column("positions"), event["ack"])
     yield _flat(column("ack_set")).null_count == 0
     # Where it stands and not whether the word occurs: the dictionary holds the reasons of leaves too.
-    resets = np.logical_or.reduce([*_is(column("reason"), _RESETS).values()])
+    resets = np.logical_or.reduce([*_is(column("reason"), RESETS).values()])
     yield bool(resets[event["reset"]].all())
     yield _present(column("snapshot"), event["stats"])
     yield all(_is_snapshot(told) for told in column("snapshot").filter(pa.array(event["stats"])).to_pylist())
@@ -93,13 +93,9 @@ def _are_names(words: set[str | None]) -> bool:
     return all(word is None or (word != "" and "\ufffd" not in word) for word in words)
 
 
-def _is(column: pa.Array, words: list[str]) -> Mapping[str, Mask]:
+def _is(column: pa.Array, words: Sequence[str]) -> Mapping[str, Mask]:
     """For each word where it stands."""
-    if pa.types.is_dictionary(column.type):
-        known = pc.fill_null(pc.index_in(column.dictionary, value_set=pa.array(words)), -1).to_numpy()
-        at = np.append(known, -1)[pc.fill_null(column.indices, len(known)).to_numpy(zero_copy_only=False)]
-    else:
-        at = pc.fill_null(pc.index_in(column, value_set=pa.array(words)), -1).to_numpy(zero_copy_only=False)
+    at = places(column, words)
     return {word: at == number for number, word in enumerate(words)}
 
 

@@ -54,7 +54,8 @@ def _name(field: str) -> Check:
 
 
 # The last microsecond that a timestamp of Python or Spark can show, 9999-12-31.
-_TS_US_MAX = 253_402_300_799_999_999
+TS_US_MAX = 253_402_300_799_999_999
+RESETS = ("seek", "unload", "transfer", "expire", "skip", "clear")
 _HASH_MAX = 65_535
 
 _PHASE = Check("unknown_phase", "phase", "phase NOT IN ('start', 'end')", "concat('phase = ', phase)")
@@ -88,7 +89,7 @@ _SNAPSHOT_CONSUMERS = Check(
 ALL_EVENTS: Sequence[Check] = [
     *_missing("event", "seq", "ts_us", "topic"),
     *_negative("seq"),
-    _impossible("ts_us", f"ts_us < 0 OR ts_us > {_TS_US_MAX}"),
+    _impossible("ts_us", f"ts_us < 0 OR ts_us > {TS_US_MAX}"),
     _name("topic"),
 ]
 """Checked first, whatever the event."""
@@ -148,7 +149,7 @@ BY_EVENT: Mapping[str, Sequence[Check]] = {
         _PHASE,
         *_OF_SUBSCRIPTION,
         *_missing("reason"),
-        _impossible("reason", "reason NOT IN ('seek', 'unload', 'transfer', 'expire', 'skip', 'clear')"),
+        _impossible("reason", f"reason NOT IN {RESETS}"),
     ],
 }
 """The events of format 1, with the checks that each adds."""

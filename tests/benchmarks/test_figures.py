@@ -41,7 +41,7 @@ def test_ratios_are_of_medians() -> None:
         return name, summed_up([figures_of(measured(name, wall, cpu, 0), 1, 1) for wall in walls])
 
     plans = dict([plan("audit", 9, 10, 99, cpu=30), plan("row_floor", 4, 5, 6), plan("own_floor", 8, cpu=20)])
-    assert ratios(plans) == {  # type: ignore[arg-type]
+    assert ratios(plans) == {  # type: ignore[arg-type]  # `plan` names no type of figures
         "audit_over_row_floor_wall": 2,
         "audit_over_row_floor_cpu": 30,
         "audit_over_own_floor_wall": 1.25,

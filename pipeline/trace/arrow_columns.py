@@ -1,0 +1,33 @@
+"""Arrow columns as numpy arrays; texts may be dictionary-encoded, as Parquet has them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+
+def integers(column: pa.Array, absent: int = -1) -> NDArray[np.int64]:
+    """The values of a column of integers, `absent` in the place of a null; the caller may write into them."""
+    if column.null_count == len(column):
+        return np.full(len(column), absent, dtype=np.int64)
+    values = pc.fill_null(column, absent) if column.null_count else column
+    return np.array(values.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def numbered(texts: pa.Array) -> tuple[list[str | None], NDArray[np.int64]]:
+    """The different texts and, last, None; and for each of `texts` which of them it is."""
+    encoded = texts if pa.types.is_dictionary(texts.type) else pc.dictionary_encode(texts)
+    different = [*encoded.dictionary.to_pylist(), None]
+    return different, integers(encoded.indices, len(different) - 1)
+
+
+def places(texts: pa.Array, words: Sequence[str]) -> NDArray[np.int8]:
+    """The place of each text in `words`, of which there are few; -1 if it is none of them, or null."""
+    if pa.types.is_dictionary(texts.type):
+        known = places(texts.dictionary, words)
+        at = pc.fill_null(texts.indices, len(known)).to_numpy(zero_copy_only=False)
+        return np.asarray(np.append(known, np.int8(-1))[at], dtype=np.int8)
+    at = pc.fill_null(pc.index_in(texts, value_set=pa.array(words)), -1)
+    return np.asarray(at.to_numpy(zero_copy_only=False), dtype=np.int8)
