@@ -1,6 +1,6 @@
 """Who owns which hash: Pulsar's selectors, rebuilt from the joins and leaves of a trace (SEMANTICS 2)."""
 
-from pipeline.assignment.epochs import AssignmentLog, AssignmentRow, Epoch
+from pipeline.assignment.epochs import AssignmentLog, Epoch
 from pipeline.assignment.factory import DEFAULT_POINTS, make_selector
 from pipeline.assignment.impact import Impact, impacted_ranges
 from pipeline.assignment.routing import NOBODY, HashRangeOf, Routing, hashes_moved
@@ -10,7 +10,6 @@ __all__ = [
     "DEFAULT_POINTS",
     "NOBODY",
     "AssignmentLog",
-    "AssignmentRow",
     "DeclaredRanges",
     "Epoch",
     "HashRangeOf",

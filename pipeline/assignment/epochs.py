@@ -4,7 +4,7 @@ An epoch is the time between two membership changes of one subscription on one t
 does not change inside of it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,21 +12,6 @@ from pipeline.assignment.factory import DEFAULT_POINTS, make_selector, slot_rang
 from pipeline.assignment.routing import HashRangeOf, Routing, hashes_moved
 from pipeline.assignment.selector import DeclaredRanges
 from pipeline.profile import Profile, SelectorKind
-
-
-@dataclass(frozen=True)
-class AssignmentRow:
-    """One range of one consumer in one epoch: the columns of table `assignments` that are known here."""
-
-    epoch: int
-    consumer: int
-    consumer_name: str
-    range_start: int
-    range_end: int
-    from_seq: int
-    to_seq: int | None
-    change: str
-    hashes_moved: int
 
 
 @dataclass(frozen=True)
@@ -59,21 +44,6 @@ class Epoch:
         for start, end, consumer in self.ranges:
             by_consumer.setdefault(consumer, set()).add((start, end))
         return {consumer: frozenset(ranges) for consumer, ranges in by_consumer.items()}
-
-    def rows(self) -> Iterator[AssignmentRow]:
-        """A row for each range; none for an epoch without consumers."""
-        for start, end, consumer in self.ranges:
-            yield AssignmentRow(
-                epoch=self.number,
-                consumer=consumer,
-                consumer_name=self.names[consumer],
-                range_start=start,
-                range_end=end,
-                from_seq=self.from_seq,
-                to_seq=self.to_seq,
-                change=self.change,
-                hashes_moved=self.hashes_moved,
-            )
 
 
 class AssignmentLog:

@@ -84,24 +84,30 @@ class Peaks:
     def __init__(self, room: int = ROOM) -> None:
         """Takes how many hashes are remembered; a 4.x dispatcher has fewer (SEMANTICS 1.3)."""
         self._room = room
-        self._peak = Peak(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+        self._parts: list[Peak] = []
+        self._size = 0
 
     def note(self, state: State) -> None:
         """Looks at every hash in use; called before any of them is forgotten, and at the end."""
         hashes: Any = state.hashes
         used = np.flatnonzero((hashes.hash != UNKNOWN) & (hashes.held_max > 0))
-        sticky = np.concatenate((self._peak.hash, hashes.hash[used]))
-        entries = np.concatenate((self._peak.entries, hashes.held_max[used].astype(np.int64)))
-        order = np.lexsort((-entries, sticky))
-        sticky, entries = sticky[order], entries[order]
-        first = np.ones(sticky.size, dtype=np.bool_)
-        first[1:] = sticky[1:] != sticky[:-1]
-        sticky, entries = sticky[first], entries[first]
-        if sticky.size > self._room:
-            kept = np.sort(np.lexsort((sticky, -entries))[: self._room])
-            sticky, entries = sticky[kept], entries[kept]
-        self._peak = Peak(sticky, entries)
+        self._parts.append(Peak(hashes.hash[used], hashes.held_max[used].astype(np.int64)))
+        self._size += used.size
+        # One sort for many looks.
+        if self._size > 2 * self._room:
+            self.all()
 
     def all(self) -> Peak:
         """Ascending by hash; a hash that is missing had at most as many as the smallest of them."""
-        return self._peak
+        nothing = np.empty(0, dtype=np.int64)
+        peak = Peak(*(np.concatenate(columns) for columns in zip(Peak(nothing, nothing), *self._parts, strict=True)))
+        peak = _rows(peak, np.lexsort((-peak.entries, peak.hash)))
+        peak = _rows(peak, np.flatnonzero(np.diff(peak.hash, prepend=UNKNOWN)))
+        if peak.hash.size > self._room:
+            peak = _rows(peak, np.sort(np.lexsort((peak.hash, -peak.entries))[: self._room]))
+        self._parts, self._size = [peak], peak.hash.size
+        return peak
+
+
+def _rows(peak: Peak, index: NDArray[np.intp]) -> Peak:
+    return Peak(peak.hash[index], peak.entries[index])

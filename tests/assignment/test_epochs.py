@@ -1,8 +1,8 @@
-"""Membership changes become epochs, and epochs become rows of the table `assignments`."""
+"""Membership changes become epochs."""
 
 import pytest
 
-from pipeline.assignment import NOBODY, AssignmentLog, AssignmentRow
+from pipeline.assignment import NOBODY, AssignmentLog
 from pipeline.errors import AssignmentError
 
 
@@ -28,13 +28,12 @@ def test_a_story_of_five_epochs() -> None:
         (3, 40, 50, "reset"),
     ]
     assert [epoch.hashes_moved for epoch in closed] == [65_536, 32_769, 32_767, 65_536]
-    assert list(closed[1].rows()) == [
-        AssignmentRow(1, 8, "c1", 0, 32_768, 20, 30, "join c1", 32_769),
-        AssignmentRow(1, 7, "c0", 32_769, 65_536, 20, 30, "join c1", 32_769),
-    ]
-    assert list(closed[3].rows()) == []
+    assert closed[1].ranges == ((0, 32_768, 8), (32_769, 65_536, 7))
+    assert closed[1].names == {7: "c0", 8: "c1"}
+    assert closed[3].ranges == ()
     assert log.current is not None
-    assert list(log.current.rows()) == [AssignmentRow(4, 9, "c0", 0, 65_536, 50, None, "join c0", 65_536)]
+    assert (log.current.number, log.current.from_seq, log.current.to_seq) == (4, 50, None)
+    assert log.current.ranges == ((0, 65_536, 9),)
 
 
 def test_a_refused_join_is_no_epoch() -> None:

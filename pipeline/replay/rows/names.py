@@ -8,8 +8,16 @@ from pipeline.replay.replayed import Stay
 from pipeline.replay.state import NOBODY, UNKNOWN
 
 Rows: TypeAlias = list[dict[str, Any]]
+Columns: TypeAlias = Mapping[str, Sequence[Any]]
+"""Rows of one table by column; all of them are equally long, and there is none without rows."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def columns_of(rows: Rows) -> Columns:
+    """Rows by column; rows may leave out columns that others fill."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 class Names:
