@@ -46,3 +46,7 @@ class AssignmentError(DispatchAuditError):
 
 class LimitError(TraceError):
     """Raised when more is open at one time than the configured limit allows, so that memory stays bounded."""
+
+
+class StateError(TraceError):
+    """Raised when what an earlier window left open cannot be gone on from."""

@@ -7,6 +7,7 @@ from pipeline.assignment import DEFAULT_POINTS
 from pipeline.profile import Profile, SelectorKind
 from pipeline.replay.limits import Limits, limits_of
 from pipeline.replay.patience import Patience
+from pipeline.replay.telling import UNSETTLED_US
 
 _CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
 _REPLICA_POINTS = "subscriptionKeySharedConsistentHashingReplicaPoints"
@@ -24,6 +25,8 @@ class Rules:
         open_entries_max: limit on what may be open at one time.
         patience: how long something must last to be of interest.
         complete_from_start: whether the first join is in the trace.
+        unsettled_us: how long the end of a window waits for what may still speak of it, in microseconds; the last so
+            much that was told explains what is told next. Not shorter than rows are held back for.
         hot_keys_max: how many keys and hashes are told by each measure, a subscription.
     """
 
@@ -34,6 +37,7 @@ class Rules:
     open_entries_max: int
     patience: Patience = field(default_factory=Patience)
     hot_keys_max: int = 20
+    unsettled_us: int = UNSETTLED_US
     complete_from_start: bool = True
 
     def selector(self, sticky: bool) -> SelectorKind:

@@ -51,7 +51,8 @@ class Comparison:
     Attributes:
         compared: by what was compared, how often.
         agreed: by what was compared, how often the broker agreed.
-        mismatches: the first ones; `compared` counts all.
+        beyond: by rule, how many mismatches were not kept.
+        mismatches: the first ones.
         order_known: whether it is known in which order those connected joined.
     """
 
@@ -59,6 +60,7 @@ class Comparison:
         """Takes the places of the consumers, which may grow, and what `Profile.draining_return` says."""
         self.compared: Counter[str] = Counter()
         self.agreed: Counter[str] = Counter()
+        self.beyond: Counter[str] = Counter()
         self.mismatches: list[Mismatch] = []
         self.order_known = True
         self._places = places
@@ -87,6 +89,13 @@ class Comparison:
                 self._note("unacked_messages", held.admits(consumer.unacked))
             if drains and consumer.draining is not None:
                 self._compare_draining(snapshot, consumer, place, before.rebuilt, after.rebuilt)
+
+    def forget(self, told_us: int) -> None:
+        """The snapshots up to `told_us` were told of."""
+        self.compared.clear()
+        self.agreed.clear()
+        self.beyond.clear()
+        self.mismatches = [m for m in self.mismatches if m.snapshot.ts_us > told_us]
 
     def _note(self, what: str, agrees: bool) -> None:
         self.compared[what] += 1
@@ -130,6 +139,8 @@ class Comparison:
     ) -> None:
         if len(self.mismatches) < _KEPT_MAX:
             self.mismatches.append(Mismatch(rule, snapshot, place, self.order_known, tuple(missing), tuple(surplus)))
+        else:
+            self.beyond[rule] += 1
 
 
 def _drained(moment: Reconstruction, place: int, sticky_hash: int, lazy_return: bool) -> Bounds:

@@ -65,6 +65,12 @@ class RowsSeen:
         self._first_seq = int(seq[0]) if self._first_seq is None else self._first_seq
         self._last_seq, self._last_us = int(seq[-1]), int(ts_us[-1])
 
+    def forget(self) -> None:
+        """Counts anew behind the last row."""
+        self.rows, self.clock_steps, self._distinct = 0, 0, 0
+        if self._first_seq is not None:
+            self._first_seq = self._last_seq + 1
+
     @property
     def seq_missing(self) -> int:
         """See above."""

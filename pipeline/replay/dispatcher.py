@@ -109,11 +109,20 @@ class Dispatcher:
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
         self._harvest = Harvest()
         self._at_the_end = (0, 0)
+        self._without_publish_told = 0
 
     @property
     def connected(self) -> int:
         """How many consumers are connected."""
         return int(self._state.cells[CONNECTED])
+
+    @property
+    def draining(self) -> set[tuple[int, int]]:
+        """The holders, by their places, and hashes of the draining that is not over, or that was not forgotten."""
+        hashes, over = self._state.hashes, self._harvest.episodes
+        open_ones = hashes[(hashes.hash != UNKNOWN) & (hashes.draining_seq != UNKNOWN)]
+        holders = [*open_ones.holder.tolist(), *over.holder.tolist()]
+        return set(zip(holders, [*open_ones.hash.tolist(), *over.hash.tolist()], strict=True))
 
     @property
     def checked(self) -> Ints:
@@ -226,7 +235,7 @@ class Dispatcher:
         """A seek, unload or transfer begins: nothing that is held is certain, nothing acknowledged is for good."""
         self._interrupt(at, BY_RESET)
         self._overlook(at, BY_RESET)
-        self.watch.closed(self._state, self._mapping, at)
+        self.watch.closed(self._state, self._mapping, at, BY_RESET)
         upheaval.forget(self._state, self._out, at.seq, at.ts_us)
         self._state.cells[RESETTING] = 1
 
@@ -266,14 +275,33 @@ class Dispatcher:
                 self._drain_output()
         self.traffic.count(events, hashes, decided)
 
-    def close(self, at: Place) -> None:
-        """The trace ends."""
+    def close(self, at: Place, goes_on: bool) -> None:
+        """The trace ends here, or a window of one that goes on."""
+        self._drain_output()
+        self.watch.open_until = at if goes_on else None
         self._interrupt(at, STILL_OPEN)
         self._overlook(at, STILL_OPEN)
-        self.watch.closed(self._state, self._mapping, at)
+        self.watch.closed(self._state, self._mapping, at, STILL_OPEN)
         self.peaks.note(self._state)
         self._at_the_end = self._outstanding()
         upheaval.close(self._state, self._out, at.seq, at.ts_us)
+        self._drain_output()
+
+    def forget(self, told_us: int, recent_us: int) -> None:
+        """What was found up to `told_us` was told. It goes up to `recent_us`, but for what explains what is open."""
+        self._drain_output()
+        entries = self._state.entries
+        open_ones = (entries.ledger != UNKNOWN) & (entries.marks & ACKED == 0)
+        self._harvest.forget(recent_us, entries.ledger[open_ones], entries.entry[open_ones])
+        self.watch.forget(told_us)
+        self.traffic, self.peaks = Traffic(), Peaks()
+        hashes = self._state.hashes
+        used = hashes.hash != UNKNOWN
+        hashes.held_max[used] = hashes.held[used] + hashes.held_elsewhere[used]
+        self._state.checked[:] = 0
+        self._state.consumers.dispatched[:] = 0
+        self._state.consumers.acked[:] = 0
+        self._without_publish_told = int(self._state.cells[WITHOUT_PUBLISH])
 
     def _outstanding(self) -> tuple[int, int]:
         """Entries that wait for their first dispatch, and entries that were dispatched and not acknowledged."""
@@ -290,7 +318,8 @@ class Dispatcher:
             censored: rows that did not get here.
             unjoined: consumers that only snapshots name.
         """
-        without_publish = int(self._state.cells[WITHOUT_PUBLISH])
+        # What was told to lack its publish may have got it since.
+        without_publish = max(int(self._state.cells[WITHOUT_PUBLISH]) - self._without_publish_told, 0)
         without_end = self._harvest.without_end
         return Seen(censored, self.traffic.unkeyed, without_publish, without_end, *self._at_the_end, unjoined)
 
@@ -336,7 +365,7 @@ class Dispatcher:
         return self._harvest.taken()
 
     def _make_room(self, need: Need, now_us: int) -> None:
-        self._state = make_room(self._state, need, now_us, self._open_entries_max, self.peaks.note)
+        self._state = make_room(self._state, self._out, need, now_us, self._open_entries_max, self.peaks.note)
         hashes, entries = self._state.hashes.size, self._state.entries.size
         if self._out.episodes.size < 2 * hashes or self._out.unsent.size < 2 * entries:
             self._drain_output()

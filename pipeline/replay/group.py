@@ -10,6 +10,7 @@ from pipeline.replay.completeness import RowsSeen
 from pipeline.replay.producers import Producers
 from pipeline.replay.refused import Refused
 from pipeline.replay.rows.names import Columns, columns_of
+from pipeline.replay.saved import STATE_VERSION, Known, restored, saved
 from pipeline.replay.subscription import Subscription
 
 
@@ -21,21 +22,33 @@ class Group(NamedTuple):
 
 
 def replay_group(
-    group: Group, chunks: Iterable[Chunk], rules: Rules, findings_per_rule_max: int
+    group: Group,
+    chunks: Iterable[Chunk],
+    rules: Rules,
+    findings_per_rule_max: int,
+    *,
+    before: bytes | None = None,
+    keep_state: bool = False,
 ) -> Iterator[tuple[str, Columns]]:
     """Yields the name of a table and columns of rows for it, as soon as they are known; never no rows.
 
-    Under `refused` come the rows of the trace that the replay could not use.
+    Under `refused` come the rows of the trace that the replay could not use, under `state` what is open at the end.
 
     Args:
         group: whose rows these are.
         chunks: all of them, ordered by their first seq.
         rules: what the replay depends on.
         findings_per_rule_max: how many findings of each rule are kept with their evidence; 0: all.
+        before: the state at the end of the window before; None: there is none.
+        keep_state: the trace goes on behind these rows.
+
+    Raises:
+        LimitError: more is open at one time than the rules allow.
+        StateError: `before` is no state that this version can go on from.
     """
-    replay = Subscription(rules)
-    senders = Producers()
-    counted = RowsSeen(rules.skew_us)
+    replay, senders, counted = Known(Subscription(rules), Producers(), RowsSeen(rules.skew_us))
+    if before is not None:
+        replay, senders, counted = restored(before, rules)
     refused = 0
     for part in merged(_noted(chunks, senders)):
         counted.add(part)
@@ -44,7 +57,10 @@ def replay_group(
         of_part = [*part.repeated, *replay.take_refused()]
         refused += len(of_part)
         yield from _any("refused", _refused(group, of_part))
-    found = replay.finish()
+    if keep_state:
+        payload = saved(Known(replay, senders, counted), rules)
+        yield "state", columns_of([{**group._asdict(), "version": STATE_VERSION, "payload": payload}])
+    found = replay.so_far() if keep_state else replay.finish()
     yield from _any("assignments", rows.assignments(*group, replay.take_epochs(final=True)))
     of_rest = replay.take_refused()
     yield from _any("refused", _refused(group, of_rest))
@@ -58,7 +74,7 @@ def replay_group(
         ("partitions", partitions),
         ("draining", rows.draining(*group, found)),
         ("blocking", rows.blocking(*group, found)),
-        ("capacity", rows.capacity(*group, found.watch.samples)),
+        ("capacity", rows.capacity(*group, found.watch.samples, found.telling)),
         ("consumers", rows.consumers(*group, found)),
         ("hot_keys", rows.hot_keys(*group, found, rules.hot_keys_max)),
         ("producers", rows.producers(*group, senders)),

@@ -4,7 +4,7 @@ A trace that breaks a rule with every row must not fill the memory, and no findi
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Final
 
 import numpy as np
@@ -46,6 +46,17 @@ class Kept:
                 kept[alike[room:]] = False
                 self.beyond[rule, permitted] += alike.size - room
         self._parts.append(found[kept].view(np.recarray))
+
+    def forget(self, before_us: int, open_entries: Set[tuple[int, int]]) -> None:
+        """Drops findings up to `before_us`, unless they are of an entry that is open; nothing is counted any more."""
+        found = self.all()
+        kept = found.ts_us > before_us
+        for ledger, entry in ((found.ledger, found.entry), (found.other_ledger, found.other_entry)):
+            positions = zip(ledger.tolist(), entry.tolist(), strict=True)
+            kept |= np.fromiter((position in open_entries for position in positions), np.bool_, found.size)
+        self._parts = [found[kept].view(np.recarray)]
+        self._counts.clear()
+        self.beyond.clear()
 
     def all(self) -> Records:
         """Everything that was kept."""

@@ -185,6 +185,11 @@ class Producers:
             self.all()
         self._mixed = sorted([*self._mixed, *of_chunk.mixed], key=lambda b: b.seq)[:SHOWN_MAX]
 
+    def forget(self) -> None:
+        """Counts anew behind the last entry of each producer; a chunked message may go on there."""
+        self._parts = [Sent(sent.producer, 0, 0, 0, 0, 0, 0, 0, sent.last, sent.last) for sent in self.all()]
+        self._mixed = []
+
     def all(self) -> list[Sent]:
         """Every producer, who sent most first; a chunk may hold the rows of any time, so they are put in order here."""
         together: dict[str | None, Sent] = {}

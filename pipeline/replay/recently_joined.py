@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeline.replay.attribution import Blocked, Span, oldest, waiters
 from pipeline.replay.membership import Place
-from pipeline.replay.output import BY_LEAVE, STILL_OPEN
+from pipeline.replay.output import BY_LEAVE
 from pipeline.replay.policy import Mapping
 from pipeline.replay.snapshot import Position
 from pipeline.replay.state import (
@@ -105,11 +105,11 @@ class RecentlyJoined:
         self._tell(state)
         return [interval for w in over for interval in _held_back(state, mapping, w, at, BY_LEAVE)]
 
-    def close(self, state: State, mapping: Mapping, at: Place) -> list[Blocked]:
+    def close(self, state: State, mapping: Mapping, at: Place, ended_by: int) -> list[Blocked]:
         """The trace ends, or everything starts anew."""
         over, self._waiting = self._waiting, []
         self._tell(state)
-        return [interval for w in over for interval in _held_back(state, mapping, w, at, STILL_OPEN)]
+        return [interval for w in over for interval in _held_back(state, mapping, w, at, ended_by)]
 
     def _tell(self, state: State) -> None:
         """Where the core is to stop."""

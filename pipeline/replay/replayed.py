@@ -1,4 +1,4 @@
-"""What the replay of one subscription hands over when the trace ends."""
+"""What the replay of one subscription hands over when the trace, or a window of it, ends."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from pipeline.replay.completeness import Seen
 from pipeline.replay.membership import Place, Row
 from pipeline.replay.refusals import Refusals
 from pipeline.replay.state import Ints, Records
+from pipeline.replay.telling import Telling
 from pipeline.replay.traffic import Peak, Traffic
 from pipeline.replay.watch import Watch
 
@@ -53,6 +54,7 @@ class Surplus(NamedTuple):
         seq_end: and before the one after this.
         consumer: place of the consumer.
         messages: the broker's count of unacknowledged messages, less those that it holds; F10 leaves a surplus.
+        ts_us: of the snapshot.
     """
 
     seq: int
@@ -60,6 +62,7 @@ class Surplus(NamedTuple):
     seq_end: int
     consumer: int
     messages: int
+    ts_us: int
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,7 @@ class Replayed:
         peaks: what was pending at one time, by hash.
         seen: what was not seen, or not to the end.
         hash_shares: by consumer, the share of the hashes that it owned while it was there.
+        telling: which of it is to be told. The rest was told, or is not settled; it only explains.
     """
 
     findings: Records
@@ -104,3 +108,4 @@ class Replayed:
     peaks: Peak
     seen: Seen
     hash_shares: Mapping[int, float]
+    telling: Telling

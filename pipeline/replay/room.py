@@ -11,6 +11,8 @@ import numpy as np
 
 from pipeline.errors import LimitError
 from pipeline.replay.compiled import compiled
+from pipeline.replay.delay import end_delay
+from pipeline.replay.output import Output
 from pipeline.replay.pair_index import Slots, drop, empty_table, put
 from pipeline.replay.state import (
     ACKED,
@@ -41,12 +43,13 @@ class Need(NamedTuple):
 
 
 def make_room(
-    state: State, need: Need, now_us: int, open_entries_max: int, before_sweep: Callable[[State], None]
+    state: State, out: Output, need: Need, now_us: int, open_entries_max: int, before_sweep: Callable[[State], None]
 ) -> State:
     """`state`, or a copy of it in larger arrays.
 
     Args:
         state: the state; it is swept in place.
+        out: takes what is known of hashes that are freed; it has room for one row of each.
         need: what must fit.
         now_us: the time of the rows that come, for what is kept a while only.
         open_entries_max: the limit on what may be open at one time.
@@ -58,7 +61,7 @@ def make_room(
     if state.cells[ENTRIES_FREE] < need.entries or state.cells[HASHES_FREE] < need.entries:
         before_sweep(state)
         _sweep_entries(state, now_us - IN_FLIGHT_US)
-        _sweep_hashes(state, np.zeros(state.hashes.size, dtype=np.int64))
+        _sweep_hashes(state, out, np.zeros(state.hashes.size, dtype=np.int64))
     state = _roomy_entries(state, need.entries, open_entries_max)
     state = _roomy_hashes(state, need.entries)
     if state.consumers.size < need.consumers:
@@ -177,11 +180,12 @@ def _sweep_entries(state: State, before_us: int) -> None:
 
 
 @compiled
-def _sweep_hashes(state: State, used: Ints) -> None:
+def _sweep_hashes(state: State, out: Output, used: Ints) -> None:
     """Frees hashes that nobody holds or waits for, and whose order no entry above mark-delete can break.
 
     Args:
         state: the state.
+        out: takes what the entries of a hash last waited for.
         used: a zero for each slot of a hash; a compiled function makes no arrays.
     """
     entries, hashes, cells = state.entries, state.hashes, state.cells
@@ -191,6 +195,7 @@ def _sweep_hashes(state: State, used: Ints) -> None:
     deleted = (cells[DELETED_LEDGER], cells[DELETED_ENTRY])
     for at in range(hashes.size):
         if hashes[at].hash >= 0 and used[at] == 0 and (hashes[at].top_ledger, hashes[at].top_entry) <= deleted:
+            end_delay(state, out, at)
             drop(state.hash_table, hashes.hash, hashes.zero, hashes[at].hash, 0)
             hashes[at].hash = UNKNOWN
             state.hashes_free[cells[HASHES_FREE]] = at

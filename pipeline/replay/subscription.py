@@ -25,6 +25,7 @@ from pipeline.replay.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Ref
 from pipeline.replay.replayed import Joined, PlacedEpoch, Replayed, Stay, Surplus
 from pipeline.replay.snapshot import Position, Snapshot, SnapshotRow, parsed_snapshot
 from pipeline.replay.state import Ints
+from pipeline.replay.telling import Telling, since
 from pipeline.replay.timeline import Timeline
 from pipeline.replay.watch import Watch
 from udfs.sticky_key_hash import sticky_from_murmur
@@ -57,6 +58,7 @@ class Subscription:
         self._stays: dict[int, Stay] = {}
         self._recorded_late: bool | None = None
         self._last = Place(-1, 0)
+        self._told_us: int | None = None
         policy = Policy(
             skew_us=rules.skew_us,
             unordered_us=0,
@@ -77,6 +79,7 @@ class Subscription:
         self._in_snapshots: set[int] = set()
         self._in_force: Epoch | None = None
         self._shares = HashShares()
+        self._shared_us = 0
         self._refusals = Refusals()
         self._joined_at: dict[int, Position] = {}
         self._surpluses: list[Surplus] = []
@@ -91,12 +94,44 @@ class Subscription:
         self._timeline.push(events, rows, [parsed_snapshot(row) for row in snapshots])
 
     def finish(self) -> Replayed:
-        """The trace ends here: what was found in all of it."""
+        """The trace ends here: what was found in it and not told before."""
         self._timeline.finish()
+        return self._found(since(self._told_us))
+
+    def so_far(self) -> Replayed:
+        """A window ends here, and the trace goes on: what is settled by now, and what is open.
+
+        This closes what is open: the replay goes on from what it was before, without what it has told (`forget`).
+        """
+        return self._found(since(self._told_us, self._settled_us))
+
+    def forget(self) -> None:
+        """Drops what `so_far` has told of this moment, but for what explains what is open."""
+        self._told_us = told_us = self._settled_us
+        self._shares = HashShares()
         if self._in_force is not None:
-            self._shares.add(self._in_force, self._last.ts_us - self._began[-1].ts_us)
+            # It is shared out from here on.
+            self._shared_us = self._last.ts_us
+        recent_us = told_us - self._rules.unsettled_us
+        self._dispatcher.forget(told_us, recent_us)
+        self._censor.censored = 0
+        self._comparison.forget(told_us)
+        self._refusals.forget(recent_us, self._dispatcher.draining)
+        newest = {surplus.consumer: surplus for surplus in self._surpluses if surplus.ts_us <= recent_us}
+        self._surpluses = [s for s in self._surpluses if s.ts_us > recent_us or s is newest[s.consumer]]
+
+    @property
+    def _settled_us(self) -> int:
+        unsettled_us, released_us = self._rules.unsettled_us, self._timeline.released_us
+        # Of a row that is held back nothing is known, however long it is held.
+        settled_us = min(self._last.ts_us - unsettled_us, -1 if released_us is None else released_us)
+        return settled_us if self._told_us is None else max(settled_us, self._told_us)
+
+    def _found(self, telling: Telling) -> Replayed:
+        if self._in_force is not None:
+            self._shares.add(self._in_force, self._last.ts_us - self._shared_us)
         dispatcher = self._dispatcher
-        dispatcher.close(self._last)
+        dispatcher.close(self._last, goes_on=not telling.final)
         if not self._censor.settled:
             dispatcher.watch.disregard(self._last.seq)
         findings, episodes = dispatcher.taken()
@@ -120,6 +155,7 @@ class Subscription:
             dispatcher.peaks.all(),
             dispatcher.seen(self._censor.censored, len(self._in_snapshots - dispatcher.places.keys())),
             self._shares.of_all(),
+            telling,
         )
 
     def take_epochs(self, final: bool = False) -> list[PlacedEpoch]:
@@ -209,8 +245,9 @@ class Subscription:
         opened = self._opened.popleft()
         if opened is not None:
             if self._in_force is not None:
-                self._shares.add(self._in_force, at.ts_us - self._began[-1].ts_us)
+                self._shares.add(self._in_force, at.ts_us - self._shared_us)
             self._began.append(at)
+            self._shared_us = at.ts_us
             self._changes.append(opened.epoch.change)
             self._in_force = opened.epoch
             dispatcher.route(opened.promised, at, opened.served)
@@ -330,7 +367,7 @@ class Subscription:
                 held = before.rebuilt.unacked[place]
                 if held == after.rebuilt.unacked[place] and held.least == held.most:
                     bracket = (snapshot.seq, snapshot.seq_begin, snapshot.seq_end)
-                    self._surpluses.append(Surplus(*bracket, place, consumer.unacked - held.most))
+                    self._surpluses.append(Surplus(*bracket, place, consumer.unacked - held.most, snapshot.ts_us))
 
     def _moment(self, snapshot: Snapshot) -> Moment:
         ranges = {} if self._in_force is None else self._in_force.ranges_of

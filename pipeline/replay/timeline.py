@@ -5,9 +5,8 @@ and the rows go on in stretches of one mapping each. What is held back is bounde
 membership change, not by the length of the trace.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -70,15 +69,22 @@ class Stage(Protocol):
         """Rows under the mapping in force."""
 
 
-class _Step(NamedTuple):
-    """What a single row asks for, at a place that is known at once.
+_Act: TypeAlias = Literal["announce", "begin_leaving", "begin_reset", "end_reset", "doubt", "look", "compare"]
+_LOOK: Final = "look"
+_COMPARE: Final = "compare"
 
-    `rank` orders what is due at one place: snapshots last, whichever row came first.
-    """
+
+class _Step(NamedTuple):
+    """What a single row asks for, at a place that is known at once: the method of `Stage` that is called with it."""
 
     at: Place
-    act: Callable[[Place], None]
-    rank: int = 0
+    act: _Act
+    about: Row | Snapshot
+
+    @property
+    def due(self) -> tuple[int, bool]:
+        """Orders what is due: at one place snapshots last, whichever row came first."""
+        return self.at.seq, self.act in (_LOOK, _COMPARE)
 
 
 class Timeline:
@@ -94,6 +100,11 @@ class Timeline:
         self._done = 0  # how many of the held rows have taken effect
         self._steps: list[_Step] = []
         self._recorded_late = True  # until the decision of a dispatch is seen: only ends are recorded
+
+    @property
+    def released_us(self) -> int | None:
+        """Up to when all rows have taken effect; None: not one has."""
+        return int(self._clock[self._done - 1]) if self._done else None
 
     def push(self, events: Events, rows: Sequence[Row], snapshots: Sequence[Snapshot]) -> None:
         """Takes the next rows in the order of seq.
@@ -112,9 +123,10 @@ class Timeline:
         for snapshot in snapshots:
             # However the rows are cut, those that came so shortly before are still held.
             held_back = self._at(snapshot.ts_us - self._held_us)
-            for seq, act in ((snapshot.seq_begin, self._stage.look), (snapshot.seq_end, self._stage.compare)):
+            steps: list[tuple[int, _Act]] = [(snapshot.seq_begin, _LOOK), (snapshot.seq_end, _COMPARE)]
+            for seq, act in steps:
                 place = max(held_back, Place(min(seq, snapshot.seq), snapshot.ts_us))
-                self._steps.append(_Step(place, partial(act, snapshot), rank=1))
+                self._steps.append(_Step(place, act, snapshot))
         self._settle(final=False)
 
     def finish(self) -> None:
@@ -122,27 +134,26 @@ class Timeline:
         self._settle(final=True)
 
     def _note(self, row: Row) -> None:
-        stage = self._stage
         if row.kind == "reset" and row.reason not in RESTARTS:
-            self._steps.append(_Step(Place(row.seq, row.ts_us), partial(stage.doubt, row)))
+            self._steps.append(_Step(Place(row.seq, row.ts_us), "doubt", row))
             return
         side = self._membership.add(row)
         here = Place(row.seq, row.ts_us)
         if side is Side.REFUSED:
-            stage.refuse(row)
+            self._stage.refuse(row)
         elif side is Side.FIRST:
             # With the early side missing it may have begun as much earlier as the recorder lags.
             vague = row.late or row.reason == CLOSED_BY_BROKER
             since = self._at(row.ts_us - self._skew_us) if vague else here
             if row.kind == "join":
                 # The hooks run on different threads: it may be sent to before even its join is recorded.
-                self._steps.append(_Step(self._at(row.ts_us - self._skew_us), partial(stage.announce, row)))
+                self._steps.append(_Step(self._at(row.ts_us - self._skew_us), "announce", row))
             elif row.kind == "leave":
-                self._steps.append(_Step(since, partial(stage.begin_leaving, row)))
+                self._steps.append(_Step(since, "begin_leaving", row))
             else:
-                self._steps.append(_Step(since, partial(stage.begin_reset, row)))
+                self._steps.append(_Step(since, "begin_reset", row))
         if row.kind == "reset" and row.late and side is not Side.REPEATED:
-            self._steps.append(_Step(here, partial(stage.end_reset, row)))
+            self._steps.append(_Step(here, "end_reset", row))
 
     def _at(self, ts_us: int) -> Place:
         """Behind the last held row that is older than `ts_us`."""
@@ -248,11 +259,11 @@ class Timeline:
 
     def _advance(self, seq: int) -> None:
         """Lets everything up to and including the row `seq` take effect."""
-        due = sorted((s for s in self._steps if s.at.seq <= seq), key=lambda step: (step.at.seq, step.rank))
+        due = sorted((s for s in self._steps if s.at.seq <= seq), key=lambda step: step.due)
         self._steps = [step for step in self._steps if step.at.seq > seq]
         for step in due:
             self._release(step.at.seq)
-            step.act(step.at)
+            getattr(self._stage, step.act)(step.about, step.at)
         self._release(seq)
 
     def _release(self, seq: int) -> None:

@@ -108,6 +108,7 @@ class Watch:
         left_out: by scope and cause, the intervals that were not kept.
         recent: the recently joined consumers (3.x and classic).
         limits: of the broker.
+        open_until: where a window ends, when that is why intervals are noted; the trace goes on.
     """
 
     def __init__(self, limits: Limits, patience: Patience) -> None:
@@ -116,6 +117,7 @@ class Watch:
         self.left_out: Counter[tuple[str, str]] = Counter()
         self.recent = RecentlyJoined(patience.as_pip_282)
         self.limits = limits
+        self.open_until: Place | None = None
         self._patience = patience
         self._blocked: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = defaultdict(list)
         self._noted = 0
@@ -140,6 +142,20 @@ class Watch:
         self._blocked.clear()
         self._overlooked_last.clear()
         self._since_seq = before_seq
+
+    def forget(self, told_us: int) -> None:
+        """What was over by `told_us` was told."""
+        # The last look before is the beginning of what is told next.
+        looked = [number for number, found in enumerate(self.samples) if found.ts_us <= told_us]
+        self.samples = self.samples[looked[-1] :] if looked else self.samples
+        self.left_out.clear()
+        for kind, heap in self._blocked.items():
+            self._blocked[kind] = [ranked for ranked in heap if ranked[2].span.to_ts > told_us]
+            heapq.heapify(self._blocked[kind])
+        kept = [number for number, found in enumerate(self.overlooked) if found.span.to_ts > told_us]
+        moved = {number: at for at, number in enumerate(kept)}
+        self.overlooked = [self.overlooked[number] for number in kept]
+        self._overlooked_last = {h: moved[number] for h, number in self._overlooked_last.items() if number in moved}
 
     def paused(self, state: State, out: Output, mapping: Mapping, at: Place) -> None:
         """The core has stopped in front of the row `at`."""
@@ -192,12 +208,12 @@ class Watch:
         """A consumer is about to leave that may have been held back."""
         self._note_all(self.recent.leave(state, mapping, place, at))
 
-    def closed(self, state: State, mapping: Mapping, at: Place) -> None:
-        """The trace ends."""
-        span = self._idle_span(state, at, STILL_OPEN, self._patience.stalled_us)
+    def closed(self, state: State, mapping: Mapping, at: Place, ended_by: int) -> None:
+        """The trace ends, or everything starts anew."""
+        span = self._idle_span(state, at, ended_by, self._patience.stalled_us)
         if span is not None:
             self._note_stall(state, mapping, span)
-        self._note_all(self.recent.close(state, mapping, at))
+        self._note_all(self.recent.close(state, mapping, at, ended_by))
 
     def reported(self, state: State, snapshot: Snapshot) -> None:
         """A snapshot said how large the replay queue was."""
@@ -289,6 +305,10 @@ class Watch:
     def _note(self, interval: Blocked) -> None:
         if interval.span.from_seq < self._since_seq:
             return
+        if self.open_until is not None:
+            # It may go on: what a hash waits for is one interval as long as it stays the same.
+            span = interval.span._replace(to_seq=self.open_until.seq, to_ts=self.open_until.ts_us, ended_by=STILL_OPEN)
+            interval = interval._replace(span=span)
         heap = self._blocked[interval.scope, interval.cause]
         # The number keeps equal costs in order, and intervals from being compared.
         self._noted += 1

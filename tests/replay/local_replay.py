@@ -544,7 +544,7 @@ def recorded_tables(name: str, logs: Sequence[Sequence[Columns]] | None = None, 
 
 def _tables(logs: Sequence[Sequence[Mapping[str, Any]]], rules: Rules, rows_per_batch: int | None) -> Tables:
     found: Tables = defaultdict(list)
-    for group, chunks in _chunks(logs, rules, rows_per_batch).items():
+    for group, chunks in chunks_of(logs, rules, rows_per_batch).items():
         for table, columns in replay_group(group, sorted(chunks, key=lambda chunk: chunk.first_seq), rules, 0):
             found[table] += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return found
@@ -553,14 +553,30 @@ def _tables(logs: Sequence[Sequence[Mapping[str, Any]]], rules: Rules, rows_per_
 def _replayed_groups(
     logs: Sequence[Sequence[Mapping[str, Any]]], rules: Rules, rows_per_batch: int | None
 ) -> dict[Group, Replay]:
-    return {g: _replayed_group(chunks, rules) for g, chunks in _chunks(logs, rules, rows_per_batch).items()}
+    return {g: _replayed_group(chunks, rules) for g, chunks in chunks_of(logs, rules, rows_per_batch).items()}
 
 
-def _chunks(
-    logs: Sequence[Sequence[Mapping[str, Any]]], rules: Rules, rows_per_batch: int | None
+def named_in(logs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Group]:
+    """The subscriptions that the rows name."""
+    named = (row for rows in logs for row in rows if row.get("subscription"))
+    return sorted({Group(row["topic"], row["subscription"]) for row in named})
+
+
+def chunks_of(
+    logs: Sequence[Sequence[Mapping[str, Any]]],
+    rules: Rules,
+    rows_per_batch: int | None = None,
+    groups: Sequence[Group] | None = None,
 ) -> dict[Group, list[Chunk]]:
-    named = {Group(row["topic"], row["subscription"]) for rows in logs for row in rows if row.get("subscription")}
-    groups = sorted(named)
+    """The rows packed, by subscription; in no order.
+
+    Args:
+        logs: rows, log by log.
+        rules: what the replay depends on.
+        rows_per_batch: how the rows are cut before they are packed; must not matter.
+        groups: the subscriptions, if not those that the rows name.
+    """
+    groups = named_in(logs) if groups is None else groups
     numbers: dict[str, dict[str, int]] = {}
     for number, group in enumerate(groups):
         numbers.setdefault(group.topic, {})[group.subscription] = number

@@ -28,7 +28,7 @@ operations = st.lists(
 )
 
 
-def _rows(operations: list[Operation], dispatched: str) -> list[Columns]:
+def rows_of(operations: list[Operation], dispatched: str) -> list[Columns]:
     """Every interval begins where its turn comes; its end comes later, among what follows.
 
     Args:
@@ -85,7 +85,7 @@ def _pause(log: Log, pause_us: int) -> None:
 def test_the_cutting_changes_nothing(
     operations: list[Operation], dispatched: str, rows_per_batch: int, chance: random.Random
 ) -> None:
-    rows = _rows(operations, dispatched)
+    rows = rows_of(operations, dispatched)
     expected = replayed(rows).bytes
     assert replayed(rows, rows_per_batch=rows_per_batch).bytes == expected
     assert replayed(chance.sample(rows, len(rows)), rows_per_batch=rows_per_batch).bytes == expected

@@ -7,6 +7,7 @@ from local_replay import HIGH, Log, Replay, replayed
 
 from pipeline.replay.replayed import Joined, Surplus
 from pipeline.replay.verdicts import Verdict, judged
+from pipeline.replay.verdicts.duplicates import LOOK_AHEAD_US
 
 
 def overlapping(order: tuple[int, ...] = (0, 1), gap_us: int = 0, count: int | None = None) -> Replay:
@@ -71,10 +72,28 @@ def test_the_flaw_has_an_exception() -> None:
     ],
 )
 def test_snapshots_prove_or_refute_it(before: int, after: int, severity: str, because: str) -> None:
-    surpluses = Surplus(1, 1, 1, 1, before), Surplus(1000, 1000, 1000, 1, after), Surplus(1001, 1001, 1001, 0, 0)
-    for verdict in verdicts(overlapping(), *surpluses):
+    replay = overlapping()
+    for verdict in verdicts(replay, *_surpluses(replay, before, after)):
         assert verdict.severity == severity
         assert because in verdict.because
+
+
+@pytest.mark.parametrize(("before_us", "after_us"), [(LOOK_AHEAD_US + 1, 0), (0, LOOK_AHEAD_US + 1)])
+def test_a_snapshot_far_away_says_nothing(before_us: int, after_us: int) -> None:
+    replay = overlapping()
+    for verdict in verdicts(replay, *_surpluses(replay, 3, 3, before_us, after_us)):
+        assert verdict.because.startswith("the signature of")
+
+
+def _surpluses(replay: Replay, before: int, after: int, before_us: int = 0, after_us: int = 0) -> list[Surplus]:
+    """What snapshots say that are so much older than the first duplicate, and so much newer than the last."""
+    times = replay.replayed.findings.ts_us
+    first_us, last_us = int(times.min()) - before_us, int(times.max()) + after_us
+    return [
+        Surplus(1, 1, 1, 1, before, first_us),
+        Surplus(1000, 1000, 1000, 1, after, last_us),
+        Surplus(1001, 1001, 1001, 0, 0, last_us),
+    ]
 
 
 def test_the_read_position_at_the_join_decides_where_a_snapshot_told_it() -> None:

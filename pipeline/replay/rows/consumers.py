@@ -12,17 +12,21 @@ from pipeline.replay.output import BY_RESET, STILL_OPEN
 from pipeline.replay.replayed import Joined, Replayed
 from pipeline.replay.rows.names import Rows, position
 from pipeline.replay.state import UNKNOWN, Records
+from pipeline.replay.telling import Telling
 
 # What the broker needs to keep a draining hash, by the estimate of PIP-379.
 _BYTES_A_HASH = 80
 
 
 def consumers(topic: str, subscription: str, found: Replayed) -> Rows:
-    """A row for each consumer that the trace names."""
+    """A row for each consumer that the trace names, and that was there in what is told."""
     total = sum(dispatched for dispatched, _ in found.counts.values())
     place_of = {number: place for place, number in enumerate(found.numbers)}
     rows: Rows = []
+    episodes = found.episodes[found.episodes.to_ts > found.telling.since_us]
     for number, stay in found.stays.items():
+        if stay.left is not None and stay.left.ts_us <= found.telling.since_us:
+            continue  # it was told
         dispatched, acked = found.counts[number]
         place = place_of[number]
         rows.append(
@@ -38,7 +42,7 @@ def consumers(topic: str, subscription: str, found: Replayed) -> Rows:
                 "acked": acked,
                 "hash_share": found.hash_shares.get(number),
                 "traffic_share": dispatched / total if total else None,
-                **_draining(found.episodes[found.episodes.holder == place].view(np.recarray)),
+                **_draining(episodes[episodes.holder == place].view(np.recarray), found.telling),
                 **_joined(found.joins[place]),
                 "consumersAfterMarkDeletePosition": _written(found.watch.recent.held_behind.get(place)),
             }
@@ -46,13 +50,14 @@ def consumers(topic: str, subscription: str, found: Replayed) -> Rows:
     return rows
 
 
-def _draining(episodes: Records) -> dict[str, object]:
+def _draining(episodes: Records, telling: Telling) -> dict[str, object]:
     """The statistics of PIP-379 for the hashes that one consumer drained."""
     here = episodes[(episodes.ended_by == STILL_OPEN) & (episodes.returned_seq == UNKNOWN)]
+    cleared = ~np.isin(episodes.ended_by, (STILL_OPEN, BY_RESET)) & telling.holds(episodes.to_ts)
     most = _most_at_once(episodes)
     return {
         "drainingHashesCount": int(here.size),
-        "drainingHashesClearedTotal": int(np.count_nonzero(~np.isin(episodes.ended_by, (STILL_OPEN, BY_RESET)))),
+        "drainingHashesClearedTotal": int(np.count_nonzero(cleared)),
         "drainingHashesUnackedMessages": int(here.held_at_end.sum()),
         "drainingHashes": [f"{h} ({held} entries)" for h, held in zip(here.hash, here.held_at_end, strict=True)],
         "draining_hashes_max": most,

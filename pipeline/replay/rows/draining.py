@@ -13,7 +13,9 @@ def draining(topic: str, subscription: str, found: Replayed) -> Rows:
     names = Names(found.numbers, found.stays)
     rows: Rows = []
     for episode in _by_start(found.episodes):
-        is_open = episode.ended_by == STILL_OPEN
+        is_open = bool(episode.ended_by == STILL_OPEN)
+        if not found.telling.tells_interval(int(episode.from_ts), int(episode.to_ts), is_open):
+            continue
         rows.append(
             {
                 "topic": topic,

@@ -59,7 +59,8 @@ def hot_keys(topic: str, subscription: str, found: Replayed, each_max: int) -> R
 
 
 def blocked_seconds(found: Replayed) -> dict[int, float]:
-    """By hash, for how long entries of it waited for somebody; causes at one time count once."""
+    """By hash, for how long of the time that is told entries of it waited; causes at one time count once."""
+    since_us, until_us = found.telling
     intervals: defaultdict[int, list[_Interval]] = defaultdict(list)
     for blocked in found.watch.blocked:
         if blocked.scope == "hash":
@@ -68,7 +69,8 @@ def blocked_seconds(found: Replayed) -> dict[int, float]:
         away = episode.returned_seq == UNKNOWN
         until = int(episode.to_ts if away else episode.returned_ts)
         intervals[int(episode.hash)].append((int(episode.blocked_ts), until))
-    return {sticky: covered_us(of_hash) / 1e6 for sticky, of_hash in intervals.items()}
+    told = {h: [(max(a, since_us), min(b, until_us)) for a, b in of_hash] for h, of_hash in intervals.items()}
+    return {sticky: covered_us(of_hash) / 1e6 for sticky, of_hash in told.items()}
 
 
 def covered_us(intervals: Iterable[_Interval]) -> int:

@@ -28,12 +28,12 @@ def mismatch_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[
     for rule in _RULES:
         if rule not in rules.profile.rules:
             continue
-        rows = [_row(m, names, rules) for m in found.comparison.mismatches if m.rule == rule]
+        differing = [m for m in found.comparison.mismatches if m.rule == rule and found.telling.tells(m.snapshot.ts_us)]
+        rows = [_row(m, names, rules) for m in differing]
         counts = severities(rows)
-        compared = found.comparison.compared[rule]
         # What was not kept weighs as much as it can.
-        counts["violation"] += compared - found.comparison.agreed[rule] - len(rows)
-        told.append(RuleFindings(rule, compared, +counts, rows[: per_rule_max or None]))
+        counts["violation"] += found.comparison.beyond[rule]
+        told.append(RuleFindings(rule, found.comparison.compared[rule], +counts, rows[: per_rule_max or None]))
     return told
 
 

@@ -21,6 +21,7 @@ def producers(topic: str, subscription: str, sent: Producers) -> Rows:
             "chunked_entries": of.chunked,
         }
         for of in sent.all()
+        if of.entries
     ]
 
 

@@ -7,6 +7,8 @@ the whole stall is one, if nothing in the trace explains it.
 
 import json
 
+import numpy as np
+
 from pipeline.known_bugs import catalogue, known_bugs, label
 from pipeline.replay.attribution import Blocked
 from pipeline.replay.basis import Rules
@@ -31,12 +33,15 @@ def stuck_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[Rul
     names = Names(found.numbers, found.stays)
     kept = per_rule_max or None
     told = []
-    asked = {"draining_stuck": int(found.episodes.size), "stalled": int(found.checked[DISPATCHES])}
+    telling = found.telling
+    drained = int(np.count_nonzero(telling.holds(found.episodes.to_ts)))
+    asked = {"draining_stuck": drained, "stalled": int(found.checked[DISPATCHES])}
+    overlooked = [o for o in found.watch.overlooked if o.span.to_ts <= telling.until_us]
     for rule, checked in asked.items():
-        overlooked = [o for o in found.watch.overlooked if _rule(o, rules) == rule]
-        rows = [_hash_row(o, names, rules) for o in sorted(overlooked, key=_by_cost)]
+        rows = [_hash_row(o, names, rules) for o in sorted(overlooked, key=_by_cost) if _rule(o, rules) == rule]
         if rule == "stalled":
-            unexplained = [b for b in found.watch.blocked if b.cause == UNEXPLAINED]
+            over = [b for b in found.watch.blocked if b.span.to_ts <= telling.until_us]
+            unexplained = [b for b in over if b.cause == UNEXPLAINED]
             # Where the trace shows nobody's permits, it may have been for lack of them: a wait, and no finding.
             rows += [_stall_row(b, names) for b in unexplained if b.detail["with_permits"] is not None]
         counts = severities(rows)

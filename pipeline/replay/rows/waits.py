@@ -10,6 +10,7 @@ from pipeline.replay.output import ENDINGS, STILL_OPEN
 from pipeline.replay.replayed import Replayed
 from pipeline.replay.rows.names import Names, Rows, position
 from pipeline.replay.state import NOBODY, UNKNOWN
+from pipeline.replay.telling import Telling
 
 # Hashes of a consumer that are named in a sentence, those that waited most.
 _HASHES = 5
@@ -37,9 +38,15 @@ _SPOKEN: Mapping[str, str] = {
 def blocking(topic: str, subscription: str, found: Replayed) -> Rows:
     """A row for each interval in which entries waited, in the order in which they began."""
     names = Names(found.numbers, found.stays)
-    rows = [*_draining(found, names), *(_row(interval, names) for interval in found.watch.blocked)]
+    waits = (_row(interval, names) for interval in found.watch.blocked if _is_told(interval, found.telling))
+    rows = [*_draining(found, names), *waits]
     where = {"topic": topic, "subscription": subscription}
     return [where | row for row in sorted(rows, key=lambda row: (row["from_seq"], row["scope"], row["cause"]))]
+
+
+def _is_told(interval: Blocked, telling: Telling) -> bool:
+    span = interval.span
+    return telling.tells_noted(span.from_ts, span.to_ts, span.ended_by == STILL_OPEN)
 
 
 def _row(interval: Blocked, names: Names) -> dict[str, object]:
@@ -107,8 +114,13 @@ def _draining(found: Replayed, names: Names) -> Rows:
     rows: Rows = []
     episodes = found.episodes[found.episodes.awaited > 0]
     for episode in episodes[np.lexsort((episodes.hash, episodes.from_seq))]:
+        is_open = bool(episode.ended_by == STILL_OPEN)
+        if not found.telling.tells_interval(int(episode.blocked_ts), int(episode.to_ts), is_open):
+            continue
         to_seq, to_ts, ended_by = int(episode.to_seq), int(episode.to_ts), ENDINGS[episode.ended_by]
         if episode.returned_seq != UNKNOWN:
+            if is_open and not found.telling.final:
+                continue  # it may move away again before the episode is over
             to_seq, to_ts, ended_by = int(episode.returned_seq), int(episode.returned_ts), "returned"
         is_open = ended_by == ENDINGS[STILL_OPEN]
         root = position(episode.root_ledger, episode.root_entry)

@@ -8,14 +8,18 @@ repeats is seen by its order only.
 Proof is in the snapshots: the broker charges its consumer twice, and a row doubled in the log does not do that.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from pipeline.replay.output import EARLY_DUPLICATE, REDELIVERY_COUNT
+from pipeline.replay.replayed import Surplus
 from pipeline.replay.state import REPEATED, REPLAYED, UNKNOWN, Ints, Records
 from pipeline.replay.verdicts.circumstances import READ_US, Circumstances
 from pipeline.replay.verdicts.verdict import Verdict, unexplained
+
+# How far from a block of duplicates a snapshot may lie that says something of it.
+LOOK_AHEAD_US: Final = 30_000_000
 
 _ACKNOWLEDGED = unexplained("an acknowledged entry is in no replay read")
 
@@ -85,6 +89,16 @@ def _against_block(block: Records, skew_us: int) -> str:
     return ""
 
 
+def _is_near(before: Surplus | None, after: Surplus | None, block: Ints, around: Circumstances) -> bool:
+    """Whether the snapshots around a block are so near that nothing else that is of interest lies between."""
+    times = around.found.findings.ts_us[block]
+    joined = around.joined(int(around.found.findings.consumer[block[0]]))
+    # A consumer that has just come is charged with nothing too much.
+    since_us = before.ts_us if before is not None else joined.ts_us if joined is not None else None
+    near_before = since_us is not None and times[0] - since_us <= LOOK_AHEAD_US
+    return near_before and after is not None and after.ts_us - times[-1] <= LOOK_AHEAD_US
+
+
 def _weighed(block: Ints, mine: Ints, around: Circumstances) -> Verdict:
     """A block with the signature of F10, in the light of the snapshots around it.
 
@@ -98,6 +112,8 @@ def _weighed(block: Ints, mine: Ints, around: Circumstances) -> Verdict:
     surpluses = around.surpluses_of(int(findings.consumer[block[0]]))
     before = next((s for s in reversed(surpluses) if s.seq_end < first), None)
     after = next((s for s in surpluses if s.seq_begin > last), None)
+    if not _is_near(before, after, block, around):
+        after = None
     because = (
         "the signature of overlapping replay reads" if block.size > 1 else "consistent with overlapping replay reads"
     )

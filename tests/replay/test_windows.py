@@ -1,0 +1,142 @@
+"""However a log is cut into windows, they tell together what an audit at once tells."""
+
+import json
+import pickle
+import random
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from local_replay import AUTO_SPLIT, RECORDINGS, SKEW_US, Log, recorded_logs
+from test_cutting import Operation, operations, rows_of
+from windows import folded, told_by_windows
+
+from pipeline.errors import StateError
+from pipeline.profile import profile_for
+from pipeline.replay.basis import Rules
+from pipeline.replay.patience import Patience
+from pipeline.replay.saved import restored
+from pipeline.replay.telling import EVERYTHING, since
+
+# So many that no table is cut short: of the worst of each window there are more than of the worst of all.
+ALL = 1_000_000
+
+
+def _rules(version: str, broker: dict[str, object], unsettled_us: int, complete: bool = True) -> Rules:
+    profile = profile_for(version, broker)
+    return Rules(
+        profile,
+        version,
+        profile.broker(broker),
+        SKEW_US,
+        10_000_000,
+        patience=Patience(intervals_max=ALL),
+        hot_keys_max=ALL,
+        complete_from_start=complete,
+        unsettled_us=unsettled_us,
+    )
+
+
+# The draining dispatcher, the recently joined consumers, a crash, a restart of everything, snapshots that disagree,
+# duplicates, draining that goes back and forth, several partitions.
+RECORDED = [
+    "crash-1-4.0.8",
+    "double-registration-4.0.8",
+    "four-partitions-4.0.8",
+    "heavy-churn-1-3.0.7",
+    "heavy-churn-1-4.0.8",
+    "hung-consumer-4.2.4",
+    "max-unacked-consumer-3.0.7",
+    "rolling-restart-heavy-1-3.0.7",
+    "unload-4.2.4",
+]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recordings_in_windows(name: str) -> None:
+    manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
+    logs = recorded_logs(name)
+    seqs = sorted(row["seq"] for log in logs for row in log)
+    chance = random.Random(name)
+    rules = _rules(manifest["pulsar_version"], manifest["settings"], 2_000_000)
+    cuts = sorted(chance.sample(seqs, 3))
+    windows = told_by_windows(logs, rules, cuts)
+    assert any(window["draining"] or window["blocking"] for window in windows[:-1]), "nothing is open at a cut"
+    at_once = folded(told_by_windows(logs, rules, []))
+    for table, told in folded(windows).items():
+        assert told == at_once[table], f"{table} of windows cut in front of seqs {cuts}"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    operations,
+    st.sampled_from(["start end", "start", "end"]),
+    st.sampled_from(["4.0.8", "3.0.7"]),
+    st.lists(st.integers(1, 100), min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_any_log_in_any_windows(
+    done: list[Operation], dispatched: str, version: str, cuts: list[int], complete: bool
+) -> None:
+    rows = rows_of(done, dispatched)
+    # Longer than a change may wait for its other side.
+    rules = _rules(version, dict(AUTO_SPLIT), 6_000_000, complete)
+    assert folded(told_by_windows([rows], rules, cuts)) == folded(told_by_windows([rows], rules, []))
+
+
+def test_what_is_settled_is_told_at_once_and_what_is_open_with_each_window() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.dispatch(1, 0)
+    log.join(2)  # the hash moves while consumer 1 holds an entry of it
+    log.now_us += 100_000_000
+    log.write("stats")
+    cut = log.rows[-1]["seq"] + 1
+    log.now_us += 100_000_000
+    log.ack(1, 0)
+    log.now_us += 100_000_000
+    log.write("stats")
+    first, second = told_by_windows([log.rows], _rules("4.0.8", dict(AUTO_SPLIT), 60_000_000), [cut])
+    (open_one,), (whole,) = first["draining"], second["draining"]
+    assert (open_one["from_seq"], open_one["to_seq"]) == (whole["from_seq"], None)
+    assert whole["ended_by"] == "ack"
+
+
+def test_a_state_is_data_and_runs_nothing() -> None:
+    class Harmful:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return (print, ("harm",))
+
+    rules = _rules("4.0.8", dict(AUTO_SPLIT), 60_000_000)
+    with pytest.raises(StateError, match=r"builtins\.print is nothing that a state is made of"):
+        restored(zlib.compress(pickle.dumps(Harmful())), rules)
+
+
+@pytest.mark.parametrize("payload", [b"", b"nothing", zlib.compress(b"nothing"), zlib.compress(pickle.dumps([1]))])
+def test_a_damaged_state_is_refused(payload: bytes) -> None:
+    with pytest.raises(StateError, match="audit the log from its beginning"):
+        restored(payload, _rules("4.0.8", dict(AUTO_SPLIT), 60_000_000))
+
+
+def test_each_moment_is_told_by_one_window() -> None:
+    windows = [since(None, 10), since(10, 20), since(20)]
+    assert [[window.tells(ts_us) for window in windows] for ts_us in (0, 10, 11, 20, 21)] == [
+        [True, False, False],
+        [True, False, False],
+        [False, True, False],
+        [False, True, False],
+        [False, False, True],
+    ]
+    assert EVERYTHING.final
+    assert [window.final for window in windows] == [False, False, True]
+
+
+def test_what_is_open_is_told_by_every_window_that_it_lasts_through() -> None:
+    first, second = since(None, 10), since(10, 20)
+    assert first.tells_interval(5, 15, is_open=True)
+    assert not first.tells_interval(5, 15, is_open=False), "it may still change"
+    assert second.tells_noted(1, 5, is_open=False), "it was noted late"
+    assert second.tells_interval(5, 15, is_open=False)
+    assert not first.tells_interval(11, 15, is_open=True)
