@@ -57,10 +57,7 @@ def moment_us(text: str) -> int:
     Raises:
         UsageError: it is neither, or lies outside of the years 1970 to 9999.
     """
-    if text.isascii() and text.isdigit():
-        moment = int(text)
-    else:
-        moment = _since_1970(text)
+    moment = int(text) if text.isascii() and text.isdigit() else _since_1970(text)
     if not 0 <= moment <= TS_US_MAX:
         raise UsageError(f"{text} does not lie in the years 1970 to 9999", _WAY_OUT)
     return moment
