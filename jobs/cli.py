@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
@@ -18,9 +19,10 @@ import typer
 from rich.console import Console
 
 from jobs.progress import shown_stages
-from pipeline.errors import DispatchAuditError
+from pipeline.errors import DispatchAuditError, UsageError
 from pipeline.profile import profile_named
 from pipeline.report.json_summary import json_summary
+from pipeline.report.remarks import remarks
 from pipeline.report.text import print_report
 from pipeline.report.validation import json_validation, print_validation
 from pipeline.request import AuditRequest
@@ -30,6 +32,7 @@ from pipeline.tables.severity import FailOn, fails
 from pipeline.tables.spark_errors import reason_of
 from pipeline.tables.target import parse_target
 from pipeline.trace import open_traces
+from pipeline.window import WHOLE, moment_us, window_of
 
 _NAME = "dispatch-audit"
 _USAGE = 2
@@ -104,13 +107,25 @@ def audit(
         FailOn,
         typer.Option(help="Exit with 1 on findings of this severity or worse; a known bug counts as a violation."),
     ] = "violation",
+    begin_at: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Audit from here on (ISO 8601; UTC), not from the last window on."),
+    ] = None,
+    end_at: Annotated[
+        str | None,
+        typer.Option("--to", metavar="TIME", help="Audit until here: the log goes on, and so does the next window."),
+    ] = None,
+    reaudit: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Audit the window that holds this time and all that follow once more."),
+    ] = None,
     config: _Config = None,
     quiet: _Quiet = False,
     debug: _Debug = False,
 ) -> None:
     """Audits traces: which consumer held which key, whether order was kept, and who blocked whom."""
     with _errors_on_one_line(debug):
-        request = _request(traces, out, profile, config)
+        request = _with_window(_request(traces, out, profile, config), begin_at, end_at, reaudit)
         with shown_stages(not quiet and not debug) as begin:
             clock = [time.monotonic()]
             begin("start Spark")
@@ -127,6 +142,8 @@ def audit(
             begin("report")
             summary = summarise(spark, result.target, result.run_keys)
             clock.append(time.monotonic())
+        for remark in remarks(summary):
+            typer.echo(f"{_NAME}: {remark}", err=True)
         if report_format == "json":
             typer.echo(json_summary(summary))
         else:
@@ -171,6 +188,16 @@ def _request(traces: Sequence[str], out: str, profile: str | None, config: Path 
         parse_target(out)
     open_traces(traces, profile)
     return AuditRequest(tuple(traces), out, profile, settings)
+
+
+def _with_window(request: AuditRequest, begin_at: str | None, end_at: str | None, reaudit: str | None) -> AuditRequest:
+    """The request for a part of the log."""
+    window = window_of(begin_at, end_at)
+    if reaudit is None:
+        return replace(request, window=window)
+    if window != WHOLE:
+        raise UsageError("--reaudit repeats windows as they were", "leave --from and --to out")
+    return replace(request, reaudit_us=moment_us(reaudit))
 
 
 @contextmanager

@@ -5,74 +5,70 @@ is written before the survey has shown that the traces can be audited.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 
+from pipeline.chain import Plan, continued, history, planned, windows_since
 from pipeline.errors import TraceError
 from pipeline.keys import keys_of, with_keys
-from pipeline.packing import Packed, configure, packed_by_spark, packed_by_workers
+from pipeline.leftovers import Leftovers, leftovers_of
+from pipeline.packing import NOTHING, Carried, Packed, configure, packed_by_spark, packed_by_workers
 from pipeline.profile import Profile, profile_for, profile_named
 from pipeline.replay.basis import Rules
 from pipeline.replay.spark import replayed
 from pipeline.request import AuditRequest, AuditResult, ValidationResult
 from pipeline.settings import Settings
+from pipeline.span import Span, span_of
+from pipeline.stages import Progress, Stages
 from pipeline.tables.create import open_tables
-from pipeline.tables.run_key import code_version, run_key_of
-from pipeline.tables.severity import Severity, worst_verdict
+from pipeline.tables.run_key import chain_of, code_version, run_key_of
+from pipeline.tables.severity import worst_verdict
 from pipeline.tables.target import parse_target
 from pipeline.tables.write import RunTables
 from pipeline.trace import Survey, Trace, counted, open_traces, quarantined, read_events, survey, trace_errors
 from pipeline.trace.counting import NOT_PLAIN, Count, together
 from pipeline.trace.parquet_files import Share
-
-Progress = Callable[[str], None]
-
-# Counts of `metrics`, and what each weighs.
-_WEIGHTS: Mapping[str, Severity] = {
-    "violations": "violation",
-    "known_bug": "known_bug",
-    "not_provable": "not_provable",
-    "permitted": "permitted",
-    "info": "info",
-}
+from pipeline.verdict import completeness_of, severities_in
+from pipeline.window import WHOLE, Window
 
 
-@dataclass
-class _Stages:
-    """What was done, how long it took and how many rows came of it; the caller is told as it happens."""
+@dataclass(frozen=True)
+class _Question:
+    """What is asked about one trace; without a plan it is audited as a whole."""
 
-    progress: Progress
-    done: list[dict[str, object]] = field(default_factory=list)
+    trace: Trace
+    profile: Profile
+    inputs: list[str]
+    plan: Plan | None = None
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[dict[str, object]]:
-        """Times what happens inside; the body may put `rows` into what it is given."""
-        self.progress(name)
-        record: dict[str, object] = {"stage": name, "seconds": 0.0, "rows": None}
-        start = time.monotonic()
-        yield record
-        record["seconds"] = time.monotonic() - start
-        self.done.append(record)
+    def run_key(self, settings: Settings) -> str:
+        """The run that answers it."""
+        window = WHOLE if self.plan is None else self.plan.window
+        return run_key_of(self.inputs, self.profile.name, settings, window)
 
 
 @dataclass(frozen=True)
 class _Replayed:
     """A trace that was replayed and can be audited; of its rows in the tables none is written yet."""
 
+    question: _Question
+    span: Span | None
     trace: Trace
-    profile: Profile
     source: DataFrame | Sequence[Share]
     survey: Survey
+    leftovers: Leftovers
     tables: RunTables
     frames: dict[str, DataFrame]
-    inputs: list[str]
-    stages: _Stages
+    stages: Stages
     started_at_us: int
+
+    @property
+    def rows_in(self) -> int:
+        """Rows read."""
+        return self.survey.rows_in + self.leftovers.number
 
     def bounds_us(self) -> tuple[int | None, int | None]:
         """First and last time in the trace."""
@@ -90,22 +86,56 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
         progress: told the name of each stage as it begins.
 
     Raises:
-        UsageError: a path, the profile or the target makes no sense.
+        UsageError: a path, the profile or the target makes no sense, no window holds the moment from which on to audit
+            once more, or a window starts from the state of another version.
         TraceError: a trace cannot carry a verdict. The tables hold the rows that they held: that one trace is unusable
-            is found out before a row of the first is written.
+            is found out before a row of the first is written; windows that are audited once more follow each other,
+            and those before the unusable one are written.
     """
     configure(spark, request.settings)
+    traces = open_traces(request.paths, request.profile)
+    asked = [_Question(trace, _profile(trace, request), [_from_here(trace.path)]) for trace in traces]
+    if request.reaudit_us is None:
+        planned_ones = [_planned(spark, question, request, request.window) for question in asked]
+        return AuditResult(request.target, tuple(_answers(spark, planned_ones, request, progress)))
+    since_us = request.reaudit_us
+    written = [key for question in asked for key in _again(spark, question, request, since_us, progress)]
+    return AuditResult(request.target, tuple(written))
+
+
+def _planned(spark: SparkSession, question: _Question, request: AuditRequest, asked: Window) -> _Question:
+    """The question with what its window starts from."""
+    if asked == WHOLE:
+        return question
+    chain = chain_of(question.inputs, question.profile.name, request.settings)
+    past = history(spark, parse_target(request.target), chain)
+    window = asked if request.reaudit_us is not None else continued(past, asked)
+    return replace(question, plan=planned(chain, past, window))
+
+
+def _again(
+    spark: SparkSession, question: _Question, request: AuditRequest, since_us: int, progress: Progress
+) -> Iterator[str]:
+    """Audits the windows of a trace once more, each from the state that the one before has just left."""
+    chain = chain_of(question.inputs, question.profile.name, request.settings)
+    for window in windows_since(history(spark, parse_target(request.target), chain), since_us):
+        yield from _answers(spark, [_planned(spark, question, request, window)], request, progress)
+
+
+def _answers(
+    spark: SparkSession, questions: Sequence[_Question], request: AuditRequest, progress: Progress
+) -> list[str]:
+    """Replays all, then writes all; returns the run keys."""
     traces: list[_Replayed] = []
     try:
-        for trace in open_traces(request.paths, request.profile):
-            traces.append(_replay(spark, trace, request, _Stages(progress)))
+        for question in questions:
+            traces.append(_replay(spark, question, request, Stages(progress)))
         refused = [_set_aside(spark, found, request.settings) for found in traces]
     except Exception:
         for found in traces:
             found.tables.discard()
         raise
-    written = (_write(spark, found, count, request.settings) for found, count in zip(traces, refused, strict=True))
-    return AuditResult(request.target, tuple(written))
+    return [_write(spark, found, count, request.settings) for found, count in zip(traces, refused, strict=True)]
 
 
 def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[ValidationResult]:
@@ -137,12 +167,18 @@ def _profile(trace: Trace, request: AuditRequest) -> Profile:
     return profile_named(request.profile)
 
 
-def _replay(spark: SparkSession, trace: Trace, request: AuditRequest, stages: _Stages) -> _Replayed:
+def _replay(spark: SparkSession, question: _Question, request: AuditRequest, stages: Stages) -> _Replayed:
     """Reads and replays one trace, once, and judges whether it can carry a verdict."""
-    started_at_us, profile, settings = time.time_ns() // 1000, _profile(trace, request), request.settings
-    inputs = [_from_here(trace.path)]
+    started_at_us, profile, settings = time.time_ns() // 1000, question.profile, request.settings
+    target, plan, trace = parse_target(request.target), question.plan, question.trace
+    span = None
+    if plan is not None:
+        with stages.stage("find the window"):
+            span = span_of(spark, trace, plan, target)
+        trace = span.trace
     with stages.stage("open tables"):
-        tables = open_tables(spark, parse_target(request.target), run_key_of(inputs, profile.name, settings))
+        tables = open_tables(spark, target, question.run_key(settings))
+    complete = trace.manifest.complete_from_start and (plan is None or plan.complete_from_start)
     rules = Rules(
         profile=profile,
         version=trace.manifest.pulsar_version,
@@ -150,41 +186,48 @@ def _replay(spark: SparkSession, trace: Trace, request: AuditRequest, stages: _S
         skew_us=settings.trace.recorder_skew_us,
         open_entries_max=settings.limits.open_entries_max,
         hot_keys_max=settings.report.hot_keys_max,
-        complete_from_start=trace.manifest.complete_from_start,
+        complete_from_start=complete,
         patience=settings.patience,
     )
     try:
         with stages.stage("replay") as stage, trace_errors():
-            source, frames, counts = _staged(spark, trace, rules, settings, tables)
+            source, frames, counts = _staged(spark, trace, rules, settings, tables, span)
             stage["rows"] = sum(count.rows for count in counts)
         found = survey(spark, counts, trace, settings.trace)
+        leftovers = Leftovers(None, 0) if span is None else leftovers_of(spark, span, target, settings.trace)
+        if span is not None:
+            span.refuse_nothing(found.rows_in)
     except Exception:
         tables.discard()
         raise
-    return _Replayed(trace, profile, source, found, tables, frames, inputs, stages, started_at_us)
+    return _Replayed(question, span, trace, source, found, leftovers, tables, frames, stages, started_at_us)
 
 
 def _staged(
-    spark: SparkSession, trace: Trace, rules: Rules, settings: Settings, tables: RunTables
+    spark: SparkSession, trace: Trace, rules: Rules, settings: Settings, tables: RunTables, span: Span | None
 ) -> tuple[DataFrame | Sequence[Share], dict[str, DataFrame], list[Count]]:
     """What was read, what the replay returned, by table, and how many rows there were.
 
     Spark reads only what its workers cannot.
     """
-    packed = packed_by_workers(spark, trace, rules.profile, settings)
+    carried: Carried = NOTHING if span is None else span.carried
+    keep_state = span is not None and span.next_seq is not None
+    packed = packed_by_workers(spark, trace, rules.profile, settings, carried)
     if packed is not None:
-        frames, counts = _run(packed, rules, settings, tables)
+        frames, counts = _run(packed, rules, settings, tables, keep_state)
         if all(count.refused != NOT_PLAIN for count in counts):
             return packed.source, frames, counts
-    packed = packed_by_spark(spark, trace, rules.profile, settings)
-    return packed.source, *_run(packed, rules, settings, tables)
+    packed = packed_by_spark(spark, trace, rules.profile, settings, carried)
+    return packed.source, *_run(packed, rules, settings, tables, keep_state)
 
 
 def _run(
-    packed: Packed, rules: Rules, settings: Settings, tables: RunTables
+    packed: Packed, rules: Rules, settings: Settings, tables: RunTables, keep_state: bool
 ) -> tuple[dict[str, DataFrame], list[Count]]:
     keep = settings.report.findings_per_rule_max
-    frames = tables.stage(replayed(packed.chunks, packed.groups, rules, keep, packed.tasks))
+    frames = tables.stage(
+        replayed(packed.chunks, packed.groups, rules, keep, packed.tasks, keep_state=keep_state),
+    )
     # Of files without a byte there are no rows, and not even a count of them.
     counted_rows = frames.pop("counted").collect() if "counted" in frames else []
     return frames, together(row.asDict() for row in counted_rows)
@@ -193,17 +236,21 @@ def _run(
 def _set_aside(spark: SparkSession, found: _Replayed, settings: Settings) -> int:
     """Adds the rows of `quarantine` and returns their number; too many make the trace unusable."""
     refused_late = found.frames.pop("refused", None)
-    if not found.survey.refused and refused_late is None:
+    leftovers = found.leftovers
+    if not found.survey.refused and refused_late is None and leftovers.rows is None:
         return 0
     with found.stages.stage("quarantine") as stage:
-        found.frames["quarantine"] = quarantined(
-            spark, found.trace, cut_off=found.survey.cut_off, refused_late=refused_late
-        ).select("reason", "file", "line", "raw", "detail")
-        refused: int = found.frames["quarantine"].count()
-        stage["rows"] = refused
-    if refused > settings.trace.quarantine_ratio_max * found.survey.rows_in:
+        rows = quarantined(spark, found.trace, cut_off=found.survey.cut_off, refused_late=refused_late)
+        found.frames["quarantine"] = rows.select("reason", "file", "line", "raw", "detail")
+        refused = found.frames["quarantine"].count()
+        if leftovers.rows is not None:
+            found.frames["quarantine"] = found.frames["quarantine"].unionByName(leftovers.rows)
+        stage["rows"] = refused + leftovers.number
+    # Of the rows of a window some may be refused only in the next.
+    before = 0 if found.span is None else found.span.rows_before
+    if refused > settings.trace.quarantine_ratio_max * (found.survey.rows_in + before):
         raise _too_much_refused(found, refused, settings.trace.quarantine_ratio_max)
-    return refused
+    return refused + leftovers.number
 
 
 def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settings) -> str:
@@ -212,29 +259,33 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
     keyed = [table for table in ("violations", "hot_keys") if table in frames]
     if keyed:
         with stages.stage("look up keys"):
-            keys = keys_of([frames[table] for table in keyed], found.source, spark)
+            # What is open at the end of a window may have been published long before it.
+            before = None if found.span is None else found.span.carried.earlier
+            earlier = None if before is None else read_events(spark, before)
+            keys = keys_of([frames[table] for table in keyed], found.source, spark, earlier)
             frames.update({table: with_keys(frames[table], keys) for table in keyed})
     with stages.stage("write tables"):
         tables.write(frames)
-    rows_in = found.survey.rows_in
-    completeness = _completeness(frames.get("partitions"), found.survey)
-    severities = _found(frames.get("metrics"))
+    refused_early = found.survey.refused + found.leftovers.number
+    completeness = completeness_of(frames.get("partitions"), found.rows_in, refused_early)
+    severities = severities_in(frames.get("metrics"))
     if completeness == 0:
         severities.append("not_provable")  # a verdict is never better than the trace
     tables.finish(
         {
             "verdict": worst_verdict(severities),
             "completeness": completeness,
-            "events_in": rows_in,
-            "events_audited": rows_in - refused,
+            "events_in": found.rows_in,
+            "events_audited": found.rows_in - refused,
             "events_quarantined": refused,
-            "profile": found.profile.name,
+            "profile": found.question.profile.name,
             "pulsar_version": found.trace.manifest.pulsar_version,
-            "inputs": found.inputs,
+            "inputs": found.question.inputs,
             "settings": settings.model_dump_json(),
             "code_version": code_version(),
             "from_ts_us": found.bounds_us()[0],
             "to_ts_us": found.bounds_us()[1],
+            **({} if found.span is None else found.span.columns(found.leftovers.number)),
             "started_at_us": found.started_at_us,
             "ended_at_us": time.time_ns() // 1000,
             "stages": stages.done,
@@ -255,20 +306,3 @@ def _too_much_refused(found: _Replayed, refused: int, ratio_max: float) -> Trace
         f"the share of {ratio_max:g} that is allowed",
         "record from the first join on, or raise trace.quarantine_ratio_max",
     )
-
-
-def _found(metrics: DataFrame | None) -> list[Severity]:
-    """Which severities there is anything of."""
-    if metrics is None:
-        return []
-    totals = metrics.agg(*(sf.sum(name).alias(name) for name in _WEIGHTS)).collect()[0]
-    return [severity for name, severity in _WEIGHTS.items() if totals[name]]
-
-
-def _completeness(partitions: DataFrame | None, survey: Survey) -> float:
-    """The share of the trace that could carry a verdict; each partition weighs as much as it has rows."""
-    readable = (survey.rows_in - survey.refused) / survey.rows_in
-    if partitions is None:
-        return readable
-    judged, rows = partitions.agg(sf.sum("rows_judged"), sf.sum("rows")).collect()[0]
-    return float(readable * judged / rows)
