@@ -28,7 +28,9 @@ def test_a_day_begins_at_midnight_and_fractions_count() -> None:
     assert moment_us("2026-11-21T12:00:00.000001Z") == NOON_US + 1
 
 
-@pytest.mark.parametrize("text", ["", "noon", "1.5", "-5", "12:00", "2026-13-01", "2026-11-21T25:00", "20261121T12:00Z "])
+@pytest.mark.parametrize(
+    "text", ["", "noon", "1.5", "-5", "12:00", "2026-13-01", "2026-11-21T25:00", "20261121T12:00Z "]
+)
 def test_what_is_no_moment_is_told_with_a_way_out(text: str) -> None:
     with pytest.raises(UsageError, match="is no moment; write 2026-11-21T14:00:00Z"):
         moment_us(text)
