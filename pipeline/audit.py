@@ -6,17 +6,15 @@ is written before the survey has shown that the traces can be audited.
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.chain import Plan, continued, history, planned, windows_since
 from pipeline.errors import TraceError
 from pipeline.keys import keys_of, with_keys
 from pipeline.leftovers import Leftovers, leftovers_of
 from pipeline.packing import NOTHING, Carried, Packed, configure, packed_by_spark, packed_by_workers
-from pipeline.profile import Profile, profile_for, profile_named
+from pipeline.question import Question, profile_of, questions_of
 from pipeline.replay.basis import Rules
 from pipeline.replay.spark import replayed
 from pipeline.request import AuditRequest, AuditResult, ValidationResult
@@ -24,37 +22,21 @@ from pipeline.settings import Settings
 from pipeline.span import Span, span_of
 from pipeline.stages import Progress, Stages
 from pipeline.tables.create import open_tables
-from pipeline.tables.run_key import chain_of, code_version, run_key_of
+from pipeline.tables.run_key import code_version
 from pipeline.tables.severity import worst_verdict
-from pipeline.tables.target import parse_target
 from pipeline.tables.write import RunTables
 from pipeline.trace import Survey, Trace, counted, open_traces, quarantined, read_events, survey, trace_errors
 from pipeline.trace.counting import NOT_PLAIN, Count, together
 from pipeline.trace.parquet_files import Share
 from pipeline.verdict import completeness_of, severities_in
-from pipeline.window import WHOLE, Window
-
-
-@dataclass(frozen=True)
-class _Question:
-    """What is asked about one trace; without a plan it is audited as a whole."""
-
-    trace: Trace
-    profile: Profile
-    inputs: list[str]
-    plan: Plan | None = None
-
-    def run_key(self, settings: Settings) -> str:
-        """The run that answers it."""
-        window = WHOLE if self.plan is None else self.plan.window
-        return run_key_of(self.inputs, self.profile.name, settings, window)
+from pipeline.window import WHOLE
 
 
 @dataclass(frozen=True)
 class _Replayed:
     """A trace that was replayed and can be audited; of its rows in the tables none is written yet."""
 
-    question: _Question
+    question: Question
     span: Span | None
     trace: Trace
     source: DataFrame | Sequence[Share]
@@ -93,37 +75,21 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
             and those before the unusable one are written.
     """
     configure(spark, request.settings)
-    traces = open_traces(request.paths, request.profile)
-    asked = [_Question(trace, _profile(trace, request), [_from_here(trace.path)]) for trace in traces]
-    if request.reaudit_us is None:
-        planned_ones = [_planned(spark, question, request, request.window) for question in asked]
-        return AuditResult(request.target, tuple(_answers(spark, planned_ones, request, progress)))
-    since_us = request.reaudit_us
-    written = [key for question in asked for key in _again(spark, question, request, since_us, progress)]
-    return AuditResult(request.target, tuple(written))
+    asked = questions_of(request)
+    if request.reaudit_us is not None:
+        return AuditResult(request.target, tuple(key for one in asked for key in _again(spark, one, request, progress)))
+    planned = [one if request.window == WHOLE else one.continued(spark, request.window) for one in asked]
+    return AuditResult(request.target, tuple(_answers(spark, planned, request, progress)))
 
 
-def _planned(spark: SparkSession, question: _Question, request: AuditRequest, asked: Window) -> _Question:
-    """The question with what its window starts from."""
-    if asked == WHOLE:
-        return question
-    chain = chain_of(question.inputs, question.profile.name, request.settings)
-    past = history(spark, parse_target(request.target), chain)
-    window = asked if request.reaudit_us is not None else continued(past, asked)
-    return replace(question, plan=planned(chain, past, window))
-
-
-def _again(
-    spark: SparkSession, question: _Question, request: AuditRequest, since_us: int, progress: Progress
-) -> Iterator[str]:
+def _again(spark: SparkSession, question: Question, request: AuditRequest, progress: Progress) -> Iterator[str]:
     """Audits the windows of a trace once more, each from the state that the one before has just left."""
-    chain = chain_of(question.inputs, question.profile.name, request.settings)
-    for window in windows_since(history(spark, parse_target(request.target), chain), since_us):
-        yield from _answers(spark, [_planned(spark, question, request, window)], request, progress)
+    for window in question.windows_since(spark, request.reaudit_us or 0):
+        yield from _answers(spark, [question.within(spark, window)], request, progress)
 
 
 def _answers(
-    spark: SparkSession, questions: Sequence[_Question], request: AuditRequest, progress: Progress
+    spark: SparkSession, questions: Sequence[Question], request: AuditRequest, progress: Progress
 ) -> list[str]:
     """Replays all, then writes all; returns the run keys."""
     traces: list[_Replayed] = []
@@ -143,7 +109,7 @@ def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> 
     configure(spark, request.settings)
     results = []
     for trace in open_traces(request.paths, request.profile):
-        profile = _profile(trace, request)
+        profile = profile_of(trace, request)
         progress("survey")
         with trace_errors():
             counts = counted(read_events(spark, trace))
@@ -161,23 +127,17 @@ def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> 
     return results
 
 
-def _profile(trace: Trace, request: AuditRequest) -> Profile:
-    if request.profile is None:
-        return profile_for(trace.manifest.pulsar_version, trace.manifest.settings)
-    return profile_named(request.profile)
-
-
-def _replay(spark: SparkSession, question: _Question, request: AuditRequest, stages: Stages) -> _Replayed:
+def _replay(spark: SparkSession, question: Question, request: AuditRequest, stages: Stages) -> _Replayed:
     """Reads and replays one trace, once, and judges whether it can carry a verdict."""
     started_at_us, profile, settings = time.time_ns() // 1000, question.profile, request.settings
-    target, plan, trace = parse_target(request.target), question.plan, question.trace
+    target, plan, trace = question.target, question.plan, question.trace
     span = None
     if plan is not None:
         with stages.stage("find the window"):
             span = span_of(spark, trace, plan, target)
         trace = span.trace
     with stages.stage("open tables"):
-        tables = open_tables(spark, target, question.run_key(settings))
+        tables = open_tables(spark, target, question.run_key)
     complete = trace.manifest.complete_from_start and (plan is None or plan.complete_from_start)
     rules = Rules(
         profile=profile,
@@ -292,12 +252,6 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
         }
     )
     return tables.run_key
-
-
-def _from_here(path: str) -> str:
-    """A path as people here write it, so that a checkout elsewhere asks the same question of its samples."""
-    here = Path.cwd()
-    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
 
 
 def _too_much_refused(found: _Replayed, refused: int, ratio_max: float) -> TraceError:
