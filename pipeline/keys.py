@@ -47,7 +47,9 @@ def keys_of(
     Returns:
         The three columns and `key`, binary; a local frame.
     """
-    wanted = {tuple(row) for frame in entries for row in frame.select(*_ENTRY).distinct().collect()}
+    # A hash of which nothing was sent has no entry to ask for.
+    named = (frame.select(*_ENTRY).na.drop().distinct() for frame in entries)
+    wanted = {tuple(row) for frame in named for row in frame.collect()}
     if not wanted:
         return spark.createDataFrame([], _SCHEMA)
     keys = _looked_up(spark, trace, wanted)

@@ -43,7 +43,8 @@ def _found(keys: DataFrame) -> dict[tuple[str, int, int], bytes]:
 
 def _entries(spark: SparkSession) -> list[DataFrame]:
     schema = "topic STRING, ledger_id LONG, entry_id LONG, key STRING"
-    rows = [(*entry, None) for entry in WANTED]
+    # The last is a hash of which nothing was sent.
+    rows = [*((*entry, None) for entry in WANTED), ("a", None, None, None)]
     return [spark.createDataFrame(rows[:3], schema), spark.createDataFrame(rows[2:], schema)]
 
 
@@ -55,6 +56,13 @@ def test_files_and_rows_name_the_same_keys(spark: SparkSession, tmp_path: Path) 
     rows = spark.createDataFrame(_table()).selectExpr("*", "CAST(NULL AS STRING) AS refused")
     assert _found(keys_of(_entries(spark), shares, spark)) == FOUND
     assert _found(keys_of(_entries(spark), rows, spark)) == FOUND
+
+
+def test_what_a_window_does_not_name_is_looked_up_in_what_lies_before(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(_table()).selectExpr("*", "CAST(NULL AS STRING) AS refused")
+    other = "IF(topic = 'a', CAST('a' AS BINARY), key) AS key"
+    earlier = rows.selectExpr("topic", "ledger_id", "entry_id", other, "event", "refused")
+    assert _found(keys_of(_entries(spark), rows.where("topic = 'a'"), spark, earlier)) == {**FOUND, ("a", 1, 3): b"a"}
 
 
 def test_a_refused_row_names_no_key(spark: SparkSession) -> None:
