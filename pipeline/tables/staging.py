@@ -6,8 +6,10 @@ each other, and each is seen by the other: a place that is not one's own is that
 that was killed.
 """
 
+import math
 import shutil
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,12 +35,14 @@ class Staging:
         target: beside whose tables it is.
         run_key: the run.
         attempt: tells it from others at the same run.
+        begun_s: when the attempt began, seconds since 1970 UTC.
     """
 
     spark: SparkSession
     target: Target
     run_key: str
     attempt: str = field(default_factory=lambda: uuid4().hex)
+    begun_s: float = field(default_factory=time.time)
 
     def keep(self, results: DataFrame) -> DataFrame:
         """Evaluates `results`, of `RESULT_SCHEMA`, and returns them as they are kept."""
@@ -57,23 +61,27 @@ class Staging:
         self._drop(self.attempt)
 
     def clear(self) -> None:
-        """Drops what any attempt at this run kept."""
-        for attempt in self._attempts() | {self.attempt}:
+        """Drops what this attempt and earlier ones at this run kept."""
+        self.discard()
+        for attempt in self._attempts(before_s=self.begun_s):
             self._drop(attempt)
 
     def sweep(self) -> None:
         """Drops what killed attempts at any run left below a local path a week ago or earlier."""
         if self.target.local:
-            for left in Path(self.target.location, _PREFIX).glob("*/*"):
-                with suppress(FileNotFoundError):
-                    if left.stat().st_mtime < time.time() - _LEFT_BEHIND_S:
-                        self._remove(left)
+            for left in _begun_before(Path(self.target.location, _PREFIX).glob("*/*"), time.time() - _LEFT_BEHIND_S):
+                _remove(left)
 
-    def _attempts(self) -> set[str]:
+    def _attempts(self, before_s: float = math.inf) -> set[str]:
+        """Attempts that kept something; where the time is known, only those that began before `before_s`."""
         if self.target.named:
             prefix = f"{_PREFIX}_{self.run_key}_"
             found = self.spark.sql(f"SHOW TABLES IN {self.target.quoted} LIKE '{prefix}*'").collect()
             return {row["tableName"].removeprefix(prefix) for row in found}
+        if self.target.local:
+            # Also those that were killed while they wrote, which Spark does not show.
+            folders = Path(self.target.location, _PREFIX, self.run_key).glob("*")
+            return {folder.name for folder in _begun_before(folders, before_s)}
         every = self.spark.read.schema(RESULT_SCHEMA).option("recursiveFileLookup", "true")
         try:
             files = every.parquet(f"{self.target.location}/{_PREFIX}/{self.run_key}").inputFiles()
@@ -85,20 +93,29 @@ class Staging:
         if self.target.named:
             self.spark.sql(f"DROP TABLE IF EXISTS {self._table(attempt)}")
         elif self.target.local:
-            self._remove(Path(self._folder(attempt)))
+            _remove(Path(self._folder(attempt)))
         else:
             # `pyspark.sql` removes no folder; overwriting it with nothing frees its space.
             self.spark.createDataFrame([], RESULT_SCHEMA).write.mode("overwrite").parquet(self._folder(attempt))
-
-    @staticmethod
-    def _remove(folder: Path) -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-        for parent in (folder.parent, folder.parent.parent):
-            with suppress(OSError):  # another attempt is in it
-                parent.rmdir()
 
     def _folder(self, attempt: str) -> str:
         return f"{self.target.location}/{_PREFIX}/{self.run_key}/{attempt}"
 
     def _table(self, attempt: str) -> str:
         return self.target.identifier(f"{_PREFIX}_{self.run_key}_{attempt}")
+
+
+def _begun_before(folders: Iterable[Path], time_s: float) -> list[Path]:
+    found = []
+    for folder in folders:
+        with suppress(FileNotFoundError):  # its own attempt dropped it meanwhile
+            if folder.stat().st_mtime < time_s:
+                found.append(folder)
+    return found
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    for parent in (folder.parent, folder.parent.parent):
+        with suppress(OSError):  # another attempt is in it
+            parent.rmdir()

@@ -132,6 +132,7 @@ def test_of_two_attempts_at_one_run_one_gives_way(
     attempts[first].finish({**ROWS["runs"], "started_at_us": 1})
     with pytest.raises(GaveWayError, match="another audit of the same traces and settings wrote run aaaa"):
         loser.finish({**ROWS["runs"], "started_at_us": 2})
+    loser.discard()
     (run,) = target.read(spark, "runs").collect()
     assert run["started_at_us"] == 1
     expected = contents(spark, written)
@@ -156,6 +157,8 @@ def test_what_a_killed_attempt_left_behind_goes(spark: SparkSession, tmp_path: P
         killed = open_tables(spark, target, run_key)
         killed.write(killed.stage(results(spark, TWO_TABLES)))
     os.utime(killed.staging._folder(killed.staging.attempt), (0, 0))
+    # Killed while it wrote down what the replay returned.
+    (tmp_path / "_replay" / "aaaa" / "half" / "_temporary").mkdir(parents=True)
     write_run(spark, target, "aaaa", TWO_TABLES)
     assert {path.name for path in tmp_path.iterdir()} == TABLES.keys()
     assert target.read(spark, "metrics").where("run_key = 'aaaa'").count() == 1
