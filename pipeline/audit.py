@@ -101,9 +101,18 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
         for trace in open_traces(request.paths, request.profile):
             traces.append(_replay(spark, trace, request, _Stages(progress)))
         refused = [_set_aside(spark, found, request.settings) for found in traces]
-        written = [_write(spark, *each, request.settings) for each in zip(traces, refused, strict=True)]
     except Exception:
         for found in traces:
+            found.tables.discard()
+        raise
+    written: list[str] = []
+    to_write = list(zip(traces, refused, strict=True))
+    try:
+        while to_write:
+            written.append(_write(spark, *to_write.pop(0), request.settings))
+    except Exception:
+        # Not of the one that failed: what it kept tells the next attempt at it that the tables hold a part.
+        for found, _ in to_write:
             found.tables.discard()
         raise
     return AuditResult(request.target, tuple(written))

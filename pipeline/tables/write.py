@@ -165,7 +165,11 @@ class RunTables:
         try:
             yield
         except _CONFLICTS as error:
+            self.discard()
             raise self._gave_way() from error
+        except GaveWayError:
+            self.discard()
+            raise
 
     def _gave_way(self) -> GaveWayError:
         return GaveWayError(
