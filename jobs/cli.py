@@ -2,7 +2,7 @@
 
 stdout carries the report alone. Progress and errors go to stderr: one line an error, which ends with a way out.
 Exit codes: 0 clean, 1 findings at or above `--fail-on`, 2 usage or configuration, 3 the trace cannot be audited,
-4 a fault of the audit itself.
+4 a fault of the audit itself, or it gave way to another audit of the same question that ran at the same time.
 """
 
 import sys

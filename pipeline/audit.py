@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 
 from pipeline.errors import TraceError
 from pipeline.keys import keys_of, with_keys
@@ -93,6 +93,7 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
         UsageError: a path, the profile or the target makes no sense.
         TraceError: a trace cannot carry a verdict. The tables hold the rows that they held: that one trace is unusable
             is found out before a row of the first is written.
+        GaveWayError: another audit of the same question wrote at the same time.
     """
     configure(spark, request.settings)
     traces: list[_Replayed] = []
@@ -104,7 +105,16 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
         for found in traces:
             found.tables.discard()
         raise
-    written = (_write(spark, found, count, request.settings) for found, count in zip(traces, refused, strict=True))
+    written: list[str] = []
+    to_write = list(zip(traces, refused, strict=True))
+    try:
+        while to_write:
+            written.append(_write(spark, *to_write.pop(0), request.settings))
+    except Exception:
+        # Not of the one that failed: what it kept tells the next attempt at it that the tables hold a part.
+        for found, _ in to_write:
+            found.tables.discard()
+        raise
     return AuditResult(request.target, tuple(written))
 
 
@@ -261,8 +271,8 @@ def _found(metrics: DataFrame | None) -> list[Severity]:
     """Which severities there is anything of."""
     if metrics is None:
         return []
-    totals = metrics.agg(*(sf.sum(name).alias(name) for name in _WEIGHTS)).collect()[0]
-    return [severity for name, severity in _WEIGHTS.items() if totals[name]]
+    totals = _totals(metrics, *_WEIGHTS)
+    return [severity for total, severity in zip(totals, _WEIGHTS.values(), strict=True) if total]
 
 
 def _completeness(partitions: DataFrame | None, survey: Survey) -> float:
@@ -270,5 +280,11 @@ def _completeness(partitions: DataFrame | None, survey: Survey) -> float:
     readable = (survey.rows_in - survey.refused) / survey.rows_in
     if partitions is None:
         return readable
-    judged, rows = partitions.agg(sf.sum("rows_judged"), sf.sum("rows")).collect()[0]
-    return float(readable * judged / rows)
+    judged, rows = _totals(partitions, "rows_judged", "rows")
+    return readable * judged / rows
+
+
+def _totals(rows: DataFrame, *columns: str) -> list[int]:
+    """Sums of columns. Of few rows, added up here: an exchange would cost more."""
+    table = rows.select(*columns).toArrow()
+    return [pc.sum(table[name]).as_py() or 0 for name in columns]

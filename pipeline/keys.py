@@ -41,7 +41,7 @@ def keys_of(entries: Sequence[DataFrame], trace: DataFrame | Sequence[Share], sp
     Returns:
         The three columns and `key`, binary; a local frame.
     """
-    wanted = {tuple(row) for frame in entries for row in frame.select(*_ENTRY).distinct().collect()}
+    wanted = {tuple(row) for frame in entries for row in frame.select(*_ENTRY).collect()}
     if not wanted:
         return spark.createDataFrame([], _SCHEMA)
     if isinstance(trace, DataFrame):
