@@ -4,6 +4,7 @@ Absent columns become null and unknown ones are left out, so that a later select
 those. Types may differ where nothing is lost: an integer of another width, bytes for a text, fields in
 another order, JSON text for what is nested (a snapshot, say). A number that does not fit its narrower type
 refuses the row. Floats are no integers here: they hold neither every `ts_us` nor the words of an ack set.
+Bytes of a text that are no UTF-8, which neither Parquet nor Spark look for, become U+FFFD, as in JSON.
 """
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,7 +26,8 @@ from pyspark.sql.types import (
 
 from pipeline.errors import TraceError
 from pipeline.trace.schema import EVENT_SCHEMA
-from pipeline.trace.sources import Log
+from pipeline.trace.sources import PARQUET_ENDING, Log
+from pipeline.trace.spark_errors import trace_errors
 
 _INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
 
@@ -57,8 +59,11 @@ def _load(spark: SparkSession, log: Log) -> DataFrame:
         return spark.read.table(log.path)
     if log.kind == "delta":
         return spark.read.format("delta").load(log.path)
-    # A folder's files may have been written at different times, and Spark takes the columns of one of them.
-    return spark.read.option("mergeSchema", "true").parquet(log.glob)
+    with trace_errors(log.path):
+        # A folder's files may have been written at different times, and Spark takes the columns of one of them. Its
+        # manifest may lie among them.
+        reader = spark.read.option("mergeSchema", "true").option("pathGlobFilter", f"*{PARQUET_ENDING}")
+        return reader.parquet(log.glob)
 
 
 def _origin(recorded: DataFrame, log: Log) -> list[Column]:
@@ -81,6 +86,10 @@ def _event_column(recorded: DataFrame, log: Log, name: str) -> Column:
         text = sf.try_to_binary(_recorded_column(recorded, log, "key_b64", StringType()), sf.lit("base64"))
         return sf.coalesce(_recorded_column(recorded, log, "key", BinaryType()), text).alias(name)
     wanted = EVENT_SCHEMA[name].dataType
+    if isinstance(wanted, StringType) and name in recorded.columns:
+        return sf.make_valid_utf8(_recorded_column(recorded, log, name, wanted)).alias(name)
+    if name == "batch_keys" and name in recorded.columns:
+        return sf.transform(_recorded_column(recorded, log, name, wanted), sf.make_valid_utf8).alias(name)
     if name in recorded.columns and recorded.schema[name].dataType.simpleString() == wanted.simpleString():
         # No alias that changes nothing: from each one Spark's optimizer derives every condition on the column once
         # more, so that a condition on n columns becomes two to the power of n.
