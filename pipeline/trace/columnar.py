@@ -54,6 +54,16 @@ def read_columns(spark: SparkSession, log: Log, *, origin: bool) -> DataFrame:
     return recorded.select(*kept, *columns, *_parse_verdict(recorded))
 
 
+def with_valid_texts(rows: DataFrame) -> DataFrame:
+    """Rows whose texts are UTF-8; what is not becomes U+FFFD.
+
+    To be called behind the checks: in front of them Spark's optimizer would derive every check once more from each of
+    these columns, as described in `_event_column`.
+    """
+    texts = {name: sf.make_valid_utf8(name) for name, data_type in rows.dtypes if data_type == "string"}
+    return rows.withColumns({**texts, "batch_keys": sf.transform("batch_keys", sf.make_valid_utf8)})
+
+
 def _load(spark: SparkSession, log: Log) -> DataFrame:
     if log.kind == "table":
         return spark.read.table(log.path)
@@ -86,10 +96,6 @@ def _event_column(recorded: DataFrame, log: Log, name: str) -> Column:
         text = sf.try_to_binary(_recorded_column(recorded, log, "key_b64", StringType()), sf.lit("base64"))
         return sf.coalesce(_recorded_column(recorded, log, "key", BinaryType()), text).alias(name)
     wanted = EVENT_SCHEMA[name].dataType
-    if isinstance(wanted, StringType) and name in recorded.columns:
-        return sf.make_valid_utf8(_recorded_column(recorded, log, name, wanted)).alias(name)
-    if name == "batch_keys" and name in recorded.columns:
-        return sf.transform(_recorded_column(recorded, log, name, wanted), sf.make_valid_utf8).alias(name)
     if name in recorded.columns and recorded.schema[name].dataType.simpleString() == wanted.simpleString():
         # No alias that changes nothing: from each one Spark's optimizer derives every condition on the column once
         # more, so that a condition on n columns becomes two to the power of n.
