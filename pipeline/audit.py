@@ -29,6 +29,7 @@ from pipeline.tables.write import RunTables
 from pipeline.trace import Survey, Trace, counted, open_traces, quarantined, read_events, survey, trace_errors
 from pipeline.trace.counting import NOT_PLAIN, Count, together
 from pipeline.trace.parquet_files import Share
+from pipeline.trace.spark_errors import worker_died
 
 Progress = Callable[[str], None]
 
@@ -183,9 +184,14 @@ def _staged(
     """
     packed = packed_by_workers(spark, trace, rules.profile, settings)
     if packed is not None:
-        frames, counts = _run(packed, rules, settings, tables)
-        if all(count.refused != NOT_PLAIN for count in counts):
-            return packed.source, frames, counts
+        try:
+            frames, counts = _run(packed, rules, settings, tables)
+            if all(count.refused != NOT_PLAIN for count in counts):
+                return packed.source, frames, counts
+        except Exception as error:
+            # Spark's own reader lives through a damaged file, and says what is wrong with it.
+            if not worker_died(error):
+                raise
     packed = packed_by_spark(spark, trace, rules.profile, settings)
     return packed.source, *_run(packed, rules, settings, tables)
 
@@ -209,7 +215,9 @@ def _set_aside(spark: SparkSession, found: _Replayed, settings: Settings) -> int
         found.frames["quarantine"] = quarantined(
             spark, found.trace, cut_off=found.survey.cut_off, refused_late=refused_late
         ).select("reason", "file", "line", "raw", "detail")
-        refused: int = found.frames["quarantine"].count()
+        with trace_errors():
+            # It reads columns that the replay did not, and these may be damaged.
+            refused: int = found.frames["quarantine"].count()
         stage["rows"] = refused
     if refused > settings.trace.quarantine_ratio_max * found.survey.rows_in:
         raise _too_much_refused(found, refused, settings.trace.quarantine_ratio_max)

@@ -23,14 +23,18 @@ _NO_TABLE = re.compile(
 )
 _NO_FILE_SYSTEM = re.compile(r'No FileSystem for scheme "?(\w+)"?')
 _NO_COLUMNS = re.compile(
-    r"\[(?:UNABLE_TO_INFER_SCHEMA|CANNOT_MERGE_SCHEMAS|CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE|DELTA_\w+)[.\w]*\]"
-    r" (.*)"
+    r"\[(?:UNABLE_TO_INFER_SCHEMA|CANNOT_MERGE_SCHEMAS|CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE|COLUMN_ALREADY_EXISTS"
+    r"|DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION|PARQUET_TYPE_\w+|UNSUPPORTED_\w*TYPE\w*|DELTA_\w+)[.\w]*\] (.*)"
 )
+_WORKER_DIED = "Python worker exited unexpectedly"
 
 
 @contextmanager
-def trace_errors() -> Iterator[None]:
+def trace_errors(source: str = "the trace") -> Iterator[None]:
     """Turns Spark's errors about the input into ours; wrap every job that reads a trace.
+
+    Args:
+        source: what is read, where an error of Spark does not say.
 
     Raises:
         UsageError: a path or a table does not exist, or Spark cannot reach it.
@@ -41,13 +45,18 @@ def trace_errors() -> Iterator[None]:
     except DispatchAuditError:
         raise
     except Exception as error:
-        ours = _translated(str(error))
+        ours = _translated(str(error), source)
         if ours is None:
             raise
         raise ours from error
 
 
-def _translated(text: str) -> DispatchAuditError | None:
+def worker_died(error: Exception) -> bool:
+    """Whether a job failed because the process of a worker ended; damaged Parquet can make pyarrow end it."""
+    return _WORKER_DIED in str(error)
+
+
+def _translated(text: str, source: str) -> DispatchAuditError | None:
     if found := _UNREADABLE.search(text):
         causes = _CAUSE.findall(text)
         # The innermost cause says what is wrong with the bytes; a hint of Spark's own is the next best.
@@ -60,7 +69,8 @@ def _translated(text: str) -> DispatchAuditError | None:
     if found := _NO_FILE_SYSTEM.search(text):
         return UsageError(f"Spark cannot reach {found[1]}:/ paths", "add the connector's package to Spark")
     if found := _NO_COLUMNS.search(text):
-        return TraceError(f"cannot read the trace: {found[1]}", "write its files with the columns of TRACE_FORMAT")
+        why = found[1].partition(" SQLSTATE")[0]
+        return TraceError(f"cannot read {source}: {why}", "write its files with the columns of TRACE_FORMAT")
     return None
 
 
