@@ -4,11 +4,13 @@
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pytest
 from report_rows import BOTH, BROKEN, CLEAN, DUPLICATE, FINDING, HOSTILE, OF_HOSTILES, TABLES, trace_at
 
 from pipeline.report.sarif import sarif_report
@@ -16,6 +18,7 @@ from pipeline.report.summary import Finding, RunSummary, Summary
 from pipeline.report.words import printable
 from pipeline.rules import STATEMENTS
 from pipeline.tables.severity import SEVERITIES
+from pipeline.trace import open_traces
 
 SCHEMA = json.loads(Path(__file__).with_name("sarif-2.1.0-rtm.5.json").read_text())
 
@@ -95,11 +98,29 @@ def test_fingerprints_keep_findings_apart() -> None:
         replace(FINDING, ledger_id=1, entry_id=2),
         replace(FINDING, consumer=2),
         replace(FINDING, other_consumer=2),
-        FINDING,  # alike in everything
     ]
-    results = results_of(FINDING, *others)
-    assert len({print_of(result) for result in results}) == len(results)
-    assert print_of(results[0]) != print_of(results_of(FINDING, run=replace(BROKEN, inputs=("traces/other",)))[0])
+    # Each by itself, so that it is not the number of those that are alike which tells them apart.
+    alone = [print_of(results_of(finding)[0]) for finding in (FINDING, *others)]
+    elsewhere = print_of(results_of(FINDING, run=replace(BROKEN, inputs=("traces/other",)))[0])
+    assert len({*alone, elsewhere}) == len(others) + 2
+
+
+def test_findings_that_are_alike_in_everything_are_numbered() -> None:
+    first, second = results_of(FINDING, FINDING)
+    assert print_of(first) == print_of(results_of(FINDING)[0]) != print_of(second)
+
+
+def test_a_line_that_is_known_is_the_region(write_trace: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_trace(["", {"event": "dispatch", "topic": FINDING.topic, "seq": FINDING.seq}])
+    monkeypatch.chdir(folder)
+    text = sarif_report(Summary("out", TABLES, (replace(BROKEN, findings=(FINDING,)),)), open_traces(["."]), "0.1.0")
+    log = json.loads(text)
+    jsonschema.Draft4Validator(SCHEMA).validate(log)
+    (location,) = log["runs"][0]["results"][0]["locations"]
+    assert location["physicalLocation"] == {
+        "artifactLocation": {"uri": "events.jsonl"},
+        "region": {"startLine": 2},
+    }
 
 
 def test_names_of_clients_break_nothing() -> None:
