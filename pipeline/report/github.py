@@ -4,7 +4,9 @@ A name that a client chose must neither start a command nor end one, nor become 
 Source: GitHub, "Workflow commands for GitHub Actions"; the escapes are those of actions/toolkit; CommonMark 0.31, 2.5.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 
 from pipeline.report.levels import LEVELS, Level, tally
 from pipeline.report.places import Place, places
@@ -26,16 +28,15 @@ def annotations(summary: Summary, traces: Sequence[Trace]) -> str:
         summary: of the audit.
         traces: those audited, in the order of the summary's runs.
     """
-    told = [
-        (finding, place)
-        for run, trace in zip(summary.runs, traces, strict=True)
-        for finding, place in zip(run.findings, places(trace, run.findings), strict=True)
-    ]
-    lines = [
-        _command(finding, place)
-        for level in _COMMANDS
-        for finding, place in [each for each in told if LEVELS[each[0].severity] == level][:_ANNOTATIONS]
-    ]
+    by_level: dict[Level, list[tuple[int, str]]] = {level: [] for level in _COMMANDS}
+    for run, trace in zip(summary.runs, traces, strict=True):
+        before: Counter[str] = Counter()
+        for finding, place in zip(run.findings, places(trace, run.findings), strict=True):
+            by_level[LEVELS[finding.severity]].append((before[finding.rule], _command(finding, place)))
+            before[finding.rule] += 1
+    # The worst of every rule and trace, then the second worst: one trace must not take up all the room.
+    in_turns = (sorted(told, key=itemgetter(0))[:_ANNOTATIONS] for told in by_level.values())
+    lines = [command for told in in_turns for _, command in told]
     return "".join(lines)
 
 
@@ -45,7 +46,7 @@ def _command(finding: Finding, place: Place) -> str:
     line = "" if place.line is None else f",line={place.line}"
     message = f"{finding.explanation} ({finding.topic}, {finding.subscription})"
     name = _COMMANDS[LEVELS[finding.severity]]
-    return f"::{name} file={_property(place.uri)}{line},title={_property(title)}::{_data(message)}\n"
+    return f"::{name} file={_property(place.path)}{line},title={_property(title)}::{_data(message)}\n"
 
 
 def _data(text: str) -> str:

@@ -31,17 +31,27 @@ class Place:
     """Where a row of a trace stands.
 
     Attributes:
-        uri: of the log; relative to the working directory if it lies below it, as code scanning wants it.
+        path: of the log, relative to the working directory if it lies below it; its name where only Spark can reach it.
         line: counted from 1; None where it is not known.
+        local: whether the path is one of this machine.
     """
 
-    uri: str
+    path: str
     line: int | None = None
+    local: bool = True
+
+    @property
+    def uri(self) -> str:
+        """The same as a URI, a relative one if the path is."""
+        if not self.local:
+            return self.path
+        return Path(self.path).as_uri() if Path(self.path).is_absolute() else quote(self.path)
 
 
 def places(trace: Trace, findings: Sequence[Finding]) -> list[Place]:
     """The place of each finding, in their order; the first log of the trace where no line is known."""
-    anywhere = Place(_uri(trace.logs[0].path, trace.logs[0].local))
+    first = trace.logs[0]
+    anywhere = Place(_from_here(first.path) if first.local else first.path, local=first.local)
     wanted = {(finding.topic, finding.seq) for finding in findings}
     found = _found(trace.logs, wanted) if wanted else {}
     return [found.get((finding.topic, finding.seq), anywhere) for finding in findings]
@@ -56,7 +66,7 @@ def _found(logs: Sequence[Log], wanted: set[_Row]) -> Mapping[_Row, Place]:
     for file in files:
         for row, line in _rows(file, seqs):
             if row in wanted:
-                found.setdefault(row, Place(_uri(str(file)), line))
+                found.setdefault(row, Place(_from_here(str(file)), line))
     return found
 
 
@@ -88,9 +98,6 @@ def _rows_of(lines: Iterable[bytes], seqs: set[bytes]) -> Iterator[tuple[_Row, i
             yield (row["topic"], row["seq"]), number
 
 
-def _uri(path: str, local: bool = True) -> str:
-    if not local:
-        return path
+def _from_here(path: str) -> str:
     here = Path.cwd()
-    file = Path(path)
-    return quote(file.relative_to(here).as_posix()) if file.is_relative_to(here) else file.as_uri()
+    return Path(path).relative_to(here).as_posix() if Path(path).is_relative_to(here) else path

@@ -60,6 +60,14 @@ def test_no_more_are_told_than_are_shown() -> None:
     assert (told.count("error"), told.count("warning")) == (10, 4)
 
 
+def test_one_trace_does_not_take_up_all_the_room() -> None:
+    many = replace(BROKEN, findings=(FINDING,) * 11)
+    other = replace(BROKEN, findings=(DUPLICATE, replace(DUPLICATE, seq=32)))
+    titles = [properties["title"] for _, properties, _ in commands(Summary("/tmp/report", TABLES, (many, other)))]
+    assert titles[:4] == ["single_holder: violation", "early_duplicate: known bug (F10)"] * 2
+    assert len(titles) == 10
+
+
 def test_names_of_clients_do_not_steer_the_runner() -> None:
     ((name, properties, data),) = commands(OF_HOSTILES)
     assert (name, set(properties)) == ("error", {"file", "title"})
@@ -68,9 +76,9 @@ def test_names_of_clients_do_not_steer_the_runner() -> None:
 
 def test_a_path_or_a_bug_does_not_end_its_property() -> None:
     run = replace(BROKEN, findings=(replace(DUPLICATE, known_bug="F4, F2 (::)"),))
-    text = annotations(Summary("/tmp/report", TABLES, (run,)), [trace_at(Path.cwd() / "a,b::c")])
+    text = annotations(Summary("/tmp/report", TABLES, (run,)), [trace_at(Path.cwd() / "a,b::c %")])
     _, properties, data = parsed(text)
-    assert properties == {"file": "a%2Cb%3A%3Ac/events.jsonl", "title": "early_duplicate: known bug (F4, F2 (::))"}
+    assert properties == {"file": "a,b::c %/events.jsonl", "title": "early_duplicate: known bug (F4, F2 (::))"}
     assert data.startswith(DUPLICATE.explanation)
 
 

@@ -73,7 +73,9 @@ def test_large_logs_are_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_paths_become_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = trace_of(tmp_path / "50% of äll #1", events__jsonl=row(20).encode())
-    assert places(trace, [FINDING])[0].uri == "50%25%20of%20%C3%A4ll%20%231/events.jsonl"
+    (place,) = places(trace, [FINDING])
+    assert place.path == "50% of äll #1/events.jsonl"
+    assert place.uri == "50%25%20of%20%C3%A4ll%20%231/events.jsonl"
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert places(trace, [FINDING])[0].uri.startswith("file:///")
@@ -81,4 +83,5 @@ def test_paths_become_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_what_spark_alone_can_reach_keeps_its_name() -> None:
     (trace,) = open_traces(["s3://bucket/night/events.jsonl"], "pulsar-4.2")
-    assert places(trace, [FINDING]) == [Place("s3://bucket/night/events.jsonl")]
+    (place,) = places(trace, [FINDING])
+    assert place.path == place.uri == "s3://bucket/night/events.jsonl"
