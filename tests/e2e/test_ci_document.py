@@ -29,23 +29,19 @@ def test_the_shell_runs_and_writes_what_it_names(tmp_path: Path) -> None:
         ["bash", "-e"],
         input=block("bash"),
         cwd=tmp_path,
-        env={**os.environ, "PATH": programs, "PYTHONPATH": str(ROOT)},
+        # One of the samples: test_audit_of_samples.py audits the folder of all.
+        env={**os.environ, "PATH": programs, "PYTHONPATH": str(ROOT), "TRACES": "data/samples/join-leave-4.0.8"},
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
     assert (done.returncode, done.stderr) == (1, "")
-    assert "KNOWN BUG  all 3 traces" in done.stdout
-    suites = ET.parse(tmp_path / "dispatch-audit.xml").getroot()
-    assert [(suite.attrib["name"], suite.attrib["failures"]) for suite in suites] == [
-        ("data/samples/heavy-churn-3.0.7", "1"),
-        ("data/samples/hung-consumer-4.0.8", "0"),
-        ("data/samples/join-leave-4.0.8", "1"),
-    ]
-    churn, hung, churned = json.loads((tmp_path / "dispatch-audit.sarif").read_text())["runs"]
-    assert (len(churn["results"]), hung["results"]) == (13, [])
-    (duplicate,) = churned["results"]
+    assert done.stdout.startswith("KNOWN BUG  data/samples/join-leave-4.0.8: ")
+    (suite,) = ET.parse(tmp_path / "dispatch-audit.xml").getroot()
+    assert (suite.attrib["name"], suite.attrib["failures"]) == ("data/samples/join-leave-4.0.8", "1")
+    (run,) = json.loads((tmp_path / "dispatch-audit.sarif").read_text())["runs"]
+    (duplicate,) = run["results"]
     # seq 6853 is the dispatch of an entry that its consumer held already; see data/samples/README.md.
     (location,) = (place["physicalLocation"] for place in duplicate["locations"])
     assert location == {
