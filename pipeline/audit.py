@@ -4,6 +4,7 @@ replay, staged, the rows counted on the way -> survey -> what was refused -> tab
 is written before the survey has shown that the traces can be audited.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,8 @@ from pipeline.trace.spark_errors import worker_died
 
 Progress = Callable[[str], None]
 
+_log = logging.getLogger(__name__)
+
 # Counts of `metrics`, and what each weighs.
 _WEIGHTS: Mapping[str, Severity] = {
     "violations": "violation",
@@ -48,6 +51,7 @@ class _Stages:
     """What was done, how long it took and how many rows came of it; the caller is told as it happens."""
 
     progress: Progress
+    run_key: str
     done: list[dict[str, object]] = field(default_factory=list)
 
     @contextmanager
@@ -59,6 +63,7 @@ class _Stages:
         yield record
         record["seconds"] = time.monotonic() - start
         self.done.append(record)
+        _log.info("stage", extra={"run_key": self.run_key, **record})
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
     traces: list[_Replayed] = []
     try:
         for trace in open_traces(request.paths, request.profile):
-            traces.append(_replay(spark, trace, request, _Stages(progress)))
+            traces.append(_replay(spark, trace, request, progress))
         refused = [_set_aside(spark, found, request.settings) for found in traces]
     except Exception:
         for found in traces:
@@ -148,12 +153,14 @@ def _profile(trace: Trace, request: AuditRequest) -> Profile:
     return profile_named(request.profile)
 
 
-def _replay(spark: SparkSession, trace: Trace, request: AuditRequest, stages: _Stages) -> _Replayed:
+def _replay(spark: SparkSession, trace: Trace, request: AuditRequest, progress: Progress) -> _Replayed:
     """Reads and replays one trace, once, and judges whether it can carry a verdict."""
     started_at_us, profile, settings = time.time_ns() // 1000, _profile(trace, request), request.settings
     inputs = [_from_here(trace.path)]
+    run_key = run_key_of(inputs, profile.name, settings)
+    stages = _Stages(progress, run_key)
     with stages.stage("open tables"):
-        tables = open_tables(spark, parse_target(request.target), run_key_of(inputs, profile.name, settings))
+        tables = open_tables(spark, parse_target(request.target), run_key)
     rules = Rules(
         profile=profile,
         version=trace.manifest.pulsar_version,
