@@ -1,0 +1,102 @@
+"""The audit on a cluster of processes: equal tables, also when a worker is lost, and files that workers do not see."""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cluster.standalone import StandaloneCluster
+from cluster.submit import submit_command, submit_environment
+from pipeline.audit import audit
+from pipeline.request import AuditRequest
+from pipeline.settings import load_settings
+from pipeline.tables.schemas import TABLES
+from pipeline.trace import open_traces, read_events
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "data" / "samples"
+# Of `runs`: what a clock says.
+CLOCKS = {"started_at", "started_at_us", "ended_at", "ended_at_us", "stages"}
+SMALL = {
+    "spark.driver.memory": "700m",
+    "spark.executor.memory": "700m",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    with StandaloneCluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def traces(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A sample in Parquet, which the workers read, and another in Delta, which Spark does."""
+    made = []
+    for sample, kind in (("heavy-churn-3.0.7", "parquet"), ("hung-consumer-4.0.8", "delta")):
+        folder = tmp_path_factory.mktemp(kind)
+        shutil.copy(SAMPLES / sample / "trace.json", folder)
+        (trace,) = open_traces([SAMPLES / sample])
+        rows = read_events(spark, trace).drop("refused", "detail")
+        rows.write.format(kind).save(str(folder / "events"))
+        made.append(str(folder))
+    return made
+
+
+def submitted(cluster: StandaloneCluster, log: Path, *arguments: str, cwd: Path = ROOT) -> "subprocess.Popen[bytes]":
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            submit_command(cluster.url, arguments, SMALL),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=submit_environment() | {"SPARK_LOCAL_IP": "127.0.0.1"},
+            cwd=cwd,
+        )
+
+
+def contents(spark: SparkSession, out: Path) -> dict[str, list[str]]:
+    frames = {name: spark.read.format("delta").load(str(out / name)).drop(*CLOCKS) for name in TABLES}
+    return {name: sorted(map(str, frame.collect())) for name, frame in frames.items()}
+
+
+def wait_for_the_replay(out: Path, job: "subprocess.Popen[bytes]") -> None:
+    """Until tasks of the replay write what they found; there is no table yet then with a row."""
+    while not list(out.glob("_replay/*/_temporary/0/_temporary")):
+        assert job.poll() is None, "the job ended before its replay began"
+        time.sleep(0.05)
+
+
+def test_a_worker_that_is_lost_changes_nothing(
+    cluster: StandaloneCluster, spark: SparkSession, traces: list[str], tmp_path: Path
+) -> None:
+    audit(spark, AuditRequest(tuple(traces), str(tmp_path / "local"), None, load_settings()), lambda stage: None)
+
+    log = tmp_path / "driver.log"
+    job = submitted(cluster, log, *traces, "--out", str(tmp_path / "cluster"), "--quiet")
+    wait_for_the_replay(tmp_path / "cluster", job)
+    cluster.kill_worker(0)
+    code = job.wait(timeout=300)
+
+    assert code == 1, log.read_text()[-3000:]
+    assert "Lost executor" in log.read_text()
+    assert contents(spark, tmp_path / "cluster") == contents(spark, tmp_path / "local")
+
+
+def test_a_trace_that_only_the_driver_sees_is_refused(cluster: StandaloneCluster, tmp_path: Path) -> None:
+    shutil.copytree(SAMPLES / "heavy-churn-3.0.7", tmp_path / "trace")
+    # The same words name a folder of the driver, and none of an executor, which works in another place.
+    seen_by_driver = "/proc/self/cwd/trace"
+    log = tmp_path / "driver.log"
+    job = submitted(cluster, log, seen_by_driver, "--out", str(tmp_path / "out"), "--quiet", cwd=tmp_path)
+    assert job.wait(timeout=300) == 2, log.read_text()[-3000:]
+    assert "a worker does not find /proc/self/cwd/trace/" in log.read_text()
+    assert "put it where every worker of the cluster sees it" in log.read_text()
