@@ -1,6 +1,6 @@
 """The Spark session: the one that is there, or a local one of our own.
 
-On Databricks or in a notebook a session is active and is taken as it is. `SPARK_REMOTE` names a server of Spark
+The session of Databricks, or one that is active, is taken as it is. `SPARK_REMOTE` names a server of Spark
 Connect, or is `local[*]` for one of our own. Under `spark-submit` the cluster is chosen but no session is made yet.
 Otherwise Spark runs inside this process's machine, with Delta.
 """
@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import IO
 
-from delta import configure_spark_with_delta_pip
 from pyspark.sql import SparkSession
 
 from jobs.java import require_java
@@ -58,6 +57,9 @@ def spark_session(app_name: str, quiet: bool = True) -> SparkSession:
         UsageError: Java is missing or too old, or the session does not start.
     """
     builder = SparkSession.builder.appName(app_name)
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        # Not configured: Delta is there, and our setting for it would hide Unity Catalog.
+        return builder.getOrCreate()
     if "SPARK_REMOTE" in os.environ:
         return _over_connect(builder, os.environ["SPARK_REMOTE"], quiet)
     active = SparkSession.getActiveSession()
@@ -74,6 +76,9 @@ def spark_session(app_name: str, quiet: bool = True) -> SparkSession:
         except Exception as error:
             way_out = f"if Delta Lake is missing, call spark-submit with --packages {DELTA_PACKAGE}"
             raise UsageError(f"Spark does not start: {reason_of(error)}", way_out) from error
+    # Not imported above: where a session is given, so is Delta, and its own way.
+    from delta import configure_spark_with_delta_pip  # noqa: PLC0415
+
     require_java()
     # The workers must run the environment that this process runs, whatever `python3` is on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
