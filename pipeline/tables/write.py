@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.errors import DispatchAuditError
+from pipeline.errors import DispatchAuditError, UsageError
 from pipeline.tables.payload import RESULT_SCHEMA, decode, record_batch, unpacked
 from pipeline.tables.schemas import RUNS, TABLES, TRAVELLING
 from pipeline.tables.table_schema import RUN_KEY, TableSchema
@@ -55,14 +55,24 @@ class RunTables:
 
         Returns:
             By name of the table the rows that there are for it, without `run_key`.
+
+        Raises:
+            UsageError: workers wrote what is not found below the path.
         """
+        written = Observation()
         if self.target.named:
             results.write.mode("overwrite").saveAsTable(self._staging)
             staged = self.spark.table(self._staging)
         else:
-            results.write.mode("overwrite").parquet(self._staging)
+            observed = results.observe(written, sf.count(sf.lit(1)).alias("rows"))
+            observed.write.mode("overwrite").parquet(self._staging)
             staged = self.spark.read.schema(RESULT_SCHEMA).parquet(self._staging)
-        sizes = staged.groupBy("table").agg(sf.sum(sf.length("payload")).alias("bytes")).collect()
+        told = sf.sum(sf.length("payload")).alias("bytes"), sf.count(sf.lit(1)).alias("rows")
+        sizes = staged.groupBy("table").agg(*told).collect()
+        # A worker that has a file system of its own writes there, and nobody else notices.
+        if not self.target.named and sum(row["rows"] for row in sizes) < written.get["rows"]:
+            way_out = "choose an --out on a shared file system or in object storage"
+            raise UsageError(f"workers write to a {self.target} of their own, not to that of the driver", way_out)
         small = [row["table"] for row in sizes if row["bytes"] <= _SMALL_BYTES]
         payloads: dict[str, list[bytes]] = {}
         for row in staged.where(sf.col("table").isin(small)).collect():
