@@ -16,6 +16,7 @@ from pipeline.errors import DispatchAuditError, TraceError, UsageError
 
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE([.\w]*)\] Encountered error while reading file (\S+?)\.\s(.*)")
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+: )?(.*)$", re.MULTILINE)
+_ABSENT = re.compile(r"^File \S+ does not exist$")
 _NO_PATH = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.+?)\. SQLSTATE")
 _NO_TABLE = re.compile(
     r"\[(?:TABLE_OR_VIEW_NOT_FOUND|DELTA_TABLE_NOT_FOUND|DELTA_PATH_DOES_NOT_EXIST|DELTA_MISSING_DELTA_TABLE"
@@ -63,10 +64,11 @@ def _translated(text: str) -> DispatchAuditError | None:
 
 def _unreadable(found: re.Match[str], text: str) -> DispatchAuditError:
     condition, file, hint = found.groups()
-    if condition == ".FILE_NOT_EXIST":
+    causes = _CAUSE.findall(text)
+    # A file is missed when its rows are read, or, of Parquet, when its columns are asked for.
+    if condition == ".FILE_NOT_EXIST" or (causes and _ABSENT.search(causes[-1])):
         way_out = "put it where every worker of the cluster sees it: on a shared file system or in object storage"
         return UsageError(f"a worker does not find {plain_path(file)}", way_out)
-    causes = _CAUSE.findall(text)
     # The innermost cause says what is wrong with the bytes; a hint of Spark's own is the next best.
     why = (causes[-1] if causes else hint.partition(" SQLSTATE")[0]).strip() or "it is damaged"
     return TraceError(f"cannot read {plain_path(file)}: {why}", "copy it again or leave it out")

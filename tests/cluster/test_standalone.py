@@ -97,8 +97,11 @@ def test_a_worker_that_is_lost_changes_nothing(
     assert told_by_tables(tmp_path / "cluster") == told_by_tables(tmp_path / "local")
 
 
-def test_a_trace_that_only_the_driver_sees_is_refused(cluster: StandaloneCluster, tmp_path: Path) -> None:
-    shutil.copytree(SAMPLES / "heavy-churn-3.0.7", tmp_path / "trace")
+def test_a_trace_that_only_the_driver_sees_is_refused(
+    cluster: StandaloneCluster, traces: list[str], tmp_path: Path
+) -> None:
+    # In Parquet, which the workers try to read themselves before Spark does.
+    shutil.copytree(traces[0], tmp_path / "trace")
     # The same words name a folder of the driver, and none of an executor, which works in another place.
     seen_by_driver = "/proc/self/cwd/trace"
     log = tmp_path / "driver.log"
