@@ -1,13 +1,15 @@
 """How the tables of a target come to be: created where missing, checked where there.
 
 Creating costs a commit each and nothing more, see `TableSchema.ddl`. A table that is there must have the
-columns of this version: rows of two makes side by side would be read wrong.
+columns of this version, or be one that `pipeline.tables.migrate` can grow: rows of two makes side by side would be read
+wrong.
 """
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pipeline.errors import UsageError
+from pipeline.tables.migrate import migrate
 from pipeline.tables.schemas import TABLES
 from pipeline.tables.spark_errors import reason_of
 from pipeline.tables.table_schema import TableSchema
@@ -46,11 +48,7 @@ def _open(spark: SparkSession, target: Target, table: TableSchema) -> bool:
     columns, created = _columns(spark, target, table), False
     if columns is None:
         columns, created = _create(spark, target, table)
-    expected = {field.name: field.dataType.simpleString() for field in table.spark_schema}
-    if columns != expected:
-        names = ", ".join(sorted(name for name, _ in columns.items() ^ expected.items()))
-        what = f"a table {table.name} of another version of dispatch-audit, which differs in {names}"
-        raise UsageError(f"{target} has {what}", _WAY_OUT)
+    migrate(spark, target, table, columns)
     return created
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as sf
 
 from pipeline.tables.payload import RESULT_SCHEMA
 from pipeline.tables.target import Target
@@ -44,13 +45,17 @@ class Staging:
     attempt: str = field(default_factory=lambda: uuid4().hex)
     begun_s: float = field(default_factory=time.time)
 
-    def keep(self, results: DataFrame) -> DataFrame:
-        """Evaluates `results`, of `RESULT_SCHEMA`, and returns them as they are kept."""
+    def keep(self, results: DataFrame) -> tuple[DataFrame, int]:
+        """Evaluates `results`, of `RESULT_SCHEMA`; returns them as they are kept, and how many rows were written."""
+        written = Observation()
+        observed = results.observe(written, sf.count(sf.lit(1)).alias("rows"))
         if self.target.named:
-            results.write.mode("overwrite").saveAsTable(self._table(self.attempt))
-            return self.spark.table(self._table(self.attempt))
-        results.write.mode("overwrite").parquet(self._folder(self.attempt))
-        return self.spark.read.schema(RESULT_SCHEMA).parquet(self._folder(self.attempt))
+            observed.write.mode("overwrite").saveAsTable(self._table(self.attempt))
+            kept = self.spark.table(self._table(self.attempt))
+        else:
+            observed.write.mode("overwrite").parquet(self._folder(self.attempt))
+            kept = self.spark.read.schema(RESULT_SCHEMA).parquet(self._folder(self.attempt))
+        return kept, int(written.get["rows"])
 
     def others(self) -> bool:
         """Whether another attempt at this run has kept something, be it under way or killed."""

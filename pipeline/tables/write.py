@@ -22,7 +22,7 @@ from delta import exceptions as conflicts
 from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.errors import DispatchAuditError, GaveWayError
+from pipeline.errors import DispatchAuditError, GaveWayError, UsageError
 from pipeline.tables.payload import decode, record_batch, unpacked
 from pipeline.tables.schemas import RUNS, TABLES, TRAVELLING
 from pipeline.tables.staging import Staging
@@ -72,11 +72,19 @@ class RunTables:
 
         Returns:
             By name of the table the rows that there are for it, without `run_key`.
+
+        Raises:
+            UsageError: workers wrote what is not found below the path.
         """
-        staged = self.staging.keep(results)
+        staged, rows_written = self.staging.keep(results)
         # Added up here: an exchange would cost more than the few numbers that it saves.
         bytes_of: dict[str, int] = {}
-        for row in staged.select("table", sf.length("payload").alias("bytes")).collect():
+        rows = staged.select("table", sf.length("payload").alias("bytes")).collect()
+        # A worker that has a file system of its own writes there, and nobody else notices.
+        if len(rows) < rows_written:
+            way_out = "choose an --out on a shared file system or in object storage"
+            raise UsageError(f"workers write to a {self.target} of their own, not to that of the driver", way_out)
+        for row in rows:
             bytes_of[row["table"]] = bytes_of.get(row["table"], 0) + row["bytes"]
         small = [table for table, size in bytes_of.items() if size <= _SMALL_BYTES]
         payloads: dict[str, list[bytes]] = {}

@@ -185,3 +185,8 @@ def test_a_submitted_job_may_name_its_command(monkeypatch: pytest.MonkeyPatch) -
     for command in ("audit", "validate"):
         monkeypatch.setattr(sys, "argv", ["nightly_audit.py", "--", command, "night"])
         assert audit_arguments() == [command, "night"]
+
+
+def test_a_parameter_of_a_job_that_is_empty_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["dispatch-audit-job", "night", "--out=main.audit", "--profile=", "--quiet"])
+    assert audit_arguments() == ["audit", "night", "--out=main.audit", "--quiet"]
