@@ -222,9 +222,7 @@ def _set_aside(spark: SparkSession, found: _Replayed, settings: Settings) -> int
         found.frames["quarantine"] = quarantined(
             spark, found.trace, cut_off=found.survey.cut_off, refused_late=refused_late
         ).select("reason", "file", "line", "raw", "detail")
-        with trace_errors():
-            # It reads columns that the replay did not, and these may be damaged.
-            refused: int = found.frames["quarantine"].count()
+        refused: int = found.frames["quarantine"].count()
         stage["rows"] = refused
     if refused > settings.trace.quarantine_ratio_max * found.survey.rows_in:
         raise _too_much_refused(found, refused, settings.trace.quarantine_ratio_max)

@@ -41,7 +41,9 @@ def keys_of(entries: Sequence[DataFrame], trace: DataFrame | Sequence[Share], sp
     Returns:
         The three columns and `key`, binary; a local frame.
     """
-    wanted = {tuple(row) for frame in entries for row in frame.select(*_ENTRY).collect()}
+    # A finding about a hash or a consumer names no entry.
+    named = (frame.select(*_ENTRY).dropna().collect() for frame in entries)
+    wanted = {tuple(row) for rows in named for row in rows}
     if not wanted:
         return spark.createDataFrame([], _SCHEMA)
     if isinstance(trace, DataFrame):

@@ -252,21 +252,6 @@ def test_a_file_that_ends_a_worker_is_an_unreadable_one(spark: SparkSession, tmp
 
 
 @pytest.mark.spark
-def test_a_damaged_column_that_only_the_quarantine_shows_is_an_unreadable_file(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    rows = [*PLAIN, {**FLOW, "permits": -1}]
-    text = pa.array([f"a text of its own {number}" for number in range(len(rows))])
-    table = pa.Table.from_batches([batch_of(rows)]).append_column("an_addition", text)
-    content = _parquet(table, compression="none", use_dictionary=False)
-    at = content.index(b"a text of its own 0") - 4
-    # The length of the first text, which reaches beyond the page.
-    folder = folder_of(tmp_path / "trace", {"events/a.parquet": content[:at] + b"\xff\xff\xff\x7f" + content[at + 4 :]})
-    with pytest.raises(TraceError, match=r"cannot read .*a\.parquet: "):
-        audit(spark, request(folder, tmp_path / "out"), lambda _: None)
-
-
-@pytest.mark.spark
 def test_names_are_names_and_nothing_is_executed(spark: SparkSession, tmp_path: Path) -> None:
     nasty = (
         "'; DROP TABLE runs; --",
