@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
@@ -21,8 +22,9 @@ from rich.console import Console
 from jobs.logs import json_logs, log_runs, log_stage
 from jobs.outputs import Format, parse_outputs, write_reports
 from jobs.progress import shown_stages
-from pipeline.errors import DispatchAuditError
+from pipeline.errors import DispatchAuditError, UsageError
 from pipeline.profile import profile_named
+from pipeline.report.remarks import remarks
 from pipeline.report.validation import json_validation, print_validation
 from pipeline.request import AuditRequest
 from pipeline.settings import load_settings
@@ -31,6 +33,7 @@ from pipeline.tables.severity import FailOn, fails
 from pipeline.tables.spark_errors import reason_of
 from pipeline.tables.target import parse_target
 from pipeline.trace import open_traces
+from pipeline.window import WHOLE, moment_us, window_of
 
 _NAME = "dispatch-audit"
 _USAGE = 2
@@ -118,6 +121,18 @@ def audit(
         FailOn,
         typer.Option(help="Exit with 1 on findings of this severity or worse; a known bug counts as a violation."),
     ] = "violation",
+    begin_at: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Audit from here on (ISO 8601; UTC), not from the last window on."),
+    ] = None,
+    end_at: Annotated[
+        str | None,
+        typer.Option("--to", metavar="TIME", help="Audit until here: the log goes on, and so does the next window."),
+    ] = None,
+    reaudit: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Audit the window that holds this time and all that follow once more."),
+    ] = None,
     config: _Config = None,
     log_format: _LogFormat = "text",
     quiet: _Quiet = False,
@@ -125,7 +140,7 @@ def audit(
 ) -> None:
     """Audits traces: which consumer held which key, whether order was kept, and who blocked whom."""
     with _errors_on_one_line(debug, log_format):
-        request = _request(traces, out, profile, config)
+        request = _with_window(_request(traces, out, profile, config), begin_at, end_at, reaudit)
         outputs = parse_outputs(output or ())
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             clock = [time.monotonic()]
@@ -145,6 +160,8 @@ def audit(
             summary = summarise(spark, result.target, result.run_keys)
             clock.append(time.monotonic())
             log_stage("report", clock[-1] - clock[-2])
+        for remark in remarks(summary):
+            typer.echo(f"{_NAME}: {remark}", err=True)
         write_reports(summary, open_traces(request.paths, request.profile), fail_on, report_format, outputs)
         if report_format == "text":
             start_up, audited, reported = (after - before for before, after in pairwise(clock))
@@ -190,6 +207,16 @@ def _request(traces: Sequence[str], out: str, profile: str | None, config: Path 
         parse_target(out)
     open_traces(traces, profile)
     return AuditRequest(tuple(traces), out, profile, settings)
+
+
+def _with_window(request: AuditRequest, begin_at: str | None, end_at: str | None, reaudit: str | None) -> AuditRequest:
+    """The request for a part of the log."""
+    window = window_of(begin_at, end_at)
+    if reaudit is None:
+        return replace(request, window=window)
+    if window != WHOLE:
+        raise UsageError("--reaudit repeats windows as they were", "leave --from and --to out")
+    return replace(request, reaudit_us=moment_us(reaudit))
 
 
 @contextmanager

@@ -30,13 +30,19 @@ def with_keys(rows: DataFrame, keys: DataFrame) -> DataFrame:
     return rows.drop("key").join(sf.broadcast(named), _ENTRY, "left")
 
 
-def keys_of(entries: Sequence[DataFrame], trace: DataFrame | Sequence[Share], spark: SparkSession) -> DataFrame:
+def keys_of(
+    entries: Sequence[DataFrame],
+    trace: DataFrame | Sequence[Share],
+    spark: SparkSession,
+    earlier: DataFrame | None = None,
+) -> DataFrame:
     """The key of each entry that the trace names one for.
 
     Args:
         entries: frames with `topic`, `ledger_id` and `entry_id`; few rows.
         trace: rows of `pipeline.trace.read_events`, of which refused ones name no key, or files that are plain.
         spark: the session.
+        earlier: rows of `pipeline.trace.read_events` before those, which are asked for entries that they do not name.
 
     Returns:
         The three columns and `key`, binary; a local frame.
@@ -46,6 +52,15 @@ def keys_of(entries: Sequence[DataFrame], trace: DataFrame | Sequence[Share], sp
     wanted = {tuple(row) for rows in named for row in rows}
     if not wanted:
         return spark.createDataFrame([], _SCHEMA)
+    keys = _looked_up(spark, trace, wanted)
+    if earlier is not None and wanted - keys.keys():
+        keys |= _looked_up(spark, earlier, wanted - keys.keys())
+    return spark.createDataFrame([(*entry, key) for entry, key in sorted(keys.items())], _SCHEMA)
+
+
+def _looked_up(
+    spark: SparkSession, trace: DataFrame | Sequence[Share], wanted: set[tuple[Any, ...]]
+) -> dict[tuple[Any, ...], bytes]:
     if isinstance(trace, DataFrame):
         found = _in_rows(trace, spark.createDataFrame(sorted(wanted), _SCHEMA.rpartition(",")[0]))
     else:
@@ -55,7 +70,7 @@ def keys_of(entries: Sequence[DataFrame], trace: DataFrame | Sequence[Share], sp
         entry, key = tuple(row[name] for name in _ENTRY), bytes(row["key"])
         # Rows of one entry agree, if the recorder does; if not, the answer is the same each time.
         keys[entry] = min(key, keys.get(entry, key))
-    return spark.createDataFrame([(*entry, key) for entry, key in sorted(keys.items())], _SCHEMA)
+    return keys
 
 
 def _in_rows(events: DataFrame, wanted: DataFrame) -> DataFrame:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from pipeline.settings import Settings
+from pipeline.window import WHOLE, Window
 
 
 @dataclass(frozen=True)
@@ -15,12 +16,17 @@ class AuditRequest:
             validation, which has none.
         profile: name of the broker profile for all traces; None: by the version that each trace states.
         settings: of the audit.
+        window: the part of each log to audit.
+        reaudit_us: audit the window that holds this moment (microseconds since 1970 UTC) and all behind it once more,
+            instead of `window`; None: do not.
     """
 
     paths: tuple[str, ...]
     target: str
     profile: str | None
     settings: Settings
+    window: Window = WHOLE
+    reaudit_us: int | None = None
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class AuditResult:
 
     Attributes:
         target: where the tables are.
-        run_keys: the runs, one a trace, in the order of the request's paths.
+        run_keys: the runs, one a trace (audited once more: one a window), in the order of the request's paths.
     """
 
     target: str

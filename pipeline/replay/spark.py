@@ -10,7 +10,8 @@ Only `pyspark.sql`, so that Spark Connect and serverless run it. The functions t
 of plain values; the workers need this package and its dependencies.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -54,6 +55,8 @@ _CHUNK_ARROW = pa.schema(
 _COLUMNS = (*COLUMNS, *(name for name in COUNTED_BY if name not in COLUMNS))
 NO_GROUP = -1
 """The group of the counts, which travel in the place of events."""
+STATE_SEQ = -1
+"""The first seq of a group's state at the end of the window before, which travels in the place of events too."""
 
 _Batches = Iterable[pa.RecordBatch]
 _Pack = Callable[[_Batches], Iterator[pa.RecordBatch]]
@@ -93,6 +96,45 @@ def chunks_of(events: DataFrame, groups: list[Group], profile: Profile) -> DataF
     return narrow.mapInArrow(_packer(_numbered(groups), profile), CHUNK_SCHEMA)
 
 
+def chunks_of_earlier_publishes(events: DataFrame, groups: list[Group], new: Set[Group], profile: Profile) -> DataFrame:
+    """Packs what was published before a window, for the subscriptions that come up in it; nothing is counted.
+
+    Args:
+        events: rows of `pipeline.trace.read_events` before the window.
+        groups: every subscription of the window, as given to `chunks_of`.
+        new: those of them that no row before the window names.
+        profile: of the broker.
+    """
+    numbers = _numbered(groups, new)
+
+    def packed(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield _rows_of(pack(batch, numbers, profile))
+
+    published = events.where("refused IS NULL AND event = 'publish'").where(sf.col("topic").isin(sorted(numbers)))
+    return published.withColumn("snapshot", sf.to_json("snapshot")).select(*COLUMNS).mapInArrow(packed, CHUNK_SCHEMA)
+
+
+def chunks_of_state(state: DataFrame, groups: list[Group]) -> DataFrame:
+    """Rows of table `state` as `CHUNK_SCHEMA`: each comes to its group before all chunks."""
+    numbers = _numbered(groups)
+
+    def placed(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [
+                {
+                    "group": numbers[row["topic"]][row["subscription"]],
+                    "first_seq": STATE_SEQ,
+                    "last_seq": STATE_SEQ,
+                    "events": row["payload"],
+                }
+                for row in batch.to_pylist()
+            ]
+            yield pa.RecordBatch.from_pylist(rows, schema=_CHUNK_ARROW)
+
+    return state.select("topic", "subscription", "payload").mapInArrow(placed, CHUNK_SCHEMA)
+
+
 def chunks_of_files(
     spark: SparkSession, shares: Sequence[Share], groups: list[Group], profile: Profile, chunk_rows: int
 ) -> DataFrame:
@@ -105,20 +147,29 @@ def chunks_of_files(
     return by_workers(spark, shares, read, CHUNK_SCHEMA)
 
 
-def replayed(chunks: DataFrame, groups: list[Group], rules: Rules, findings_per_rule_max: int, tasks: int) -> DataFrame:
+def replayed(
+    chunks: DataFrame,
+    groups: list[Group],
+    rules: Rules,
+    findings_per_rule_max: int,
+    tasks: int,
+    *,
+    keep_state: bool = False,
+) -> DataFrame:
     """The rows of all tables that the replay of a trace fills, and what it counted.
 
     Args:
-        chunks: of `chunks_of` or `chunks_of_files`.
+        chunks: of `chunks_of` or `chunks_of_files`, perhaps with those of `chunks_of_state`.
         groups: every subscription that the trace names, as given to those.
         rules: what the replay depends on.
         findings_per_rule_max: how many findings of a rule are kept a group.
         tasks: into how many the groups are divided.
+        keep_state: whether the log goes on behind these rows, so that what is open is handed on.
 
     Returns:
         `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.
     """
-    replay = _replayer(groups, rules, findings_per_rule_max)
+    replay = _replayer(groups, rules, findings_per_rule_max, keep_state)
     return in_order(chunks, tasks).groupBy("group").applyInPandas(replay, RESULT_SCHEMA)
 
 
@@ -128,10 +179,12 @@ def in_order(chunks: DataFrame, tasks: int) -> DataFrame:
     return chunks.repartition(tasks, "group").sortWithinPartitions("group", "first_seq")
 
 
-def _numbered(groups: list[Group]) -> Groups:
+def _numbered(groups: list[Group], among: Set[Group] | None = None) -> Groups:
+    """The number of each group, or of those that are among others."""
     numbers: dict[str, dict[str, int]] = {}
     for number, group in enumerate(groups):
-        numbers.setdefault(group.topic, {})[group.subscription] = number
+        if among is None or group in among:
+            numbers.setdefault(group.topic, {})[group.subscription] = number
     return numbers
 
 
@@ -172,17 +225,29 @@ def _row_of(counts: Sequence[Count]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row], schema=_CHUNK_ARROW)
 
 
-def _replayer(groups: list[Group], rules: Rules, findings_per_rule_max: int) -> _Replay:
+def _replayer(groups: list[Group], rules: Rules, findings_per_rule_max: int, keep_state: bool) -> _Replay:
     # The type hints are what makes Spark hand over the frames one by one, instead of the group as a whole.
     def replay(key: tuple[Any, ...], frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         if key[0] == NO_GROUP:
             for frame in frames:
                 yield pd.DataFrame({"table": "counted", "payload": frame["events"]})
             return
-        for table, columns in replay_group(groups[key[0]], chunks_in(frames), rules, findings_per_rule_max):
+        before, rest = _state_in(frames)
+        found = replay_group(
+            groups[key[0]], chunks_in(rest), rules, findings_per_rule_max, before=before, keep_state=keep_state
+        )
+        for table, columns in found:
             yield pd.DataFrame({"table": [table], "payload": [encode(table, columns)]})
 
     return replay
+
+
+def _state_in(frames: Iterator[pd.DataFrame]) -> tuple[bytes | None, Iterator[pd.DataFrame]]:
+    """The state that a group starts from, which is its first row if it has one; and the rows behind it."""
+    first = next(frames)
+    if first["first_seq"].iloc[0] != STATE_SEQ:
+        return None, chain([first], frames)
+    return bytes(first["events"].iloc[0]), chain([first.iloc[1:]], frames)
 
 
 def chunks_in(frames: Iterator[pd.DataFrame]) -> Iterator[Chunk]:

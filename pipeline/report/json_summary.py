@@ -44,6 +44,8 @@ def _trace(run: RunSummary) -> dict[str, Any]:
         "pulsar_version": run.pulsar_version,
         "from_ts_us": run.from_ts_us,
         "to_ts_us": run.to_ts_us,
+        "starts_from": run.starts_from,
+        "events_late": run.events_late,
         "rules": _rules(run.rules),
         "blocking": _blocking(run.causes),
         "incomplete": [asdict(partition) for partition in run.incomplete],

@@ -113,6 +113,8 @@ def _run(spark: SparkSession, place: Target, run_key: str) -> RunSummary:
         incomplete=tuple(_record(Partition, row) for row in incomplete),
         hot_keys=tuple(_record(HotKey, row) for row in hot_keys),
         mixed_producers=tuple(_record(MixedProducer, row) for row in mixed),
+        starts_from=run["starts_from"],
+        events_late=run["events_late"] or 0,
     )
 
 

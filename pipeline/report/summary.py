@@ -149,6 +149,8 @@ class RunSummary:
         incomplete: subscriptions of which not every row could be judged, the least complete first.
         hot_keys: the most dispatched ones.
         mixed_producers: who sent batches of several keys, the most first.
+        starts_from: what the window of a log starts from (`runs`); None: the whole log was audited.
+        events_late: rows that came to earlier windows after their audit.
     """
 
     run_key: str
@@ -170,6 +172,8 @@ class RunSummary:
     incomplete: tuple[Partition, ...] = ()
     hot_keys: tuple[HotKey, ...] = ()
     mixed_producers: tuple[MixedProducer, ...] = ()
+    starts_from: str | None = None
+    events_late: int = 0
 
     @property
     def severities(self) -> frozenset[Severity]:

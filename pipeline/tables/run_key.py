@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from pipeline.settings import Settings
@@ -16,6 +16,15 @@ def code_version() -> str:
         return version(_DISTRIBUTION)
     except PackageNotFoundError:
         return "uninstalled"
+
+
+def chain_of(inputs: Sequence[str], profile: str, settings: Settings) -> str:
+    """What the runs share that continue each other: 16 hex digits of a SHA-256 of the question without its window.
+
+    Not of the version of the code: whether a state fits it, the state's own version says. The arguments are those of
+    `run_key_of`.
+    """
+    return _digest({"inputs": list(inputs), "profile": profile, "settings": settings.model_dump(mode="json")})
 
 
 def run_key_of(
@@ -40,4 +49,8 @@ def run_key_of(
         "window_us": window_us,
         "code_version": code_version(),
     }
+    return _digest(question)
+
+
+def _digest(question: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:16]

@@ -58,6 +58,19 @@ RUNS = TableSchema(
         Column("code_version", "string", "version of dispatch-audit"),
         *_moment("from_ts", "first event of the trace", nullable=True),
         *_moment("to_ts", "last event of the trace", nullable=True),
+        _optional("chain", "string", "the question without its window: runs that continue each other share it"),
+        *_moment("window_from", "where the window begins; NULL: at the beginning of the log", nullable=True),
+        *_moment("window_to", "where the window ends, not in it; NULL: at the end of the log", nullable=True),
+        _optional(
+            "starts_from",
+            "string",
+            "what the window starts from: the beginning of the log, the state of the window before, or neither "
+            "(censored); NULL: the whole log was audited, as for all that is said of windows",
+        ),
+        _optional("first_seq", "bigint", "lowest seq of the window; NULL: the log's"),
+        _optional("next_seq", "bigint", "seq from which on rows are left to the next window; NULL: there is none"),
+        _optional("events_without_seq", "bigint", "rows read that have no readable seq, counted in one window only"),
+        _optional("events_late", "bigint", "rows added to earlier windows after their audit, which no run has audited"),
         *_moment("started_at", "when the audit started"),
         *_moment("ended_at", "when the audit had written its other tables"),
         Column("stages", "stages", "stages of the audit: name, wall time in seconds, rows produced"),
@@ -66,6 +79,7 @@ RUNS = TableSchema(
         "verdict_known": _one_of("verdict", VERDICTS),
         "every_row_accounted_for": "events_in = events_audited + events_quarantined",
         "completeness_is_a_share": "completeness BETWEEN 0 AND 1",
+        "start_known": f"starts_from IS NULL OR {_one_of('starts_from', ('beginning', 'state', 'censored'))}",
     },
 )
 
@@ -396,6 +410,18 @@ QUARANTINE = TableSchema(
     },
 )
 
+STATE = TableSchema(
+    "state",
+    "What was open of a subscription at the end of a window; the next one starts from it. runs says which window.",
+    (
+        _RUN_KEY,
+        *_GROUP,
+        Column("version", "bigint", "version of the payload; no other one can be started from"),
+        Column("payload", "binary", "the state, readable by the replay only"),
+    ),
+    {"payload_given": "length(payload) > 0"},
+)
+
 REFUSED = TableSchema(
     "refused",
     "A row of the trace that the replay could not use; becomes a row of quarantine and is no table of its own.",
@@ -442,6 +468,7 @@ TABLES: dict[str, TableSchema] = {
         PARTITIONS,
         PRODUCERS,
         QUARANTINE,
+        STATE,
     )
 }
 

@@ -12,6 +12,7 @@ from typing import Literal
 import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     BooleanType,
     DataType,
     DoubleType,
@@ -24,7 +25,7 @@ from pyspark.sql.types import (
 
 RUN_KEY = "run_key"
 
-ColumnType = Literal["string", "bigint", "double", "boolean", "timestamp", "array<string>", "stages"]
+ColumnType = Literal["string", "bigint", "double", "boolean", "timestamp", "binary", "array<string>", "stages"]
 
 # The element of runs.stages: name of the stage, wall time in seconds, rows it produced.
 _STAGES_DDL = "array<struct<stage:string,seconds:double,rows:bigint>>"
@@ -43,6 +44,7 @@ _SPARK_TYPES: dict[ColumnType, DataType] = {
     "double": DoubleType(),
     "boolean": BooleanType(),
     "timestamp": TimestampType(),
+    "binary": BinaryType(),
     "array<string>": ArrayType(StringType()),
     "stages": ArrayType(_SPARK_STAGE),
 }
@@ -51,6 +53,7 @@ _ARROW_TYPES: dict[ColumnType, pa.DataType] = {
     "bigint": pa.int64(),
     "double": pa.float64(),
     "boolean": pa.bool_(),
+    "binary": pa.binary(),
     "array<string>": pa.list_(pa.string()),
     "stages": pa.list_(_ARROW_STAGE),
 }

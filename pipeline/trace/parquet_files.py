@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pipeline.trace.manifest import FILE_NAME
 from pipeline.trace.plain import plain
 from pipeline.trace.schema import EVENT_SCHEMA
+from pipeline.trace.seqs import ALL, Seqs
 from pipeline.trace.sources import PARQUET_ENDING, Log, Trace
 
 # A share of a file this large is read in seconds, and a file of many row groups by many workers.
@@ -32,11 +33,19 @@ _UNREADABLE: Final = (OSError, pa.ArrowException, UnicodeDecodeError)
 
 
 class Share(NamedTuple):
-    """The row groups of a file whose number leaves the remainder `own` when divided by `shares`."""
+    """The row groups of a file whose number leaves the remainder `own` when divided by `shares`.
+
+    Attributes:
+        path: the file.
+        own: see above.
+        shares: see above.
+        seqs: which of their rows are meant.
+    """
 
     path: str
     own: int
     shares: int
+    seqs: Seqs = ALL
 
 
 class NotPlainError(Exception):
@@ -52,7 +61,7 @@ def shares_of(trace: Trace) -> list[Share]:
             return []
         for file in files:
             count = max(file.stat().st_size // _SHARE_BYTES, 1)
-            shares += [Share(str(file), own, count) for own in range(count)]
+            shares += [Share(str(file), own, count, trace.seqs) for own in range(count)]
     return shares
 
 
@@ -107,8 +116,8 @@ def read_share(share: Share, columns: Sequence[str], rows: int) -> Iterator[pa.R
     """
     try:
         with _opened(share.path) as file:
-            for number in range(share.own, file.num_row_groups, share.shares):
-                yield from _row_group(file, number, columns, rows)
+            for number in _row_groups(share, file):
+                yield from _row_group(file, number, share.seqs, columns, rows)
     except _UNREADABLE as error:
         # Damaged, or not what its name says: Spark's own message names what is wrong.
         raise NotPlainError(f"{share.path}: {error}") from error
@@ -117,11 +126,12 @@ def read_share(share: Share, columns: Sequence[str], rows: int) -> Iterator[pa.R
 def read_columns(share: Share, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Some columns of a share that was found to be plain, a batch for each row group; an absent one is null."""
     with _opened(share.path) as file:
-        read = [name for name in columns if name in file.schema_arrow.names]
-        for number in range(share.own, file.num_row_groups, share.shares):
+        needed = {*columns, *(() if share.seqs == ALL else ("seq",))}
+        read = [name for name in file.schema_arrow.names if name in needed]
+        for number in _row_groups(share, file):
             table = file.read_row_group(number, columns=read, use_threads=False).combine_chunks()
             for batch in table.to_batches():
-                yield pa.record_batch(_completed(batch, columns))
+                yield pa.record_batch(_completed(share.seqs.of(batch), columns))
 
 
 def read_names(share: Share) -> Iterator[tuple[str | None, str | None]]:
@@ -174,10 +184,29 @@ def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(found == wanted)
 
 
-def _row_group(file: pq.ParquetFile, number: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+def _row_groups(share: Share, file: pq.ParquetFile) -> Iterator[int]:
+    """The numbers of the row groups of a share in which there may be rows that are meant."""
+    for number in range(share.own, file.num_row_groups, share.shares):
+        told = _seq_statistics(file, number)
+        if told is None or not told.has_min_max or share.seqs.meets(told.min, told.max):
+            yield number
+
+
+def _seq_statistics(file: pq.ParquetFile, number: int) -> pq.Statistics | None:
+    group = file.metadata.row_group(number)
+    chunks = (group.column(at) for at in range(group.num_columns))
+    return next((chunk.statistics for chunk in chunks if chunk.path_in_schema == "seq"), None)
+
+
+def _row_group(
+    file: pq.ParquetFile, number: int, seqs: Seqs, columns: Sequence[str], rows: int
+) -> Iterator[pa.RecordBatch]:
     filled = _filled(file, number)
     read = [name for name in filled if name in _TYPES and name not in _NEVER_READ]
-    for batch in file.iter_batches(rows, row_groups=[number], columns=read, use_threads=False):
+    for read_batch in file.iter_batches(rows, row_groups=[number], columns=read, use_threads=False):
+        batch = seqs.of(read_batch)
+        if batch.num_rows == 0:
+            continue
         # Neither Arrow nor Parquet look whether texts are UTF-8, and one that is not would fail where it is shown.
         batch.validate(full=True)
         whole = _completed(batch, _TYPES)

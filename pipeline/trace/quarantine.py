@@ -20,7 +20,6 @@ QUARANTINE_COLUMNS = ("topic", "subscription", "seq", "reason", "detail", "file"
 
 # What the replay says of a row: who refused it, and why, once for each time it did.
 _LATE = "STRUCT<subscription: STRING, refusals: ARRAY<STRUCT<reason: STRING, detail: STRING>>>"
-_REFUSED = "(refused IS NOT NULL OR late IS NOT NULL)"
 _CARRIED = ("topic", "subscription", "seq", "refused", "detail", "late", "raw")
 
 
@@ -31,7 +30,7 @@ def quarantined(
     cut_off: Sequence[CutOff] = (),
     refused_late: DataFrame | None = None,
 ) -> DataFrame:
-    """The quarantine rows of `trace`.
+    """The quarantine rows of `trace`: those of its range of seq, and those that the replay names.
 
     Args:
         spark: the session.
@@ -59,19 +58,22 @@ def quarantined(
 def refused_rows(spark: SparkSession, trace: Trace, refused_late: DataFrame | None = None) -> DataFrame:
     """As `quarantined`, with `last_line` and without a look at how the files end."""
     with trace_errors():
-        parts = [_placed(_with_late_refusals(part, refused_late)) for part in read_parts(spark, trace, origin=True)]
+        # What the replay refuses may have been held back since an earlier window.
+        meant = f"if(refused IS NULL, late IS NOT NULL, {trace.seqs.sql})"
+        read = read_parts(spark, trace, origin=True)
+        parts = [_placed(_with_late_refusals(part, refused_late), meant) for part in read]
     rows = reduce(DataFrame.unionByName, parts).withColumn("file", _plain_path("file"))
     if refused_late is None:
         return rows.withColumnRenamed("refused", "reason").drop("late")
     return _with_one_reason(rows)
 
 
-def _placed(rows: DataFrame) -> DataFrame:
-    """The refused ones of `rows`, with file, line and whether it is the last."""
+def _placed(rows: DataFrame, meant: str) -> DataFrame:
+    """Those of `rows` for which the condition `meant` holds, with file, line and whether it is the last."""
     if "row_id" in rows.columns:
         # A blank line has no raw text: it is no row, but it counts as a line.
-        return numbered(rows, f"raw IS NOT NULL AND {_REFUSED}", _CARRIED)
-    return rows.where(_REFUSED).select(*_CARRIED, "file", "line", sf.lit(False).alias("last_line"))
+        return numbered(rows, f"raw IS NOT NULL AND {meant}", _CARRIED)
+    return rows.where(meant).select(*_CARRIED, "file", "line", sf.lit(False).alias("last_line"))
 
 
 def _with_late_refusals(rows: DataFrame, refused_late: DataFrame | None) -> DataFrame:

@@ -6,13 +6,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.trace.columnar import read_columns, with_valid_texts
 from pipeline.trace.json_lines import read_json_lines
+from pipeline.trace.seqs import ALL
 from pipeline.trace.sources import Trace
 from pipeline.trace.spark_errors import trace_errors
 from pipeline.trace.validate import validated
 
 
 def read_events(spark: SparkSession, trace: Trace) -> DataFrame:
-    """The rows of `trace`, each with the verdict on it. Nothing is read before the frame is used.
+    """The rows of `trace` that lie in its range of seq, each with the verdict on it.
+
+    Nothing is read before the frame is used.
 
     Where rows came from is not part of it: file, line and text are worked out by a second scan, and only if
     rows have to be set aside (`pipeline.trace.quarantine`).
@@ -26,11 +29,12 @@ def read_events(spark: SparkSession, trace: Trace) -> DataFrame:
         TraceError: Parquet or Delta cannot be opened, or has a column of an impossible type.
     """
     with trace_errors():
-        return reduce(DataFrame.unionByName, read_parts(spark, trace, origin=False))
+        rows = reduce(DataFrame.unionByName, read_parts(spark, trace, origin=False))
+    return rows if trace.seqs == ALL else rows.where(trace.seqs.sql)
 
 
 def read_parts(spark: SparkSession, trace: Trace, *, origin: bool) -> list[DataFrame]:
-    """The validated rows by kind of log: first all JSON Lines as one scan, then each log of columns.
+    """The validated rows by kind of log, of whatever seq: first all JSON Lines as one scan, then each log of columns.
 
     Args:
         spark: the session.

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlparse
 
 from pipeline.errors import TraceError, UsageError
 from pipeline.trace.manifest import FILE_NAME, Manifest, manifest_in, manifest_without_file
+from pipeline.trace.seqs import ALL, Seqs
 
 LogKind = Literal["json", "parquet", "delta", "table"]
 
@@ -59,11 +60,13 @@ class Trace:
         manifest: of `trace.json`, or of the profile that stands in for it.
         path: the folder, or the names of the logs where there is none; for messages.
         logs: at least one, in the order of their names.
+        seqs: which of their rows are meant.
     """
 
     manifest: Manifest
     path: str
     logs: tuple[Log, ...]
+    seqs: Seqs = ALL
 
 
 def open_traces(arguments: Sequence[str | Path], profile: str | None = None) -> list[Trace]:

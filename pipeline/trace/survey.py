@@ -13,6 +13,7 @@ from pipeline.trace.counting import Count
 from pipeline.trace.cut_off import CutOff, cut_off_rows
 from pipeline.trace.entry_buckets import entry_buckets_refused
 from pipeline.trace.quarantine import refused_rows
+from pipeline.trace.seqs import ALL
 from pipeline.trace.sources import Trace
 from pipeline.trace.spark_errors import trace_errors
 
@@ -90,19 +91,24 @@ def survey(spark: SparkSession, counts: Sequence[Count], trace: Trace, settings:
     found = Survey(_groups(counts), ())
     _refuse_entry_buckets(counts, trace)
     with trace_errors():
-        if found.rows_in == 0:
+        # A window of a log may be empty.
+        if found.rows_in == 0 and trace.seqs == ALL:
             raise TraceError(f"{trace.path}: the trace is empty", "check that the recorder was running")
         if found.refused > settings.quarantine_ratio_max * found.rows_in:
             raise _too_much_refused(found, refused_rows(spark, trace), trace, settings)
         if found.refused_by_reason.get("broken_json"):
             found = Survey(found.groups, cut_off_rows(refused_rows(spark, trace)))
     if found.cut_off and settings.cut_off_log == "refuse":
-        where = found.cut_off[0]
-        raise TraceError(
-            f"{where.file}, line {where.line}: the log ends in the middle of a row; later rows may be lost",
-            'record again, or set trace.cut_off_log = "quarantine"',
-        )
+        raise cut_off_refused(found.cut_off[0])
     return found
+
+
+def cut_off_refused(where: CutOff) -> TraceError:
+    """The error for a log that ends in the middle of a row."""
+    return TraceError(
+        f"{where.file}, line {where.line}: the log ends in the middle of a row; later rows may be lost",
+        'record again, or set trace.cut_off_log = "quarantine"',
+    )
 
 
 def _refuse_entry_buckets(counts: Sequence[Count], trace: Trace) -> None:

@@ -9,18 +9,24 @@ from pyspark.sql import functions as sf
 from pipeline.profile import profile_for
 from pipeline.replay.basis import Rules
 from pipeline.replay.group import Group
-from pipeline.replay.spark import chunks_of, replayed
+from pipeline.replay.spark import chunks_of, chunks_of_earlier_publishes, chunks_of_state, replayed
 from pipeline.trace.schema import EVENT_SCHEMA
 
 
 @pytest.mark.spark
-def test_one_exchange_and_one_sort(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("of_window", [False, True])
+def test_one_exchange_and_one_sort(of_window: bool, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     events = spark.createDataFrame([], EVENT_SCHEMA).withColumn("refused", sf.lit(None).cast("string"))
     rules = Rules(profile_for("4.0.8", {}), "4.0.8", {}, skew_us=10_000, open_entries_max=1_000_000)
     groups = [Group("t", "s")]
     chunks = chunks_of(events, groups, rules.profile)
-    replayed(chunks, groups, rules, findings_per_rule_max=10, tasks=2).explain()
+    if of_window:
+        state = spark.createDataFrame([("t", "s", b"state")], "topic STRING, subscription STRING, payload BINARY")
+        chunks = chunks.unionByName(chunks_of_state(state, groups))
+        chunks = chunks.unionByName(chunks_of_earlier_publishes(events, groups, set(groups), rules.profile))
+    replayed(chunks, groups, rules, findings_per_rule_max=10, tasks=2, keep_state=of_window).explain()
     plan = capsys.readouterr().out
     assert len(re.findall(r"\bExchange\b", plan)) == 1
     assert len(re.findall(r"\bSort\b", plan)) == 1
+    assert len(re.findall(r"\bMapInArrow\b", plan)) == (3 if of_window else 1)
     assert "MapInArrow" in plan.split("Exchange")[1], "rows are packed before they are exchanged"

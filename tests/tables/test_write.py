@@ -194,7 +194,9 @@ def test_columns_that_a_table_lacks_are_refused(spark: SparkSession, written: Ta
         ("partitions", {"rows_judged": 101}),
         ("producers", {"mixed_batches": 11}),
         ("quarantine", {"line": 0}),
+        ("state", {"payload": b""}),
         ("runs", {"events_audited": 98}),
+        ("runs", {"starts_from": "somewhere"}),
     ],
     ids=str,
 )

@@ -1,0 +1,72 @@
+"""How reliable windows are: recordings cut at random moments must tell window by window what they tell at once."""
+
+import random
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from benchmarks.told_by import told_by
+from pipeline.audit import audit
+from pipeline.request import AuditRequest
+from pipeline.settings import Settings, load_settings
+from pipeline.trace import open_traces, read_events
+from pipeline.window import WHOLE, Window
+
+SAMPLES = Path(__file__).resolve().parents[1] / "data" / "samples"
+_WINDOWS_MAX = 5
+_ALL = 1_000_000
+
+
+def cuts(spark: SparkSession, folder: Path, count: int, seed: int) -> dict[str, int]:
+    """Cuts the samples into 2 to 5 windows each time and compares with the audit of all at once.
+
+    Args:
+        spark: the session.
+        folder: for the tables; each chain of windows has a target of its own in it.
+        count: how often a sample is cut; they take turns.
+        seed: of the random moments.
+
+    Returns:
+        `cuts_tried`, and `cuts_equal`: how many of them told the same.
+    """
+    chance, settings = random.Random(seed), _all_findings()
+    samples = sorted(path for path in SAMPLES.iterdir() if path.is_dir())
+    at_once = {sample: _audited(spark, sample, folder / "at-once", [WHOLE], settings) for sample in samples[:count]}
+    equal = 0
+    for number in range(count):
+        sample = samples[number % len(samples)]
+        windows = windows_of(sample_bounds(spark, sample), chance)
+        target = folder / f"cut-{number}"
+        told = told_by(spark, str(target), _audited(spark, sample, target, windows, settings))
+        equal += told == told_by(spark, str(folder / "at-once"), at_once[sample])
+    return {"cuts_tried": count, "cuts_equal": equal}
+
+
+def sample_bounds(spark: SparkSession, sample: Path) -> tuple[int, int]:
+    """First and last time in a trace, microseconds since 1970 UTC."""
+    (trace,) = open_traces([sample])
+    bounds = read_events(spark, trace).agg(sf.min("ts_us"), sf.max("ts_us")).collect()[0]
+    return int(bounds[0]), int(bounds[1])
+
+
+def windows_of(bounds_us: tuple[int, int], chance: random.Random) -> list[Window]:
+    """2 to 5 windows that follow each other from the beginning of a log to its end, cut at random moments."""
+    first, last = bounds_us
+    ends = sorted(chance.sample(range(first + 1, last), chance.randint(1, _WINDOWS_MAX - 1)))
+    return [*(Window(None, end) for end in ends), Window(ends[-1], None)]
+
+
+def _audited(
+    spark: SparkSession, sample: Path, target: Path, windows: list[Window], settings: Settings
+) -> tuple[str, ...]:
+    requests = (AuditRequest((str(sample),), str(target), None, settings, window) for window in windows)
+    return tuple(key for request in requests for key in audit(spark, request, lambda stage: None).run_keys)
+
+
+def _all_findings() -> Settings:
+    """The settings under which nothing is left out: what is kept of much depends on how much there is."""
+    settings = load_settings()
+    report = settings.report.model_copy(update={"findings_per_rule_max": 0, "hot_keys_max": _ALL})
+    blocking = settings.blocking.model_copy(update={"intervals_max": _ALL})
+    return settings.model_copy(update={"report": report, "blocking": blocking})

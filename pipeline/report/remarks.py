@@ -1,0 +1,17 @@
+"""What somebody who audits a log window by window should know of it, apart from the report."""
+
+from collections.abc import Iterator
+
+from pipeline.report.summary import Summary
+from pipeline.report.words import count, together
+
+
+def remarks(summary: Summary) -> Iterator[str]:
+    """A line for each, which ends with a way out."""
+    for run in summary.runs:
+        inputs = together(run.inputs)
+        if run.events_late:
+            came = f"{count(run.events_late, 'row')} came to earlier windows after their audit, not audited"
+            yield f"{inputs}: {came}; --reaudit TIME repeats the window of that time and all that follow"
+        if run.starts_from == "censored":
+            yield f"{inputs}: no window ended at --from, so what was open then is not known; leave --from out to go on"

@@ -1,0 +1,150 @@
+"""What one audit covers: which rows of the log, what it starts from, and what it hands on.
+
+Of a whole log that is everything and nothing; of a window it is worked out here, from what the tables remember of the
+windows before (`pipeline.chain`) and from one look at the log (`pipeline.trace.cuts`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from pipeline.chain import Plan
+from pipeline.errors import TraceError, UsageError
+from pipeline.packing import NOTHING, Carried
+from pipeline.replay.group import Group
+from pipeline.replay.saved import STATE_VERSION
+from pipeline.tables.table_schema import RUN_KEY
+from pipeline.tables.target import Target
+from pipeline.trace import Trace
+from pipeline.trace.cuts import Cuts, Question, find_cuts
+from pipeline.trace.seqs import Seqs
+from pipeline.window import told
+
+
+@dataclass(frozen=True)
+class Span:
+    """A window in the order of its log.
+
+    Attributes:
+        plan: what was asked, and which windows lead up to it.
+        whole: all of the log.
+        trace: its rows that lie in the window.
+        cuts: what the look at the log found.
+        carried: what the window takes over.
+        next_seq: from which seq on rows are left to the next window; None: the log is taken to be complete.
+        late: rows of the windows before that were not there when those were audited.
+    """
+
+    plan: Plan
+    whole: Trace
+    trace: Trace
+    cuts: Cuts
+    carried: Carried
+    next_seq: int | None
+    late: int
+
+    def columns(self, without_seq: int) -> Mapping[str, object]:
+        """What `runs` says of the window, of which so many rows have no readable seq."""
+        return {
+            "chain": self.plan.chain,
+            "window_from_us": self.plan.window.from_us,
+            "window_to_us": self.plan.window.to_us,
+            "starts_from": self.plan.starts_from,
+            "first_seq": self.trace.seqs.first,
+            "next_seq": self.next_seq,
+            "events_without_seq": without_seq,
+            "events_late": self.late,
+        }
+
+    @property
+    def rows_before(self) -> int:
+        """Rows of the window before."""
+        return self.plan.before[-1].rows if self.plan.before else 0
+
+    def refuse_nothing(self, rows: int) -> None:
+        """A window may be empty if the log has begun before it.
+
+        Raises:
+            TraceError: there is nothing in the window, and nothing was before it.
+        """
+        if rows == 0 and self.plan.starts_from != "state":
+            raise TraceError(f"{self.whole.path}: no row lies in the window", "check --from and --to")
+
+
+def span_of(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> Span:
+    """Finds the rows of a window.
+
+    Args:
+        spark: the session.
+        trace: all of the log.
+        plan: which window.
+        target: where the tables of the windows before are.
+
+    Raises:
+        UsageError: the state that the window starts from is of another version.
+        TraceError: the log cannot be read, or has no row at or behind the beginning of the window.
+    """
+    before = plan.before
+    carried = NOTHING if not before else _carried(spark, trace, plan, target)
+    asked = (None if before else plan.window.from_us, plan.window.to_us)
+    first = before[-1].next_seq if before else None
+    moments = tuple(moment for moment in asked if moment is not None)
+    found = find_cuts(spark, trace, Question(moments, first, _places(plan)))
+    if plan.starts_from == "censored":
+        first = found.seq_of[0]
+        if first is None:
+            raise TraceError(f"{trace.path}: no row lies at or behind --from", "check that the recorder was running")
+    next_seq = _end(found, first, plan)
+    return Span(
+        plan=plan,
+        whole=trace,
+        trace=replace(trace, seqs=Seqs(first, next_seq)),
+        cuts=found,
+        carried=carried,
+        next_seq=next_seq,
+        late=_late(found, plan),
+    )
+
+
+def _carried(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> Carried:
+    last = plan.before[-1]
+    state = target.read(spark, "state").where(sf.col(RUN_KEY) == last.run_key)
+    held = state.select("topic", "subscription", "version").collect()
+    other = {row["version"] for row in held} - {STATE_VERSION}
+    if other:
+        raise UsageError(
+            f"the state of {told(plan.window.from_us or 0)} is of version {other.pop()}, and this is {STATE_VERSION}",
+            "audit from the beginning: --reaudit 0",
+        )
+    groups = tuple(sorted(Group(row["topic"], row["subscription"]) for row in held))
+    return Carried(state, groups, replace(trace, seqs=Seqs(plan.before[0].first_seq, last.next_seq)))
+
+
+def _end(found: Cuts, first: int | None, plan: Plan) -> int | None:
+    """From which seq on rows are left to the next window."""
+    if plan.window.to_us is None:
+        return None
+    end = found.seq_of[-1]
+    if end is None:
+        # The log does not reach the end of the window: all of it is audited, and what comes to it is of the next one.
+        end = 0 if found.last_seq is None else found.last_seq + 1
+    return max(end, first or 0)
+
+
+def _places(plan: Plan) -> tuple[int, ...]:
+    """Where the windows before begin, and where the last one ends."""
+    if not plan.before:
+        return ()
+    begins = [one.first_seq or 0 for one in plan.before]
+    return (*begins, plan.before[-1].next_seq or 0)
+
+
+def _late(found: Cuts, plan: Plan) -> int:
+    """Rows of the windows before beyond those that were counted then; rows that are gone make up for none."""
+    now = list(found.rows_until[: len(plan.before) + 1])
+    if plan.before and plan.before[0].first_seq is None:
+        # What lies below every window lies in the first.
+        now[1] += now[0]
+    return sum(max(there - one.rows, 0) for there, one in zip(now[1:], plan.before, strict=True))

@@ -1,0 +1,47 @@
+"""What the rows of one run come to: which severities there are, and on how much of the trace they rest."""
+
+from collections.abc import Mapping
+
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from pipeline.tables.severity import Severity
+
+# Counts of `metrics`, and what each weighs.
+_WEIGHTS: Mapping[str, Severity] = {
+    "violations": "violation",
+    "known_bug": "known_bug",
+    "not_provable": "not_provable",
+    "permitted": "permitted",
+    "info": "info",
+}
+
+
+def severities_in(metrics: DataFrame | None) -> list[Severity]:
+    """Which severities there is anything of."""
+    if metrics is None:
+        return []
+    totals = _totals(metrics, *_WEIGHTS)
+    return [severity for total, severity in zip(totals, _WEIGHTS.values(), strict=True) if total]
+
+
+def completeness_of(partitions: DataFrame | None, rows: int, refused: int) -> float:
+    """The share of what was read that could carry a verdict; each partition weighs as much as it has rows.
+
+    Args:
+        partitions: rows of that table; None: there are none.
+        rows: read.
+        refused: how many of them were refused before the replay.
+    """
+    # Of a window without rows nothing was missed.
+    readable = (rows - refused) / rows if rows else 1.0
+    if partitions is None:
+        return readable
+    judged, replayed = _totals(partitions, "rows_judged", "rows")
+    return readable * judged / replayed if replayed else readable
+
+
+def _totals(rows: DataFrame, *columns: str) -> list[int]:
+    """Sums of columns. Of few rows, added up here: an exchange would cost more."""
+    table = rows.select(*columns).toArrow()
+    return [pc.sum(table[name]).as_py() or 0 for name in columns]
