@@ -1,15 +1,16 @@
 """The command line. It turns arguments into a request and a result into text and an exit code, and does nothing else.
 
-stdout carries the report alone. Progress and errors go to stderr: one line an error, which ends with a way out.
+stdout carries the report alone. Progress, logs and errors go to stderr: one line an error, which ends with a way out.
 Exit codes: 0 clean, 1 findings at or above `--fail-on`, 2 usage or configuration, 3 the trace cannot be audited,
-4 a fault of the audit itself.
+4 a fault of the audit itself, or it gave way to another audit of the same question that ran at the same time.
 """
 
+import logging
 import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,12 +19,12 @@ from typing import Annotated, Literal, NoReturn
 import typer
 from rich.console import Console
 
+from jobs.logs import json_logs, log_runs, log_stage
+from jobs.outputs import Format, parse_outputs, write_reports
 from jobs.progress import shown_stages
 from pipeline.errors import DispatchAuditError, UsageError
 from pipeline.profile import profile_named
-from pipeline.report.json_summary import json_summary
 from pipeline.report.remarks import remarks
-from pipeline.report.text import print_report
 from pipeline.report.validation import json_validation, print_validation
 from pipeline.request import AuditRequest
 from pipeline.settings import load_settings
@@ -38,6 +39,8 @@ _NAME = "dispatch-audit"
 _USAGE = 2
 # What a shell reports of a program that Ctrl-C ended. Not 1, which would say that there are findings.
 _INTERRUPTED = 130
+
+_log = logging.getLogger(__name__)
 
 app = typer.Typer(
     name=_NAME,
@@ -60,7 +63,10 @@ _Profile = Annotated[
 _Config = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Settings that differ from conf/audit.toml.", show_default=False)
 ]
-_Format = Annotated[Literal["text", "json"], typer.Option("--format", help="How to report.")]
+_LogFormat = Annotated[
+    Literal["text", "json"],
+    typer.Option(help="What stderr carries: progress on a terminal, or one JSON object for each stage and error."),
+]
 _Quiet = Annotated[bool, typer.Option("--quiet", "--no-progress", help="Show no progress.")]
 _Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks, and what Spark prints.")]
 
@@ -102,7 +108,15 @@ def audit(
         str, typer.Option(metavar="TARGET", help="Where the Delta tables go: a folder, a URI or catalog.schema.")
     ],
     profile: _Profile = None,
-    report_format: _Format = "text",
+    report_format: Annotated[Format, typer.Option("--format", help="How to report on stdout.")] = "text",
+    output: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FORMAT=FILE",
+            help="Report to a file too: text, json, junit or sarif. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     fail_on: Annotated[
         FailOn,
         typer.Option(help="Exit with 1 on findings of this severity or worse; a known bug counts as a violation."),
@@ -120,13 +134,15 @@ def audit(
         typer.Option(metavar="TIME", help="Audit the window that holds this time and all that follow once more."),
     ] = None,
     config: _Config = None,
+    log_format: _LogFormat = "text",
     quiet: _Quiet = False,
     debug: _Debug = False,
 ) -> None:
     """Audits traces: which consumer held which key, whether order was kept, and who blocked whom."""
-    with _errors_on_one_line(debug):
+    with _errors_on_one_line(debug, log_format):
         request = _with_window(_request(traces, out, profile, config), begin_at, end_at, reaudit)
-        with shown_stages(not quiet and not debug) as begin:
+        outputs = parse_outputs(output or ())
+        with shown_stages(not quiet and not debug and log_format == "text") as begin:
             clock = [time.monotonic()]
             begin("start Spark")
             # Not imported above: the compiler behind the replay takes a second to import, and most mistakes in a call
@@ -137,35 +153,38 @@ def audit(
 
             spark = spark_session(_NAME, quiet=not debug)
             clock.append(time.monotonic())
+            log_stage("start Spark", clock[-1] - clock[-2])
             result = run_audit(spark, request, begin)
             clock.append(time.monotonic())
             begin("report")
             summary = summarise(spark, result.target, result.run_keys)
             clock.append(time.monotonic())
+            log_stage("report", clock[-1] - clock[-2])
         for remark in remarks(summary):
             typer.echo(f"{_NAME}: {remark}", err=True)
-        if report_format == "json":
-            typer.echo(json_summary(summary))
-        else:
-            print_report(summary, Console())
+        write_reports(summary, open_traces(request.paths, request.profile), fail_on, report_format, outputs)
+        if report_format == "text":
             start_up, audited, reported = (after - before for before, after in pairwise(clock))
             typer.echo(f"Took    {start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report")
-        raise typer.Exit(1 if fails(fail_on, summary.severities) else 0)
+        exit_code = 1 if fails(fail_on, summary.severities) else 0
+        log_runs(summary, exit_code)
+        raise typer.Exit(exit_code)
 
 
 @app.command()
 def validate(
     traces: _Traces,
     profile: _Profile = None,
-    report_format: _Format = "text",
+    report_format: Annotated[Literal["text", "json"], typer.Option("--format", help="How to report.")] = "text",
     config: _Config = None,
+    log_format: _LogFormat = "text",
     quiet: _Quiet = False,
     debug: _Debug = False,
 ) -> None:
     """Reads traces and says what an audit would refuse of them; writes nothing."""
-    with _errors_on_one_line(debug):
+    with _errors_on_one_line(debug, log_format):
         request = _request(traces, "", profile, config)
-        with shown_stages(not quiet and not debug) as begin:
+        with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start Spark")
             # Imported here for the reason given in `audit`.
             from jobs.session import spark_session  # noqa: PLC0415
@@ -201,25 +220,32 @@ def _with_window(request: AuditRequest, begin_at: str | None, end_at: str | None
 
 
 @contextmanager
-def _errors_on_one_line(debug: bool) -> Iterator[None]:
-    try:
-        yield
-    except typer.Exit:
-        raise
-    except KeyboardInterrupt:
-        raise typer.Exit(_told("interrupted; the tables hold no run of this audit", _INTERRUPTED)) from None
-    except DispatchAuditError as error:
-        if debug:
-            traceback.print_exc()
-        raise typer.Exit(_told(str(error), error.exit_code)) from None
-    except Exception as error:
-        if debug:
-            traceback.print_exc()
-        where = "see the traceback" if debug else "--debug shows where"
-        message = f"internal error: {type(error).__name__}: {reason_of(error)}; {where}"
-        raise typer.Exit(_told(message, DispatchAuditError.exit_code)) from None
+def _errors_on_one_line(debug: bool, log_format: Literal["text", "json"]) -> Iterator[None]:
+    tell = _told if log_format == "text" else _logged
+    with json_logs() if log_format == "json" else nullcontext():
+        try:
+            yield
+        except typer.Exit:
+            raise
+        except KeyboardInterrupt:
+            raise typer.Exit(tell("interrupted; the tables hold no run of this audit", _INTERRUPTED)) from None
+        except DispatchAuditError as error:
+            if debug:
+                traceback.print_exc()
+            raise typer.Exit(tell(str(error), error.exit_code)) from None
+        except Exception as error:
+            if debug:
+                traceback.print_exc()
+            where = "see the traceback" if debug else "--debug shows where"
+            message = f"internal error: {type(error).__name__}: {reason_of(error)}; {where}"
+            raise typer.Exit(tell(message, DispatchAuditError.exit_code)) from None
 
 
 def _told(message: str, exit_code: int) -> int:
     typer.echo(f"{_NAME}: error: {message}", err=True)
+    return exit_code
+
+
+def _logged(message: str, exit_code: int) -> int:
+    _log.error(message, extra={"exit_code": exit_code})
     return exit_code

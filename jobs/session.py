@@ -1,7 +1,8 @@
 """The Spark session: the one that is there, or a local one of our own.
 
-On Databricks, under Spark Connect or in a notebook a session is active and is taken as it is. Under `spark-submit`
-the cluster is chosen but no session is made yet. Otherwise Spark runs inside this process's machine, with Delta.
+The session of Databricks, or one that is active, is taken as it is. `SPARK_REMOTE` names a server of Spark
+Connect, or is `local[*]` for one of our own. Under `spark-submit` the cluster is chosen but no session is made yet.
+Otherwise Spark runs inside this process's machine, with Delta.
 """
 
 import os
@@ -11,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import IO
 
-from delta import configure_spark_with_delta_pip
 from pyspark.sql import SparkSession
 
 from jobs.java import require_java
@@ -23,17 +23,20 @@ _DELTA = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 # What `configure_spark_with_delta_pip` asks for, which under spark-submit comes too late.
-_DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 _SETTINGS = {
     # Timestamps of a trace are UTC, and must not be shown or cut in the zone of whoever runs the audit.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+_ONE_MACHINE = {
     # The default of 200 reducers serves clusters; here each is a task that a core waits for.
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
     # A table of a local audit has tens of files: their list needs no 50 tasks to be rebuilt.
     "spark.databricks.delta.snapshotPartitions": "1",
 }
 _LOCAL_SETTINGS = {
+    **_ONE_MACHINE,
     # Nobody looks at the page of a job of seconds, and its port would be open to the network.
     "spark.ui.enabled": "false",
     # It would write over our own progress.
@@ -53,20 +56,29 @@ def spark_session(app_name: str, quiet: bool = True) -> SparkSession:
     Raises:
         UsageError: Java is missing or too old, or the session does not start.
     """
+    builder = SparkSession.builder.appName(app_name)
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        # Not configured: Delta is there, and our setting for it would hide Unity Catalog.
+        return builder.getOrCreate()
+    if "SPARK_REMOTE" in os.environ:
+        return _over_connect(builder, os.environ["SPARK_REMOTE"], quiet)
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    builder = SparkSession.builder.appName(app_name)
-    if "SPARK_REMOTE" in os.environ:
-        return builder.getOrCreate()
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # set by spark-submit for the script that it runs
         try:
             session = _configured(builder, {**_DELTA, **_SETTINGS}).getOrCreate()
             session.catalog.currentDatabase()  # loads the catalog, which is Delta's
+            if (session.conf.get("spark.master") or "").startswith("local"):
+                for name, value in _ONE_MACHINE.items():
+                    session.conf.set(name, value)
             return session
         except Exception as error:
-            way_out = f"if Delta Lake is missing, call spark-submit with --packages {_DELTA_PACKAGE}"
+            way_out = f"if Delta Lake is missing, call spark-submit with --packages {DELTA_PACKAGE}"
             raise UsageError(f"Spark does not start: {reason_of(error)}", way_out) from error
+    # Not imported above: where a session is given, so is Delta, and its own way.
+    from delta import configure_spark_with_delta_pip  # noqa: PLC0415
+
     require_java()
     # The workers must run the environment that this process runs, whatever `python3` is on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -76,6 +88,24 @@ def spark_session(app_name: str, quiet: bool = True) -> SparkSession:
             return configure_spark_with_delta_pip(local).getOrCreate()
         except Exception as error:
             raise UsageError(f"Spark does not start: {_why(output, error)}", "--debug shows its output") from error
+
+
+def _over_connect(builder: SparkSession.Builder, remote: str, quiet: bool) -> SparkSession:
+    """A session with the server at `remote`, which has Delta, or with one that is started here and gets it."""
+    settings = _SETTINGS
+    if remote.startswith("local"):
+        require_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        settings = {**_DELTA, **_SETTINGS, **_LOCAL_SETTINGS, "spark.jars.packages": DELTA_PACKAGE}
+    # The server prints for as long as it lives, and must not be given a terminal.
+    with _output_kept_apart() if quiet else nullcontext() as output:
+        try:
+            return _configured(builder, settings).getOrCreate()
+        except ImportError as error:
+            way_out = "pip install 'pulsar-dispatch-audit[connect]'"
+            raise UsageError(f"Spark Connect lacks a package: {reason_of(error)}", way_out) from error
+        except Exception as error:
+            raise UsageError(f"Spark Connect does not start: {_why(output, error)}", "check SPARK_REMOTE") from error
 
 
 def _configured(builder: SparkSession.Builder, settings: dict[str, str]) -> SparkSession.Builder:

@@ -28,6 +28,7 @@ from pipeline.tables.write import RunTables
 from pipeline.trace import Survey, Trace, counted, open_traces, quarantined, read_events, survey, trace_errors
 from pipeline.trace.counting import NOT_PLAIN, Count, together
 from pipeline.trace.parquet_files import Share
+from pipeline.trace.spark_errors import worker_died
 from pipeline.verdict import completeness_of, severities_in
 from pipeline.window import WHOLE
 
@@ -73,6 +74,7 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
         TraceError: a trace cannot carry a verdict. The tables hold the rows that they held: that one trace is unusable
             is found out before a row of the first is written; windows that are audited once more follow each other,
             and those before the unusable one are written.
+        GaveWayError: another audit of the same question wrote at the same time.
     """
     configure(spark, request.settings)
     asked = questions_of(request)
@@ -95,13 +97,23 @@ def _answers(
     traces: list[_Replayed] = []
     try:
         for question in questions:
-            traces.append(_replay(spark, question, request, Stages(progress)))
+            traces.append(_replay(spark, question, request, Stages(progress, question.run_key)))
         refused = [_set_aside(spark, found, request.settings) for found in traces]
     except Exception:
         for found in traces:
             found.tables.discard()
         raise
-    return [_write(spark, found, count, request.settings) for found, count in zip(traces, refused, strict=True)]
+    written: list[str] = []
+    to_write = list(zip(traces, refused, strict=True))
+    try:
+        while to_write:
+            written.append(_write(spark, *to_write.pop(0), request.settings))
+    except Exception:
+        # Not of the one that failed: what it kept tells the next attempt at it that the tables hold a part.
+        for found, _ in to_write:
+            found.tables.discard()
+        raise
+    return written
 
 
 def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[ValidationResult]:
@@ -174,9 +186,14 @@ def _staged(
     keep_state = span is not None and span.next_seq is not None
     packed = packed_by_workers(spark, trace, rules.profile, settings, carried)
     if packed is not None:
-        frames, counts = _run(packed, rules, settings, tables, keep_state)
-        if all(count.refused != NOT_PLAIN for count in counts):
-            return packed.source, frames, counts
+        try:
+            frames, counts = _run(packed, rules, settings, tables, keep_state)
+            if all(count.refused != NOT_PLAIN for count in counts):
+                return packed.source, frames, counts
+        except Exception as error:
+            # Spark's own reader lives through a damaged file, and says what is wrong with it.
+            if not worker_died(error):
+                raise
     packed = packed_by_spark(spark, trace, rules.profile, settings, carried)
     return packed.source, *_run(packed, rules, settings, tables, keep_state)
 

@@ -37,6 +37,10 @@ class TraceError(DispatchAuditError):
     exit_code = 3
 
 
+class GaveWayError(DispatchAuditError):
+    """Raised when another audit of the same question wrote the same rows at the same time; its answer stands."""
+
+
 class AssignmentError(DispatchAuditError):
     """Raised when a selector refuses a consumer, as the broker's would; the selector is unchanged.
 

@@ -47,9 +47,9 @@ def keys_of(
     Returns:
         The three columns and `key`, binary; a local frame.
     """
-    # A hash of which nothing was sent has no entry to ask for.
-    named = (frame.select(*_ENTRY).na.drop().distinct() for frame in entries)
-    wanted = {tuple(row) for frame in named for row in frame.collect()}
+    # A finding about a hash or a consumer names no entry.
+    named = (frame.select(*_ENTRY).dropna().collect() for frame in entries)
+    wanted = {tuple(row) for rows in named for row in rows}
     if not wanted:
         return spark.createDataFrame([], _SCHEMA)
     keys = _looked_up(spark, trace, wanted)

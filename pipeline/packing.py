@@ -105,4 +105,6 @@ def _tasks(spark: SparkSession, settings: Settings, groups: list[Group]) -> int:
     if settings.spark.replay_tasks != "auto":
         return settings.spark.replay_tasks
     # A group is never divided, so more tasks than groups would have nothing to do; the counts are one more.
-    return max(1, min(len(groups) + 1, int(spark.conf.get("spark.sql.shuffle.partitions") or 1)))
+    tasks_max = spark.conf.get("spark.sql.shuffle.partitions") or "1"
+    # Databricks has "auto" for it.
+    return min(len(groups) + 1, int(tasks_max)) if tasks_max.isdigit() else len(groups) + 1

@@ -1,5 +1,6 @@
 """The stages of an audit, with what each took; `runs` keeps them."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,12 +8,15 @@ from dataclasses import dataclass, field
 
 Progress = Callable[[str], None]
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass
 class Stages:
     """What was done, how long it took and how many rows came of it; the caller is told as it happens."""
 
     progress: Progress
+    run_key: str
     done: list[dict[str, object]] = field(default_factory=list)
 
     @contextmanager
@@ -24,3 +28,4 @@ class Stages:
         yield record
         record["seconds"] = time.monotonic() - start
         self.done.append(record)
+        _log.info("stage", extra={"run_key": self.run_key, **record})

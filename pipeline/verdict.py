@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sf
 
 from pipeline.tables.severity import Severity
 
@@ -21,8 +21,8 @@ def severities_in(metrics: DataFrame | None) -> list[Severity]:
     """Which severities there is anything of."""
     if metrics is None:
         return []
-    totals = metrics.agg(*(sf.sum(name).alias(name) for name in _WEIGHTS)).collect()[0]
-    return [severity for name, severity in _WEIGHTS.items() if totals[name]]
+    totals = _totals(metrics, *_WEIGHTS)
+    return [severity for total, severity in zip(totals, _WEIGHTS.values(), strict=True) if total]
 
 
 def completeness_of(partitions: DataFrame | None, rows: int, refused: int) -> float:
@@ -37,5 +37,11 @@ def completeness_of(partitions: DataFrame | None, rows: int, refused: int) -> fl
     readable = (rows - refused) / rows if rows else 1.0
     if partitions is None:
         return readable
-    judged, replayed = partitions.agg(sf.sum("rows_judged"), sf.sum("rows")).collect()[0]
-    return float(readable * judged / replayed) if replayed else readable
+    judged, replayed = _totals(partitions, "rows_judged", "rows")
+    return readable * judged / replayed if replayed else readable
+
+
+def _totals(rows: DataFrame, *columns: str) -> list[int]:
+    """Sums of columns. Of few rows, added up here: an exchange would cost more."""
+    table = rows.select(*columns).toArrow()
+    return [pc.sum(table[name]).as_py() or 0 for name in columns]

@@ -1,4 +1,4 @@
-"""What all tests share: where the recordings are, how a small trace is written, and one Spark session."""
+"""What all tests share: recordings, how a small trace is written, the command line in-process, one Spark session."""
 
 import gzip
 import json
@@ -17,6 +17,10 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 MANIFEST = {"trace_format": 1, "pulsar_version": "4.0.8", "complete_from_start": True}
 
 WriteTrace = Callable[..., Path]
+Told = Callable[..., tuple[int, str, str]]
+
+# Of the table `runs`: what a clock says.
+CLOCKS = ("started_at", "started_at_us", "ended_at", "ended_at_us", "stages")
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +52,55 @@ def write_trace(tmp_path: Path) -> WriteTrace:
     return write
 
 
+@pytest.fixture
+def trace(write_trace: WriteTrace) -> Path:
+    """A trace that opens; what it contains is not looked at."""
+    return write_trace([{"event": "publish", "seq": 1}])
+
+
+@pytest.fixture
+def told(capfd: pytest.CaptureFixture[str]) -> Told:
+    """Runs the command line; returns its exit code, stdout and stderr."""
+    from jobs.cli import main
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as exited:
+            main([str(argument) for argument in arguments])
+        captured = capfd.readouterr()
+        assert isinstance(exited.value.code, int)
+        return exited.value.code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def audited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[Any]]:
+    """Puts something else in the place of Spark and the audit: a summary to report, or an error to raise."""
+    # The compiler behind the replay takes a second to import.
+    import jobs.session
+    import pipeline.audit
+    import pipeline.report.read
+    from pipeline.report.summary import Summary
+    from pipeline.request import AuditRequest, AuditResult
+
+    def put(outcome: Summary | BaseException) -> list[AuditRequest]:
+        requests: list[AuditRequest] = []
+
+        def audit(spark: object, request: AuditRequest, progress: Callable[[str], None]) -> AuditResult:
+            requests.append(request)
+            progress("replay")
+            if isinstance(outcome, BaseException):
+                raise outcome
+            return AuditResult(request.target, tuple(run.run_key for run in outcome.runs))
+
+        monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet: None)
+        monkeypatch.setattr(pipeline.audit, "audit", audit)
+        monkeypatch.setattr(pipeline.report.read, "summarise", lambda spark, target, run_keys: outcome)
+        return requests
+
+    return put
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The product's own session, set for tiny data; the JVM starts when the first test asks for it."""
@@ -65,3 +118,15 @@ def spark() -> Iterator[SparkSession]:
     session.conf.set("spark.sql.session.timeZone", "UTC")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def told_by_tables(spark: SparkSession) -> Callable[[Path], dict[str, list[str]]]:
+    """Reads the rows of all tables below a folder but for their clocks, to hold two audits of one trace together."""
+    from pipeline.tables.schemas import TABLES
+
+    def read(out: Path) -> dict[str, list[str]]:
+        frames = {name: spark.read.format("delta").load(str(out / name)).drop(*CLOCKS) for name in TABLES}
+        return {name: sorted(map(str, frame.collect())) for name, frame in frames.items()}
+
+    return read

@@ -26,8 +26,26 @@ class RuleCounts:
 
 
 @dataclass(frozen=True)
+class GroupCounts:
+    """What one rule found on one subscription of one topic partition.
+
+    Attributes:
+        checked: events or entries that the rule was applied to.
+        findings: their number by severity, zeros included.
+        completeness: share of the subscription's events that could carry a verdict, 0 to 1; None: not known.
+    """
+
+    topic: str
+    subscription: str
+    rule: str
+    checked: int
+    findings: dict[Severity, int]
+    completeness: float | None
+
+
+@dataclass(frozen=True)
 class Finding:
-    """A row of `violations`, as far as a text shows it."""
+    """A row of `violations`, as far as a report shows it."""
 
     rule: str
     severity: Severity
@@ -41,6 +59,10 @@ class Finding:
     known_bug: str | None
     explanation: str
     evidence: tuple[str, ...]
+    ledger_id: int | None = None
+    entry_id: int | None = None
+    consumer: int | None = None
+    other_consumer: int | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +141,7 @@ class RunSummary:
 
     Attributes:
         rules: every rule that was applied, by name.
+        groups: the same by subscription: topic, subscription, rule.
         findings: the worst of each rule, the worst first.
         causes: the cause that cost most first.
         waits: the longest, by message-seconds.
@@ -145,6 +168,7 @@ class RunSummary:
     causes: tuple[CauseTotals, ...]
     waits: tuple[Wait, ...]
     refused: dict[str, int]
+    groups: tuple[GroupCounts, ...] = ()
     incomplete: tuple[Partition, ...] = ()
     hot_keys: tuple[HotKey, ...] = ()
     mixed_producers: tuple[MixedProducer, ...] = ()

@@ -6,7 +6,7 @@ hold the rest.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 
 from rich.console import Console
 from rich.table import Table
@@ -44,6 +44,8 @@ _SEVERITY_STYLE: dict[Severity, str] = {
     "permitted": "cyan",
     "info": "blue",
 }
+# The findings of one rule are often the consequences of the first few.
+_FINDINGS = 5
 # Positions of the entries that an interval hung on.
 _ROOTS = 3
 _COLUMNS: tuple[Severity, ...] = ("violation", "known_bug", "not_provable", "permitted", "info")
@@ -74,7 +76,7 @@ def _run(run: RunSummary) -> Iterator[Text | Table]:
     yield _rules(run.rules)
     for rule, findings in groupby(run.findings, key=lambda finding: finding.rule):
         yield Text()
-        yield from _findings(rule, list(findings), run)
+        yield from _findings(rule, list(islice(findings, _FINDINGS)), run)
     if run.causes:
         yield Text()
         yield from _blocking(run)

@@ -116,7 +116,7 @@ class TableSchema:
         return pa.schema([pa.field(c.name, _ARROW_TYPES[c.type], c.nullable) for c in self.written_columns])
 
     def ddl(self, identifier: str) -> str:
-        """The statement that creates the table as `identifier` (quoted already) unless it exists.
+        """The statement that creates the table as `identifier` (quoted already).
 
         One statement, hence one commit: Delta keeps CHECK constraints as table properties and takes them here
         too (`ALTER TABLE ... ADD CONSTRAINT` would cost a commit and a scan for each). Partitions by run,
@@ -132,7 +132,7 @@ class TableSchema:
             f"'delta.constraints.{name}' = {_literal(check)}" for name, check in self.constraints.items()
         )
         return (
-            f"CREATE TABLE IF NOT EXISTS {identifier} ({columns}) USING DELTA PARTITIONED BY ({RUN_KEY}) "
+            f"CREATE TABLE {identifier} ({columns}) USING DELTA PARTITIONED BY ({RUN_KEY}) "
             f"COMMENT {_literal(self.comment)} TBLPROPERTIES ({properties})"
         )
 

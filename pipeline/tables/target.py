@@ -23,10 +23,12 @@ class Target:
     Attributes:
         location: an absolute path, a URI without a trailing slash, or `catalog.schema`.
         named: whether it is `catalog.schema`.
+        local: whether it is a path in the file system of this machine.
     """
 
     location: str
     named: bool
+    local: bool = False
 
     def __str__(self) -> str:
         return self.location
@@ -65,4 +67,4 @@ def parse_target(text: str) -> Target:
         if ancestor.exists() and not ancestor.is_dir():
             raise UsageError(f"{ancestor} is a file, and the tables need a folder", "choose another --out")
     # Spark would resolve a relative path against the folder that its JVM was started in.
-    return Target(str(path.absolute()), named=False)
+    return Target(str(path.absolute()), named=False, local=True)

@@ -1,51 +1,68 @@
 """How one run is written: its own rows are replaced, no other row is touched, and `runs` comes last.
 
-A small audit spends much of its time in commits, so their number and kind are chosen by measurement (two quiet cores,
-seven small tables, warm). Appends take 1.6 s and `replaceWhere` 5.2 s, so that only tables that hold rows of this run
-already are written the second way. A table without rows, old or new, is not written. And several are written at one
-time, which takes two thirds of the time of one after the other.
+A small audit spends much of its time in commits, so their number and kind are chosen by measurement (docs/FIGURES.md):
+appends are cheaper than `overwrite`, so that only tables that may hold rows of this run are written the second way. A
+table without rows, old or new, is not written. And several are written at one time.
 
-The replay is too expensive to run once a table. `stage` keeps what it returned until `finish`: as plain Parquet below
-a path, where overwriting it with nothing frees the space at once, and as a table of its own in a catalog, where
-dropping it does.
+Two attempts at one run may write at one time. Appends do not see each other, so Delta is made to order them: each write
+is a transaction of the run (`txnAppId`) with a number that grows (`txnVersion`). Of two that overlap Delta refuses one,
+and one that comes after a later attempt's it leaves out. Whoever finds that another attempt is under way (or was
+killed: nobody can tell) overwrites, so that rows are never there twice. The one that does not write the row of `runs`
+gives way. Nothing is locked, so nothing stays locked when an attempt is killed.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from delta import exceptions as conflicts
+from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.errors import DispatchAuditError
-from pipeline.tables.payload import RESULT_SCHEMA, decode, record_batch, unpacked
+from pipeline.errors import DispatchAuditError, GaveWayError, UsageError
+from pipeline.tables.payload import decode, record_batch, unpacked
 from pipeline.tables.schemas import RUNS, TABLES, TRAVELLING
+from pipeline.tables.staging import Staging
 from pipeline.tables.table_schema import RUN_KEY, TableSchema
 from pipeline.tables.target import Target
 from pipeline.tables.threads import at_one_time
 
 # Rows of a table that take no more go through the driver: a job for them would take longer than they do.
 _SMALL_BYTES = 8 << 20
+# What Delta says to the second of two attempts at one run; attempts at different runs do not meet.
+_CONFLICTS = (
+    conflicts.ConcurrentAppendException,
+    conflicts.ConcurrentDeleteDeleteException,
+    conflicts.ConcurrentDeleteReadException,
+    conflicts.ConcurrentTransactionException,
+)
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunTables:
-    """The tables of a target, as one run writes them; `open_tables` makes one.
-
-    Two audits with one `run_key` must not write at one time; those with different keys may.
+    """The tables of a target, as one attempt at a run writes them; `open_tables` makes one.
 
     Attributes:
         spark: the session.
         target: where the tables are.
         run_key: the run.
-        held: names of the tables that hold rows of this run from before.
+        created: names of the tables that were not there before this attempt.
+        staging: where it keeps what the replay returned.
     """
 
     spark: SparkSession
     target: Target
     run_key: str
-    held: frozenset[str]
+    created: frozenset[str]
+    staging: Staging = field(init=False)
+    _number: int = field(init=False, default=0)
+    _held: frozenset[str] = field(init=False, default=frozenset())
+
+    def __post_init__(self) -> None:
+        self.staging = Staging(self.spark, self.target, self.run_key)
 
     def stage(self, results: DataFrame) -> dict[str, DataFrame]:
         """Runs the replay, once, and keeps what it returned.
@@ -55,19 +72,25 @@ class RunTables:
 
         Returns:
             By name of the table the rows that there are for it, without `run_key`.
+
+        Raises:
+            UsageError: workers wrote what is not found below the path.
         """
-        if self.target.named:
-            results.write.mode("overwrite").saveAsTable(self._staging)
-            staged = self.spark.table(self._staging)
-        else:
-            results.write.mode("overwrite").parquet(self._staging)
-            staged = self.spark.read.schema(RESULT_SCHEMA).parquet(self._staging)
-        sizes = staged.groupBy("table").agg(sf.sum(sf.length("payload")).alias("bytes")).collect()
-        small = [row["table"] for row in sizes if row["bytes"] <= _SMALL_BYTES]
+        staged, rows_written = self.staging.keep(results)
+        # Added up here: an exchange would cost more than the few numbers that it saves.
+        bytes_of: dict[str, int] = {}
+        rows = staged.select("table", sf.length("payload").alias("bytes")).collect()
+        # A worker that has a file system of its own writes there, and nobody else notices.
+        if len(rows) < rows_written:
+            way_out = "choose an --out on a shared file system or in object storage"
+            raise UsageError(f"workers write to a {self.target} of their own, not to that of the driver", way_out)
+        for row in rows:
+            bytes_of[row["table"]] = bytes_of.get(row["table"], 0) + row["bytes"]
+        small = [table for table, size in bytes_of.items() if size <= _SMALL_BYTES]
         payloads: dict[str, list[bytes]] = {}
         for row in staged.where(sf.col("table").isin(small)).collect():
             payloads.setdefault(row["table"], []).append(bytes(row["payload"]))
-        frames = {row["table"]: decode(staged, row["table"]) for row in sizes if row["table"] not in small}
+        frames = {table: decode(staged, table) for table in bytes_of if table not in small}
         for name, of_table in payloads.items():
             schema = TRAVELLING[name].written_spark_schema
             frames[name] = self.spark.createDataFrame(unpacked(name, of_table), schema)
@@ -79,50 +102,88 @@ class RunTables:
         Args:
             frames: rows by name of the table, without `run_key`; nullable columns and timestamps that repeat a
                 column of microseconds may be absent. A table that is not among them ends up without rows of this run.
+
+        Raises:
+            GaveWayError: another attempt at this run wrote at the same time.
         """
-        if RUNS.name in self.held:
-            # From here until `finish` the tables hold a mixture, so the run has not happened.
-            self._delete(RUNS)
-        others = [table for table in TABLES.values() if table is not RUNS]
-        at_one_time(lambda table: self._replace(table, frames.get(table.name)), others)
+        with self._giving_way():
+            self._held = self._tables_to_replace()
+            # Later than the look at other attempts: whoever was not seen looks later, and has a higher number.
+            self._number = time.time_ns() // 1000
+            if RUNS.name in self._held:
+                # From here until `finish` the tables hold a mixture, so the run has not happened.
+                self._delete(RUNS)
+            others = [table for table in TABLES.values() if table is not RUNS]
+            at_one_time(lambda table: self._replace(table, frames.get(table.name)), others)
 
     def finish(self, run: Mapping[str, Any]) -> None:
-        """Writes the row of `runs` and drops what `stage` kept.
+        """Writes the row of `runs` and drops what attempts at this run kept.
 
         Args:
             run: the written columns of `runs` by name.
+
+        Raises:
+            GaveWayError: another attempt at this run wrote its row.
         """
         row = pa.Table.from_batches([record_batch(RUNS.name, {name: [value] for name, value in run.items()})])
-        self._append(RUNS, self.spark.createDataFrame(row, RUNS.written_spark_schema))
-        self.discard()
+        with self._giving_way():
+            # Whatever stood there was deleted before the first row was written.
+            if RUNS.name in self._held and not self._rows_of(RUNS).isEmpty():
+                raise self._gave_way()
+            self._replace(RUNS, self.spark.createDataFrame(row, RUNS.written_spark_schema))
+            own = self._rows_of(RUNS).select("started_at_us").collect()
+            if [found["started_at_us"] for found in own] != [run["started_at_us"]]:
+                raise self._gave_way()
+        self.staging.clear()
 
     def discard(self) -> None:
         """Drops what `stage` kept."""
-        if self.target.named:
-            self.spark.sql(f"DROP TABLE IF EXISTS {self._staging}")
-        else:
-            self.spark.createDataFrame([], RESULT_SCHEMA).write.mode("overwrite").parquet(self._staging)
+        self.staging.discard()
 
-    @property
-    def _staging(self) -> str:
-        if self.target.named:
-            return self.target.identifier(f"_replay_{self.run_key}")
-        return f"{self.target.location}/_replay/{self.run_key}"
+    def _tables_to_replace(self) -> frozenset[str]:
+        """Names of the tables that hold rows of this run, or may come to while this attempt writes."""
+        if self.staging.others():
+            return frozenset(TABLES)
+        # Whoever wrote into a table that this attempt created has finished, or would have been seen above.
+        asked = [table for table in TABLES.values() if table is RUNS or table.name not in self.created]
+        held = at_one_time(lambda table: not self._rows_of(table).isEmpty(), asked)
+        names = frozenset(table.name for table, is_held in zip(asked, held, strict=True) if is_held)
+        return frozenset(TABLES) if RUNS.name in names & self.created else names
+
+    def _rows_of(self, table: TableSchema) -> DataFrame:
+        return self.target.read(self.spark, table.name).where(sf.col(RUN_KEY) == self.run_key)
 
     def _replace(self, table: TableSchema, rows: DataFrame | None) -> None:
-        if rows is not None and table.name in self.held:
-            writer = self._complete(table, rows).writeTo(self.target.identifier(table.name))
-            writer.overwrite(sf.col(RUN_KEY) == self.run_key)
+        if rows is not None and table.name in self._held:
+            self._writer(table, rows).overwrite(sf.col(RUN_KEY) == self.run_key)
         elif rows is not None:
-            self._append(table, rows)
-        elif table.name in self.held:
+            self._writer(table, rows).append()
+        elif table.name in self._held:
             self._delete(table)
 
-    def _append(self, table: TableSchema, rows: DataFrame) -> None:
-        self._complete(table, rows).writeTo(self.target.identifier(table.name)).append()
+    def _writer(self, table: TableSchema, rows: DataFrame) -> DataFrameWriterV2:
+        writer = self._complete(table, rows).writeTo(self.target.identifier(table.name))
+        return writer.option("txnAppId", self.run_key).option("txnVersion", str(self._number))
 
     def _delete(self, table: TableSchema) -> None:
         self.spark.sql(f"DELETE FROM {self.target.identifier(table.name)} WHERE {RUN_KEY} = '{self.run_key}'")
+
+    @contextmanager
+    def _giving_way(self) -> Iterator[None]:
+        try:
+            yield
+        except _CONFLICTS as error:
+            self.discard()
+            raise self._gave_way() from error
+        except GaveWayError:
+            self.discard()
+            raise
+
+    def _gave_way(self) -> GaveWayError:
+        return GaveWayError(
+            f"another audit of the same traces and settings wrote run {self.run_key} of {self.target} at the same time",
+            "its answer stands there; audit again if it was broken off",
+        )
 
     def _complete(self, table: TableSchema, rows: DataFrame) -> DataFrame:
         unknown = set(rows.columns) - {column.name for column in table.columns}

@@ -4,6 +4,7 @@ Absent columns become null and unknown ones are left out, so that a later select
 those. Types may differ where nothing is lost: an integer of another width, bytes for a text, fields in
 another order, JSON text for what is nested (a snapshot, say). A number that does not fit its narrower type
 refuses the row. Floats are no integers here: they hold neither every `ts_us` nor the words of an ack set.
+Bytes of a text that are no UTF-8, which neither Parquet nor Spark look for, become U+FFFD, as in JSON.
 """
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,7 +26,8 @@ from pyspark.sql.types import (
 
 from pipeline.errors import TraceError
 from pipeline.trace.schema import EVENT_SCHEMA
-from pipeline.trace.sources import Log
+from pipeline.trace.sources import PARQUET_ENDING, Log
+from pipeline.trace.spark_errors import trace_errors
 
 _INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
 
@@ -52,13 +54,26 @@ def read_columns(spark: SparkSession, log: Log, *, origin: bool) -> DataFrame:
     return recorded.select(*kept, *columns, *_parse_verdict(recorded))
 
 
+def with_valid_texts(rows: DataFrame) -> DataFrame:
+    """Rows whose texts are UTF-8; what is not becomes U+FFFD.
+
+    To be called behind the checks: in front of them Spark's optimizer would derive every check once more from each of
+    these columns, as described in `_event_column`.
+    """
+    texts = {name: sf.make_valid_utf8(name) for name, data_type in rows.dtypes if data_type == "string"}
+    return rows.withColumns({**texts, "batch_keys": sf.transform("batch_keys", sf.make_valid_utf8)})
+
+
 def _load(spark: SparkSession, log: Log) -> DataFrame:
     if log.kind == "table":
         return spark.read.table(log.path)
     if log.kind == "delta":
         return spark.read.format("delta").load(log.path)
-    # A folder's files may have been written at different times, and Spark takes the columns of one of them.
-    return spark.read.option("mergeSchema", "true").parquet(log.glob)
+    with trace_errors(log.path):
+        # A folder's files may have been written at different times, and Spark takes the columns of one of them. Its
+        # manifest may lie among them.
+        reader = spark.read.option("mergeSchema", "true").option("pathGlobFilter", f"*{PARQUET_ENDING}")
+        return reader.parquet(log.glob)
 
 
 def _origin(recorded: DataFrame, log: Log) -> list[Column]:

@@ -1,16 +1,17 @@
 """JSON Lines to typed rows: one scan, one parse of each line.
 
-A line is parsed as the only element of an array inside of an object, `{"row":[<line>]}`. The parser by itself
-stops after the first object and would lose what follows it in the line, such as the second of two rows
-without a newline between them; so wrapped, it has to see the end. What comes back tells the faults apart
-without a second look:
+A line is parsed as the first element of an array inside of an object, `{"row":[<line>,<end>]}`. The parser by
+itself stops after the first object and would lose what follows it in the line, such as the second of two rows
+without a newline between them; so wrapped, it has to see the end. The end is an element too, because a line may
+hold brackets that close the array (`{...}]}` and anything behind it): then the end is not in it. What comes back
+tells the faults apart without a second look:
 
-    elements  corrupt  the line is
-    0         no       blank, and no row
-    1         no       a row (null: the line says `null`)
-    1         yes      an object with a value of the wrong type; the other fields are there
-    null      yes      no JSON, or no object
-    2 ...     no       several objects
+    elements  last is the end  corrupt  the line is
+    2         yes              no       a row (null: the line says `null`)
+    2         yes              yes      an object with a value of the wrong type; the other fields are there
+    3 ...     yes              no       several objects
+    ...       no               ...      no JSON, or no object; or blank, and no row
+    null                       yes      the same
 
 Of equal field names in one object the last one counts, bytes that are no UTF-8 become U+FFFD.
 """
@@ -24,6 +25,8 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from pipeline.trace.schema import JSON_SCHEMA
 from pipeline.trace.sources import JSON_ENDINGS, Log
 
+# No event: what a line would have to say in this place to pass for its own end.
+_END = "end of the line"
 _WRAPPED = StructType(
     [StructField("row", ArrayType(JSON_SCHEMA)), StructField("corrupt", StringType())]  # of the whole line
 )
@@ -65,20 +68,21 @@ def read_json_lines(spark: SparkSession, logs: Sequence[Log], *, origin: bool) -
     else:
         lines = lines.where(~_blank())
     kept = [sf.col(name) for name in lines.columns]
-    wrapped = sf.concat(sf.lit('{"row":['), "value", sf.lit("]}"))
+    wrapped = sf.concat(sf.lit('{"row":['), "value", sf.lit(f',{{"event":"{_END}"}}]}}'))
     parsed = lines.select(*kept, sf.from_json(wrapped, _WRAPPED, _OPTIONS).alias("parsed"))
-    single = sf.size("parsed.row") == 1
+    ended = sf.try_element_at("parsed.row", sf.lit(-1))["event"] == _END
+    single = (sf.size("parsed.row") == 2) & ended
     # A generator, although it yields one row for one line: the optimizer moves a filter on the typed columns
     # below a projection, and would parse every line twice. Below a generator it cannot go.
-    rows = parsed.select(*kept, "parsed", sf.inline_outer(sf.when(single, sf.col("parsed.row"))))
+    rows = parsed.select(*kept, "parsed", sf.inline_outer(sf.when(single, sf.slice("parsed.row", 1, 1))))
     return rows.select(
         *[sf.col(name) for name in rows.columns if name not in ("value", "parsed")],
         sf.try_to_binary("key_b64", sf.lit("base64")).alias("key"),
-        *_parse_verdict(single),
+        *_parse_verdict(single, ended),
     )
 
 
-def _parse_verdict(single: Column) -> tuple[Column, Column]:
+def _parse_verdict(single: Column, ended: Column) -> tuple[Column, Column]:
     """`parse_reason` and `parse_detail` of a row."""
     one_object = single & sf.get("parsed.row", sf.lit(0)).isNotNull()
     bad_key = sf.try_to_binary("key_b64", sf.lit("base64")).isNull() & sf.col("key_b64").isNotNull()
@@ -91,7 +95,7 @@ def _parse_verdict(single: Column) -> tuple[Column, Column]:
         .when(bad_key, "bad_key")
     )
     detail = (
-        sf.when(sf.size("parsed.row") > 1, "several objects in one line")
+        sf.when((sf.size("parsed.row") > 2) & ended, "several objects in one line")
         .when(sf.col("parsed.corrupt").isNotNull() & one_object, sf.coalesce(*lost, sf.lit("a nested field")))
         .when(bad_key, sf.concat(sf.lit("key_b64 = "), "key_b64"))
     )

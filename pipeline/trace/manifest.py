@@ -85,8 +85,9 @@ def manifest_without_file(source: str, profile: str | None) -> Manifest:
 def _parsed(path: Path, text: str) -> Manifest:
     try:
         fields = json.loads(text)
-    # A manifest nested thousands deep exhausts the parser's stack before it finds a fault.
-    except (json.JSONDecodeError, RecursionError) as error:
+    # A manifest nested thousands deep exhausts the parser's stack before it finds a fault, and a number of thousands of
+    # digits is none that Python converts.
+    except (ValueError, RecursionError) as error:
         raise TraceError(f"{path} is no JSON: {error}", "restore it from the recorder") from None
     if not isinstance(fields, dict):
         raise TraceError(f"{path} is not a JSON object", "TRACE_FORMAT shows one")

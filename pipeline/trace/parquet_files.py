@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from pipeline.trace.manifest import FILE_NAME
 from pipeline.trace.plain import plain
 from pipeline.trace.schema import EVENT_SCHEMA
 from pipeline.trace.seqs import ALL, Seqs
@@ -92,7 +93,8 @@ def _files(log: Log) -> list[Path]:
     if path.is_file():
         return [path]
     # As Spark does: hidden ones are not of the log, unless they are folders with a value in their name.
-    files = [child for child in sorted(path.iterdir()) if "=" in child.name or not child.name.startswith(("_", "."))]
+    children = [child for child in sorted(path.iterdir()) if child.name != FILE_NAME]
+    files = [child for child in children if "=" in child.name or not child.name.startswith(("_", "."))]
     # Spark reads files of any ending, and has its own way with folders.
     return files if all(map(_is_plain_file, files)) else []
 
@@ -156,8 +158,16 @@ def _check_types(found: pa.Schema) -> None:
         raise NotPlainError(f"the columns are {', '.join(found.names)}")
     for field in found:
         wanted = _TYPES.get(field.name)
-        if field.name == "key_b64" or (wanted is not None and not _fits(field.type, wanted)):
+        # What Spark does not read in the files of one run it must not in those of another.
+        fits = _is_known_to_spark(field.type) if wanted is None else _fits(field.type, wanted)
+        if field.name == "key_b64" or not fits:
             raise NotPlainError(f"{field.name} is {field.type}")
+
+
+def _is_known_to_spark(found: pa.DataType) -> bool:
+    nanoseconds = pa.types.is_timestamp(found) and found.unit == "ns"
+    known = not (pa.types.is_time(found) or pa.types.is_float16(found) or pa.types.is_decimal256(found) or nanoseconds)
+    return known and all(_is_known_to_spark(found.field(at).type) for at in range(found.num_fields))
 
 
 def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
@@ -197,6 +207,8 @@ def _row_group(
         batch = seqs.of(read_batch)
         if batch.num_rows == 0:
             continue
+        # Neither Arrow nor Parquet look whether texts are UTF-8, and one that is not would fail where it is shown.
+        batch.validate(full=True)
         whole = _completed(batch, _TYPES)
         if not plain(pa.record_batch(whole)):
             raise NotPlainError(f"rows {number}")

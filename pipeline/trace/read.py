@@ -4,7 +4,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.trace.columnar import read_columns
+from pipeline.trace.columnar import read_columns, with_valid_texts
 from pipeline.trace.json_lines import read_json_lines
 from pipeline.trace.seqs import ALL
 from pipeline.trace.sources import Trace
@@ -42,6 +42,6 @@ def read_parts(spark: SparkSession, trace: Trace, *, origin: bool) -> list[DataF
         origin: also tell where rows came from; see the readers, of which each tells it in its own way.
     """
     json_logs = [log for log in trace.logs if log.kind == "json"]
-    parts = [read_json_lines(spark, json_logs, origin=origin)] if json_logs else []
-    parts += [read_columns(spark, log, origin=origin) for log in trace.logs if log.kind != "json"]
-    return [validated(part) for part in parts]
+    parts = [validated(read_json_lines(spark, json_logs, origin=origin))] if json_logs else []
+    of_columns = (read_columns(spark, log, origin=origin) for log in trace.logs if log.kind != "json")
+    return [*parts, *(with_valid_texts(validated(part)) for part in of_columns)]

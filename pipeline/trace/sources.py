@@ -87,7 +87,7 @@ def open_traces(arguments: Sequence[str | Path], profile: str | None = None) -> 
     # A dict for its order, and because a log named twice must not be counted twice.
     logs_by_home: dict[str, dict[Log, None]] = {}
     for argument in arguments:
-        for home, log in _logs_of(str(argument)):
+        for home, log in _readable(str(argument)):
             logs_by_home.setdefault(home, {})[log] = None
     return [_trace(home, tuple(logs), profile) for home, logs in logs_by_home.items()]
 
@@ -97,6 +97,20 @@ def _trace(home: str, logs: tuple[Log, ...], profile: str | None) -> Trace:
         names = ", ".join(log.path for log in logs)
         return Trace(manifest_without_file(names, profile), names, logs)
     return Trace(manifest_in(Path(home), profile), home, logs)
+
+
+def _readable(argument: str) -> list[tuple[str, Log]]:
+    """As `_logs_of`, or why they cannot be read."""
+    try:
+        found = list(_logs_of(argument))
+    except OSError as error:
+        why = f"cannot read {error.filename}: {error.strerror}"
+        raise UsageError(why, "check its name and its permissions") from None
+    for _, log in found:
+        # Python keeps bytes of a name that are no text as lone surrogates, which nobody else takes.
+        if any("\ud800" <= character <= "\udfff" for character in log.path):
+            raise TraceError(f"the name of {log.path!a} is no UTF-8", "rename it")
+    return found
 
 
 def _logs_of(argument: str) -> Iterator[tuple[str, Log]]:
@@ -144,7 +158,18 @@ def _log_at(path: Path) -> Log:
     if len(kinds) != 1:
         found = "both JSON Lines and Parquet" if kinds else "no log"
         raise TraceError(f"{path} holds {found}", "a folder of a log holds .jsonl, .jsonl.gz or .parquet files")
-    return Log(kinds.pop(), str(path))
+    kind = kinds.pop()
+    if kind == "parquet":
+        # Its manifest may lie in it; of anything else a writer may have meant that it is read.
+        for file in (file for file in sorted(path.rglob("*")) if file.name != FILE_NAME and _is_visible(file, path)):
+            _kind_of_file(file)
+    return Log(kind, str(path))
+
+
+def _is_visible(file: Path, folder: Path) -> bool:
+    """Whether Spark takes a file below a folder for a part of it."""
+    hidden = any(name.startswith(("_", ".")) and "=" not in name for name in file.relative_to(folder).parts)
+    return file.is_file() and not hidden
 
 
 def _is_delta(path: Path) -> bool:
@@ -156,6 +181,8 @@ def _kind_of_file(path: Path) -> LogKind:
     if kind is None:
         # Not passed over: half a trace without a word would be worse than none.
         raise TraceError(f"{path} is no log", "logs end in .jsonl, .jsonl.gz or .parquet; convert or rename it")
+    if not path.is_file():
+        raise TraceError(f"{path} is no file, but a pipe, a device or a link to nothing", "write it to a file")
     return kind
 
 

@@ -14,8 +14,9 @@ from urllib.parse import unquote
 
 from pipeline.errors import DispatchAuditError, TraceError, UsageError
 
-_UNREADABLE = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+?)\.\s(.*)")
+_UNREADABLE = re.compile(r"\[FAILED_READ_FILE([.\w]*)\] Encountered error while reading file (\S+?)\.\s(.*)")
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+: )?(.*)$", re.MULTILINE)
+_ABSENT = re.compile(r"^File \S+ does not exist$")
 _NO_PATH = re.compile(r"\[PATH_NOT_FOUND\] Path does not exist: (.+?)\. SQLSTATE")
 _NO_TABLE = re.compile(
     r"\[(?:TABLE_OR_VIEW_NOT_FOUND|DELTA_TABLE_NOT_FOUND|DELTA_PATH_DOES_NOT_EXIST|DELTA_MISSING_DELTA_TABLE"
@@ -23,14 +24,18 @@ _NO_TABLE = re.compile(
 )
 _NO_FILE_SYSTEM = re.compile(r'No FileSystem for scheme "?(\w+)"?')
 _NO_COLUMNS = re.compile(
-    r"\[(?:UNABLE_TO_INFER_SCHEMA|CANNOT_MERGE_SCHEMAS|CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE|DELTA_\w+)[.\w]*\]"
-    r" (.*)"
+    r"\[(?:UNABLE_TO_INFER_SCHEMA|CANNOT_MERGE_SCHEMAS|CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE|COLUMN_ALREADY_EXISTS"
+    r"|DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION|PARQUET_TYPE_\w+|UNSUPPORTED_\w*TYPE\w*|DELTA_\w+)[.\w]*\] (.*)"
 )
+_WORKER_DIED = "Python worker exited unexpectedly"
 
 
 @contextmanager
-def trace_errors() -> Iterator[None]:
+def trace_errors(source: str = "the trace") -> Iterator[None]:
     """Turns Spark's errors about the input into ours; wrap every job that reads a trace.
+
+    Args:
+        source: what is read, where an error of Spark does not say.
 
     Raises:
         UsageError: a path or a table does not exist, or Spark cannot reach it.
@@ -41,18 +46,20 @@ def trace_errors() -> Iterator[None]:
     except DispatchAuditError:
         raise
     except Exception as error:
-        ours = _translated(str(error))
+        ours = _translated(str(error), source)
         if ours is None:
             raise
         raise ours from error
 
 
-def _translated(text: str) -> DispatchAuditError | None:
+def worker_died(error: Exception) -> bool:
+    """Whether a job failed because the process of a worker ended; damaged Parquet can make pyarrow end it."""
+    return _WORKER_DIED in str(error)
+
+
+def _translated(text: str, source: str) -> DispatchAuditError | None:
     if found := _UNREADABLE.search(text):
-        causes = _CAUSE.findall(text)
-        # The innermost cause says what is wrong with the bytes; a hint of Spark's own is the next best.
-        why = (causes[-1] if causes else found[2].partition(" SQLSTATE")[0]).strip() or "it is damaged"
-        return TraceError(f"cannot read {plain_path(found[1])}: {why}", "copy it again or leave it out")
+        return _unreadable(found, text)
     if found := _NO_PATH.search(text):
         return UsageError(f"there is no trace at {plain_path(found[1])}", "check the path")
     if found := _NO_TABLE.search(text):
@@ -60,8 +67,21 @@ def _translated(text: str) -> DispatchAuditError | None:
     if found := _NO_FILE_SYSTEM.search(text):
         return UsageError(f"Spark cannot reach {found[1]}:/ paths", "add the connector's package to Spark")
     if found := _NO_COLUMNS.search(text):
-        return TraceError(f"cannot read the trace: {found[1]}", "write its files with the columns of TRACE_FORMAT")
+        why = found[1].partition(" SQLSTATE")[0]
+        return TraceError(f"cannot read {source}: {why}", "write its files with the columns of TRACE_FORMAT")
     return None
+
+
+def _unreadable(found: re.Match[str], text: str) -> DispatchAuditError:
+    condition, file, hint = found.groups()
+    causes = _CAUSE.findall(text)
+    # A file is missed when its rows are read, or, of Parquet, when its columns are asked for.
+    if condition == ".FILE_NOT_EXIST" or (causes and _ABSENT.search(causes[-1])):
+        way_out = "put it where every worker of the cluster sees it: on a shared file system or in object storage"
+        return UsageError(f"a worker does not find {plain_path(file)}", way_out)
+    # The innermost cause says what is wrong with the bytes; a hint of Spark's own is the next best.
+    why = (causes[-1] if causes else hint.partition(" SQLSTATE")[0]).strip() or "it is damaged"
+    return TraceError(f"cannot read {plain_path(file)}: {why}", "copy it again or leave it out")
 
 
 def plain_path(uri: str) -> str:

@@ -49,8 +49,8 @@ def _negative(*fields: str) -> list[Check]:
 
 
 def _name(field: str) -> Check:
-    # U+FFFD is what the reader makes of bytes that are no UTF-8: the true name is lost.
-    return _impossible(field, f"{field} = '' OR contains({field}, '\\uFFFD')")
+    # U+FFFD is what readers make of bytes that are no UTF-8, in columns after these checks: the true name is lost.
+    return _impossible(field, f"{field} = '' OR contains({field}, '\\uFFFD') OR NOT is_valid_utf8({field})")
 
 
 # The last microsecond that a timestamp of Python or Spark can show, 9999-12-31.

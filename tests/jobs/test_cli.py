@@ -5,83 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_summary import summary_of
 
 import jobs.session
 import pipeline.audit
-import pipeline.report.read
-from jobs.cli import main
 from jobs.nightly_audit import audit_arguments
 from pipeline.errors import TraceError
-from pipeline.report.summary import RuleCounts, RunSummary, Summary
-from pipeline.request import AuditRequest, AuditResult, ValidationResult
-from pipeline.tables.severity import SEVERITIES, Severity, worst_verdict
+from pipeline.request import ValidationResult
+from pipeline.tables.severity import Severity, worst_verdict
 
 WriteTrace = Callable[..., Path]
 Told = Callable[..., tuple[int, str, str]]
-
-
-def summary_of(*found: Severity) -> Summary:
-    counts = RuleCounts("single_holder", 9, {severity: int(severity in found) for severity in SEVERITIES})
-    run = RunSummary(
-        run_key="0123456789abcdef",
-        inputs=("night",),
-        verdict=worst_verdict(found),
-        completeness=1.0,
-        events_in=9,
-        events_quarantined=0,
-        profile="pulsar-4.2",
-        pulsar_version="4.2.4",
-        from_ts_us=None,
-        to_ts_us=None,
-        rules=(counts,),
-        findings=(),
-        causes=(),
-        waits=(),
-        refused={},
-    )
-    return Summary("out", {"runs": "out/runs"}, (run,))
-
-
-@pytest.fixture
-def told(capfd: pytest.CaptureFixture[str]) -> Told:
-    """Runs the command line; returns its exit code, stdout and stderr."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as exited:
-            main([str(argument) for argument in arguments])
-        captured = capfd.readouterr()
-        assert isinstance(exited.value.code, int)
-        return exited.value.code, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
-def trace(write_trace: WriteTrace) -> Path:
-    """A trace that opens; what it contains is not looked at here."""
-    return write_trace([{"event": "publish", "seq": 1}])
-
-
-@pytest.fixture
-def audited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[AuditRequest]]:
-    """Puts something else in the place of Spark and the audit: a summary to report, or an error to raise."""
-
-    def put(outcome: Summary | BaseException) -> list[AuditRequest]:
-        requests: list[AuditRequest] = []
-
-        def audit(spark: object, request: AuditRequest, progress: Callable[[str], None]) -> AuditResult:
-            requests.append(request)
-            progress("replay")
-            if isinstance(outcome, BaseException):
-                raise outcome
-            return AuditResult(request.target, tuple(run.run_key for run in outcome.runs))
-
-        monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet: None)
-        monkeypatch.setattr(pipeline.audit, "audit", audit)
-        monkeypatch.setattr(pipeline.report.read, "summarise", lambda spark, target, run_keys: outcome)
-        return requests
-
-    return put
 
 
 @pytest.fixture
@@ -101,7 +35,22 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         (["audit"], "Missing argument 'TRACE...'; see dispatch-audit --help"),
         (["audit", "{trace}"], "Missing option '--out'; see"),
         (["audit", "{trace}", "--out", "out", "--fail-on", "sometimes"], "'sometimes' is not one of 'violation', "),
-        (["audit", "{trace}", "--out", "out", "--format", "xml"], "'xml' is not one of 'text', 'json'; see"),
+        (["audit", "{trace}", "--out", "out", "--format", "xml"], "'xml' is not one of 'text', 'json', 'junit', "),
+        (
+            ["audit", "{trace}", "--out", "out", "--output", "xml=a"],
+            "--output xml=a is no FORMAT=FILE; the formats are text, ",
+        ),
+        (["audit", "{trace}", "--out", "out", "--output", "junit="], "--output junit= is no FORMAT=FILE; "),
+        (["audit", "{trace}", "--out", "out", "--output", "github=a"], "--output github=a is no FORMAT=FILE; "),
+        (
+            ["audit", "{trace}", "--out", "out", "--output", "junit=no/a.xml"],
+            "cannot write no/a.xml: it is a folder, or ",
+        ),
+        (
+            ["audit", "{trace}", "--out", "out", "--output", "junit={trace}"],
+            "it is a folder, or its folder is missing; ",
+        ),
+        (["validate", "{trace}", "--format", "junit"], "'junit' is not one of 'text', 'json'; see"),
         (["audit", "{trace}", "--out", "out", "--profile", "pulsar-1"], "there is no profile 'pulsar-1'; use one of: "),
         (["audit", "{trace}", "--out", "out", "--config", "no.toml"], "cannot read the configuration no.toml"),
         (["audit", "{trace}", "--out", "{trace}/trace.json"], "trace.json is a file, and the tables need a folder; "),
@@ -236,3 +185,8 @@ def test_a_submitted_job_may_name_its_command(monkeypatch: pytest.MonkeyPatch) -
     for command in ("audit", "validate"):
         monkeypatch.setattr(sys, "argv", ["nightly_audit.py", "--", command, "night"])
         assert audit_arguments() == [command, "night"]
+
+
+def test_a_parameter_of_a_job_that_is_empty_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["dispatch-audit-job", "night", "--out=main.audit", "--profile=", "--quiet"])
+    assert audit_arguments() == ["audit", "night", "--out=main.audit", "--quiet"]

@@ -1,8 +1,12 @@
 """A summary that has something of everything, for the tests of the texts."""
 
+from dataclasses import replace
+from pathlib import Path
+
 from pipeline.report.summary import (
     CauseTotals,
     Finding,
+    GroupCounts,
     HotKey,
     MixedProducer,
     Partition,
@@ -12,11 +16,21 @@ from pipeline.report.summary import (
     Wait,
 )
 from pipeline.tables.severity import SEVERITIES, Severity
+from pipeline.trace import Trace
+from pipeline.trace.manifest import Manifest
+from pipeline.trace.sources import Log
+
+_SHOP = ("persistent://shop/eu/orders-partition-0", "workers")
 
 
 def counts(rule: str, checked: int, **findings: int) -> RuleCounts:
     by_severity: dict[Severity, int] = {severity: findings.get(severity, 0) for severity in SEVERITIES}
     return RuleCounts(rule, checked, by_severity)
+
+
+def group(counts: RuleCounts, completeness: float | None = 1.0) -> GroupCounts:
+    """The counts of a trace with one subscription."""
+    return GroupCounts(*_SHOP, counts.rule, counts.checked, counts.findings, completeness)
 
 
 FINDING = Finding(
@@ -62,12 +76,16 @@ WAIT = Wait(
     ended_by="ack",
 )
 
-_SHOP = ("persistent://shop/eu/orders-partition-0", "workers")
-
 INCOMPLETE = Partition(*_SHOP, 0.75, rows=12_000, rows_refused=12, rows_censored=2_988, dispatches_without_key=0)
 HOT = HotKey(*_SHOP, 4711, "order-7", 2, 1_980, 0, 0.4, 37, 5.1)
 NAMELESS = HotKey(*_SHOP, 56505, None, 1, 9, 2, None, None, 0.0)
 MIXED = MixedProducer(*_SHOP, "shop-1", batches=12, batches_looked_into=10, mixed_batches=4)
+
+_BROKEN_RULES = (
+    counts("early_duplicate", 3_000, known_bug=1),
+    counts("ownership", 3_000),
+    counts("single_holder", 3_000, violation=13, permitted=2),
+)
 
 BROKEN = RunSummary(
     run_key="0123456789abcdef",
@@ -80,15 +98,12 @@ BROKEN = RunSummary(
     pulsar_version="4.0.8",
     from_ts_us=1_767_225_600_000_000,
     to_ts_us=1_767_225_690_000_000,
-    rules=(
-        counts("early_duplicate", 3_000, known_bug=1),
-        counts("ownership", 3_000),
-        counts("single_holder", 3_000, violation=13, permitted=2),
-    ),
+    rules=_BROKEN_RULES,
     findings=(FINDING, DUPLICATE),
     causes=(CauseTotals("draining", 113, 1_250.5), CauseTotals("no_permits", 1, 0.25)),
     waits=(WAIT,),
     refused={"broken_json": 10, "missing_field": 2},
+    groups=tuple(map(group, _BROKEN_RULES)),
     incomplete=(INCOMPLETE,),
     hot_keys=(HOT, NAMELESS),
     mixed_producers=(MIXED,),
@@ -115,3 +130,32 @@ CLEAN = RunSummary(
 TABLES = {"runs": "/tmp/report/runs", "violations": "/tmp/report/violations"}
 BOTH = Summary("/tmp/report", TABLES, (BROKEN, CLEAN))
 ONLY_CLEAN = Summary("/tmp/report", TABLES, (CLEAN,))
+
+# What a client may call itself, its key or its topic, to break out of every format there is.
+HOSTILE = (
+    "a\"b'<c>&]]>--><script>alert(1)</script>\n::error file=x,line=1::owned\r\n%0A%25##[error]|`_*~[link](http://evil.test)"
+    " www.evil.test @team {0} {{1}} \\ \x1b[2J\x00\u202e\ufffe\ud800"
+)
+_HOSTILE_FINDING = replace(
+    FINDING,
+    topic=HOSTILE,
+    subscription=HOSTILE,
+    key=HOSTILE,
+    explanation=f"entry 7:120 went to {HOSTILE}",
+    evidence=(f"seq 10: 7:118 dispatched to {HOSTILE}",),
+)
+_HOSTILE_COUNTS = counts("single_holder", 1, violation=1)
+HOSTILE_RUN = replace(
+    BROKEN,
+    inputs=(HOSTILE,),
+    pulsar_version=HOSTILE,
+    rules=(_HOSTILE_COUNTS,),
+    findings=(_HOSTILE_FINDING,),
+    groups=(replace(group(_HOSTILE_COUNTS), topic=HOSTILE, subscription=HOSTILE),),
+)
+OF_HOSTILES = Summary("/tmp/report", TABLES, (HOSTILE_RUN,))
+
+
+def trace_at(folder: Path) -> Trace:
+    """A trace of one log that need not exist."""
+    return Trace(Manifest(pulsar_version="4.0.8"), str(folder), (Log("json", str(folder / "events.jsonl")),))

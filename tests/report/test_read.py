@@ -60,9 +60,10 @@ def summary(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Su
             metric(GROUPS[0], "single_holder", violations=7, permitted=1),
             metric(GROUPS[1], "single_holder", violations=2),
             metric(GROUPS[0], "early_duplicate", known_bug=1),
-            metric(GROUPS[0], "ownership"),
+            metric(GROUPS[0], "ownership", info=301),
         ],
         "violations": [
+            *(finding("ownership", seq, "info") for seq in range(301)),
             finding("single_holder", 1, "permitted", permitted_by="E5"),
             *(finding("single_holder", seq, "violation", key="k") for seq in range(2, 9)),
             finding("early_duplicate", 3, "known_bug", known_bug="F10"),
@@ -103,15 +104,28 @@ def test_counts_are_totals_over_subscriptions(summary: Summary) -> None:
     assert list(counts) == ["early_duplicate", "ownership", "single_holder"]
     holder = counts["single_holder"]
     assert (holder.checked, holder.findings["violation"], holder.findings["permitted"]) == (200, 9, 1)
-    assert summary.runs[1].severities == {"violation", "permitted", "known_bug"}
+    assert summary.runs[1].severities == {"violation", "permitted", "known_bug", "info"}
     assert not summary.runs[0].severities
+
+
+def test_counts_of_each_subscription(summary: Summary) -> None:
+    told = [(group.topic, group.rule, group.findings["violation"]) for group in summary.runs[1].groups]
+    assert told == [
+        ("orders-0", "early_duplicate", 0),
+        ("orders-0", "ownership", 0),
+        ("orders-0", "single_holder", 7),
+        ("orders-1", "single_holder", 2),
+    ]
 
 
 def test_the_worst_findings_of_a_rule_are_shown_the_worst_rule_first(summary: Summary) -> None:
     shown = [(finding.rule, finding.severity, finding.seq) for finding in summary.runs[1].findings]
     assert shown == [
-        *(("single_holder", "violation", seq) for seq in range(2, 7)),
+        *(("single_holder", "violation", seq) for seq in range(2, 9)),
+        ("single_holder", "permitted", 1),
         ("early_duplicate", "known_bug", 3),
+        # Of the 301 that there are.
+        *(("ownership", "info", seq) for seq in range(300)),
     ]
     assert summary.runs[1].findings[0].evidence == ("seq 2",)
 

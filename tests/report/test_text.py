@@ -82,6 +82,13 @@ def test_one_trace_has_one_verdict() -> None:
     assert text_of(ONLY_CLEAN).count("CLEAN") == 1
 
 
+def test_the_worst_few_findings_of_a_rule_are_told() -> None:
+    findings = tuple(replace(FINDING, explanation=f"number {number}") for number in range(7))
+    text = text_of(Summary("/tmp/report", TABLES, (replace(BROKEN, findings=findings),)))
+    assert [line.strip() for line in text.splitlines() if "number" in line] == [f"number {n}" for n in range(5)]
+    assert "single_holder: 15 findings, the worst 5\n" in text
+
+
 @pytest.mark.parametrize("width", [40, 300])
 def test_the_width_breaks_no_sentence(width: int) -> None:
     assert f"    {FINDING.explanation}\n" in text_of(BOTH, width)

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from table_rows import ROWS, columns
 
-from pipeline.errors import DispatchAuditError, UsageError
+from pipeline.errors import DispatchAuditError, GaveWayError, UsageError
 from pipeline.tables.create import open_tables
 from pipeline.tables.payload import RESULT_SCHEMA, encode, record_batch
 from pipeline.tables.schemas import TABLES
 from pipeline.tables.target import Target, parse_target
+from pipeline.tables.threads import at_one_time
 from pipeline.tables.write import RunTables
 
 pytestmark = pytest.mark.spark
@@ -84,7 +86,7 @@ def test_tables_say_what_they_hold(spark: SparkSession, written: Target) -> None
 
 
 def test_nothing_staged_is_left(spark: SparkSession, written: Target) -> None:
-    assert spark.read.schema(RESULT_SCHEMA).parquet(f"{written.location}/_replay/aaaa").isEmpty()
+    assert {path.name for path in Path(written.location).iterdir()} == TABLES.keys()
 
 
 def test_a_second_run_replaces_its_own_rows_and_no_other(spark: SparkSession, tmp_path: Path) -> None:
@@ -115,6 +117,58 @@ def test_a_run_that_breaks_off_has_not_happened(spark: SparkSession, tmp_path: P
     tables = open_tables(spark, target, "aaaa")
     tables.write({})
     assert target.read(spark, "runs").isEmpty()
+
+
+@pytest.mark.parametrize("first", ["earlier", "later"])
+def test_of_two_attempts_at_one_run_one_gives_way(
+    spark: SparkSession, written: Target, tmp_path: Path, first: str
+) -> None:
+    target = parse_target(str(tmp_path))
+    attempts = {name: open_tables(spark, target, "aaaa") for name in ("earlier", "later")}
+    # Neither saw the other's rows when it opened the tables.
+    for tables in attempts.values():
+        tables.write(tables.stage(results(spark, TWO_TABLES)))
+    loser = attempts["later" if first == "earlier" else "earlier"]
+    attempts[first].finish({**ROWS["runs"], "started_at_us": 1})
+    with pytest.raises(GaveWayError, match="another audit of the same traces and settings wrote run aaaa"):
+        loser.finish({**ROWS["runs"], "started_at_us": 2})
+    (run,) = target.read(spark, "runs").collect()
+    assert run["started_at_us"] == 1
+    expected = contents(spark, written)
+    assert {name: contents(spark, target)[name] for name in TWO_TABLES} == {name: expected[name] for name in TWO_TABLES}
+    assert {path.name for path in tmp_path.iterdir()} == TABLES.keys()
+
+
+def test_what_comes_after_a_later_attempt_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    target = parse_target(str(tmp_path))
+    earlier, later = (open_tables(spark, target, "aaaa") for _ in range(2))
+    frames = earlier.stage(results(spark, TWO_TABLES))
+    earlier.write({})
+    later.write(later.stage(results(spark, TWO_TABLES)))
+    # What a slow thread of the earlier attempt would do now.
+    earlier._replace(TABLES["metrics"], frames["metrics"])
+    assert target.read(spark, "metrics").count() == 1
+
+
+def test_what_a_killed_attempt_left_behind_goes(spark: SparkSession, tmp_path: Path) -> None:
+    target = parse_target(str(tmp_path))
+    for run_key in ("aaaa", "bbbb"):
+        killed = open_tables(spark, target, run_key)
+        killed.write(killed.stage(results(spark, TWO_TABLES)))
+    os.utime(killed.staging._folder(killed.staging.attempt), (0, 0))
+    # Killed while it wrote down what the replay returned.
+    (tmp_path / "_replay" / "aaaa" / "half" / "_temporary").mkdir(parents=True)
+    write_run(spark, target, "aaaa", TWO_TABLES)
+    assert {path.name for path in tmp_path.iterdir()} == TABLES.keys()
+    assert target.read(spark, "metrics").where("run_key = 'aaaa'").count() == 1
+
+
+def test_audits_that_create_the_tables_at_one_time_all_land(spark: SparkSession, tmp_path: Path) -> None:
+    target = parse_target(str(tmp_path))
+    keys = ["aaaa", "bbbb", "cccc"]
+    at_one_time(lambda run_key: write_run(spark, target, run_key, TWO_TABLES), keys)
+    for name in (*TWO_TABLES, "runs"):
+        assert sorted(row["run_key"] for row in target.read(spark, name).collect()) == keys
 
 
 def test_columns_that_a_table_lacks_are_refused(spark: SparkSession, written: Target) -> None:
@@ -149,7 +203,7 @@ def test_columns_that_a_table_lacks_are_refused(spark: SparkSession, written: Ta
 def test_constraints_refuse_rows_that_cannot_be(
     spark: SparkSession, written: Target, table: str, change: dict[str, Any]
 ) -> None:
-    tables = RunTables(spark, written, "dddd", held=frozenset())
+    tables = RunTables(spark, written, "dddd", created=frozenset(TABLES))
     row = {**ROWS[table], **change}
     # Depending on where Delta notices, the error arrives converted or as the bridge to the JVM has it.
     with pytest.raises(Exception, match="CHECK constraint"):
@@ -157,7 +211,7 @@ def test_constraints_refuse_rows_that_cannot_be(
 
 
 def test_null_is_refused_where_a_value_must_be(spark: SparkSession, written: Target) -> None:
-    tables = RunTables(spark, written, "dddd", held=frozenset())
+    tables = RunTables(spark, written, "dddd", created=frozenset(TABLES))
     with pytest.raises(Exception, match="NOT NULL constraint violated for column: file"):
         tables.write({"quarantine": spark.sql("SELECT 'x' AS reason")})
 

@@ -25,9 +25,10 @@ def consumers(topic: str, subscription: str, found: Replayed) -> Rows:
     rows: Rows = []
     episodes = found.episodes[found.episodes.to_ts > found.telling.since_us]
     for number, stay in found.stays.items():
-        if stay.left is not None and stay.left.ts_us <= found.telling.since_us:
-            continue  # it was told
         dispatched, acked = found.counts[number]
+        gone = stay.left is not None and stay.left.ts_us <= found.telling.since_us
+        if gone and not dispatched and not acked:
+            continue  # all of it was told
         place = place_of[number]
         rows.append(
             {

@@ -1,0 +1,36 @@
+"""Does an audit survive what happens to it? `python -m benchmarks.reliability --kills 20 --json`.
+
+Each option names a part of `benchmarks.reliability_parts` and how often it is tried; what a part finds are figures.
+"""
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from benchmarks.reliability_parts.kills import kills as try_kills
+from pipeline.errors import DispatchAuditError
+
+
+def main(
+    kills: Annotated[int, typer.Option(min=0, help="Audits to kill at random moments and run again.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of what is chosen at random.")] = 0,
+    told_as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Disturbs audits and looks whether their tables are right in the end."""
+    figures: dict[str, int] = {"seed": seed}
+    try:
+        if kills:
+            figures |= try_kills(kills, seed)
+    except DispatchAuditError as error:
+        typer.echo(f"reliability: error: {error}", err=True)
+        raise typer.Exit(2) from None
+    if told_as_json:
+        print(json.dumps(figures))  # noqa: T201 - its output
+    else:
+        Console().print("\n".join(f"{name} {figure}" for name, figure in figures.items()))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,1 @@
+"""Spark clusters to try the audit on."""

@@ -1,0 +1,33 @@
+"""The call of spark-submit that runs an audit on a cluster."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cluster.standalone import SPARK_HOME
+from jobs.session import DELTA_PACKAGE
+
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+def submit_command(master: str, arguments: Sequence[str], settings: Mapping[str, str]) -> list[str]:
+    """The command; the driver runs where it is called.
+
+    The environment lies at one path on every worker: a wheel for `--py-files` cannot carry numba and pyarrow, and
+    would hide the sources that name the folder of numba's cache (`pipeline.replay.compiled`).
+
+    Args:
+        master: URL of the cluster.
+        arguments: of `dispatch-audit audit`.
+        settings: of Spark, beside those that say where Python and the audit are.
+    """
+    own = {"spark.pyspark.python": sys.executable, "spark.executorEnv.PYTHONPATH": str(_ROOT)}
+    named = [f"--conf={name}={value}" for name, value in {**own, **settings}.items()]
+    submit, job = str(SPARK_HOME / "bin" / "spark-submit"), str(_ROOT / "jobs" / "nightly_audit.py")
+    return [submit, "--master", master, "--packages", DELTA_PACKAGE, *named, job, "--", *arguments]
+
+
+def submit_environment() -> dict[str, str]:
+    """What the driver needs of its environment: this Spark, and the audit of this folder."""
+    return {**os.environ, "SPARK_HOME": str(SPARK_HOME), "PYTHONPATH": str(_ROOT)}

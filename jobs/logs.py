@@ -1,0 +1,57 @@
+"""What a job says of itself to a log system: one JSON object a line, on stderr.
+
+`pipeline` and `jobs` tell `logging` what they did, and nobody listens unless `--log-format json` asks for it.
+"""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pythonjsonlogger.json import JsonFormatter
+
+from pipeline.report.summary import Summary
+
+_log = logging.getLogger(__name__)
+# Not the root: the bridge to the JVM logs every command that it passes on.
+_LOGGERS = ("jobs", "pipeline")
+
+
+@contextmanager
+def json_logs() -> Iterator[None]:
+    """Sends what this project logs inside to stderr. What is logged as `extra` stands beside the message."""
+    handler = logging.StreamHandler(sys.stderr)
+    # Names of clients may hold anything, so ASCII.
+    handler.setFormatter(
+        JsonFormatter(
+            "{levelname}{message}",
+            style="{",
+            rename_fields={"levelname": "level"},
+            timestamp="time",
+            json_ensure_ascii=True,
+        )
+    )
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+
+
+def log_stage(stage: str, seconds: float) -> None:
+    """Logs a stage of the job itself; those of an audit are logged by it."""
+    _log.info("stage", extra={"run_key": None, "stage": stage, "seconds": seconds, "rows": None})
+
+
+def log_runs(summary: Summary, exit_code: int) -> None:
+    """Logs what became of each trace, and of the job."""
+    for run in summary.runs:
+        found = {counts.rule: counts.findings for counts in run.rules if any(counts.findings.values())}
+        about = {"run_key": run.run_key, "inputs": run.inputs, "verdict": run.verdict, "completeness": run.completeness}
+        rows = {"events": run.events_in, "quarantined": run.events_quarantined, "findings": found}
+        _log.info("run", extra={**about, **rows})
+    _log.info("end", extra={"verdict": summary.verdict, "exit_code": exit_code})

@@ -1,0 +1,106 @@
+"""The summary for a GitHub Actions run: annotations as workflow commands, and Markdown for the page of the run.
+
+A name that a client chose must neither start a command nor end one, nor become a link, a tag or a row of a table.
+Source: GitHub, "Workflow commands for GitHub Actions"; the escapes are those of actions/toolkit; CommonMark 0.31, 2.5.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+
+from pipeline.report.levels import LEVELS, Level, tally
+from pipeline.report.places import Place, places
+from pipeline.report.summary import Finding, RunSummary, Summary
+from pipeline.report.words import count, printable, share, together
+from pipeline.trace import Trace
+
+_COMMANDS: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
+# GitHub shows no more of each level and step.
+_ANNOTATIONS = 10
+# Of each trace; a step's page holds 1 MiB.
+_LISTED = 20
+
+
+def annotations(summary: Summary, traces: Sequence[Trace]) -> str:
+    """A workflow command for each of the worst findings, a line each.
+
+    Args:
+        summary: of the audit.
+        traces: those audited, in the order of the summary's runs.
+    """
+    by_level: dict[Level, list[tuple[int, str]]] = {level: [] for level in _COMMANDS}
+    for run, trace in zip(summary.runs, traces, strict=True):
+        before: Counter[str] = Counter()
+        for finding, place in zip(run.findings, places(trace, run.findings), strict=True):
+            by_level[LEVELS[finding.severity]].append((before[finding.rule], _command(finding, place)))
+            before[finding.rule] += 1
+    # The worst of every rule and trace, then the second worst: one trace must not take up all the room.
+    in_turns = (sorted(told, key=itemgetter(0))[:_ANNOTATIONS] for told in by_level.values())
+    lines = [command for told in in_turns for _, command in told]
+    return "".join(lines)
+
+
+def _command(finding: Finding, place: Place) -> str:
+    reason = finding.known_bug or finding.permitted_by
+    title = f"{finding.rule}: {finding.severity.replace('_', ' ')}{f' ({reason})' if reason else ''}"
+    line = "" if place.line is None else f",line={place.line}"
+    message = f"{finding.explanation} ({finding.topic}, {finding.subscription})"
+    name = _COMMANDS[LEVELS[finding.severity]]
+    return f"::{name} file={_property(place.path)}{line},title={_property(title)}::{_data(message)}\n"
+
+
+def _data(text: str) -> str:
+    # Line ends, which are escaped as well, are not printable.
+    return printable(text).replace("%", "%25")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def markdown(summary: Summary) -> str:
+    """The summary as GitHub-flavoured Markdown: what was found of which rule, and the worst of it."""
+    return "\n".join(line for run in summary.runs for line in _run(run)) + "\n"
+
+
+def _run(run: RunSummary) -> Iterator[str]:
+    yield f"### {_literal(together(run.inputs))}: {run.verdict.replace('_', ' ')}"
+    yield ""
+    broker = f"Pulsar {_literal(run.pulsar_version)}, " if run.pulsar_version else ""
+    yield (
+        f"{count(run.events_in, 'event')}, {run.events_quarantined:,} quarantined; completeness "
+        f"{share(run.completeness)}; {broker}profile {_literal(run.profile)}; run `{run.run_key}`"
+    )
+    found = [counts for counts in run.rules if any(counts.findings.values())]
+    if not found:
+        yield from ("", f"No findings: {count(len(run.rules), 'rule')} checked.", "")
+        return
+    yield ""
+    yield from _table(("rule", "checked", "found"), ((c.rule, f"{c.checked:,}", tally(c.findings)) for c in found))
+    yield ""
+    shown = run.findings[:_LISTED]
+    yield from _table(("finding", "where", "what"), map(_listed, shown))
+    more = sum(sum(counts.findings.values()) for counts in found) - len(shown)
+    if more:
+        yield from ("", f"{more:,} more, the worst of them in table `violations`.")
+    yield ""
+
+
+def _listed(finding: Finding) -> tuple[str, str, str]:
+    reason = finding.known_bug or finding.permitted_by
+    label = finding.severity.replace("_", " ") + (f" ({reason})" if reason else "")
+    key = f", key {finding.key}" if finding.key is not None else ""
+    where = f"{finding.topic}, {finding.subscription}{key}, seq {finding.seq}"
+    return f"{finding.rule}: {label}", where, finding.explanation
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(map(_literal, row))} |"
+
+
+def _literal(text: str) -> str:
+    """A text without a meaning in Markdown: all but letters, digits and plain marks become character references."""
+    return "".join(c if c.isalnum() or c in " ,;/-" else f"&#{ord(c)};" for c in printable(text))

@@ -1,0 +1,100 @@
+"""The summary as JUnit XML: a test suite a trace, a test case for each rule on each subscription.
+
+What a CI system counts as failed is what makes the command line exit with 1. A rule that could not be judged is skipped
+with the reason, and never passed: green means that something was looked at.
+"""
+
+from collections.abc import Sequence
+
+from junitparser import Failure, JUnitXml, Skipped, SystemOut, TestCase, TestSuite
+
+from pipeline.report.levels import tally
+from pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
+from pipeline.report.words import count, printable, share, together
+from pipeline.tables.severity import SEVERITIES, FailOn, Severity, fails
+
+# Of one test case; the table has the rest.
+_SHOWN = 5
+
+
+def junit_report(summary: Summary, fail_on: FailOn) -> bytes:
+    """One document, in UTF-8 as it says.
+
+    Args:
+        summary: of the audit.
+        fail_on: from which severity on a finding is a failure.
+    """
+    report = JUnitXml("dispatch-audit")
+    # Appended: `add_testsuite` makes one of two suites that look alike.
+    report.extend(_suite(run, fail_on) for run in summary.runs)
+    report.update_statistics()
+    document: bytes = report.tostring()
+    return document
+
+
+def _suite(run: RunSummary, fail_on: FailOn) -> TestSuite:
+    suite = TestSuite(printable(together(run.inputs)))
+    for name, value in (
+        ("run_key", run.run_key),
+        ("verdict", run.verdict),
+        ("completeness", share(run.completeness)),
+        ("events", str(run.events_in)),
+        ("quarantined", str(run.events_quarantined)),
+        ("pulsar_version", printable(run.pulsar_version or "")),
+        ("profile", run.profile),
+    ):
+        suite.add_property(name, value)
+    own: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in run.findings:
+        own.setdefault((finding.rule, finding.topic, finding.subscription), []).append(finding)
+    suite.add_testcases(
+        [_case(group, own.get((group.rule, group.topic, group.subscription), []), fail_on) for group in run.groups]
+    )
+    return suite
+
+
+def _case(group: GroupCounts, findings: Sequence[Finding], fail_on: FailOn) -> TestCase:
+    case = TestCase(group.rule, f"{printable(group.topic)}, {printable(group.subscription)}")
+    found = [severity for severity in SEVERITIES if group.findings[severity]]
+    told = tally(group.findings)
+    if fails(fail_on, found):
+        # The worst first, so that the one that failed the case stands there.
+        failure = Failure(f"{told}: {_sentence(findings)}", found[-1])
+        failure.text = _told(findings)
+        case.result = failure
+    elif reason := _unjudged(group, findings):
+        case.result = Skipped(reason)
+    if found:
+        case.append(SystemOut(f"{count(group.checked, 'check')}: {told}"))
+    return case
+
+
+def _unjudged(group: GroupCounts, findings: Sequence[Finding]) -> str:
+    """Why the rule says nothing for certain of the subscription; empty if it does."""
+    if group.completeness == 0:
+        return "nothing in the trace could be judged"
+    if not group.checked:
+        return "nothing in the trace to apply the rule to"
+    severity: Severity = "not_provable"
+    number = group.findings[severity]
+    doubted = [finding for finding in findings if finding.severity == severity]
+    return f"{number:,} not provable: {_sentence(doubted)}" if number else ""
+
+
+def _sentence(findings: Sequence[Finding]) -> str:
+    return _named(findings[0]) if findings else "see table violations"
+
+
+def _told(findings: Sequence[Finding]) -> str:
+    lines: list[str] = []
+    for finding in findings[:_SHOWN]:
+        lines += [_named(finding), *(f"  {printable(event)}" for event in finding.evidence)]
+    return "\n".join(lines)
+
+
+def _named(finding: Finding) -> str:
+    """The sentence of a finding, behind what it is put down to and the key that it hit."""
+    reason = finding.known_bug or finding.permitted_by
+    label = finding.severity.replace("_", " ") + (f" ({printable(reason)})" if reason else "")
+    key = f", key {printable(finding.key)}" if finding.key is not None else ""
+    return f"{label}{key}: {printable(finding.explanation)}"

@@ -1,0 +1,24 @@
+"""What the severities are in the words of CI systems, which know three levels and numbers of failures."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pipeline.tables.severity import SEVERITIES, Severity
+
+Level = Literal["error", "warning", "note"]
+
+LEVELS: Mapping[Severity, Level] = {
+    # A known bug is a broken contract with a name, as for `--fail-on`.
+    "violation": "error",
+    "known_bug": "error",
+    "not_provable": "warning",
+    "permitted": "note",
+    "info": "note",
+}
+"""SARIF's names of levels (2.1.0, 3.27.10)."""
+
+
+def tally(findings: Mapping[Severity, int]) -> str:
+    """Numbers of findings in words, the worst first, such as `13 known bug, 2 permitted`."""
+    present = ((severity, findings[severity]) for severity in reversed(SEVERITIES) if findings[severity])
+    return ", ".join(f"{number:,} {severity.replace('_', ' ')}" for severity, number in present)

@@ -1,0 +1,136 @@
+"""The summary as a SARIF 2.1.0 log: a run a trace, the rules of the contract, a result a finding.
+
+Source: OASIS SARIF 2.1.0: 3.11 (messages), 3.14 (runs), 3.27 (results), 3.49 (rules); GitHub, "SARIF support for code
+scanning".
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.known_bugs import KnownBug, known_bugs
+from pipeline.profile import Profile, profile_named
+from pipeline.report.levels import LEVELS
+from pipeline.report.places import Place, places
+from pipeline.report.summary import Finding, RunSummary, Summary
+from pipeline.report.words import printable, together
+from pipeline.rules import EXCEPTIONS, STATEMENTS, RuleName
+from pipeline.trace import Trace
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+# Braces make a placeholder of a message, brackets a link.
+_LITERALLY = str.maketrans({"{": "{{", "}": "}}", "[": "\\[", "]": "\\]"})
+
+
+def sarif_report(summary: Summary, traces: Sequence[Trace], version: str) -> str:
+    """One log, without a newline at its end.
+
+    Args:
+        summary: of the audit.
+        traces: those audited, in the order of the summary's runs.
+        version: of dispatch-audit.
+    """
+    runs = [_run(run, trace, version) for run, trace in zip(summary.runs, traces, strict=True)]
+    # ASCII: names of consumers and keys are the client's, and may hold anything.
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": runs}, indent=2, ensure_ascii=True)
+
+
+def _run(run: RunSummary, trace: Trace, version: str) -> dict[str, Any]:
+    profile = profile_named(run.profile)
+    bugs = known_bugs(run.pulsar_version or profile.from_version, profile).values()
+    rules = [_rule(rule, profile, [bug for bug in bugs if rule in bug.rules]) for rule in profile.rules]
+    told = zip(run.findings, places(trace, run.findings), _fingerprints(run), strict=True)
+    return {
+        "tool": {"driver": {"name": "dispatch-audit", "version": version, "rules": rules}},
+        # Keeps the traces of one call apart: code scanning replaces results of one category.
+        "automationDetails": {"id": f"dispatch-audit/{printable(together(run.inputs))}/"},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(*each, profile) for each in told],
+        "properties": {
+            "run_key": run.run_key,
+            "verdict": run.verdict,
+            "completeness": run.completeness,
+            "events": run.events_in,
+            "quarantined": run.events_quarantined,
+            # A result is one of the worst findings of its rule; all are counted here.
+            "findings": {counts.rule: counts.findings for counts in run.rules if any(counts.findings.values())},
+        },
+    }
+
+
+def _rule(rule: RuleName, profile: Profile, bugs: Sequence[KnownBug]) -> dict[str, Any]:
+    exceptions = (f"- {name}: {EXCEPTIONS[name]}" for name in profile.exceptions)
+    known = (f"- {bug.id}: {bug.title} {bug.remedy}" for bug in bugs)
+    help_text = [STATEMENTS[rule], "", "What may break a rule legitimately on this broker:", *exceptions]
+    if bugs:
+        help_text += ["", "Known bugs of this broker that break it, and what to do:", *known]
+    return {
+        "id": rule,
+        "name": "".join(word.capitalize() for word in rule.split("_")),
+        "shortDescription": {"text": STATEMENTS[rule]},
+        "fullDescription": {"text": STATEMENTS[rule]},
+        "help": {"text": "\n".join(help_text)},
+        "properties": {"tags": ["apache-pulsar", "key-shared"]},
+    }
+
+
+def _result(finding: Finding, place: Place, fingerprint: str, profile: Profile) -> dict[str, Any]:
+    region = {} if place.line is None else {"region": {"startLine": place.line}}
+    group = f"{printable(finding.topic)}, {printable(finding.subscription)}"
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": profile.rules.index(finding.rule),
+        "level": LEVELS[finding.severity],
+        "message": {"text": _message(finding)},
+        "locations": [
+            {
+                "physicalLocation": {"artifactLocation": {"uri": place.uri}, **region},
+                "logicalLocations": [{"fullyQualifiedName": group, "kind": "subscription"}],
+            }
+        ],
+        "fingerprints": {"dispatchAuditFinding/v1": fingerprint},
+        # What GitHub tells alerts of one file apart by. It would hash the line instead, which a gzip has not.
+        "partialFingerprints": {"primaryLocationLineHash": fingerprint},
+        "properties": {
+            "severity": finding.severity,
+            "seq": finding.seq,
+            "ts_us": finding.ts_us,
+            "known_bug": finding.known_bug,
+            "permitted_by": finding.permitted_by,
+            "evidence": [printable(event) for event in finding.evidence],
+        },
+    }
+
+
+def _message(finding: Finding) -> str:
+    """The finding in a sentence, and whose it is."""
+    key = f", key {printable(finding.key)}" if finding.key is not None else ""
+    text = f"{printable(finding.explanation)} ({printable(finding.topic)}, {printable(finding.subscription)}{key})"
+    return text.translate(_LITERALLY)
+
+
+def _fingerprints(run: RunSummary) -> list[str]:
+    """An identity for each finding that outlives the audit.
+
+    Of what happened, not of what is said of it: a verdict or a sentence that a later version words differently is the
+    same finding still. Findings that are alike in all of it are numbered.
+    """
+    seen: Counter[str] = Counter()
+    prints = []
+    for finding in run.findings:
+        identity: Mapping[str, object] = {
+            "inputs": list(run.inputs),
+            "rule": finding.rule,
+            "group": [finding.topic, finding.subscription],
+            "seq": finding.seq,
+            "hash": finding.sticky_hash,
+            "entry": [finding.ledger_id, finding.entry_id],
+            "consumers": [finding.consumer, finding.other_consumer],
+        }
+        text = json.dumps(identity, sort_keys=True)
+        prints.append(hashlib.sha256(f"{text} {seen[text]}".encode()).hexdigest()[:32])
+        seen[text] += 1
+    return prints

@@ -1,0 +1,126 @@
+"""Where a run keeps what its replay returned, until the tables hold it.
+
+The replay is too expensive to run once a table. What it returned stands below a path as plain Parquet, and in a catalog
+as a table of its own. Every attempt at a run has a place of its own, so that two attempts at one time do not write over
+each other, and each is seen by the other: a place that is not one's own is that of an attempt that is under way, or
+that was killed.
+"""
+
+import math
+import shutil
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as sf
+
+from pipeline.tables.payload import RESULT_SCHEMA
+from pipeline.tables.target import Target
+
+_PREFIX = "_replay"
+# Much longer than an audit takes; what is older was left by one that was killed and never run again.
+_LEFT_BEHIND_S = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class Staging:
+    """The place of one attempt at a run.
+
+    Attributes:
+        spark: the session.
+        target: beside whose tables it is.
+        run_key: the run.
+        attempt: tells it from others at the same run.
+        begun_s: when the attempt began, seconds since 1970 UTC.
+    """
+
+    spark: SparkSession
+    target: Target
+    run_key: str
+    attempt: str = field(default_factory=lambda: uuid4().hex)
+    begun_s: float = field(default_factory=time.time)
+
+    def keep(self, results: DataFrame) -> tuple[DataFrame, int]:
+        """Evaluates `results`, of `RESULT_SCHEMA`; returns them as they are kept, and how many rows were written."""
+        written = Observation()
+        observed = results.observe(written, sf.count(sf.lit(1)).alias("rows"))
+        if self.target.named:
+            observed.write.mode("overwrite").saveAsTable(self._table(self.attempt))
+            kept = self.spark.table(self._table(self.attempt))
+        else:
+            observed.write.mode("overwrite").parquet(self._folder(self.attempt))
+            kept = self.spark.read.schema(RESULT_SCHEMA).parquet(self._folder(self.attempt))
+        return kept, int(written.get["rows"])
+
+    def others(self) -> bool:
+        """Whether another attempt at this run has kept something, be it under way or killed."""
+        return any(attempt != self.attempt for attempt in self._attempts())
+
+    def discard(self) -> None:
+        """Drops what this attempt kept."""
+        self._drop(self.attempt)
+
+    def clear(self) -> None:
+        """Drops what this attempt and earlier ones at this run kept."""
+        self.discard()
+        for attempt in self._attempts(before_s=self.begun_s):
+            self._drop(attempt)
+
+    def sweep(self) -> None:
+        """Drops what killed attempts at any run left below a local path a week ago or earlier."""
+        if self.target.local:
+            for left in _begun_before(Path(self.target.location, _PREFIX).glob("*/*"), time.time() - _LEFT_BEHIND_S):
+                _remove(left)
+
+    def _attempts(self, before_s: float = math.inf) -> set[str]:
+        """Attempts that kept something; where the time is known, only those that began before `before_s`."""
+        if self.target.named:
+            prefix = f"{_PREFIX}_{self.run_key}_"
+            found = self.spark.sql(f"SHOW TABLES IN {self.target.quoted} LIKE '{prefix}*'").collect()
+            return {row["tableName"].removeprefix(prefix) for row in found}
+        if self.target.local:
+            # Also those that were killed while they wrote, which Spark does not show.
+            folders = Path(self.target.location, _PREFIX, self.run_key).glob("*")
+            return {folder.name for folder in _begun_before(folders, before_s)}
+        every = self.spark.read.schema(RESULT_SCHEMA).option("recursiveFileLookup", "true")
+        try:
+            files = every.parquet(f"{self.target.location}/{_PREFIX}/{self.run_key}").inputFiles()
+        except AnalysisException:  # there is no such folder
+            return set()
+        return {file.split("/")[-2] for file in files}
+
+    def _drop(self, attempt: str) -> None:
+        if self.target.named:
+            self.spark.sql(f"DROP TABLE IF EXISTS {self._table(attempt)}")
+        elif self.target.local:
+            _remove(Path(self._folder(attempt)))
+        else:
+            # `pyspark.sql` removes no folder; overwriting it with nothing frees its space.
+            self.spark.createDataFrame([], RESULT_SCHEMA).write.mode("overwrite").parquet(self._folder(attempt))
+
+    def _folder(self, attempt: str) -> str:
+        return f"{self.target.location}/{_PREFIX}/{self.run_key}/{attempt}"
+
+    def _table(self, attempt: str) -> str:
+        return self.target.identifier(f"{_PREFIX}_{self.run_key}_{attempt}")
+
+
+def _begun_before(folders: Iterable[Path], time_s: float) -> list[Path]:
+    found = []
+    for folder in folders:
+        with suppress(FileNotFoundError):  # its own attempt dropped it meanwhile
+            if folder.stat().st_mtime < time_s:
+                found.append(folder)
+    return found
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    for parent in (folder.parent, folder.parent.parent):
+        with suppress(OSError):  # another attempt is in it
+            parent.rmdir()

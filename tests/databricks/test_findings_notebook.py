@@ -1,0 +1,68 @@
+"""The notebook, cell by cell, as Databricks runs it and as a checkout does."""
+
+import types
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOK = ROOT / "notebooks" / "findings.py"
+CELL = "# COMMAND ----------"
+
+pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+
+
+def cells() -> list[str]:
+    header, _, body = NOTEBOOK.read_text().partition("\n")
+    assert header == "# Databricks notebook source"
+    return [cell.strip() for cell in body.split(CELL)]
+
+
+def run(**given: Any) -> dict[str, Any]:
+    """Runs the cells of code in one namespace, which is returned."""
+    # A module, as what is defined in one cell is looked for by its name in another.
+    notebook = types.ModuleType("notebook")
+    vars(notebook).update(given)
+    for number, cell in enumerate(cells()):
+        if not cell.startswith("# MAGIC"):
+            exec(compile(cell, f"cell {number}", "exec"), vars(notebook))
+    return vars(notebook)
+
+
+@pytest.fixture(scope="module")
+def in_a_checkout(spark: SparkSession) -> dict[str, Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MPLBACKEND", "Agg")
+        patch.chdir(ROOT)
+        return run()
+
+
+def test_words_and_code_do_not_share_a_cell() -> None:
+    for cell in cells():
+        kinds = {line.startswith("# MAGIC") for line in cell.splitlines() if line}
+        assert len(kinds) == 1, cell
+
+
+def test_a_checkout_audits_a_sample_and_draws_what_it_found(in_a_checkout: dict[str, Any]) -> None:
+    assert in_a_checkout["metrics"].loc["single_holder", "known_bug"] == 13
+    bars = in_a_checkout["rules_figure"].axes[0].patches
+    assert sum(bar.get_width() for bar in bars) == in_a_checkout["metrics"][in_a_checkout["WEIGHTS"]].to_numpy().sum()
+    (lines,) = in_a_checkout["waiting_figure"].axes
+    causes = set(in_a_checkout["blocking"]["cause"])
+    assert {label.get_text() for label in lines.get_yticklabels()} == causes
+    assert "recently_joined" in causes
+
+
+def test_on_databricks_widgets_say_which_tables_are_shown(in_a_checkout: dict[str, Any]) -> None:
+    values = {"trace": "", "target": in_a_checkout["asked"]["target"], "profile": ""}
+    made: list[str] = []
+    shown: list[pd.DataFrame] = []
+    widgets = types.SimpleNamespace(text=lambda name, default: made.append(name), get=values.__getitem__)
+    told = run(dbutils=types.SimpleNamespace(widgets=widgets), display=shown.append)
+    assert made == ["trace", "target", "profile"]
+    assert told["run_key"] == in_a_checkout["run_key"]
+    assert len(shown) == 5
+    assert all(isinstance(table, pd.DataFrame) and len(table) for table in shown)

@@ -1,0 +1,36 @@
+"""What an audit found, for the tests of the command line, which run none."""
+
+from pipeline.report.summary import Finding, GroupCounts, RuleCounts, RunSummary, Summary
+from pipeline.tables.severity import SEVERITIES, Severity, worst_verdict
+
+_GROUP = ("orders-0", "workers")
+_FINDINGS = {
+    severity: Finding(
+        "single_holder", severity, *_GROUP, 1, 0, 7, "k", "E5", "F2", f"a {severity}", ("seq 1: 7:1 dispatched",)
+    )
+    for severity in SEVERITIES
+}
+
+
+def summary_of(*found: Severity) -> Summary:
+    """One run with a finding of each of these severities."""
+    counts = RuleCounts("single_holder", 9, {severity: int(severity in found) for severity in SEVERITIES})
+    run = RunSummary(
+        run_key="0123456789abcdef",
+        inputs=("night",),
+        verdict=worst_verdict(found),
+        completeness=1.0,
+        events_in=9,
+        events_quarantined=0,
+        profile="pulsar-4.2",
+        pulsar_version="4.2.4",
+        from_ts_us=None,
+        to_ts_us=None,
+        rules=(counts,),
+        findings=tuple(_FINDINGS[severity] for severity in found),
+        causes=(),
+        waits=(),
+        refused={},
+        groups=(GroupCounts(*_GROUP, counts.rule, counts.checked, counts.findings, 1.0),),
+    )
+    return Summary("out", {"runs": "out/runs"}, (run,))

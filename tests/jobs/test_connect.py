@@ -1,0 +1,51 @@
+"""The audit over Spark Connect, where there is no SparkContext: equal tables, from a process of its own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.audit import audit
+from pipeline.request import AuditRequest
+from pipeline.settings import load_settings
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "data" / "samples" / "hung-consumer-4.0.8"
+
+ToldByTables = Callable[[Path], dict[str, list[str]]]
+
+
+def audited_over_connect(remote: str, out: Path, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "jobs.nightly_audit", str(SAMPLE), "--out", str(out), "--format", "json"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SPARK_REMOTE": remote},
+        cwd=ROOT,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.e2e
+def test_tables_are_those_of_the_classic_session(
+    spark: SparkSession, told_by_tables: ToldByTables, tmp_path: Path
+) -> None:
+    done = audited_over_connect("local[2]", tmp_path / "connect")
+    assert (done.returncode, done.stderr) == (0, "")
+    audit(spark, AuditRequest((str(SAMPLE),), str(tmp_path / "classic"), None, load_settings()), lambda stage: None)
+    assert told_by_tables(tmp_path / "connect") == told_by_tables(tmp_path / "classic")
+
+
+@pytest.mark.e2e
+def test_a_name_that_is_no_server_is_a_usage_error(tmp_path: Path) -> None:
+    done = audited_over_connect("nowhere", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("dispatch-audit: error: Spark Connect does not start: ")
+    assert done.stderr.endswith("; check SPARK_REMOTE\n")
+    assert done.stderr.count("\n") == 1

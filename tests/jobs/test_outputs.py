@@ -1,0 +1,122 @@
+"""Formats, files and logs of the command line."""
+
+import json
+import logging
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_summary import summary_of
+
+from pipeline.errors import TraceError
+
+Told = Callable[..., tuple[int, str, str]]
+
+
+def test_junit_on_stdout(told: Told, audited: Any, trace: Path) -> None:
+    audited(summary_of("violation"))
+    code, out, err = told("audit", trace, "--out", "out", "--format", "junit")
+    assert (code, err) == (1, "")
+    assert ET.fromstring(out).attrib["failures"] == "1"
+
+
+def test_junit_fails_by_the_same_measure_as_the_exit_code(told: Told, audited: Any, trace: Path) -> None:
+    audited(summary_of("permitted"))
+    for level, expected in (("violation", (0, "0")), ("permitted", (1, "1"))):
+        code, out, _ = told("audit", trace, "--out", "out", "--format", "junit", "--fail-on", level)
+        assert (code, ET.fromstring(out).attrib["failures"]) == expected
+
+
+def test_sarif_on_stdout_knows_the_log(told: Told, audited: Any, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(trace)
+    audited(summary_of("violation"))
+    _, out, err = told("audit", ".", "--out", "out", "--format", "sarif")
+    ((result,),) = (run["results"] for run in json.loads(out)["runs"])
+    assert err == ""
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "events.jsonl"
+
+
+def test_github_annotates_and_adds_to_the_page_of_the_step(
+    told: Told, audited: Any, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    audited(summary_of("violation"))
+    _, out, _ = told("audit", trace, "--out", "out", "--format", "github")
+    assert out.startswith("::error file=")
+    assert out.count("\n") == 1
+    assert page.read_text().startswith("# before\n### night: violation\n")
+
+
+def test_github_needs_no_page(told: Told, audited: Any, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    audited(summary_of())
+    assert told("audit", trace, "--out", "out", "--format", "github") == (0, "", "")
+
+
+def test_one_audit_writes_every_format(told: Told, audited: Any, trace: Path, tmp_path: Path) -> None:
+    requests = audited(summary_of("known_bug"))
+    files = {form: tmp_path / f"report.{form}" for form in ("text", "json", "junit", "sarif")}
+    options = [f"--output={form}={file}" for form, file in files.items()]
+    code, out, err = told("audit", trace, "--out", "out", "--format", "json", *options)
+    assert (code, err, len(requests)) == (1, "", 1)
+    assert json.loads(files["json"].read_text()) == json.loads(out)
+    assert json.loads(files["sarif"].read_text())["version"] == "2.1.0"
+    assert ET.fromstring(files["junit"].read_bytes()).tag == "testsuites"
+    assert files["text"].read_text().startswith("KNOWN BUG  night: ")
+
+
+def test_a_file_that_cannot_be_written_is_one_line(told: Told, audited: Any, trace: Path, tmp_path: Path) -> None:
+    audited(summary_of())
+    full = tmp_path / "full"
+    full.symlink_to("/dev/full")
+    code, out, err = told("audit", trace, "--out", "out", "--output", f"junit={full}")
+    assert (code, out) == (2, "")
+    assert err == f"dispatch-audit: error: cannot write {full}: No space left on device; the tables hold the run\n"
+
+
+def logged(err: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in err.splitlines()]
+
+
+def test_logs_are_one_object_a_line(told: Told, audited: Any, trace: Path) -> None:
+    audited(summary_of("known_bug"))
+    code, _, err = told("audit", trace, "--out", "out", "--log-format", "json")
+    start, report, run, end = logged(err)
+    assert [(line["message"], line.get("stage")) for line in (start, report)] == [
+        ("stage", "start Spark"),
+        ("stage", "report"),
+    ]
+    assert all(line["seconds"] >= 0 and line["level"] == "INFO" for line in (start, report))
+    assert (run["run_key"], run["verdict"], run["events"]) == ("0123456789abcdef", "known_bug", 9)
+    assert run["findings"]["single_holder"]["known_bug"] == 1
+    assert (end["message"], end["exit_code"]) == ("end", code) == ("end", 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (TraceError("the trace is\nempty", "record again"), 3, "the trace is empty; record again"),
+        (ZeroDivisionError("by zero"), 4, "internal error: ZeroDivisionError: by zero; --debug shows where"),
+        (KeyboardInterrupt(), 130, "interrupted; the tables hold no run of this audit"),
+    ],
+    ids=["trace", "internal", "interrupt"],
+)
+def test_an_error_is_logged_with_its_exit_code(
+    told: Told, audited: Any, trace: Path, error: BaseException, code: int, message: str
+) -> None:
+    audited(error)
+    told_code, out, err = told("audit", trace, "--out", "out", "--log-format", "json")
+    last = logged(err)[-1]
+    assert (told_code, out) == (code, "")
+    assert (last["level"], last["message"], last["exit_code"]) == ("ERROR", message, code)
+
+
+def test_nothing_is_left_of_the_logs_when_the_command_is_done(told: Told, audited: Any, trace: Path) -> None:
+    audited(summary_of())
+    told("audit", trace, "--out", "out", "--log-format", "json")
+    assert not logging.getLogger("pipeline").handlers
+    assert told("audit", trace, "--out", "out")[2] == ""

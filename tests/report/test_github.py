@@ -1,0 +1,107 @@
+"""The report for GitHub Actions, read as its runner and a Markdown renderer read it."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from report_rows import BOTH, BROKEN, DUPLICATE, FINDING, HOSTILE, OF_HOSTILES, ONLY_CLEAN, TABLES, trace_at
+
+from pipeline.report.github import annotations, markdown
+from pipeline.report.summary import Summary
+from pipeline.report.words import printable
+
+# actions/runner, ActionCommand.TryParseV2: the command, its properties, and all that follows the next colons.
+COMMAND = re.compile(r"^::(?P<name>\S+) (?P<properties>.*?)::(?P<data>.*)$")
+
+
+def commands(summary: Summary) -> list[tuple[str, dict[str, str], str]]:
+    text = annotations(summary, [trace_at(Path.cwd() / "traces" / str(at)) for at, _ in enumerate(summary.runs)])
+    return [parsed(line) for line in text.splitlines()]
+
+
+def parsed(line: str) -> tuple[str, dict[str, str], str]:
+    found = COMMAND.match(line)
+    assert found is not None, line
+    properties = dict(part.split("=", 1) for part in found["properties"].split(","))
+    return found["name"], {name: unescaped(value) for name, value in properties.items()}, unescaped(found["data"])
+
+
+def unescaped(text: str) -> str:
+    for escape, character in (("%3A", ":"), ("%2C", ","), ("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
+        text = text.replace(escape, character)
+    return text
+
+
+def text_of(tokens: list[Token]) -> str:
+    return "".join(text_of(token.children) if token.children else token.content for token in tokens)
+
+
+def test_an_annotation_a_finding() -> None:
+    holder, duplicate = commands(BOTH)
+    assert holder == (
+        "error",
+        {"file": "traces/0/events.jsonl", "title": "single_holder: violation"},
+        f"{FINDING.explanation} ({FINDING.topic}, {FINDING.subscription})",
+    )
+    assert duplicate[1]["title"] == "early_duplicate: known bug (F10)"
+
+
+def test_levels_are_those_of_the_runner_the_worst_first() -> None:
+    findings = tuple(replace(FINDING, severity=severity) for severity in ("info", "not_provable", "violation"))
+    told = commands(Summary("/tmp/report", TABLES, (replace(BROKEN, findings=findings),)))
+    assert [name for name, _, _ in told] == ["error", "warning", "notice"]
+
+
+def test_no_more_are_told_than_are_shown() -> None:
+    run = replace(BROKEN, findings=(FINDING,) * 11 + (replace(FINDING, severity="not_provable"),) * 2)
+    told = [name for name, _, _ in commands(Summary("/tmp/report", TABLES, (run, run)))]
+    assert (told.count("error"), told.count("warning")) == (10, 4)
+
+
+def test_one_trace_does_not_take_up_all_the_room() -> None:
+    many = replace(BROKEN, findings=(FINDING,) * 11)
+    other = replace(BROKEN, findings=(DUPLICATE, replace(DUPLICATE, seq=32)))
+    titles = [properties["title"] for _, properties, _ in commands(Summary("/tmp/report", TABLES, (many, other)))]
+    assert titles[:4] == ["single_holder: violation", "early_duplicate: known bug (F10)"] * 2
+    assert len(titles) == 10
+
+
+def test_names_of_clients_do_not_steer_the_runner() -> None:
+    ((name, properties, data),) = commands(OF_HOSTILES)
+    assert (name, set(properties)) == ("error", {"file", "title"})
+    assert data == f"entry 7:120 went to {printable(HOSTILE)} ({printable(HOSTILE)}, {printable(HOSTILE)})"
+
+
+def test_a_path_or_a_bug_does_not_end_its_property() -> None:
+    run = replace(BROKEN, findings=(replace(DUPLICATE, known_bug="F4, F2 (::)"),))
+    text = annotations(Summary("/tmp/report", TABLES, (run,)), [trace_at(Path.cwd() / "a,b::c %")])
+    _, properties, data = parsed(text)
+    assert properties == {"file": "a,b::c %/events.jsonl", "title": "early_duplicate: known bug (F4, F2 (::))"}
+    assert data.startswith(DUPLICATE.explanation)
+
+
+def test_the_page_counts_rules_and_lists_findings() -> None:
+    page = markdown(BOTH)
+    tokens = MarkdownIt("commonmark").enable("table").parse(page)
+    headings = [text_of([tokens[at + 1]]) for at, token in enumerate(tokens) if token.type == "heading_open"]
+    assert headings == ["traces/night: violation", "traces/day: clean"]
+    cells = [text_of([tokens[at + 1]]) for at, token in enumerate(tokens) if token.type == "td_open"]
+    assert cells[:3] == ["early_duplicate", "3,000", "1 known bug"]
+    assert FINDING.explanation in cells
+    assert "14 more, the worst of them in table" in page
+    assert "No findings: 2 rules checked." in markdown(ONLY_CLEAN)
+
+
+def test_names_of_clients_are_text_on_the_page() -> None:
+    page = markdown(OF_HOSTILES)
+    tokens = MarkdownIt("gfm-like", {"linkify": False, "html": True}).parse(page)
+    inline = [child.type for token in tokens for child in token.children or ()]
+    # The run key is the only code; there is no link, tag or emphasis, and no row or heading more.
+    assert set(inline) == {"text", "code_inline"}
+    assert [token.type for token in tokens].count("tr_open") == 4
+    cells = [text_of([tokens[at + 1]]) for at, token in enumerate(tokens) if token.type == "td_open"]
+    name = printable(HOSTILE)
+    assert cells[-2:] == [f"{name}, {name}, key {name}, seq 20", f"entry 7:120 went to {name}"]
+    assert not re.search(r"https?:|www\.|@|#\d", re.sub(r"&#\d+;", "", page))

@@ -1,0 +1,147 @@
+"""The JUnit report, read as CI systems read it."""
+
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+from report_rows import BOTH, BROKEN, CLEAN, FINDING, HOSTILE, OF_HOSTILES, TABLES, counts, group
+
+from pipeline.report.junit import junit_report
+from pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
+from pipeline.report.words import printable
+from pipeline.tables.severity import FailOn
+
+# Elements with what may stand in them, as Jenkins's, GitLab's and Ant's schemas have in common.
+CHILDREN = {
+    "testsuites": {"testsuite"},
+    "testsuite": {"properties", "testcase"},
+    "properties": {"property"},
+    "testcase": {"failure", "skipped", "system-out"},
+}
+ATTRIBUTES = {
+    "testsuites": {"name", "tests", "failures", "errors", "skipped", "time"},
+    "testsuite": {"name", "tests", "failures", "errors", "skipped", "time"},
+    "property": {"name", "value"},
+    "testcase": {"name", "classname"},
+    "failure": {"message", "type"},
+    "skipped": {"message"},
+}
+
+
+def read(summary: Summary, fail_on: FailOn = "violation") -> ET.Element:
+    report = ET.fromstring(junit_report(summary, fail_on))
+    for element in report.iter():
+        assert {child.tag for child in element} <= CHILDREN.get(element.tag, set())
+        assert element.attrib.keys() == ATTRIBUTES.get(element.tag, set())
+    for suite in (report, *report.iter("testsuite")):
+        cases = list(suite.iter("testcase"))
+        told = {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
+        by_tag = {f"{tag}s": sum(case.find(tag) is not None for case in cases) for tag in ("failure", "error")}
+        skipped = sum(case.find("skipped") is not None for case in cases)
+        assert told == {"tests": len(cases), **by_tag, "skipped": skipped}
+        assert all(sum(child.tag != "system-out" for child in case) <= 1 for case in cases)
+    return report
+
+
+def only(group: GroupCounts, *findings: Finding) -> Summary:
+    return Summary("/tmp/report", TABLES, (replace(BROKEN, groups=(group,), findings=findings),))
+
+
+def case_of(summary: Summary, fail_on: FailOn = "violation") -> ET.Element:
+    (case,) = read(summary, fail_on).iter("testcase")
+    return case
+
+
+def test_a_suite_is_a_trace_and_a_case_a_rule_of_a_subscription() -> None:
+    suites = list(read(BOTH))
+    assert [(suite.attrib["name"], suite.attrib["tests"]) for suite in suites] == [
+        ("traces/night", "3"),
+        ("traces/day", "0"),
+    ]
+    assert [(case.attrib["name"], case.attrib["classname"]) for case in suites[0].iter("testcase")] == [
+        (rule, "persistent://shop/eu/orders-partition-0, workers")
+        for rule in ("early_duplicate", "ownership", "single_holder")
+    ]
+    properties = {p.attrib["name"]: p.attrib["value"] for p in suites[0].iter("property")}
+    assert (properties["run_key"], properties["completeness"]) == ("0123456789abcdef", "99.9 %")
+
+
+def test_a_broken_rule_fails_with_its_worst_finding_and_the_evidence() -> None:
+    _, _, holder = read(BOTH).iter("testcase")
+    failure = holder.find("failure")
+    assert failure is not None
+    assert failure.attrib["type"] == "violation"
+    assert failure.attrib["message"] == f"13 violation, 2 permitted: violation, key order-7: {FINDING.explanation}"
+    assert failure.text is not None
+    assert failure.text.splitlines()[1:] == [f"  {event}" for event in FINDING.evidence]
+
+
+def test_a_known_bug_is_named() -> None:
+    duplicate, _, _ = read(BOTH).iter("testcase")
+    failure = duplicate.find("failure")
+    assert failure is not None
+    assert failure.attrib == {
+        "type": "known_bug",
+        "message": "1 known bug: known bug (F10): entry 7:130 was sent twice",
+    }
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "severity", "failed"),
+    [
+        ("violation", "violation", True),
+        ("violation", "known_bug", True),
+        ("violation", "permitted", False),
+        ("permitted", "permitted", True),
+        ("info", "info", True),
+        ("not_provable", "not_provable", True),
+        ("never", "violation", False),
+    ],
+)
+def test_what_fails_the_audit_fails_the_case_and_nothing_else(fail_on: FailOn, severity: str, failed: bool) -> None:
+    case = case_of(only(group(counts("single_holder", 9, **{severity: 1}))), fail_on)
+    assert (case.find("failure") is not None) == failed
+    out = case.findtext("system-out")
+    assert out == f"9 checks: 1 {severity.replace('_', ' ')}"
+
+
+def test_what_cannot_be_proved_is_skipped_with_the_reason() -> None:
+    doubt = replace(FINDING, severity="not_provable", explanation="permits are not recorded")
+    case = case_of(only(group(counts("single_holder", 9, not_provable=2, permitted=1)), doubt))
+    skipped = case.find("skipped")
+    assert skipped is not None
+    assert skipped.attrib["message"] == "2 not provable: not provable, key order-7: permits are not recorded"
+
+
+def test_a_rule_that_was_applied_to_nothing_has_not_passed() -> None:
+    skipped = case_of(only(group(counts("gap_delivery", 0)))).find("skipped")
+    assert skipped is not None
+    assert skipped.attrib["message"] == "nothing in the trace to apply the rule to"
+
+
+def test_a_subscription_that_could_not_be_judged_has_not_passed() -> None:
+    skipped = case_of(only(group(counts("single_holder", 9), completeness=0.0))).find("skipped")
+    assert skipped is not None
+    assert skipped.attrib["message"] == "nothing in the trace could be judged"
+
+
+def test_a_rule_that_held_passes() -> None:
+    assert list(case_of(only(group(counts("single_holder", 9))))) == []
+
+
+def test_two_traces_of_one_name_stay_two() -> None:
+    twins: tuple[RunSummary, ...] = (BROKEN, replace(BROKEN, run_key="fedcba9876543210"))
+    assert len(list(read(replace(BOTH, runs=twins)).iter("testsuite"))) == 2
+    assert len(list(read(replace(BOTH, runs=(CLEAN, CLEAN))).iter("testsuite"))) == 2
+
+
+def test_names_of_clients_break_nothing() -> None:
+    report = read(OF_HOSTILES)
+    (suite,), (case,) = report.iter("testsuite"), report.iter("testcase")
+    name = printable(HOSTILE)
+    assert suite.attrib["name"] == name
+    assert case.attrib["classname"] == f"{name}, {name}"
+    failure = case.find("failure")
+    assert failure is not None
+    assert failure.attrib["message"] == f"1 violation: violation, key {name}: entry 7:120 went to {name}"
+    assert len((failure.text or "").splitlines()) == 2

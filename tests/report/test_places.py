@@ -1,0 +1,87 @@
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from report_rows import FINDING
+
+import pipeline.report.places
+from pipeline.report.places import Place, places
+from pipeline.trace import Trace, open_traces
+
+OTHER_TOPIC = replace(FINDING, topic="persistent://shop/eu/orders-partition-1")
+
+
+def row(seq: int, topic: str = FINDING.topic) -> str:
+    return json.dumps({"event": "dispatch", "seq": seq, "topic": topic, "subscription": FINDING.subscription})
+
+
+def trace_of(folder: Path, **logs: bytes) -> Trace:
+    folder.mkdir(parents=True)
+    (folder / "trace.json").write_text('{"trace_format": 1, "pulsar_version": "4.0.8"}')
+    for name, content in logs.items():
+        (folder / name.replace("__", ".")).write_bytes(content)
+    (trace,) = open_traces([folder])
+    return trace
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_line_of_the_event_is_found_in_its_log(tmp_path: Path) -> None:
+    messages = "\n".join([row(10), "", 'no JSON but "seq": 20', row(20), row(20)]).encode()
+    trace = trace_of(tmp_path / "night", acks__jsonl=row(11).encode(), messages__jsonl=messages)
+    assert places(trace, [FINDING]) == [Place("night/messages.jsonl", 4)]
+
+
+def test_a_gzipped_log_has_lines_too(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path / "night", events__jsonl__gz=gzip.compress(f"{row(1)}\n{row(20)}\n".encode()))
+    assert places(trace, [FINDING]) == [Place("night/events.jsonl.gz", 2)]
+
+
+def test_recorders_of_two_topics_may_have_counted_alike(tmp_path: Path) -> None:
+    rows = f"{row(20, OTHER_TOPIC.topic)}\n{row(20)}\n"
+    trace = trace_of(tmp_path / "night", events__jsonl=rows.encode())
+    found = places(trace, [FINDING, OTHER_TOPIC])
+    assert found == [Place("night/events.jsonl", 2), Place("night/events.jsonl", 1)]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    ['{"seq": 20, "topic": ["x"]}', '[{"seq": 20}]', '{"row": {"seq": 20}, "topic": 7}', row(21)],
+)
+def test_what_is_not_found_is_somewhere_in_the_first_log(tmp_path: Path, rows: str) -> None:
+    trace = trace_of(tmp_path / "night", acks__jsonl=rows.encode(), messages__jsonl=rows.encode())
+    assert places(trace, [FINDING]) == [Place("night/acks.jsonl")]
+
+
+def test_a_log_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    packed = gzip.compress("\n".join(row(seq) for seq in range(20_000)).encode())
+    trace = trace_of(tmp_path / "night", events__jsonl__gz=packed[: len(packed) // 2])
+    last = replace(FINDING, seq=19_999)
+    assert places(trace, [FINDING, last]) == [Place("night/events.jsonl.gz", 21), Place("night/events.jsonl.gz")]
+
+
+def test_large_logs_are_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = trace_of(tmp_path / "night", events__jsonl=row(20).encode())
+    monkeypatch.setattr(pipeline.report.places, "_SEARCHED_BYTES_MAX", 10)
+    assert places(trace, [FINDING]) == [Place("night/events.jsonl")]
+
+
+def test_paths_become_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = trace_of(tmp_path / "50% of äll #1", events__jsonl=row(20).encode())
+    (place,) = places(trace, [FINDING])
+    assert place.path == "50% of äll #1/events.jsonl"
+    assert place.uri == "50%25%20of%20%C3%A4ll%20%231/events.jsonl"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert places(trace, [FINDING])[0].uri.startswith("file:///")
+
+
+def test_what_spark_alone_can_reach_keeps_its_name() -> None:
+    (trace,) = open_traces(["s3://bucket/night/events.jsonl"], "pulsar-4.2")
+    (place,) = places(trace, [FINDING])
+    assert place.path == place.uri == "s3://bucket/night/events.jsonl"

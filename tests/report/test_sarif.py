@@ -1,0 +1,140 @@
+"""The SARIF report, held against the standard's schema.
+
+`sarif-2.1.0-rtm.5.json` is the schema as the npm package @microsoft/jest-sarif 1.0.0-beta.0 carries it, unchanged.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from report_rows import BOTH, BROKEN, CLEAN, DUPLICATE, FINDING, HOSTILE, OF_HOSTILES, TABLES, trace_at
+
+from pipeline.report.sarif import sarif_report
+from pipeline.report.summary import Finding, RunSummary, Summary
+from pipeline.report.words import printable
+from pipeline.rules import STATEMENTS
+from pipeline.tables.severity import SEVERITIES
+from pipeline.trace import open_traces
+
+SCHEMA = json.loads(Path(__file__).with_name("sarif-2.1.0-rtm.5.json").read_text())
+
+
+def read(summary: Summary) -> dict[str, Any]:
+    traces = [trace_at(Path.cwd() / "traces" / str(at)) for at, _ in enumerate(summary.runs)]
+    text = sarif_report(summary, traces, "0.1.0")
+    assert text.isascii()
+    log: dict[str, Any] = json.loads(text)
+    jsonschema.Draft4Validator(SCHEMA).validate(log)
+    return log
+
+
+def results_of(*findings: Finding, run: RunSummary = BROKEN) -> list[dict[str, Any]]:
+    log = read(Summary("/tmp/report", TABLES, (replace(run, findings=findings),)))
+    results: list[dict[str, Any]] = log["runs"][0]["results"]
+    return results
+
+
+def print_of(result: dict[str, Any]) -> str:
+    fingerprint: str = result["partialFingerprints"]["primaryLocationLineHash"]
+    return fingerprint
+
+
+def test_a_run_is_a_trace_and_knows_its_rules() -> None:
+    night, day = read(BOTH)["runs"]
+    assert night["automationDetails"]["id"] != day["automationDetails"]["id"]
+    assert (night["properties"]["run_key"], day["properties"]["verdict"]) == ("0123456789abcdef", "clean")
+    rules = night["tool"]["driver"]["rules"]
+    (holder,) = [rule for rule in rules if rule["id"] == "single_holder"]
+    assert holder["shortDescription"]["text"] == STATEMENTS["single_holder"]
+    assert "- E5: consumers that allow out-of-order delivery" in holder["help"]["text"]
+    assert "#26471" in holder["help"]["text"]
+    assert day["results"] == []
+
+
+def test_rules_name_only_the_bugs_that_this_broker_can_have() -> None:
+    (run,) = read(Summary("/tmp/report", TABLES, (replace(BROKEN, pulsar_version="5.0.1"),)))["runs"]
+    (holder,) = [rule for rule in run["tool"]["driver"]["rules"] if rule["id"] == "single_holder"]
+    assert "#26471" not in holder["help"]["text"]
+
+
+def test_a_result_says_what_how_bad_and_where() -> None:
+    (result,) = results_of(FINDING)
+    assert (result["ruleId"], result["level"]) == ("single_holder", "error")
+    assert result["message"]["text"].startswith(FINDING.explanation)
+    (location,) = result["locations"]
+    assert location["physicalLocation"] == {"artifactLocation": {"uri": "traces/0/events.jsonl"}}
+    assert location["logicalLocations"][0]["fullyQualifiedName"] == f"{FINDING.topic}, {FINDING.subscription}"
+    assert (result["properties"]["seq"], result["properties"]["evidence"]) == (20, list(FINDING.evidence))
+
+
+def test_the_index_of_a_rule_is_its_place_among_the_rules() -> None:
+    (run,) = read(Summary("/tmp/report", TABLES, (BROKEN,)))["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert [rules[result["ruleIndex"]] for result in run["results"]] == ["single_holder", "early_duplicate"]
+
+
+def test_levels_follow_severities() -> None:
+    results = results_of(*(replace(FINDING, severity=severity) for severity in reversed(SEVERITIES)))
+    assert [result["level"] for result in results] == ["error", "error", "warning", "note", "note"]
+
+
+def test_the_fingerprint_of_a_finding_outlives_how_it_is_judged_and_told() -> None:
+    (before,) = results_of(FINDING)
+    (after,) = results_of(replace(FINDING, severity="known_bug", known_bug="F2", explanation="in other words"))
+    assert print_of(before) == print_of(after)
+
+
+def test_fingerprints_keep_findings_apart() -> None:
+    others = [
+        replace(FINDING, rule="ownership"),
+        replace(FINDING, topic="t"),
+        replace(FINDING, subscription="t"),
+        replace(FINDING, seq=21),
+        replace(FINDING, sticky_hash=1),
+        replace(FINDING, ledger_id=1, entry_id=2),
+        replace(FINDING, consumer=2),
+        replace(FINDING, other_consumer=2),
+    ]
+    # Each by itself, so that it is not the number of those that are alike which tells them apart.
+    alone = [print_of(results_of(finding)[0]) for finding in (FINDING, *others)]
+    elsewhere = print_of(results_of(FINDING, run=replace(BROKEN, inputs=("traces/other",)))[0])
+    assert len({*alone, elsewhere}) == len(others) + 2
+
+
+def test_findings_that_are_alike_in_everything_are_numbered() -> None:
+    first, second = results_of(FINDING, FINDING)
+    assert print_of(first) == print_of(results_of(FINDING)[0]) != print_of(second)
+
+
+def test_a_line_that_is_known_is_the_region(write_trace: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_trace(["", {"event": "dispatch", "topic": FINDING.topic, "seq": FINDING.seq}])
+    monkeypatch.chdir(folder)
+    text = sarif_report(Summary("out", TABLES, (replace(BROKEN, findings=(FINDING,)),)), open_traces(["."]), "0.1.0")
+    log = json.loads(text)
+    jsonschema.Draft4Validator(SCHEMA).validate(log)
+    (location,) = log["runs"][0]["results"][0]["locations"]
+    assert location["physicalLocation"] == {
+        "artifactLocation": {"uri": "events.jsonl"},
+        "region": {"startLine": 2},
+    }
+
+
+def test_names_of_clients_break_nothing() -> None:
+    (run,) = read(OF_HOSTILES)["runs"]
+    (result,) = run["results"]
+    text = result["message"]["text"]
+    assert not set(text) & set("\n\r\x00\x1b\u202e")
+    # Neither a placeholder nor a link is left, and undoing the escapes gives the name back.
+    plain = text.replace("\\[", "[").replace("\\]", "]").replace("{{", "{").replace("}}", "}")
+    assert printable(HOSTILE) in plain
+    assert "\\[link\\](http" in text
+    assert " {{0}} {{{{1}}}} " in text
+
+
+def test_a_clean_trace_and_an_unknown_version_are_fine() -> None:
+    assert read(Summary("/tmp/report", TABLES, (CLEAN,)))["runs"][0]["results"] == []
+    assert results_of(DUPLICATE, run=replace(BROKEN, pulsar_version="nightly"))[0]["properties"]["known_bug"] == "F10"

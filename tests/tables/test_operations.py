@@ -1,0 +1,87 @@
+"""The SQL of docs/OPERATIONS.md on the tables that audits write: every statement of it runs, and does what it says."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from table_rows import ROWS, columns
+
+from pipeline.tables.create import open_tables
+from pipeline.tables.payload import RESULT_SCHEMA, encode
+from pipeline.tables.schemas import TABLES
+from pipeline.tables.target import Target, parse_target
+
+pytestmark = pytest.mark.spark
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "OPERATIONS.md"
+SCHEMA = "main.audits"
+RUN_KEY, OTHER, KILLED = "7ffa4866f3916b7d", "0123456789abcdef", "fedcba9876543210"
+_CHEAP_VACUUM = {
+    # It lists a table's files by as many tasks as this, 10,000 by default.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    # It writes down its begin and its end, a commit each.
+    "spark.databricks.delta.vacuum.logging.enabled": "false",
+}
+
+
+def statements() -> list[str]:
+    blocks = re.findall(r"```sql\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    return [statement.strip() for block in blocks for statement in block.split(";") if statement.strip()]
+
+
+@pytest.fixture(scope="module")
+def target(spark: SparkSession) -> Iterator[Target]:
+    """Two runs, and what a killed one leaves behind, in a schema of a catalog."""
+    for name, value in _CHEAP_VACUUM.items():
+        spark.conf.set(name, value)
+    target = parse_target("spark_catalog.operations")
+    written = {RUN_KEY: ROWS.keys() - {"runs"}, OTHER: {"metrics", "violations"}, KILLED: {"metrics"}}
+    for run_key, names in written.items():
+        payloads = [(name, encode(name, columns(ROWS[name]))) for name in names]
+        tables = open_tables(spark, target, run_key)
+        tables.write(tables.stage(spark.createDataFrame(payloads, RESULT_SCHEMA)))
+        if run_key == KILLED:
+            tables.discard()
+        else:
+            tables.finish(ROWS["runs"])
+    yield target
+    spark.sql("DROP SCHEMA operations CASCADE")
+    for name in _CHEAP_VACUUM:
+        spark.conf.unset(name)
+
+
+def asked(spark: SparkSession, target: Target, statement: str) -> DataFrame:
+    return spark.sql(statement.replace(SCHEMA, target.location))
+
+
+def keys(spark: SparkSession, target: Target, table: str) -> list[str]:
+    return sorted(row["run_key"] for row in target.read(spark, table).select("run_key").collect())
+
+
+def test_the_questions_are_answered(spark: SparkSession, target: Target) -> None:
+    stages, broken, left_over, old = (s for s in statements() if s.startswith("SELECT"))
+    assert {(row["stage"], row["rows"]) for row in asked(spark, target, stages).collect()} == {("replay", 100)}
+    assert sorted(row["run_key"] for row in asked(spark, target, broken).collect()) == [OTHER, RUN_KEY]
+    assert [row["run_key"] for row in asked(spark, target, left_over).collect()] == [KILLED]
+    # The rows of the tests ended in 1970.
+    assert {row["run_key"] for row in asked(spark, target, old).collect()} == {RUN_KEY, OTHER}
+
+
+def test_a_run_is_deleted_and_no_other(spark: SparkSession, target: Target) -> None:
+    deletions = [statement for statement in statements() if statement.startswith("DELETE")]
+    named = [re.findall(rf"{SCHEMA}\.(\w+)", statement) for statement in deletions]
+    assert [table for (table,) in named] == list(TABLES)
+    for statement in deletions:
+        asked(spark, target, statement)
+    left = {"runs": [OTHER], "metrics": [OTHER, KILLED], "violations": [OTHER]}
+    assert {name: keys(spark, target, name) for name in TABLES} == {name: left.get(name, []) for name in TABLES}
+    # What is left reads on after every table was vacuumed, and what was deleted just now can still be read.
+    vacuums = [statement for statement in statements() if statement.startswith("VACUUM")]
+    assert [statement.rpartition(".")[2] for statement in vacuums] == list(TABLES)
+    for statement in vacuums:
+        asked(spark, target, statement)
+    assert keys(spark, target, "metrics") == [OTHER, KILLED]
+    before = spark.sql(f"SELECT run_key FROM {target.identifier('metrics')} VERSION AS OF 1").collect()
+    assert [row["run_key"] for row in before] == [RUN_KEY]

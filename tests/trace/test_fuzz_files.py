@@ -1,0 +1,281 @@
+"""Files of every kind of damage: each ends in a verdict or in one line that names the file, by both ways of reading."""
+
+import gzip
+import io
+import json
+import os
+import random
+from collections.abc import Callable, Mapping
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from arrow_rows import batch_of
+from conftest import MANIFEST
+from pyspark.sql import SparkSession
+from test_plain import PLAIN
+from trace_rows import FLOW, JOIN, TOPIC
+
+from pipeline.audit import audit, validate
+from pipeline.errors import TraceError, UsageError
+from pipeline.packing import packed_by_workers
+from pipeline.profile import profile_for
+from pipeline.replay.pack import COLUMNS
+from pipeline.request import AuditRequest
+from pipeline.settings import Settings, load_settings
+from pipeline.trace import open_traces, quarantined, read_events
+from pipeline.trace.parquet_files import NotPlainError, Share, read_share
+
+_ROWS = [{**FLOW, "seq": seq} for seq in range(1, 31)]
+_LINES = "".join(json.dumps(row) + "\n" for row in _ROWS).encode()
+_GZIP = gzip.compress(_LINES, mtime=0)
+
+
+def _parquet(table: pa.Table, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, **options)
+    return buffer.getvalue()
+
+
+def _table(*columns: tuple[str, pa.Array]) -> pa.Table:
+    table = pa.Table.from_batches([batch_of(_ROWS)])
+    for name, column in columns:
+        known = name in table.schema.names and len(columns) == 1
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, name, column) if known else table.append_column(name, column)
+    return table
+
+
+_PARQUET = _parquet(_table())
+_NUMBERS = pa.array(range(len(_ROWS)), pa.int64())
+
+
+def _texts(value: bytes) -> pa.Array:
+    """A column of texts with these bytes, UTF-8 or not."""
+    return pa.array([value] * len(_ROWS), pa.binary()).view(pa.string())
+
+
+def folder_of(tmp_path: Path, files: Mapping[str, bytes]) -> Path:
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "trace.json").write_text(json.dumps(MANIFEST))
+    return tmp_path
+
+
+def lenient() -> Settings:
+    """Settings under which nothing is too much."""
+    settings = load_settings()
+    trace = settings.trace.model_copy(update={"quarantine_ratio_max": 1.0, "cut_off_log": "quarantine"})
+    return settings.model_copy(update={"trace": trace})
+
+
+def request(folder: Path, target: object = "") -> AuditRequest:
+    return AuditRequest((str(folder),), str(target), None, lenient())
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"events.jsonl": b""}, "the trace is empty"),
+        ({"events.jsonl.gz": b""}, "the trace is empty"),
+        ({"events.jsonl.gz": gzip.compress(b"")}, "the trace is empty"),
+        ({"events.jsonl.gz": _GZIP[:-4]}, "cannot read .*events.jsonl.gz: Unexpected end of input stream"),
+        ({"events.jsonl.gz": _GZIP + _GZIP[:-9]}, "cannot read .*events.jsonl.gz: Unexpected end of input stream"),
+        ({"events.jsonl.gz": _GZIP + b"garbage"}, "cannot read .*events.jsonl.gz: "),
+        ({"events.jsonl.gz": _GZIP[:-6] + b"\0" + _GZIP[-5:]}, "cannot read .*events.jsonl.gz: .*CRC"),
+        ({"events.parquet": b""}, "cannot read .*events.parquet: .*length is too low"),
+        ({"events.parquet": _PARQUET[:-1]}, "cannot read .*events.parquet: .*not a Parquet file"),
+        ({"events.parquet": _PARQUET[: len(_PARQUET) // 2]}, "cannot read .*events.parquet: .*not a Parquet file"),
+        ({"events.parquet": b"PAR1" + _PARQUET[-1000:]}, "cannot read .*events.parquet: corrupted file"),
+        ({"events.parquet": _parquet(_table(("SEQ", _NUMBERS)))}, "cannot read .*: .*`seq` already exists"),
+        ({"events.parquet": _parquet(_table(("x", _NUMBERS), ("X", _NUMBERS)))}, "cannot read .*`x` already exists"),
+        (
+            {"events.parquet": _parquet(_table(("an_addition", _NUMBERS.cast(pa.timestamp("ns")))))},
+            "cannot read .*events.parquet: Illegal Parquet type: .*NANOS",
+        ),
+        ({"events.parquet": _parquet(_table(("x", _NUMBERS.cast(pa.time64("us")))))}, "cannot read .*: .*TIME"),
+        ({"events.parquet": _parquet(_table(("seq", _NUMBERS.cast(pa.float64()))))}, "column seq is double"),
+        (
+            {"events/a.parquet": _PARQUET, "events/b.parquet": _parquet(_table(("seq", _texts(b"1"))))},
+            "cannot read .*events: Failed merging schemas",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)  # fmt: skip
+def test_a_file_that_cannot_be_read_is_named(
+    spark: SparkSession, tmp_path: Path, files: Mapping[str, bytes], told: str
+) -> None:
+    folder = folder_of(tmp_path, files)
+    with pytest.raises(TraceError, match=told) as raised:
+        validate(spark, request(folder), lambda _: None)
+    assert raised.value.way_out
+    assert "\n" not in str(raised.value)
+    # The workers' way does not make of it what Spark does not.
+    packed = packed_by_workers(spark, open_traces([folder])[0], profile_for("4.0.8", {}), lenient())
+    assert packed is None or "empty" in told
+
+
+@pytest.mark.spark
+def test_texts_that_are_no_utf8_are_read_as_in_json(spark: SparkSession, tmp_path: Path) -> None:
+    names = ("topic", "subscription", "event", "consumer_name", "producer_name", "batch_keys")
+    whole = _table().slice(0, 1)
+    tables = []
+    for name in names:
+        text = _texts(b"a\xff")[:1]
+        column = pa.ListArray.from_arrays([0, 1], text) if name == "batch_keys" else text
+        tables.append(whole.set_column(whole.schema.get_field_index(name), name, column))
+    folder = folder_of(
+        tmp_path, {f"events/{name}.parquet": _parquet(table) for name, table in zip(names, tables, strict=True)}
+    )
+    (trace,) = open_traces([folder])
+    for name in names:
+        with pytest.raises(NotPlainError):
+            list(read_share(Share(str(folder / f"events/{name}.parquet"), 0, 1), COLUMNS, 9))
+    rows = read_events(spark, trace).toArrow().to_pylist()
+    assert {name: [row[name] for row in rows].count("a\ufffd") for name in names[:-1]} == dict.fromkeys(names[:-1], 1)
+    assert ["a\ufffd"] in [row["batch_keys"] for row in rows]
+    aside = quarantined(spark, trace).collect()
+    assert sorted((Path(row.file).stem, row.reason, row.detail) for row in aside) == [
+        ("event", "unknown_event", "event = a\ufffd"),
+        ("subscription", "impossible_value", "subscription = a\ufffd"),
+        ("topic", "impossible_value", "topic = a\ufffd"),
+    ]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("inside", ["events/trace.json", "trace.json"])
+def test_a_manifest_may_lie_among_parquet_files(spark: SparkSession, tmp_path: Path, inside: str) -> None:
+    log = "events/a.parquet" if "/" in inside else "a.parquet"
+    folder = folder_of(tmp_path, {log: _PARQUET, inside: b"{}"})
+    (trace,) = open_traces([folder])
+    assert read_events(spark, trace).count() == len(_ROWS)
+    packed = packed_by_workers(spark, trace, profile_for("4.0.8", {}), lenient())
+    assert packed is not None
+
+
+def test_another_file_among_parquet_files_is_not_passed_over(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, {"events/a.parquet": _PARQUET, "events/_SUCCESS": b"", "events/.b.crc": b""})
+    open_traces([folder])
+    (folder / "events" / "day=1").mkdir()
+    (folder / "events" / "day=1" / "b.parq").write_bytes(_PARQUET)
+    with pytest.raises(TraceError, match=r"events/day=1/b\.parq is no log"):
+        open_traces([folder])
+
+
+def _pipe(folder: Path) -> None:
+    os.mkfifo(folder / "acks.jsonl")
+
+
+def _dangling(folder: Path) -> None:
+    (folder / "acks.jsonl").symlink_to("nowhere.jsonl")
+
+
+def _loop(folder: Path) -> None:
+    (folder / "acks.jsonl").symlink_to("acks.jsonl")
+
+
+def _no_text(folder: Path) -> None:
+    (folder / os.fsdecode(b"acks\xff.jsonl")).write_bytes(_LINES)
+
+
+@pytest.mark.parametrize("made", [_pipe, _dangling, _loop, _no_text])
+def test_what_is_no_file_of_a_readable_name_is_refused(tmp_path: Path, made: Callable[[Path], None]) -> None:
+    folder = folder_of(tmp_path, {"events.jsonl": _LINES})
+    made(folder)
+    with pytest.raises(TraceError, match=r"acks.*is no") as raised:
+        open_traces([folder])
+    assert raised.value.way_out
+    str(raised.value).encode()
+
+
+def test_a_name_that_the_system_refuses_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match=r"cannot read /.*x+: .*long"):
+        open_traces(["x" * 10_000])
+
+
+def _outcome(file: str) -> None:
+    """Reads a file and ends the process: with 0 if it is plain, with 1 if it is left to Spark."""
+    os.close(2)
+    try:
+        list(read_share(Share(file, 0, 1), COLUMNS, 1_000))
+    except NotPlainError:
+        os._exit(1)
+    os._exit(0)
+
+
+def _spoilt(content: bytes, dice: random.Random) -> bytes:
+    if dice.random() < 0.1:
+        return content[: dice.randrange(len(content))]
+    spoilt = bytearray(content)
+    for _ in range(dice.choice((1, 1, 4))):
+        spoilt[dice.randrange(len(spoilt))] = dice.randrange(256)
+    return bytes(spoilt)
+
+
+def test_damaged_parquet_is_read_or_left_to_spark(tmp_path: Path) -> None:
+    dice = random.Random("damaged")
+    table = pa.Table.from_batches([batch_of(PLAIN)])
+    files = [_parquet(table, compression=compression) for compression in ("none", "snappy")]
+    path = tmp_path / "a.parquet"
+    ends = []
+    for _ in range(150):
+        path.write_bytes(_spoilt(dice.choice(files), dice))
+        # A process of its own: pyarrow may abort, which `audit` takes for a reason to leave the file to Spark.
+        process = get_context("fork").Process(target=_outcome, args=(str(path),))
+        process.start()
+        process.join()
+        ends.append(process.exitcode)
+    assert set(ends) <= {0, 1, -6, -11}
+    assert ends.count(0) > 10
+    assert ends.count(1) > 10
+
+
+@pytest.mark.spark
+def test_a_file_that_ends_a_worker_is_an_unreadable_one(spark: SparkSession, tmp_path: Path) -> None:
+    # The physical type of a column is none of Parquet's, at which pyarrow aborts.
+    whole = _parquet(_table(), compression="none")
+    spoilt = whole.replace(b"\x1c\x15\x04\x19\x35", b"\x1c\x15\x5d\x19\x35", 1)
+    assert spoilt != whole
+    folder = folder_of(tmp_path / "trace", {"events/a.parquet": spoilt})
+    process = get_context("fork").Process(target=_outcome, args=(str(folder / "events" / "a.parquet"),))
+    process.start()
+    process.join()
+    assert process.exitcode == -6
+    with pytest.raises(TraceError, match=r"cannot read .*a\.parquet: ") as raised:
+        audit(spark, request(folder, tmp_path / "out"), lambda _: None)
+    assert raised.value.way_out
+
+
+@pytest.mark.spark
+def test_names_are_names_and_nothing_is_executed(spark: SparkSession, tmp_path: Path) -> None:
+    nasty = (
+        "'; DROP TABLE runs; --",
+        "../../../x",
+        "<script>alert(1)</script>",
+        "$(touch x)`touch y`",
+        "\x1b[2J\x07\u202e",
+        'a`b"c\\d${e}%s{0}',
+        "\n\t\r",
+        "x" * 5_000,
+    )
+    rows = [
+        {**JOIN, "seq": 1 + at, "topic": TOPIC + name, "subscription": name, "consumer_name": name, "consumer": at}
+        for at, name in enumerate(nasty)
+    ]
+    content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    folder = folder_of(tmp_path / "in", {"events.jsonl": content})
+    before = {path for path in tmp_path.rglob("*") if "out" not in path.parts}
+    here = set(Path.cwd().iterdir())
+    result = audit(spark, request(folder, tmp_path / "out"), lambda _: None)
+    written = spark.read.format("delta").load(str(tmp_path / "out" / "consumers"))
+    found = written.select("topic", "subscription", "consumer_name").collect()
+    assert {tuple(row) for row in found} == {(TOPIC + name, name, name) for name in nasty}
+    (run,) = spark.read.format("delta").load(str(tmp_path / "out" / "runs")).collect()
+    assert (run.run_key, run.events_in, run.events_audited) == (result.run_keys[0], len(nasty), len(nasty))
+    assert {path for path in tmp_path.rglob("*") if "out" not in path.parts} == before
+    assert set(Path.cwd().iterdir()) - here <= {Path.cwd() / "spark-warehouse"}
