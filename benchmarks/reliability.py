@@ -4,17 +4,22 @@ Each option names a part of `benchmarks.reliability_parts` and how often it is t
 """
 
 import json
+import tempfile
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from benchmarks.reliability_cuts import cuts as try_cuts
 from benchmarks.reliability_parts.kills import kills as try_kills
+from jobs.session import spark_session
 from pipeline.errors import DispatchAuditError
 
 
 def main(
     kills: Annotated[int, typer.Option(min=0, help="Audits to kill at random moments and run again.")] = 0,
+    cuts: Annotated[int, typer.Option(min=0, help="Recordings to cut into windows at random moments.")] = 0,
     seed: Annotated[int, typer.Option(help="Of what is chosen at random.")] = 0,
     told_as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -23,6 +28,9 @@ def main(
     try:
         if kills:
             figures |= try_kills(kills, seed)
+        if cuts:
+            with tempfile.TemporaryDirectory() as folder:
+                figures |= try_cuts(spark_session("reliability"), Path(folder), cuts, seed)
     except DispatchAuditError as error:
         typer.echo(f"reliability: error: {error}", err=True)
         raise typer.Exit(2) from None
