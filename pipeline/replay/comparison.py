@@ -90,12 +90,12 @@ class Comparison:
             if drains and consumer.draining is not None:
                 self._compare_draining(snapshot, consumer, place, before.rebuilt, after.rebuilt)
 
-    def forget(self, told_us: int) -> None:
-        """The snapshots up to `told_us` were told of."""
+    def forget(self, told_seq: int) -> None:
+        """The snapshots up to the row `told_seq` were told of."""
         self.compared.clear()
         self.agreed.clear()
         self.beyond.clear()
-        self.mismatches = [m for m in self.mismatches if m.snapshot.ts_us > told_us]
+        self.mismatches = [m for m in self.mismatches if m.snapshot.seq > told_seq]
 
     def _note(self, what: str, agrees: bool) -> None:
         self.compared[what] += 1

@@ -287,13 +287,13 @@ class Dispatcher:
         upheaval.close(self._state, self._out, at.seq, at.ts_us)
         self._drain_output()
 
-    def forget(self, told_us: int, recent_us: int) -> None:
-        """What was found up to `told_us` was told. It goes up to `recent_us`, but for what explains what is open."""
+    def forget(self, told_seq: int, recent_us: int) -> None:
+        """What was found up to `told_seq` was told. It goes, but for what is newer or explains what is open."""
         self._drain_output()
         entries = self._state.entries
         open_ones = (entries.ledger != UNKNOWN) & (entries.marks & ACKED == 0)
-        self._harvest.forget(recent_us, entries.ledger[open_ones], entries.entry[open_ones])
-        self.watch.forget(told_us)
+        self._harvest.forget(told_seq, recent_us, entries.ledger[open_ones], entries.entry[open_ones])
+        self.watch.forget(told_seq)
         self.traffic, self.peaks = Traffic(), Peaks()
         hashes = self._state.hashes
         used = hashes.hash != UNKNOWN

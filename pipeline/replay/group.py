@@ -74,7 +74,7 @@ def replay_group(
         ("partitions", partitions),
         ("draining", rows.draining(*group, found)),
         ("blocking", rows.blocking(*group, found)),
-        ("capacity", rows.capacity(*group, found.watch.samples, found.telling)),
+        ("capacity", rows.capacity(*group, found.watch.samples)),
         ("consumers", rows.consumers(*group, found)),
         ("hot_keys", rows.hot_keys(*group, found, rules.hot_keys_max)),
         ("producers", rows.producers(*group, senders)),

@@ -41,17 +41,18 @@ class Harvest:
         self._withdrawn.append(out.withdrawn[: out.filled[WITHDRAWN]].copy())
         out.filled[:] = 0
 
-    def forget(self, recent_us: int, ledgers: Ints, entries: Ints) -> None:
+    def forget(self, told_seq: int, recent_us: int, ledgers: Ints, entries: Ints) -> None:
         """Drops what was told, but for what explains what is not.
 
         Args:
-            recent_us: up to when it goes.
+            told_seq: up to which row everything was told.
+            recent_us: what is newer explains what comes.
             ledgers: of the entries that are open: what was found of them may explain what comes.
             entries: the other halves of their positions.
         """
-        self.findings.forget(recent_us, set(zip(ledgers.tolist(), entries.tolist(), strict=True)))
+        self.findings.forget(told_seq, recent_us, set(zip(ledgers.tolist(), entries.tolist(), strict=True)))
         episodes = self.episodes
-        self._episodes = [episodes[episodes.to_ts > recent_us]]
+        self._episodes = [episodes[(episodes.to_seq > told_seq) | (episodes.to_ts > recent_us)]]
         self._withdrawn = [part[part.since_ts > recent_us] for part in self._withdrawn]
         self._without_end_told += self.without_end
 

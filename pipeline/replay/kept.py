@@ -47,10 +47,10 @@ class Kept:
                 self.beyond[rule, permitted] += alike.size - room
         self._parts.append(found[kept].view(np.recarray))
 
-    def forget(self, before_us: int, open_entries: Set[tuple[int, int]]) -> None:
-        """Drops findings up to `before_us`, unless they are of an entry that is open; nothing is counted any more."""
+    def forget(self, told_seq: int, recent_us: int, open_entries: Set[tuple[int, int]]) -> None:
+        """Drops findings up to a row, but for recent ones and those of open entries; none is counted any more."""
         found = self.all()
-        kept = found.ts_us > before_us
+        kept = (found.seq > told_seq) | (found.ts_us > recent_us)
         for ledger, entry in ((found.ledger, found.entry), (found.other_ledger, found.other_entry)):
             positions = zip(ledger.tolist(), entry.tolist(), strict=True)
             kept |= np.fromiter((position in open_entries for position in positions), np.bool_, found.size)

@@ -25,7 +25,7 @@ from pipeline.replay.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Ref
 from pipeline.replay.replayed import Joined, PlacedEpoch, Replayed, Stay, Surplus
 from pipeline.replay.snapshot import Position, Snapshot, SnapshotRow, parsed_snapshot
 from pipeline.replay.state import Ints
-from pipeline.replay.telling import Telling, since
+from pipeline.replay.telling import Settled, Telling, since
 from pipeline.replay.timeline import Timeline
 from pipeline.replay.watch import Watch
 from udfs.sticky_key_hash import sticky_from_murmur
@@ -58,7 +58,8 @@ class Subscription:
         self._stays: dict[int, Stay] = {}
         self._recorded_late: bool | None = None
         self._last = Place(-1, 0)
-        self._told_us: int | None = None
+        self._told: Place | None = None
+        self._settling = Settled(rules.unsettled_us)
         policy = Policy(
             skew_us=rules.skew_us,
             unordered_us=0,
@@ -91,41 +92,38 @@ class Subscription:
         """Takes the next rows in the order of seq, and the details of the membership rows and snapshots among them."""
         if events.seq.size:
             self._last = Place(int(events.seq[-1]), int(events.ts_us[-1]))
+            self._settling.add(events.seq, events.ts_us)
         self._timeline.push(events, rows, [parsed_snapshot(row) for row in snapshots])
 
     def finish(self) -> Replayed:
         """The trace ends here: what was found in it and not told before."""
         self._timeline.finish()
-        return self._found(since(self._told_us))
+        return self._found(since(self._told))
 
     def so_far(self) -> Replayed:
         """A window ends here, and the trace goes on: what is settled by now, and what is open.
 
         This closes what is open: the replay goes on from what it was before, without what it has told (`forget`).
         """
-        return self._found(since(self._told_us, self._settled_us))
+        return self._found(since(self._told, self._settled()))
 
     def forget(self) -> None:
         """Drops what `so_far` has told of this moment, but for what explains what is open."""
-        self._told_us = told_us = self._settled_us
+        self._told = told = self._settled()
+        recent_us = told.ts_us - self._rules.unsettled_us
         self._shares = HashShares()
         if self._in_force is not None:
             # It is shared out from here on.
             self._shared_us = self._last.ts_us
-        recent_us = told_us - self._rules.unsettled_us
-        self._dispatcher.forget(told_us, recent_us)
+        self._dispatcher.forget(told.seq, recent_us)
         self._censor.censored = 0
-        self._comparison.forget(told_us)
+        self._comparison.forget(told.seq)
         self._refusals.forget(recent_us, self._dispatcher.draining)
         newest = {surplus.consumer: surplus for surplus in self._surpluses if surplus.ts_us <= recent_us}
         self._surpluses = [s for s in self._surpluses if s.ts_us > recent_us or s is newest[s.consumer]]
 
-    @property
-    def _settled_us(self) -> int:
-        unsettled_us, released_us = self._rules.unsettled_us, self._timeline.released_us
-        # Of a row that is held back nothing is known, however long it is held.
-        settled_us = min(self._last.ts_us - unsettled_us, -1 if released_us is None else released_us)
-        return settled_us if self._told_us is None else max(settled_us, self._told_us)
+    def _settled(self) -> Place:
+        return max(self._settling.place(self._timeline.released_seq), self._told or Place(-1, 0))
 
     def _found(self, telling: Telling) -> Replayed:
         if self._in_force is not None:

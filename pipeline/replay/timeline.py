@@ -102,9 +102,9 @@ class Timeline:
         self._recorded_late = True  # until the decision of a dispatch is seen: only ends are recorded
 
     @property
-    def released_us(self) -> int | None:
-        """Up to when all rows have taken effect; None: not one has."""
-        return int(self._clock[self._done - 1]) if self._done else None
+    def released_seq(self) -> int:
+        """Up to which row all have taken effect; -1: not one has."""
+        return int(self._held.seq[self._done - 1]) if self._done else -1
 
     def push(self, events: Events, rows: Sequence[Row], snapshots: Sequence[Snapshot]) -> None:
         """Takes the next rows in the order of seq.

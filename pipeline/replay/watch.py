@@ -143,16 +143,15 @@ class Watch:
         self._overlooked_last.clear()
         self._since_seq = before_seq
 
-    def forget(self, told_us: int) -> None:
-        """What was over by `told_us` was told."""
-        # The last look before is the beginning of what is told next.
-        looked = [number for number, found in enumerate(self.samples) if found.ts_us <= told_us]
-        self.samples = self.samples[looked[-1] :] if looked else self.samples
+    def forget(self, told_seq: int) -> None:
+        """What was over behind the row `told_seq` was told, and every sample."""
+        # The last look is the beginning of what is told next.
+        self.samples = self.samples[-1:]
         self.left_out.clear()
         for kind, heap in self._blocked.items():
-            self._blocked[kind] = [ranked for ranked in heap if ranked[2].span.to_ts > told_us]
+            self._blocked[kind] = [ranked for ranked in heap if ranked[2].span.to_seq > told_seq]
             heapq.heapify(self._blocked[kind])
-        kept = [number for number, found in enumerate(self.overlooked) if found.span.to_ts > told_us]
+        kept = [number for number, found in enumerate(self.overlooked) if found.span.to_seq > told_seq]
         moved = {number: at for at, number in enumerate(kept)}
         self.overlooked = [self.overlooked[number] for number in kept]
         self._overlooked_last = {h: moved[number] for h, number in self._overlooked_last.items() if number in moved}

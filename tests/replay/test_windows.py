@@ -5,6 +5,7 @@ import pickle
 import random
 import zlib
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,9 +16,10 @@ from windows import folded, told_by_windows
 from pipeline.errors import StateError
 from pipeline.profile import profile_for
 from pipeline.replay.basis import Rules
+from pipeline.replay.membership import Place
 from pipeline.replay.patience import Patience
 from pipeline.replay.saved import restored
-from pipeline.replay.telling import EVERYTHING, since
+from pipeline.replay.telling import EVERYTHING, Settled, since
 
 # So many that no table is cut short: of the worst of each window there are more than of the worst of all.
 ALL = 1_000_000
@@ -71,17 +73,18 @@ def test_recordings_in_windows(name: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(
     operations,
-    st.sampled_from(["start end", "start", "end"]),
+    st.sampled_from([("start end", 60_000_000), ("end", 6_000_000)]),
     st.sampled_from(["4.0.8", "3.0.7"]),
     st.lists(st.integers(1, 100), min_size=1, max_size=4),
     st.booleans(),
 )
 def test_any_log_in_any_windows(
-    done: list[Operation], dispatched: str, version: str, cuts: list[int], complete: bool
+    done: list[Operation], dispatched: tuple[str, int], version: str, cuts: list[int], complete: bool
 ) -> None:
-    rows = rows_of(done, dispatched)
-    # Longer than a change may wait for its other side.
-    rules = _rules(version, dict(AUTO_SPLIT), 6_000_000, complete)
+    sides, unsettled_us = dispatched
+    rows = rows_of(done, sides)
+    # Longer than a dispatch, or a change, may wait for its other side.
+    rules = _rules(version, dict(AUTO_SPLIT), unsettled_us, complete)
     assert folded(told_by_windows([rows], rules, cuts)) == folded(told_by_windows([rows], rules, []))
 
 
@@ -120,9 +123,13 @@ def test_a_damaged_state_is_refused(payload: bytes) -> None:
         restored(payload, _rules("4.0.8", dict(AUTO_SPLIT), 60_000_000))
 
 
-def test_each_moment_is_told_by_one_window() -> None:
-    windows = [since(None, 10), since(10, 20), since(20)]
-    assert [[window.tells(ts_us) for window in windows] for ts_us in (0, 10, 11, 20, 21)] == [
+def _place(seq: int) -> Place:
+    return Place(seq, 1_000 * seq)
+
+
+def test_each_row_is_told_by_one_window() -> None:
+    windows = [since(None, _place(10)), since(_place(10), _place(20)), since(_place(20))]
+    assert [[window.tells(seq) for window in windows] for seq in (0, 10, 11, 20, 21)] == [
         [True, False, False],
         [True, False, False],
         [False, True, False],
@@ -134,9 +141,19 @@ def test_each_moment_is_told_by_one_window() -> None:
 
 
 def test_what_is_open_is_told_by_every_window_that_it_lasts_through() -> None:
-    first, second = since(None, 10), since(10, 20)
+    first, second = since(None, _place(10)), since(_place(10), _place(20))
     assert first.tells_interval(5, 15, is_open=True)
     assert not first.tells_interval(5, 15, is_open=False), "it may still change"
-    assert second.tells_noted(1, 5, is_open=False), "it was noted late"
     assert second.tells_interval(5, 15, is_open=False)
+    assert second.tells_noted(1, 5, is_open=False), "it was noted late"
     assert not first.tells_interval(11, 15, is_open=True)
+
+
+def test_rows_are_settled_by_the_clock_and_told_by_seq() -> None:
+    settled = Settled(60_000_000)
+    assert settled.place(released_seq=0).seq < 0
+    # The clock steps back by a minute behind seq 2.
+    times_us = np.array([100, 101, 41, 42, 150, 161, 163], dtype=np.int64) * 1_000_000
+    settled.add(np.arange(1, 8, dtype=np.int64), times_us)
+    assert settled.place(released_seq=7) == Place(4, 101_000_000)
+    assert settled.place(released_seq=3).seq < 0, "the rows up to there have not taken effect"

@@ -5,16 +5,15 @@ from itertools import pairwise
 
 from pipeline.replay.capacity import Sample
 from pipeline.replay.rows.names import Rows
-from pipeline.replay.telling import EVERYTHING, Telling
 
 
-def capacity(topic: str, subscription: str, samples: Sequence[Sample], telling: Telling = EVERYTHING) -> Rows:
+def capacity(topic: str, subscription: str, samples: Sequence[Sample]) -> Rows:
     """A row for each time between two looks."""
     rows: Rows = []
     for before, after in pairwise(samples):
         seconds = (after.ts_us - before.ts_us) / 1e6
-        if seconds <= 0 or not telling.tells(after.ts_us):
-            continue  # the wall clock stepped back, or it is not the time for it
+        if seconds <= 0:
+            continue  # the wall clock stepped back
         growth = (after.replay_size - before.replay_size) / seconds
         limit = after.look_ahead_limit
         headroom = None if limit is None else limit - after.replay_size

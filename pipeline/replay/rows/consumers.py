@@ -23,10 +23,10 @@ def consumers(topic: str, subscription: str, found: Replayed) -> Rows:
     total = sum(dispatched for dispatched, _ in found.counts.values())
     place_of = {number: place for place, number in enumerate(found.numbers)}
     rows: Rows = []
-    episodes = found.episodes[found.episodes.to_ts > found.telling.since_us]
+    episodes = found.episodes[found.episodes.to_seq > found.telling.since.seq]
     for number, stay in found.stays.items():
         dispatched, acked = found.counts[number]
-        gone = stay.left is not None and stay.left.ts_us <= found.telling.since_us
+        gone = stay.left is not None and stay.left.seq <= found.telling.since.seq
         if gone and not dispatched and not acked:
             continue  # all of it was told
         place = place_of[number]
@@ -54,7 +54,7 @@ def consumers(topic: str, subscription: str, found: Replayed) -> Rows:
 def _draining(episodes: Records, telling: Telling) -> dict[str, object]:
     """The statistics of PIP-379 for the hashes that one consumer drained."""
     here = episodes[(episodes.ended_by == STILL_OPEN) & (episodes.returned_seq == UNKNOWN)]
-    cleared = ~np.isin(episodes.ended_by, (STILL_OPEN, BY_RESET)) & telling.holds(episodes.to_ts)
+    cleared = ~np.isin(episodes.ended_by, (STILL_OPEN, BY_RESET)) & telling.holds(episodes.to_seq)
     most = _most_at_once(episodes)
     return {
         "drainingHashesCount": int(here.size),

@@ -75,7 +75,7 @@ def dispatch_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[
     for rule, name in enumerate(RULE_NAMES):
         if not applies(name, rules):
             continue
-        of_rule = np.flatnonzero((found.findings.rule == rule) & found.telling.holds(found.findings.ts_us))
+        of_rule = np.flatnonzero((found.findings.rule == rule) & found.telling.holds(found.findings.seq))
         counts: Counter[Severity] = Counter(verdicts[at].severity for at in of_rule)
         for (beyond, permitted), count in found.beyond.items():
             if beyond == rule:

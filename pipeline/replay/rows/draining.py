@@ -14,7 +14,7 @@ def draining(topic: str, subscription: str, found: Replayed) -> Rows:
     rows: Rows = []
     for episode in _by_start(found.episodes):
         is_open = bool(episode.ended_by == STILL_OPEN)
-        if not found.telling.tells_interval(int(episode.from_ts), int(episode.to_ts), is_open):
+        if not found.telling.tells_interval(int(episode.from_seq), int(episode.to_seq), is_open):
             continue
         rows.append(
             {

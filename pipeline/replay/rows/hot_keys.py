@@ -60,7 +60,7 @@ def hot_keys(topic: str, subscription: str, found: Replayed, each_max: int) -> R
 
 def blocked_seconds(found: Replayed) -> dict[int, float]:
     """By hash, for how long of the time that is told entries of it waited; causes at one time count once."""
-    since_us, until_us = found.telling
+    since_us, until_us = found.telling.since.ts_us, found.telling.until.ts_us
     intervals: defaultdict[int, list[_Interval]] = defaultdict(list)
     for blocked in found.watch.blocked:
         if blocked.scope == "hash":

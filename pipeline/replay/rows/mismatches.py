@@ -28,7 +28,7 @@ def mismatch_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[
     for rule in _RULES:
         if rule not in rules.profile.rules:
             continue
-        differing = [m for m in found.comparison.mismatches if m.rule == rule and found.telling.tells(m.snapshot.ts_us)]
+        differing = [m for m in found.comparison.mismatches if m.rule == rule and found.telling.tells(m.snapshot.seq)]
         rows = [_row(m, names, rules) for m in differing]
         counts = severities(rows)
         # What was not kept weighs as much as it can.

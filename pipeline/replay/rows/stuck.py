@@ -34,13 +34,13 @@ def stuck_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[Rul
     kept = per_rule_max or None
     told = []
     telling = found.telling
-    drained = int(np.count_nonzero(telling.holds(found.episodes.to_ts)))
+    drained = int(np.count_nonzero(telling.holds(found.episodes.to_seq)))
     asked = {"draining_stuck": drained, "stalled": int(found.checked[DISPATCHES])}
-    overlooked = [o for o in found.watch.overlooked if o.span.to_ts <= telling.until_us]
+    overlooked = [o for o in found.watch.overlooked if o.span.to_seq <= telling.until.seq]
     for rule, checked in asked.items():
         rows = [_hash_row(o, names, rules) for o in sorted(overlooked, key=_by_cost) if _rule(o, rules) == rule]
         if rule == "stalled":
-            over = [b for b in found.watch.blocked if b.span.to_ts <= telling.until_us]
+            over = [b for b in found.watch.blocked if b.span.to_seq <= telling.until.seq]
             unexplained = [b for b in over if b.cause == UNEXPLAINED]
             # Where the trace shows nobody's permits, it may have been for lack of them: a wait, and no finding.
             rows += [_stall_row(b, names) for b in unexplained if b.detail["with_permits"] is not None]

@@ -46,7 +46,7 @@ def blocking(topic: str, subscription: str, found: Replayed) -> Rows:
 
 def _is_told(interval: Blocked, telling: Telling) -> bool:
     span = interval.span
-    return telling.tells_noted(span.from_ts, span.to_ts, span.ended_by == STILL_OPEN)
+    return telling.tells_noted(span.from_seq, span.to_seq, span.ended_by == STILL_OPEN)
 
 
 def _row(interval: Blocked, names: Names) -> dict[str, object]:
@@ -115,7 +115,7 @@ def _draining(found: Replayed, names: Names) -> Rows:
     episodes = found.episodes[found.episodes.awaited > 0]
     for episode in episodes[np.lexsort((episodes.hash, episodes.from_seq))]:
         is_open = bool(episode.ended_by == STILL_OPEN)
-        if not found.telling.tells_interval(int(episode.blocked_ts), int(episode.to_ts), is_open):
+        if not found.telling.tells_interval(int(episode.blocked_seq), int(episode.to_seq), is_open):
             continue
         to_seq, to_ts, ended_by = int(episode.to_seq), int(episode.to_ts), ENDINGS[episode.ended_by]
         if episode.returned_seq != UNKNOWN:
