@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks.reliability_cuts import cuts as try_cuts
+from benchmarks.reliability_parts.bad_rows import bad_rows as try_bad_rows
+from benchmarks.reliability_parts.cuts import cuts as try_cuts
 from benchmarks.reliability_parts.kills import kills as try_kills
 from jobs.session import spark_session
 from pipeline.errors import DispatchAuditError
@@ -20,6 +21,7 @@ from pipeline.errors import DispatchAuditError
 def main(
     kills: Annotated[int, typer.Option(min=0, help="Audits to kill at random moments and run again.")] = 0,
     cuts: Annotated[int, typer.Option(min=0, help="Recordings to cut into windows at random moments.")] = 0,
+    bad_rows: Annotated[int, typer.Option(min=0, help="Rows of a recording to spoil.")] = 0,
     seed: Annotated[int, typer.Option(help="Of what is chosen at random.")] = 0,
     told_as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -31,6 +33,9 @@ def main(
         if cuts:
             with tempfile.TemporaryDirectory() as folder:
                 figures |= try_cuts(spark_session("reliability"), Path(folder), cuts, seed)
+        if bad_rows:
+            with tempfile.TemporaryDirectory() as folder:
+                figures |= try_bad_rows(spark_session("reliability"), Path(folder, "spoilt"), bad_rows, seed)
     except DispatchAuditError as error:
         typer.echo(f"reliability: error: {error}", err=True)
         raise typer.Exit(2) from None

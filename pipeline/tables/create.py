@@ -5,6 +5,8 @@ columns of this version, or be one that `pipeline.tables.migrate` can grow: rows
 wrong.
 """
 
+import time
+
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -18,6 +20,8 @@ from pipeline.tables.threads import at_one_time
 from pipeline.tables.write import RunTables
 
 _WAY_OUT = "choose another --out"
+# Another audit that creates a table at the same time may have made its folder and not yet its first commit.
+_WAITS_S = (0.0, 0.2, 1.0, 2.0)
 
 
 def open_tables(spark: SparkSession, target: Target, run_key: str) -> RunTables:
@@ -66,10 +70,12 @@ def _create(spark: SparkSession, target: Target, table: TableSchema) -> tuple[di
         spark.sql(table.ddl(target.identifier(table.name)))
     except Exception as error:  # Hadoop's come through unconverted, and have no class of their own in Python
         failure = error
-    columns = _columns(spark, target, table)
-    if columns is not None:
-        # There was an error and there is the table: another audit created it at the same time.
-        return columns, failure is None
+    for wait_s in _WAITS_S:
+        time.sleep(wait_s)
+        columns = _columns(spark, target, table)
+        if columns is not None:
+            # There was an error and there is the table: another audit created it at the same time.
+            return columns, failure is None
     # Spark takes a folder with foreign files in it for a table that exists.
     if failure is None or "TABLE_OR_VIEW_ALREADY_EXISTS" in str(failure):
         raise UsageError(f"{target} holds {table.name}, which is no Delta table", _WAY_OUT) from failure

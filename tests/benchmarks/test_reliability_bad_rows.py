@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.reliability_bad_rows import bad_rows
+from benchmarks.reliability_parts.bad_rows import bad_rows
 
 
 @pytest.mark.spark

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.reliability_cuts import cuts, windows_of
+from benchmarks.reliability_parts.cuts import cuts, windows_of
 from pipeline.window import Window
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+from benchmarks.runs import ROOT
 from benchmarks.told_by import told_by
 from pipeline.audit import audit
 from pipeline.request import AuditRequest
@@ -13,7 +14,7 @@ from pipeline.settings import Settings, load_settings
 from pipeline.trace import open_traces, read_events
 from pipeline.window import WHOLE, Window
 
-SAMPLES = Path(__file__).resolve().parents[1] / "data" / "samples"
+SAMPLES = ROOT / "data" / "samples"
 _WINDOWS_MAX = 5
 _ALL = 1_000_000
 
