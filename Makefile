@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit setup lock clean
+.PHONY: demo test test-slow lint types unit setup lock clean
 
 demo: setup
 	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never
 
 test: lint types setup
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -m "not slow"
+
+# What takes minutes by itself: a cluster of processes, Spark Connect, audits that are killed, notebooks.
+test-slow: setup
+	@$(BIN)/python -m pytest -m slow
 
 # Seconds, no JVM: the loop while editing.
 unit: setup

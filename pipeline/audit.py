@@ -184,16 +184,16 @@ def _staged(
     """
     carried: Carried = NOTHING if span is None else span.carried
     keep_state = span is not None and span.next_seq is not None
-    packed = packed_by_workers(spark, trace, rules.profile, settings, carried)
-    if packed is not None:
-        try:
+    try:
+        packed = packed_by_workers(spark, trace, rules.profile, settings, carried)
+        if packed is not None:
             frames, counts = _run(packed, rules, settings, tables, keep_state)
             if all(count.refused != NOT_PLAIN for count in counts):
                 return packed.source, frames, counts
-        except Exception as error:
-            # Spark's own reader lives through a damaged file, and says what is wrong with it.
-            if not worker_died(error):
-                raise
+    except Exception as error:
+        # Spark's own reader lives through a damaged file, and says what is wrong with it.
+        if not worker_died(error):
+            raise
     packed = packed_by_spark(spark, trace, rules.profile, settings, carried)
     return packed.source, *_run(packed, rules, settings, tables, keep_state)
 

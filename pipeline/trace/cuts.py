@@ -18,7 +18,7 @@ from pipeline.trace.arrow_columns import integers
 from pipeline.trace.parquet_files import NotPlainError, Share, by_workers, read_columns, shares_of
 from pipeline.trace.read import read_events
 from pipeline.trace.sources import Trace
-from pipeline.trace.spark_errors import trace_errors
+from pipeline.trace.spark_errors import trace_errors, worker_died
 from pipeline.trace.validate import TS_US_MAX
 
 _SCHEMA = "what STRING, at INT, number LONG"
@@ -71,10 +71,14 @@ def find_cuts(spark: SparkSession, trace: Trace, question: Question) -> Cuts:
     """
     shares = shares_of(trace)
     with trace_errors():
-        if shares:
-            found = _together(_looked_at_by_workers(spark, shares, question), question)
+        try:
+            found = _together(_looked_at_by_workers(spark, shares, question), question) if shares else None
             if found is not None:
                 return found
+        except Exception as error:
+            # Spark's own reader lives through a damaged file, and says what is wrong with it.
+            if not worker_died(error):
+                raise
         found = _together(_looked_at_by_spark(read_events(spark, trace), question), question)
     assert found is not None, "Spark reads whatever is not plain"
     return found

@@ -10,6 +10,7 @@ Source: Spark 4.2, common/utils/src/main/resources/error/error-conditions.json.
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import unquote
 
 from pipeline.errors import DispatchAuditError, TraceError, UsageError
@@ -76,9 +77,10 @@ def _unreadable(found: re.Match[str], text: str) -> DispatchAuditError:
     condition, file, hint = found.groups()
     causes = _CAUSE.findall(text)
     # A file is missed when its rows are read, or, of Parquet, when its columns are asked for.
-    if condition == ".FILE_NOT_EXIST" or (causes and _ABSENT.search(causes[-1])):
+    absent = condition == ".FILE_NOT_EXIST" or bool(causes and _ABSENT.search(causes[-1]))
+    if absent and Path(plain_path(file)).exists():
         way_out = "put it where every worker of the cluster sees it: on a shared file system or in object storage"
-        return UsageError(f"a worker does not find {plain_path(file)}", way_out)
+        return UsageError(f"a worker does not find {plain_path(file)}, which is here", way_out)
     # The innermost cause says what is wrong with the bytes; a hint of Spark's own is the next best.
     why = (causes[-1] if causes else hint.partition(" SQLSTATE")[0]).strip() or "it is damaged"
     return TraceError(f"cannot read {plain_path(file)}: {why}", "copy it again or leave it out")

@@ -21,7 +21,7 @@ from pipeline.trace import open_traces, read_events
 Job: TypeAlias = "subprocess.Popen[bytes]"
 ToldByTables = Callable[[Path], dict[str, list[str]]]
 
-pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+pytestmark = [pytest.mark.spark, pytest.mark.e2e, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"

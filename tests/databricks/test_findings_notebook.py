@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "notebooks" / "findings.py"
 CELL = "# COMMAND ----------"
 
-pytestmark = [pytest.mark.spark, pytest.mark.e2e]
+pytestmark = [pytest.mark.spark, pytest.mark.e2e, pytest.mark.slow]
 
 
 def cells() -> list[str]:

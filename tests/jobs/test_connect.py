@@ -33,6 +33,7 @@ def audited_over_connect(remote: str, out: Path, timeout_s: float = 300) -> subp
 
 @pytest.mark.spark
 @pytest.mark.e2e
+@pytest.mark.slow
 def test_tables_are_those_of_the_classic_session(
     spark: SparkSession, told_by_tables: ToldByTables, tmp_path: Path
 ) -> None:
@@ -43,6 +44,7 @@ def test_tables_are_those_of_the_classic_session(
 
 
 @pytest.mark.e2e
+@pytest.mark.slow
 def test_a_name_that_is_no_server_is_a_usage_error(tmp_path: Path) -> None:
     done = audited_over_connect("nowhere", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
