@@ -19,6 +19,7 @@ from typing import Annotated, Literal, NoReturn
 import typer
 from rich.console import Console
 
+from jobs.brief import is_brief
 from jobs.logs import json_logs, log_runs, log_stage
 from jobs.outputs import Format, parse_outputs, write_reports
 from jobs.progress import shown_stages
@@ -151,7 +152,8 @@ def audit(
             from pipeline.audit import audit as run_audit  # noqa: PLC0415
             from pipeline.report.read import summarise  # noqa: PLC0415
 
-            spark = spark_session(_NAME, quiet=not debug)
+            opened = open_traces(request.paths, request.profile)
+            spark = spark_session(_NAME, quiet=not debug, brief=is_brief(opened))
             clock.append(time.monotonic())
             log_stage("start Spark", clock[-1] - clock[-2])
             result = run_audit(spark, request, begin)
@@ -162,7 +164,7 @@ def audit(
             log_stage("report", clock[-1] - clock[-2])
         for remark in remarks(summary):
             typer.echo(f"{_NAME}: {remark}", err=True)
-        write_reports(summary, open_traces(request.paths, request.profile), fail_on, report_format, outputs)
+        write_reports(summary, opened, fail_on, report_format, outputs)
         if report_format == "text":
             start_up, audited, reported = (after - before for before, after in pairwise(clock))
             typer.echo(f"Took    {start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report")
@@ -190,7 +192,8 @@ def validate(
             from jobs.session import spark_session  # noqa: PLC0415
             from pipeline.audit import validate as run_validation  # noqa: PLC0415
 
-            results = run_validation(spark_session(_NAME, quiet=not debug), request, begin)
+            brief = is_brief(open_traces(request.paths, request.profile))
+            results = run_validation(spark_session(_NAME, quiet=not debug, brief=brief), request, begin)
         if report_format == "json":
             typer.echo(json_validation(results))
         else:

@@ -93,7 +93,8 @@ class RunTables:
         frames = {table: decode(staged, table) for table in bytes_of if table not in small}
         for name, of_table in payloads.items():
             schema = TRAVELLING[name].written_spark_schema
-            frames[name] = self.spark.createDataFrame(unpacked(name, of_table), schema)
+            # One file: Spark would write one for each of its cores.
+            frames[name] = self.spark.createDataFrame(unpacked(name, of_table), schema).coalesce(1)
         return dict(sorted(frames.items()))
 
     def write(self, frames: Mapping[str, DataFrame]) -> None:
