@@ -15,8 +15,8 @@ from typing import cast
 from benchmarks.plan import Engine, Name
 
 
-def started(name: Name) -> Engine:
-    """A plan with its engine."""
+def started(name: Name, trace: Path) -> Engine:
+    """A plan with an engine that suits a trace."""
     if name == "duckdb":
         from benchmarks import plan_duckdb
 
@@ -27,12 +27,12 @@ def started(name: Name) -> Engine:
         return plan_polars.started()
     from benchmarks import plans_spark
 
-    return plans_spark.started(name)
+    return plans_spark.started(name, trace)
 
 
 def main(name: Name, warm_up: Path, trace: Path, scratch: Path) -> None:
     """Runs one plan; `benchmarks.runs` is at the other end."""
-    engine = started(name)
+    engine = started(name, trace)
     _say({"step": "started"})
     engine.prepare(warm_up, scratch / "warm-up")()
     run = engine.prepare(trace, scratch / "measured")

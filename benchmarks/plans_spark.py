@@ -11,16 +11,23 @@ from benchmarks.own_floor import own_floor, packed
 from benchmarks.plan import Engine, Found, Name, Run, log_in
 from benchmarks.row_floor import row_floor
 from benchmarks.two_rules import Broken
+from jobs.load import Load, load_of
 from jobs.session import spark_session
 from pipeline.audit import audit
 from pipeline.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.tables.target import parse_target
+from pipeline.trace import open_traces
 
 
-def started(name: Name) -> Engine:
-    """A plan of `_PREPARED` with its session."""
-    spark = spark_session("dispatch-audit benchmark")
+# In the session that the command line would choose; of the others the JVM sees every row.
+_LIKE_THE_AUDIT: frozenset[Name] = frozenset({"audit", "own_floor"})
+
+
+def started(name: Name, trace: Path) -> Engine:
+    """A plan of `_PREPARED` with the session that suits it and its trace."""
+    load = load_of(open_traces([trace])) if name in _LIKE_THE_AUDIT else Load.ROWS
+    spark = spark_session("dispatch-audit benchmark", load=load)
     return Engine(partial(_PREPARED[name], spark), partial(_shuffled_bytes, spark))
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, Literal, NoReturn
 import typer
 from rich.console import Console
 
-from jobs.brief import is_brief
+from jobs.load import load_of
 from jobs.logs import json_logs, log_runs, log_stage
 from jobs.outputs import Format, parse_outputs, write_reports
 from jobs.progress import shown_stages
@@ -153,7 +153,7 @@ def audit(
             from pipeline.report.read import summarise  # noqa: PLC0415
 
             opened = open_traces(request.paths, request.profile)
-            spark = spark_session(_NAME, quiet=not debug, brief=is_brief(opened))
+            spark = spark_session(_NAME, quiet=not debug, load=load_of(opened))
             clock.append(time.monotonic())
             log_stage("start Spark", clock[-1] - clock[-2])
             result = run_audit(spark, request, begin)
@@ -192,8 +192,8 @@ def validate(
             from jobs.session import spark_session  # noqa: PLC0415
             from pipeline.audit import validate as run_validation  # noqa: PLC0415
 
-            brief = is_brief(open_traces(request.paths, request.profile))
-            results = run_validation(spark_session(_NAME, quiet=not debug, brief=brief), request, begin)
+            load = load_of(open_traces(request.paths, request.profile))
+            results = run_validation(spark_session(_NAME, quiet=not debug, load=load), request, begin)
         if report_format == "json":
             typer.echo(json_validation(results))
         else:

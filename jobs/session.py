@@ -15,6 +15,7 @@ from typing import IO
 from pyspark.sql import SparkSession
 
 from jobs.java import require_java
+from jobs.load import Load
 from pipeline.errors import UsageError
 from pipeline.tables.spark_errors import reason_of
 
@@ -43,26 +44,32 @@ _LOCAL_SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     # Its default of 1 GB is a container's. It is a limit: what is not used is not taken.
     "spark.driver.memory": "4g",
-    # The collector that Java chooses by itself keeps pauses short, which nobody waits for, at the price of CPU time.
-    # Under this name, so that whoever sets `spark.driver.extraJavaOptions` has the last word.
-    "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC",
 }
-_BRIEF_SETTINGS = {
-    **_LOCAL_SETTINGS,
-    # Of an audit of seconds most code runs once: to compile it well takes longer than it ever runs.
-    "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC -XX:TieredStopAtLevel=1",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+# Of Java's own choices the collector keeps pauses short, which nobody waits for, at the price of CPU time.
+_COLLECTOR = "-XX:+UseParallelGC"
+# Nor is it worth while to compile what runs for seconds as if it ran for hours.
+_NO_SECOND_COMPILER = "-XX:TieredStopAtLevel=1"
+# Under this name, so that whoever sets `spark.driver.extraJavaOptions` has the last word.
+_JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+_SETTINGS_OF_LOAD = {
+    Load.ROWS: {_JAVA_OPTIONS: _COLLECTOR},
+    Load.CHUNKS: {_JAVA_OPTIONS: f"{_COLLECTOR} {_NO_SECOND_COMPILER}"},
+    Load.BRIEF: {
+        _JAVA_OPTIONS: f"{_COLLECTOR} {_NO_SECOND_COMPILER}",
+        # Nor to make Java of a query that sees few rows, and compile that.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    },
 }
 
 
-def spark_session(app_name: str, quiet: bool = True, *, brief: bool = False) -> SparkSession:
+def spark_session(app_name: str, quiet: bool = True, *, load: Load = Load.ROWS) -> SparkSession:
     """The session to audit with.
 
     Args:
         app_name: what the session is called where it is listed.
         quiet: whether to keep what a JVM of our own prints (warnings, downloads) from the terminal.
-        brief: whether it will see few rows, so that a JVM of our own had better not compile much (docs/FIGURES.md).
+        load: what will pass through a JVM of our own.
 
     Raises:
         UsageError: Java is missing or too old, or the session does not start.
@@ -93,8 +100,8 @@ def spark_session(app_name: str, quiet: bool = True, *, brief: bool = False) -> 
     require_java()
     # The workers must run the environment that this process runs, whatever `python3` is on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    own = _BRIEF_SETTINGS if brief else _LOCAL_SETTINGS
-    local = _configured(builder.master("local[*]"), {**_DELTA, **_SETTINGS, **own})
+    settings = {**_DELTA, **_SETTINGS, **_LOCAL_SETTINGS, **_SETTINGS_OF_LOAD[load]}
+    local = _configured(builder.master("local[*]"), settings)
     with _output_kept_apart() if quiet else nullcontext() as output:
         try:
             return configure_spark_with_delta_pip(local).getOrCreate()

@@ -1,0 +1,53 @@
+"""How much of its code the JVM of an audit had better compile."""
+
+from pathlib import Path
+
+import pytest
+
+from jobs.load import BRIEF_BYTES_MAX, Load, load_of
+from pipeline.trace import open_traces
+
+SAMPLE = "data/samples/heavy-churn-3.0.7"
+
+
+def _log_of(folder: Path, size: int, ending: str = "jsonl") -> Path:
+    folder.mkdir()
+    log = folder / f"events.{ending}"
+    with log.open("wb") as file:
+        file.truncate(size)
+    return log
+
+
+def test_a_sample_is_brief() -> None:
+    assert load_of(open_traces([SAMPLE])) is Load.BRIEF
+
+
+@pytest.mark.parametrize(("more", "load"), [(0, Load.BRIEF), (1, Load.ROWS)])
+def test_the_bytes_of_all_traces_count(tmp_path: Path, more: int, load: Load) -> None:
+    half = BRIEF_BYTES_MAX // 2
+    logs = [_log_of(tmp_path / "one", half), _log_of(tmp_path / "other", half + more)]
+    assert load_of(open_traces(logs, "pulsar-4.0.7")) is load
+
+
+def test_a_log_of_many_files_is_as_large_as_they_are_together(tmp_path: Path) -> None:
+    folder = tmp_path / "events"
+    folder.mkdir()
+    for number in range(2):
+        _log_of(folder / str(number), BRIEF_BYTES_MAX // 2 + 1)
+    assert load_of(open_traces([tmp_path], "pulsar-4.0.7")) is Load.ROWS
+
+
+def test_of_large_parquet_files_the_jvm_sees_chunks(tmp_path: Path) -> None:
+    log = _log_of(tmp_path / "parquet", BRIEF_BYTES_MAX + 1, "parquet")
+    assert load_of(open_traces([log], "pulsar-4.0.7")) is Load.CHUNKS
+
+
+def test_one_log_that_spark_reads_is_enough_for_rows(tmp_path: Path) -> None:
+    parquet = _log_of(tmp_path / "parquet", BRIEF_BYTES_MAX + 1, "parquet")
+    lines = _log_of(tmp_path / "lines", 1)
+    assert load_of(open_traces([parquet, lines], "pulsar-4.0.7")) is Load.ROWS
+
+
+@pytest.mark.parametrize("source", ["catalog.schema.trace", "s3://bucket/trace", "s3://bucket/trace.parquet"])
+def test_what_only_spark_can_reach_may_be_large(source: str) -> None:
+    assert load_of(open_traces([SAMPLE, source], "pulsar-4.0.7")) is Load.ROWS
