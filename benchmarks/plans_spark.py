@@ -19,7 +19,6 @@ from pipeline.settings import load_settings
 from pipeline.tables.target import parse_target
 from pipeline.trace import open_traces
 
-
 # In the session that the command line would choose; of the others the JVM sees every row.
 _LIKE_THE_AUDIT: frozenset[Name] = frozenset({"audit", "own_floor"})
 
