@@ -45,6 +45,10 @@ class Target:
         """The schema as SQL names it; of a named target only."""
         return ".".join(f"`{part}`" for part in self.location.split("."))
 
+    def holds_no_file(self, table_name: str) -> bool:
+        """Whether it is seen without Spark, which takes a second to say so, that a table of this target has no rows."""
+        return self.local and not any(Path(self.location, table_name).rglob("*.parquet"))
+
     def read(self, spark: SparkSession, table_name: str) -> DataFrame:
         """The table as it is now."""
         return spark.table(self.identifier(table_name))

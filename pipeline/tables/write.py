@@ -146,7 +146,9 @@ class RunTables:
         if self.staging.others():
             return frozenset(TABLES)
         # Whoever wrote into a table that this attempt created has finished, or would have been seen above.
-        asked = [table for table in TABLES.values() if table is RUNS or table.name not in self.created]
+        asked = [table for table in TABLES.values() if table.name not in self.created]
+        if RUNS.name in self.created and not self.target.holds_no_file(RUNS.name):
+            asked.append(RUNS)
         held = at_one_time(lambda table: not self._rows_of(table).isEmpty(), asked)
         names = frozenset(table.name for table, is_held in zip(asked, held, strict=True) if is_held)
         return frozenset(TABLES) if RUNS.name in names & self.created else names

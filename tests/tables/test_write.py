@@ -139,6 +139,20 @@ def test_of_two_attempts_at_one_run_one_gives_way(
     assert {path.name for path in tmp_path.iterdir()} == TABLES.keys()
 
 
+def test_a_run_that_another_attempt_has_finished_meanwhile_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    target = parse_target(str(tmp_path / "out"))
+    slow = open_tables(spark, target, "aaaa")
+    staged = slow.stage(results(spark, TWO_TABLES))
+    write_run(spark, target, "aaaa", TWO_TABLES)
+    slow.write(staged)
+    slow.finish(ROWS["runs"])
+    assert {name: len(rows) for name, rows in contents(spark, target).items() if rows} == {
+        "metrics": 1,
+        "quarantine": 1,
+        "runs": 1,
+    }
+
+
 def test_what_comes_after_a_later_attempt_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
     target = parse_target(str(tmp_path))
     earlier, later = (open_tables(spark, target, "aaaa") for _ in range(2))
