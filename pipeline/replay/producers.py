@@ -106,6 +106,8 @@ def published(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> Published:
     """
     if rows.size == 0:
         return NOTHING
+    # The replay leaves out all but the first of the rows of one seq.
+    rows = rows[np.diff(integers(batch.column("seq"), -1)[rows], prepend=-1) != 0]
     own = {name: batch.column(name).take(pa.array(rows)) for name in _COLUMNS}
     names, producer = numbered(own["producer_name"])
     sequence, is_known = integers(own["sequence_id"], -1), _mask(pc.is_valid(own["sequence_id"]))
@@ -171,7 +173,8 @@ def _mixed(row: dict[str, object]) -> MixedBatch:
 class Producers:
     """The producers of one subscription's topic, chunk by chunk.
 
-    Rows of a chunk that are refused as repetitions are counted here all the same.
+    A row that is repeated in another chunk is counted here once more: it is left out where chunks are merged, and of
+    what is counted here nothing travels with the rows.
     """
 
     def __init__(self) -> None:

@@ -3,10 +3,12 @@
 import random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_replay import LOW, RECORDINGS, Columns, Log, batches, recorded_tables, tables_of
+from numpy.typing import NDArray
 
 from pipeline.replay.producers import Producers, decode_published, encode_published, published
 
@@ -71,6 +73,20 @@ def test_nothing_is_taken_for_a_chunk_without_a_sequence_id() -> None:
     log.publish(0, producer_name="p")
     log.publish(1, producer_name="p")
     assert _told(log)["p"][6] == 0
+
+
+def test_a_row_that_is_repeated_in_its_batch_is_counted_once_and_is_no_chunk() -> None:
+    log = Log()
+    log.publish(0, producer_name="p", sequence_id=0, batch_size=3)
+    log.publish(1, producer_name="p", sequence_id=1)
+    (batch,) = batches([*log.rows, *log.rows], 100)
+    rows = np.argsort(batch.column("seq").to_numpy(), kind="stable")
+    assert published(batch, rows).sent == published(*_once(log)).sent
+
+
+def _once(log: Log) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
+    (batch,) = batches(log.rows, 100)
+    return batch, np.arange(batch.num_rows)
 
 
 def test_every_subscription_has_the_producers_of_its_topic() -> None:
