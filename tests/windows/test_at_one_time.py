@@ -1,7 +1,6 @@
 """Two audits of one log at one time: of different windows both land, of the same window the rows are there once."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,8 @@ _MEET_S_MAX = 300.0
 
 
 @pytest.fixture
-def growing(spark: SparkSession, tmp_path: Path) -> Iterator[Growing]:
-    """A log of which two windows were audited once."""
+def growing(spark: SparkSession, tmp_path: Path) -> Growing:
+    """A log in a target of its own: making the tables is part of what is done at one time."""
     log = Growing(spark, tmp_path / "trace", str(tmp_path / "target"))
     log.add(service(0, 31))
     return log
