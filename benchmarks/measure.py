@@ -68,8 +68,8 @@ class ProcessTree:
         jvm = python = worker = 0
         for process in self._processes():
             try:
-                # A launcher becomes Java without a change of pid, so the program is asked for each time. Not the name: what
-                # Java forks has that of a thread, and all of Java's memory, until it is a program of its own.
+                # A launcher becomes Java without a change of pid, so the program is asked for each time. Not the name:
+                # what Java forks has that of a thread, and all of Java's memory, until it is a program of its own.
                 with process.oneshot():
                     is_jvm = Path(process.exe()).name == "java"
                     times, rss = process.cpu_times(), process.memory_info().rss

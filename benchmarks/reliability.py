@@ -16,6 +16,7 @@ from benchmarks.reliability_parts.cuts import cuts as try_cuts
 from benchmarks.reliability_parts.kills import kills as try_kills
 from benchmarks.reliability_parts.lost_workers import lost_workers
 from benchmarks.reliability_parts.memory import group_memory
+from benchmarks.reliability_parts.state_size import state_size
 from jobs.session import spark_session
 from pipeline.errors import DispatchAuditError
 
@@ -25,7 +26,10 @@ def main(
     cuts: Annotated[int, typer.Option(min=0, help="Recordings to cut into windows at random moments.")] = 0,
     bad_rows: Annotated[int, typer.Option(min=0, help="Rows of a recording to spoil.")] = 0,
     group_events: Annotated[
-        list[int] | None, typer.Option(min=1, help="Events of a group whose audit's memory is looked at; repeatable.")
+        list[int] | None, typer.Option(min=1, help="Events of a group, to see its worker's memory; may be repeated.")
+    ] = None,
+    open_entries: Annotated[
+        list[int] | None, typer.Option(min=1, help="Entries open at a window's end, to see its state; may be repeated.")
     ] = None,
     cluster: Annotated[int, typer.Option(min=0, help="Audits on a cluster that loses a worker meanwhile.")] = 0,
     seed: Annotated[int, typer.Option(help="Of what is chosen at random.")] = 0,
@@ -45,6 +49,9 @@ def main(
         if group_events:
             with tempfile.TemporaryDirectory() as folder:
                 figures |= group_memory(Path(folder), group_events)
+        if open_entries:
+            with tempfile.TemporaryDirectory() as folder:
+                figures |= state_size(spark_session("reliability"), Path(folder), open_entries)
         if cluster:
             with tempfile.TemporaryDirectory() as folder:
                 figures |= lost_workers(spark_session("reliability"), Path(folder), cluster)
