@@ -6,6 +6,7 @@ heap: its peak contains what was taken before the measurement began.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -67,9 +68,11 @@ class ProcessTree:
         jvm = python = worker = 0
         for process in self._processes():
             try:
-                # A launcher becomes Java without a change of pid, so the name is asked each time.
+                # A launcher becomes Java without a change of pid, so the program is asked for each time. Not the name:
+                # what Java forks has that of a thread, and all of Java's memory, until it is a program of its own.
                 with process.oneshot():
-                    is_jvm, times, rss = process.name() == "java", process.cpu_times(), process.memory_info().rss
+                    is_jvm = Path(process.exe()).name == "java"
+                    times, rss = process.cpu_times(), process.memory_info().rss
             except psutil.Error:
                 continue  # it has ended meanwhile
             seen = self._seen.setdefault(process, _Seen(is_jvm, 0.0, 0.0))

@@ -6,7 +6,7 @@ Each option names a part of `benchmarks.reliability_parts` and how often it is t
 import json
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +14,9 @@ from rich.console import Console
 from benchmarks.reliability_parts.bad_rows import bad_rows as try_bad_rows
 from benchmarks.reliability_parts.cuts import cuts as try_cuts
 from benchmarks.reliability_parts.kills import kills as try_kills
+from benchmarks.reliability_parts.lost_workers import lost_workers
+from benchmarks.reliability_parts.memory import group_memory
+from benchmarks.reliability_parts.state_size import state_size
 from jobs.session import spark_session
 from pipeline.errors import DispatchAuditError
 
@@ -22,11 +25,18 @@ def main(
     kills: Annotated[int, typer.Option(min=0, help="Audits to kill at random moments and run again.")] = 0,
     cuts: Annotated[int, typer.Option(min=0, help="Recordings to cut into windows at random moments.")] = 0,
     bad_rows: Annotated[int, typer.Option(min=0, help="Rows of a recording to spoil.")] = 0,
+    group_events: Annotated[
+        list[int] | None, typer.Option(min=1, help="Events of a group, to see its worker's memory; may be repeated.")
+    ] = None,
+    open_entries: Annotated[
+        list[int] | None, typer.Option(min=1, help="Entries open at a window's end, to see its state; may be repeated.")
+    ] = None,
+    cluster: Annotated[int, typer.Option(min=0, help="Audits on a cluster that loses a worker meanwhile.")] = 0,
     seed: Annotated[int, typer.Option(help="Of what is chosen at random.")] = 0,
     told_as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Disturbs audits and looks whether their tables are right in the end."""
-    figures: dict[str, int] = {"seed": seed}
+    figures: dict[str, Any] = {"seed": seed}
     try:
         if kills:
             figures |= try_kills(kills, seed)
@@ -36,6 +46,15 @@ def main(
         if bad_rows:
             with tempfile.TemporaryDirectory() as folder:
                 figures |= try_bad_rows(spark_session("reliability"), Path(folder, "spoilt"), bad_rows, seed)
+        if group_events:
+            with tempfile.TemporaryDirectory() as folder:
+                figures |= group_memory(Path(folder), group_events)
+        if open_entries:
+            with tempfile.TemporaryDirectory() as folder:
+                figures |= state_size(spark_session("reliability"), Path(folder), open_entries)
+        if cluster:
+            with tempfile.TemporaryDirectory() as folder:
+                figures |= lost_workers(spark_session("reliability"), Path(folder), cluster)
     except DispatchAuditError as error:
         typer.echo(f"reliability: error: {error}", err=True)
         raise typer.Exit(2) from None

@@ -1,18 +1,25 @@
 """Audits that are killed, and run again: do the tables end up as those of an audit that nothing disturbed?
 
-The audit that is killed is a process of its own, as users start it; SIGKILL goes to it, its JVM and its workers.
-Moments are spread over the time that an undisturbed one took. It is run again in a session that is warm, so that twenty
-kills take minutes; the same request has the same run key wherever it is made.
+The audit that is killed is a process of its own, as users start it; SIGKILL goes to it, its JVM and its workers. Half
+of the moments are spread over all of an audit, half over the stages in which tables are written: they are counted from
+the beginning of a stage, which the audit tells, so that they hit it however long the ones before took. It is run again
+in a session that is warm, so that twenty kills take minutes; the same request has the same run key wherever it is made.
 """
 
+import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import psutil
 import typer
@@ -27,15 +34,38 @@ from pipeline.settings import load_settings
 from pipeline.tables.schemas import TABLES
 from pipeline.tables.target import parse_target
 
-SAMPLE = "data/samples/heavy-churn-3.0.7"
+SAMPLE: Final = "data/samples/heavy-churn-3.0.7"
+WRITING: Final = ("write tables", "finish")
+"""The stages in which rows are written; `finish` is the row of `runs`, of which no line tells."""
+
 # Of `runs`; they say when, and not what.
-_CLOCKS = ("started_at", "started_at_us", "ended_at", "ended_at_us", "stages")
-_MAIN = "from jobs.cli import main; main()"
+_CLOCKS: Final = ("started_at", "started_at_us", "ended_at", "ended_at_us", "stages")
+_MAIN: Final = "from jobs.cli import main; main()"
+_LOOK_EVERY_S: Final = 0.01
 
 Tables = Mapping[str, list[str]]
 
 
-def kills(number: int, seed: int) -> dict[str, int]:
+class Stage(NamedTuple):
+    """A stage of an audit that nothing disturbed.
+
+    Attributes:
+        name: of it.
+        seconds: that it took.
+    """
+
+    name: str
+    seconds: float
+
+
+class Moment(NamedTuple):
+    """When an audit is killed: `seconds` after the beginning of stage number `stage`."""
+
+    stage: int
+    seconds: float
+
+
+def kills(number: int, seed: int) -> dict[str, Any]:
     """Kills so many audits of a sample and runs each again.
 
     Args:
@@ -45,71 +75,152 @@ def kills(number: int, seed: int) -> dict[str, int]:
     Returns:
         `kills_tried`: audits that were alive when they were killed; `kills_equal`: those after which the tables had the
         rows of an undisturbed audit and nothing else was left in the target; `kills_tables_begun`: those that had
-        written something by then.
+        written something by then; `kills_by_stage`: how many hit each stage.
 
     Raises:
         DispatchAuditError: the undisturbed audit failed.
     """
     # The path of the trace is part of the run key, and is told as seen from here.
     os.chdir(ROOT)
-    moments = random.Random(seed)
-    tried = equal = begun = 0
+    equal = begun = 0
+    by_stage: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="reliability-") as scratch:
         spark = spark_session("dispatch-audit reliability")
+        # Fills numba's cache: an audit that compiles for half a minute says nothing of how long the stages take.
+        _audit_again(spark, Path(scratch, "warm-up"))
         undisturbed = Path(scratch, "undisturbed")
-        seconds = _time_of(undisturbed)
-        expected = _rows(spark, undisturbed)
-        for at in range(number):
+        stages = _timed(undisturbed)
+        expected = rows_of(spark, undisturbed)
+        for at, moment in enumerate(moments_of(stages, number, random.Random(seed))):
             target = Path(scratch, f"killed-{at}")
-            after_s = seconds * (at + moments.random()) / number
-            if not _killed(target, after_s):
+            hit = _killed(spark, target, stages, moment)
+            if hit is None:
                 continue  # it was faster than the one before
-            tried += 1
+            by_stage[hit] += 1
             begun += any(target.glob("*/*/*.parquet"))
-            audit(spark, AuditRequest((SAMPLE,), str(target), None, load_settings()), lambda stage: None)
+            _audit_again(spark, target)
             nothing_else = {path.name for path in target.iterdir()} == TABLES.keys()
-            same = nothing_else and _rows(spark, target) == expected
+            same = nothing_else and rows_of(spark, target) == expected
             equal += same
-            typer.echo(f"killed after {after_s:.1f} of {seconds:.1f} s: {'equal' if same else 'DIFFERENT'}", err=True)
-    return {"kills_tried": tried, "kills_equal": equal, "kills_tables_begun": begun}
+            typer.echo(f"killed in {hit!r}: {'equal' if same else 'DIFFERENT'}", err=True)
+    hits = {stage.name: by_stage[stage.name] for stage in stages}
+    return {
+        "kills_tried": by_stage.total(),
+        "kills_equal": equal,
+        "kills_tables_begun": begun,
+        "kills_by_stage": hits,
+    }
 
 
-def _started(target: Path) -> "subprocess.Popen[bytes]":
-    arguments = ("audit", SAMPLE, "--out", str(target), "--fail-on", "never", "--quiet")
-    return subprocess.Popen(
-        [sys.executable, "-c", _MAIN, *arguments],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+def moments_of(stages: Sequence[Stage], number: int, chance: random.Random) -> list[Moment]:
+    """Half of the moments, or one more, spread over the stages in which tables are written, the others over all.
+
+    They take turns, so that kills that are broken off have hit both.
+    """
+    writing = [at for at, stage in enumerate(stages) if stage.name in WRITING]
+    whole = [*range(len(stages))]
+    of_writing = _spread(stages, writing, number - number // 2, chance)
+    of_whole = _spread(stages, whole, number // 2, chance)
+    pairs = zip_longest(of_writing, of_whole)
+    return [moment for pair in pairs for moment in pair if moment is not None]
 
 
-def _time_of(target: Path) -> float:
-    """Wall seconds of an audit that nothing disturbs."""
-    begin = time.monotonic()
-    if code := _started(target).wait():
-        raise DispatchAuditError(f"the undisturbed audit of {SAMPLE} ended with exit code {code}")
-    return time.monotonic() - begin
+def _spread(stages: Sequence[Stage], among: Sequence[int], number: int, chance: random.Random) -> Iterator[Moment]:
+    """One moment in each of so many equal parts of the time that some stages take together."""
+    together = sum(stages[at].seconds for at in among)
+    for part in range(number):
+        left = together * (part + chance.random()) / number
+        for at in among:
+            if left < stages[at].seconds or at == among[-1]:
+                yield Moment(at, left)
+                break
+            left -= stages[at].seconds
 
 
-def _killed(target: Path, after_s: float) -> bool:
-    """Starts an audit and kills it after so many seconds; returns whether it was still alive."""
-    process = _started(target)
+@contextmanager
+def _started(target: Path) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
+    """An audit in a process group of its own, and the file that its stages are told in."""
+    arguments = ("audit", SAMPLE, "--out", str(target), "--fail-on", "never", "--log-format", "json")
+    log = target.with_suffix(".log")
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _MAIN, *arguments],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
     try:
-        process.wait(after_s)
-    except subprocess.TimeoutExpired:
-        # By the tree, not by the process group alone: Spark's workers have one of their own.
-        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-        for member in family:
+        yield process, log
+    finally:
+        _kill(process)
+
+
+def _told(log: Path) -> list[Stage]:
+    """The stages that have ended by now; the last line may be half written."""
+    whole, _, _ = log.read_text().rpartition("\n")
+    lines = [json.loads(line) for line in whole.splitlines()]
+    return [Stage(line["stage"], line["seconds"]) for line in lines if line["message"] == "stage"]
+
+
+def _timed(target: Path) -> list[Stage]:
+    """The stages of an audit that nothing disturbs, in their order, without gaps."""
+    begin = time.monotonic()
+    ended_s: list[float] = []
+    with _started(target) as (process, log):
+        while process.poll() is None:
+            ended_s += [time.monotonic() - begin] * (len(_told(log)) - len(ended_s))
+            time.sleep(_LOOK_EVERY_S)
+        if process.returncode:
+            raise DispatchAuditError(f"the undisturbed audit of {SAMPLE} ended with exit code {process.returncode}")
+        told = _told(log)
+    # What lies between two stages is of the later one; before the report that is the end of the writing.
+    begins_s = [0.0, *ended_s[:-1]]
+    stages = [Stage(one.name, end - start) for one, start, end in zip(told, begins_s, ended_s, strict=True)]
+    report = told[-1]
+    return [*stages[:-1], Stage("finish", stages[-1].seconds - report.seconds), report]
+
+
+def _killed(spark: SparkSession, target: Path, stages: Sequence[Stage], moment: Moment) -> str | None:
+    """Starts an audit and kills it; returns the stage that it was in, None if it had ended."""
+    with _started(target) as (process, log):
+        after_s = moment.seconds
+        before = moment.stage
+        if stages[before].name == "report":
+            # Nobody tells where `finish` ends.
+            before -= 1
+            after_s += stages[before].seconds
+        while len(_told(log)) < before and process.poll() is None:
+            time.sleep(_LOOK_EVERY_S)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(after_s)
+            return None
+        _kill(process)
+        ended = len(_told(log))
+    if stages[ended].name != "finish":
+        return stages[ended].name
+    return "finish" if parse_target(str(target)).read(spark, "runs").isEmpty() else "report"
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """Ends an audit, its JVM and its workers at one blow; nothing if it has ended."""
+    if process.poll() is not None:
+        return
+    # Spark's workers have a process group of their own.
+    family = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, signal.SIGKILL)
+    for member in family:
+        with suppress(psutil.NoSuchProcess):
             member.kill()
-        psutil.wait_procs(family)
-        process.wait()
-        return True
-    return False
+    psutil.wait_procs(family)
+    process.wait()
 
 
-def _rows(spark: SparkSession, target: Path) -> Tables:
+def _audit_again(spark: SparkSession, target: Path) -> None:
+    audit(spark, AuditRequest((SAMPLE,), str(target), None, load_settings()), lambda stage: None)
+
+
+def rows_of(spark: SparkSession, target: Path) -> Tables:
     """The rows of all tables, in an order that does not depend on files; `runs` without its clocks."""
     place = parse_target(str(target))
     return {name: sorted(map(str, place.read(spark, name).drop(*_CLOCKS).collect())) for name in TABLES}

@@ -1,8 +1,10 @@
 """What is measured of processes that do a known amount of work."""
 
+import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from benchmarks.measure import ProcessTree
 
@@ -45,6 +47,27 @@ def test_a_child_that_has_ended_counts_and_what_was_before_does_not() -> None:
     assert used.peak_jvm_mb == 0
     assert 61 <= used.peak_worker_mb < 120
     assert used.peak_worker_mb < used.peak_python_mb == used.peak_memory_mb
+
+
+def test_what_java_forks_is_java_whatever_it_is_called(tmp_path: Path) -> None:
+    program = tmp_path / "java"
+    shutil.copy(Path(sys.executable).resolve(), program)
+    forked = "open('/proc/self/comm', 'w').write('Executor task')\nprint('called', flush=True)\ninput()"
+    parent = f"import subprocess\nsubprocess.run([{str(program)!r}, '-c', {forked!r}], check=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", parent],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"PYTHONHOME": sys.base_prefix},
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"called\n"
+        tree = ProcessTree(process.pid)
+        tree.begin()
+        process.stdin.write(b"\n")
+    assert tree.used().peak_jvm_mb > 0
+    assert tree.used().peak_worker_mb == 0
 
 
 def test_a_process_that_is_gone_is_no_error() -> None:

@@ -14,6 +14,7 @@ from pipeline.audit import audit
 from pipeline.errors import TraceError, UsageError
 from pipeline.request import AuditRequest
 from pipeline.settings import Settings, load_settings
+from pipeline.stages import Progress
 from pipeline.tables.target import parse_target
 from pipeline.window import Window
 
@@ -54,11 +55,17 @@ class Growing:
         with self.log.open("a") as log:
             log.writelines((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
 
-    def audit(self, from_us: int | None = None, to_us: int | None = None, **asked: Any) -> tuple[str, ...]:
+    def audit(
+        self,
+        from_us: int | None = None,
+        to_us: int | None = None,
+        progress: Progress = lambda stage: None,
+        **asked: Any,
+    ) -> tuple[str, ...]:
         """Audits a window and returns the run keys."""
         window = Window(from_us, to_us)
         request = AuditRequest((str(self._folder),), self._target, None, _settings(), window, **asked)
-        return audit(self._spark, request, lambda stage: None).run_keys
+        return audit(self._spark, request, progress).run_keys
 
     def rows(self, table: str, *run_keys: str) -> list[Row]:
         found = parse_target(self._target).read(self._spark, table)

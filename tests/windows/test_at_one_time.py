@@ -1,0 +1,65 @@
+"""Two audits of one log at one time: of different windows both land, of the same window the rows are there once."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from test_growing_log import Growing, at, service
+
+from pipeline.errors import GaveWayError
+from pipeline.tables.threads import at_one_time
+
+pytestmark = pytest.mark.spark
+
+_MEET_S_MAX = 300.0
+
+
+@pytest.fixture
+def growing(spark: SparkSession, tmp_path: Path) -> Growing:
+    """A log in a target of its own: making the tables is part of what is done at one time."""
+    log = Growing(spark, tmp_path / "trace", str(tmp_path / "target"))
+    log.add(service(0, 31))
+    return log
+
+
+class Meeting:
+    """Audits that wait for each other before they write."""
+
+    def __init__(self, growing: Growing, audits: int) -> None:
+        self._growing = growing
+        self._barrier = threading.Barrier(audits)
+
+    def audit(self, window: tuple[int | None, int | None]) -> str | None:
+        """The run key; None: it gave way."""
+        try:
+            (run_key,) = self._growing.audit(*window, progress=self._begin)
+        except GaveWayError:
+            return None
+        return run_key
+
+    def _begin(self, stage: str) -> None:
+        if stage == "write tables":
+            self._barrier.wait(_MEET_S_MAX)
+
+
+def test_of_different_windows_both_land(growing: Growing) -> None:
+    # There is no window that the second could go on from, whichever is the first to be written.
+    windows = [(None, at(9)), (at(15), at(21))]
+    keys = at_one_time(Meeting(growing, 2).audit, windows)
+    assert None not in keys
+    at_once = growing.contents(*map(str, keys))
+    assert [growing.audit(*window) for window in windows] == [(key,) for key in keys]
+    assert growing.contents(*map(str, keys)) == at_once
+    assert [growing.run(str(key))["events_in"] for key in keys] == [9, 6]
+
+
+def test_of_the_same_window_the_rows_are_there_once(growing: Growing) -> None:
+    window = (None, at(9))
+    keys = at_one_time(Meeting(growing, 2).audit, [window, window])
+    landed = {key for key in keys if key is not None}
+    assert len(landed) == 1, "both gave way, or one question has two keys"
+    at_once = growing.contents(*landed)
+    assert growing.run(*landed)["events_in"] == 9
+    assert growing.audit(*window) == (*landed,)
+    assert growing.contents(*landed) == at_once
