@@ -40,7 +40,8 @@ _USAGE = 2
 # What a shell reports of a program that Ctrl-C ended. Not 1, which would say that there are findings.
 _INTERRUPTED = 130
 
-_log = logging.getLogger(__name__)
+# By this name also where it runs as __main__, so that `jobs.logs` hears it.
+_log = logging.getLogger("jobs.cli")
 
 app = typer.Typer(
     name=_NAME,
@@ -161,8 +162,8 @@ def audit(
             clock.append(time.monotonic())
             log_stage("report", clock[-1] - clock[-2])
         for remark in remarks(summary):
-            typer.echo(f"{_NAME}: {remark}", err=True)
-        write_reports(summary, open_traces(request.paths, request.profile), fail_on, report_format, outputs)
+            _remarked(remark, log_format)
+        write_reports(summary, result.traces, fail_on, report_format, outputs)
         if report_format == "text":
             start_up, audited, reported = (after - before for before, after in pairwise(clock))
             typer.echo(f"Took    {start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report")
@@ -241,6 +242,13 @@ def _errors_on_one_line(debug: bool, log_format: Literal["text", "json"]) -> Ite
             raise typer.Exit(tell(message, DispatchAuditError.exit_code)) from None
 
 
+def _remarked(remark: str, log_format: Literal["text", "json"]) -> None:
+    if log_format == "json":
+        _log.warning(remark)
+    else:
+        typer.echo(f"{_NAME}: {remark}", err=True)
+
+
 def _told(message: str, exit_code: int) -> int:
     typer.echo(f"{_NAME}: error: {message}", err=True)
     return exit_code
@@ -249,3 +257,7 @@ def _told(message: str, exit_code: int) -> int:
 def _logged(message: str, exit_code: int) -> int:
     _log.error(message, extra={"exit_code": exit_code})
     return exit_code
+
+
+if __name__ == "__main__":
+    main()

@@ -95,7 +95,8 @@ def _rendered(form: FileFormat, summary: Summary, traces: Sequence[Trace], fail_
     if form == "json":
         return json_summary(summary).encode()
     text = StringIO()
-    print_report(summary, Console(file=text))
+    # A file is no terminal, whatever FORCE_COLOR says of stdout.
+    print_report(summary, Console(file=text, force_terminal=False))
     return text.getvalue().encode()
 
 

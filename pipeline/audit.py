@@ -5,7 +5,7 @@ is written before the survey has shown that the traces can be audited.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -79,15 +79,22 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
     configure(spark, request.settings)
     asked = questions_of(request)
     if request.reaudit_us is not None:
-        return AuditResult(request.target, tuple(key for one in asked for key in _again(spark, one, request, progress)))
+        return _audited_again(spark, asked, request, progress)
     planned = [one if request.window == WHOLE else one.continued(spark, request.window) for one in asked]
-    return AuditResult(request.target, tuple(_answers(spark, planned, request, progress)))
+    run_keys = _answers(spark, planned, request, progress)
+    return AuditResult(request.target, tuple(run_keys), tuple(one.trace for one in planned))
 
 
-def _again(spark: SparkSession, question: Question, request: AuditRequest, progress: Progress) -> Iterator[str]:
-    """Audits the windows of a trace once more, each from the state that the one before has just left."""
-    for window in question.windows_since(spark, request.reaudit_us or 0):
-        yield from _answers(spark, [question.within(spark, window)], request, progress)
+def _audited_again(
+    spark: SparkSession, asked: Sequence[Question], request: AuditRequest, progress: Progress
+) -> AuditResult:
+    """Audits windows once more, each from the state that the one before has just left."""
+    # Asked about every trace before the first is audited: a moment that one of them does not know is a wrong call.
+    again = [(one, window) for one in asked for window in one.windows_since(spark, request.reaudit_us or 0)]
+    run_keys: list[str] = []
+    for question, window in again:
+        run_keys += _answers(spark, [question.within(spark, window)], request, progress)
+    return AuditResult(request.target, tuple(run_keys), tuple(question.trace for question, _ in again))
 
 
 def _answers(

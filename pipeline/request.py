@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from pipeline.settings import Settings
+from pipeline.trace import Trace
 from pipeline.window import WHOLE, Window
 
 
@@ -36,10 +37,12 @@ class AuditResult:
     Attributes:
         target: where the tables are.
         run_keys: the runs, one a trace (audited once more: one a window), in the order of the request's paths.
+        traces: of each run the trace that it is of, all of its log.
     """
 
     target: str
     run_keys: tuple[str, ...]
+    traces: tuple[Trace, ...]
 
 
 @dataclass(frozen=True)

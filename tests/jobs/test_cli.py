@@ -1,4 +1,5 @@
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -76,6 +77,14 @@ def test_the_version_is_that_of_the_package(told: Told) -> None:
     code, out, err = told("--version")
     assert (code, err) == (0, "")
     assert out.startswith("dispatch-audit 0.")
+
+
+def test_the_module_is_the_command_too() -> None:
+    """Also its errors are logged: under its name as a module nobody would hear them."""
+    arguments = ["audit", "nowhere", "--out", "out", "--log-format", "json"]
+    ran = subprocess.run([sys.executable, "-m", "jobs.cli", *arguments], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert json.loads(ran.stderr)["message"].startswith("there is no trace at nowhere; ")
 
 
 def test_without_a_command_there_is_help_on_stderr(told: Told) -> None:

@@ -1,6 +1,7 @@
 """A growing log, audited window by window on Spark into Delta tables."""
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,17 +48,21 @@ class Growing:
         (folder / "trace.json").write_text(json.dumps(MANIFEST))
         self.log = folder / "events.jsonl"
         self.log.touch()
-        self._spark, self._folder, self._target = spark, folder, target
+        self.folder = folder
+        self._spark, self._target = spark, target
 
     def add(self, rows: Sequence[Mapping[str, Any] | str]) -> None:
         """Appends rows, or lines of text."""
         with self.log.open("a") as log:
             log.writelines((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
 
-    def audit(self, from_us: int | None = None, to_us: int | None = None, **asked: Any) -> tuple[str, ...]:
-        """Audits a window and returns the run keys."""
+    def audit(
+        self, from_us: int | None = None, to_us: int | None = None, beside: Sequence[Path] = (), **asked: Any
+    ) -> tuple[str, ...]:
+        """Audits a window, also of the traces beside this one, and returns the run keys."""
         window = Window(from_us, to_us)
-        request = AuditRequest((str(self._folder),), self._target, None, _settings(), window, **asked)
+        paths = tuple(map(str, (self.folder, *beside)))
+        request = AuditRequest(paths, self._target, None, _settings(), window, **asked)
         return audit(self._spark, request, lambda stage: None).run_keys
 
     def rows(self, table: str, *run_keys: str) -> list[Row]:
@@ -145,7 +150,9 @@ def test_windows_follow_each_other_and_tell_what_all_at_once_tells(growing: Grow
     assert growing.contents(first, second, last) == before
 
 
-def test_rows_that_come_late_are_told_and_audited_once_their_window_is_repeated(growing: Growing) -> None:
+def test_rows_that_come_late_are_told_and_audited_once_their_window_is_repeated(
+    growing: Growing, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     rows = service(0, 31)
     late = [rows.pop(5), rows.pop(4)]
     growing.add(rows)
@@ -154,6 +161,12 @@ def test_rows_that_come_late_are_told_and_audited_once_their_window_is_repeated(
     (last,) = growing.audit(at(9), None)
     assert [growing.run(key)["events_late"] for key in (first, last)] == [0, 3]
     assert [growing.run(key)["events_in"] for key in (first, last)] == [7, 22]
+    other = tmp_path_factory.mktemp("other")
+    shutil.copytree(growing.folder, other, dirs_exist_ok=True)
+    # Of two traces one has no such window: a wrong call, and nothing was audited again.
+    with pytest.raises(UsageError, match="no window that was audited holds"):
+        growing.audit(reaudit_us=at(4), beside=(other,))
+    assert [growing.run(key)["events_late"] for key in (first, last)] == [0, 3]
     assert growing.audit(reaudit_us=at(4)) == (first, last)
     assert [growing.run(key)["events_late"] for key in (first, last)] == [0, 0]
     assert [growing.run(key)["events_in"] for key in (first, last)] == [10, 22]
