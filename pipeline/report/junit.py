@@ -10,7 +10,7 @@ from junitparser import Failure, JUnitXml, Skipped, SystemOut, TestCase, TestSui
 
 from pipeline.report.levels import tally
 from pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
-from pipeline.report.words import count, printable, share, together, window
+from pipeline.report.words import count, printable, share, together
 from pipeline.tables.severity import SEVERITIES, FailOn, Severity, fails
 
 # Of one test case; the table has the rest.
@@ -42,7 +42,7 @@ def _suite(run: RunSummary, fail_on: FailOn) -> TestSuite:
         ("quarantined", str(run.events_quarantined)),
         ("pulsar_version", printable(run.pulsar_version or "")),
         ("profile", run.profile),
-        ("window", "" if run.window is None else window(run.window)),
+        ("window", "" if run.window is None else run.window.spoken),
     ):
         suite.add_property(name, value)
     own: dict[tuple[str, str, str], list[Finding]] = {}

@@ -15,7 +15,7 @@ from pipeline.profile import Profile, profile_named
 from pipeline.report.levels import LEVELS
 from pipeline.report.places import Place, places
 from pipeline.report.summary import Finding, RunSummary, Summary
-from pipeline.report.words import printable, together, window
+from pipeline.report.words import printable, together
 from pipeline.rules import EXCEPTIONS, STATEMENTS, RuleName
 from pipeline.trace import Trace
 
@@ -63,7 +63,7 @@ def _run(run: RunSummary, trace: Trace, version: str) -> dict[str, Any]:
 def _category(run: RunSummary) -> str:
     """What keeps the runs of one call apart: code scanning replaces the results of a category by its newest run's."""
     category = f"dispatch-audit/{printable(together(run.inputs))}/"
-    return category if run.window is None else f"{category}{window(run.window)}/"
+    return category if run.window is None else f"{category}{run.window.spoken}/"
 
 
 def _rule(rule: RuleName, profile: Profile, bugs: Sequence[KnownBug]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pipeline.report.summary import (
     Summary,
     Wait,
 )
-from pipeline.report.words import count, duration, moment, printable, share, together, window
+from pipeline.report.words import count, duration, moment, printable, share, together
 from pipeline.tables.severity import Severity, Verdict
 
 _VERDICT_STYLE: dict[Verdict, str] = {
@@ -111,7 +111,7 @@ def _basis(run: RunSummary) -> Text:
         length = duration((run.to_ts_us - run.from_ts_us) / 1e6)
         lines.append(f"Time    {moment(run.from_ts_us)} to {moment(run.to_ts_us)} UTC ({length})")
     if run.window is not None:
-        lines.append(f"Window  {window(run.window)}{_STARTS_FROM.get(run.starts_from, '')}")
+        lines.append(f"Window  {run.window.spoken}{_STARTS_FROM.get(run.starts_from, '')}")
     broker = f"Pulsar {printable(run.pulsar_version)}, " if run.pulsar_version else ""
     lines.append(f"Broker  {broker}by the rules of profile {run.profile}")
     lines.append(f"Run     {run.run_key}")

@@ -3,21 +3,12 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 
-from pipeline.window import Window, told
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def moment(ts_us: int) -> str:
     """A time in UTC, to the millisecond: finer than that a trace's clocks are not."""
     return (_EPOCH + timedelta(microseconds=ts_us)).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-
-
-def window(asked: Window) -> str:
-    """The part of a log that was audited, by the moments that were asked for."""
-    begin = "the beginning of the log" if asked.from_us is None else told(asked.from_us)
-    end = "its end" if asked.to_us is None else told(asked.to_us)
-    return f"{begin} to {end}"
 
 
 def duration(seconds: float) -> str:

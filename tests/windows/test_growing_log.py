@@ -227,7 +227,22 @@ def test_subscriptions_outlive_a_window_without_rows_and_come_up_with_what_was_p
 
 def test_a_window_before_the_log_is_no_clean_verdict(growing: Growing) -> None:
     growing.add(service(5, 9))
-    with pytest.raises(TraceError, match="no row lies in the window; check --from and --to"):
+    window = r"the beginning of the log to 1970-01-01T00:00:00.300000Z"
+    with pytest.raises(TraceError, match=rf"no row lies in the window \({window}\); check --from and --to"):
         growing.audit(to_us=at(3))
-    with pytest.raises(TraceError, match="no row lies at or behind --from"):
+    with pytest.raises(TraceError, match=r"no row lies at or behind --from \(1970-01-01T00:00:09.900000Z\)"):
         growing.audit(at(99), None)
+
+
+def test_a_row_whose_clock_was_ahead_does_not_make_every_window_behind_it_clean(growing: Growing) -> None:
+    rows = service(0, 12)
+    rows[6]["ts_us"] = at(10**6)
+    growing.add(rows)
+    with pytest.raises(TraceError, match="it ends before seq 60, whose time lies behind it; rows of its time follow"):
+        growing.audit(at(6), at(12))
+    (first,) = growing.audit(to_us=at(5))
+    assert growing.run(first)["events_in"] == 5
+    (second,) = growing.audit(to_us=at(8))
+    assert growing.run(second)["next_seq"] == 60
+    with pytest.raises(TraceError, match="correct the clock of that row, or leave --to out"):
+        growing.audit(to_us=at(12))
