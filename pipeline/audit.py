@@ -14,10 +14,10 @@ from pipeline.errors import TraceError
 from pipeline.keys import keys_of, with_keys
 from pipeline.leftovers import Leftovers, leftovers_of
 from pipeline.packing import NOTHING, Carried, Packed, configure, packed_by_spark, packed_by_workers
-from pipeline.question import Question, profile_of, questions_of
+from pipeline.question import Question, questions_of
 from pipeline.replay.basis import Rules
 from pipeline.replay.spark import replayed
-from pipeline.request import AuditRequest, AuditResult, ValidationResult
+from pipeline.request import AuditRequest, AuditResult
 from pipeline.settings import Settings
 from pipeline.span import Span, span_of
 from pipeline.stages import Progress, Stages
@@ -25,7 +25,7 @@ from pipeline.tables.create import open_tables
 from pipeline.tables.run_key import code_version
 from pipeline.tables.severity import worst_verdict
 from pipeline.tables.write import RunTables
-from pipeline.trace import Survey, Trace, counted, open_traces, quarantined, read_events, survey, trace_errors
+from pipeline.trace import Survey, Trace, quarantined, read_events, survey, trace_errors
 from pipeline.trace.counting import NOT_PLAIN, Count, together
 from pipeline.trace.parquet_files import Share
 from pipeline.trace.spark_errors import worker_died
@@ -121,29 +121,6 @@ def _answers(
             found.tables.discard()
         raise
     return written
-
-
-def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[ValidationResult]:
-    """Says of every trace what an audit would read of it; the target is not looked at. Raises as `audit` does."""
-    configure(spark, request.settings)
-    results = []
-    for trace in open_traces(request.paths, request.profile):
-        profile = profile_of(trace, request)
-        progress("survey")
-        with trace_errors():
-            counts = counted(read_events(spark, trace))
-        found = survey(spark, counts, trace, request.settings.trace)
-        results.append(
-            ValidationResult(
-                path=trace.path,
-                profile=profile.name,
-                events_in=found.rows_in,
-                events_quarantined=found.refused,
-                reasons=dict(found.refused_by_reason),
-                usable=True,
-            )
-        )
-    return results
 
 
 def _replay(spark: SparkSession, question: Question, request: AuditRequest, stages: Stages) -> _Replayed:

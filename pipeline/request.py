@@ -55,7 +55,8 @@ class ValidationResult:
         events_in: rows read.
         events_quarantined: rows that an audit would refuse.
         reasons: refused rows by reason code.
-        usable: whether an audit would go on, by `trace.quarantine_ratio_max`.
+        fault: why an audit would not go on, by `trace.quarantine_ratio_max` and `trace.cut_off_log`, with a way out;
+            empty: it would.
     """
 
     path: str
@@ -63,4 +64,9 @@ class ValidationResult:
     events_in: int
     events_quarantined: int
     reasons: dict[str, int]
-    usable: bool
+    fault: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether an audit would go on."""
+        return not self.fault

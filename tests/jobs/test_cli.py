@@ -9,7 +9,7 @@ import pytest
 from cli_summary import summary_of
 
 import jobs.session
-import pipeline.audit
+import pipeline.validation
 from jobs.nightly_audit import audit_arguments
 from pipeline.errors import TraceError
 from pipeline.request import ValidationResult
@@ -155,17 +155,17 @@ def test_debug_shows_the_traceback(told: Told, audited: Any, trace: Path) -> Non
     assert err.endswith("dispatch-audit: error: internal error: ZeroDivisionError: by zero; see the traceback\n")
 
 
-@pytest.mark.parametrize(("usable", "expected"), [(True, 0), (False, 3)])
+@pytest.mark.parametrize(("fault", "expected"), [("", 0), ("too much; record again", 3)])
 def test_validate_says_what_would_be_refused(
-    told: Told, monkeypatch: pytest.MonkeyPatch, trace: Path, usable: bool, expected: int
+    told: Told, monkeypatch: pytest.MonkeyPatch, trace: Path, fault: str, expected: int
 ) -> None:
-    result = ValidationResult(str(trace), "pulsar-4.2", 1_000, 5, {"missing_field": 1, "broken_json": 4}, usable)
+    result = ValidationResult(str(trace), "pulsar-4.2", 1_000, 5, {"missing_field": 1, "broken_json": 4}, fault)
     monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet: None)
-    monkeypatch.setattr(pipeline.audit, "validate", lambda spark, request, progress: [result])
+    monkeypatch.setattr(pipeline.validation, "validate", lambda spark, request, progress: [result])
     code, out, err = told("validate", trace)
-    assert (code, err) == (expected, "")
+    assert (code, err) == (expected, f"dispatch-audit: error: {fault}\n" if fault else "")
     assert out == (
-        f"{'USABLE' if usable else 'UNUSABLE'}  {trace}\n"
+        f"{'UNUSABLE' if fault else 'USABLE'}  {trace}\n"
         "Read    1,000 events, 5 would be quarantined (0.5 %)\n"
         "        broken_json: 4\n"
         "        missing_field: 1\n"
