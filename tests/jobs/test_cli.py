@@ -51,6 +51,10 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
             ["audit", "{trace}", "--out", "out", "--output", "junit={trace}"],
             "it is a folder, or its folder is missing; ",
         ),
+        (
+            ["audit", "{trace}", "--out", "out", "--output", "junit=a", "--output", "json=./a"],
+            "a cannot hold two reports; give each --output a file of its own",
+        ),
         (["validate", "{trace}", "--format", "junit"], "'junit' is not one of 'text', 'json'; see"),
         (["audit", "{trace}", "--out", "out", "--profile", "pulsar-1"], "there is no profile 'pulsar-1'; use one of: "),
         (["audit", "{trace}", "--out", "out", "--config", "no.toml"], "cannot read the configuration no.toml"),
