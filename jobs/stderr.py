@@ -63,7 +63,7 @@ def errors_on_one_line(debug: bool, form: LogFormat) -> Iterator[Stderr]:
         except typer.Exit:
             raise
         except KeyboardInterrupt:
-            message = "interrupted; the tables hold no run of this audit"
+            message = "interrupted; what has no row in `runs` was not audited: run it again"
             raise typer.Exit(stderr.error(message, _INTERRUPTED)) from None
         except DispatchAuditError as error:
             if debug:

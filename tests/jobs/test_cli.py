@@ -140,7 +140,7 @@ def test_json_is_one_object_and_nothing_else(told: Told, audited: Any, trace: Pa
     [
         (TraceError("the trace is empty", "record again"), 3, "the trace is empty; record again"),
         (ZeroDivisionError("by zero\nat once"), 4, "internal error: ZeroDivisionError: by zero; --debug shows where"),
-        (KeyboardInterrupt(), 130, "interrupted; the tables hold no run of this audit"),
+        (KeyboardInterrupt(), 130, "interrupted; what has no row in `runs` was not audited: run it again"),
     ],
     ids=["trace", "internal", "interrupt"],
 )

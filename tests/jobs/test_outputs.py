@@ -134,7 +134,7 @@ def test_logs_are_one_object_a_line(told: Told, audited: Any, trace: Path) -> No
     [
         (TraceError("the trace is\nempty", "record again"), 3, "the trace is empty; record again"),
         (ZeroDivisionError("by zero"), 4, "internal error: ZeroDivisionError: by zero; --debug shows where"),
-        (KeyboardInterrupt(), 130, "interrupted; the tables hold no run of this audit"),
+        (KeyboardInterrupt(), 130, "interrupted; what has no row in `runs` was not audited: run it again"),
     ],
     ids=["trace", "internal", "interrupt"],
 )
