@@ -52,7 +52,8 @@ class StandaloneCluster:
         self.url = f"spark://{_HOST}:{port}"
         self.workers: list[subprocess.Popen[bytes]] = []
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._folder = folder
+        # Executors run in folders of their own, and are told it too.
+        self._folder = folder.absolute()
         self._wanted = workers
         self._master = ["--host", _HOST, "--port", str(port), "--webui-port", str(self._page)]
         self._worker = ["--host", _HOST, "--cores", str(cores), "--memory", memory, "--webui-port", "0", self.url]

@@ -5,12 +5,9 @@ Exit codes: 0 clean, 1 findings at or above `--fail-on`, 2 usage or configuratio
 4 a fault of the audit itself, or it gave way to another audit of the same question that ran at the same time.
 """
 
-import logging
 import sys
 import time
-import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,10 +17,11 @@ import typer
 from rich.console import Console
 
 from jobs.load import load_of
-from jobs.logs import json_logs, log_runs, log_stage
+from jobs.logs import log_runs, log_stage
 from jobs.outputs import Format, parse_outputs, write_reports
 from jobs.progress import shown_stages
-from pipeline.errors import DispatchAuditError, UsageError
+from jobs.stderr import NAME, LogFormat, Stderr, errors_on_one_line
+from pipeline.errors import TraceError, UsageError
 from pipeline.profile import profile_named
 from pipeline.report.remarks import remarks
 from pipeline.report.validation import json_validation, print_validation
@@ -31,20 +29,14 @@ from pipeline.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.tables.run_key import code_version
 from pipeline.tables.severity import FailOn, fails
-from pipeline.tables.spark_errors import reason_of
 from pipeline.tables.target import parse_target
 from pipeline.trace import open_traces
 from pipeline.window import WHOLE, moment_us, window_of
 
-_NAME = "dispatch-audit"
 _USAGE = 2
-# What a shell reports of a program that Ctrl-C ended. Not 1, which would say that there are findings.
-_INTERRUPTED = 130
-
-_log = logging.getLogger(__name__)
 
 app = typer.Typer(
-    name=_NAME,
+    name=NAME,
     help="Audits recorded Apache Pulsar Key_Shared dispatch traces.",
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -65,7 +57,7 @@ _Config = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Settings that differ from conf/audit.toml.", show_default=False)
 ]
 _LogFormat = Annotated[
-    Literal["text", "json"],
+    LogFormat,
     typer.Option(help="What stderr carries: progress on a terminal, or one JSON object for each stage and error."),
 ]
 _Quiet = Annotated[bool, typer.Option("--quiet", "--no-progress", help="Show no progress.")]
@@ -79,14 +71,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         arguments: those behind the name of the program; None: those of the process.
     """
     try:
-        sys.exit(app(args=arguments, prog_name=_NAME, standalone_mode=False))
+        sys.exit(app(args=arguments, prog_name=NAME, standalone_mode=False))
     except typer.TyperException as error:
-        sys.exit(_told(f"{error.format_message().rstrip('.')}; see {_NAME} --help", _USAGE))
+        sys.exit(Stderr("text").error(f"{error.format_message().rstrip('.')}; see {NAME} --help", _USAGE))
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"{_NAME} {code_version()}")
+        typer.echo(f"{NAME} {code_version()}")
         raise typer.Exit
 
 
@@ -140,7 +132,7 @@ def audit(
     debug: _Debug = False,
 ) -> None:
     """Audits traces: which consumer held which key, whether order was kept, and who blocked whom."""
-    with _errors_on_one_line(debug, log_format):
+    with errors_on_one_line(debug, log_format) as stderr:
         request = _with_window(_request(traces, out, profile, config), begin_at, end_at, reaudit)
         outputs = parse_outputs(output or ())
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
@@ -152,8 +144,7 @@ def audit(
             from pipeline.audit import audit as run_audit  # noqa: PLC0415
             from pipeline.report.read import summarise  # noqa: PLC0415
 
-            opened = open_traces(request.paths, request.profile)
-            spark = spark_session(_NAME, quiet=not debug, load=load_of(opened))
+            spark = spark_session(NAME, quiet=not debug, load=load_of(open_traces(request.paths, request.profile)))
             clock.append(time.monotonic())
             log_stage("start Spark", clock[-1] - clock[-2])
             result = run_audit(spark, request, begin)
@@ -163,8 +154,8 @@ def audit(
             clock.append(time.monotonic())
             log_stage("report", clock[-1] - clock[-2])
         for remark in remarks(summary):
-            typer.echo(f"{_NAME}: {remark}", err=True)
-        write_reports(summary, opened, fail_on, report_format, outputs)
+            stderr.remark(remark)
+        write_reports(summary, result.traces, fail_on, report_format, outputs)
         if report_format == "text":
             start_up, audited, reported = (after - before for before, after in pairwise(clock))
             typer.echo(f"Took    {start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report")
@@ -184,21 +175,24 @@ def validate(
     debug: _Debug = False,
 ) -> None:
     """Reads traces and says what an audit would refuse of them; writes nothing."""
-    with _errors_on_one_line(debug, log_format):
+    with errors_on_one_line(debug, log_format) as stderr:
         request = _request(traces, "", profile, config)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start Spark")
             # Imported here for the reason given in `audit`.
             from jobs.session import spark_session  # noqa: PLC0415
-            from pipeline.audit import validate as run_validation  # noqa: PLC0415
+            from pipeline.validation import validate as run_validation  # noqa: PLC0415
 
             load = load_of(open_traces(request.paths, request.profile))
-            results = run_validation(spark_session(_NAME, quiet=not debug, load=load), request, begin)
+            results = run_validation(spark_session(NAME, quiet=not debug, load=load), request, begin)
         if report_format == "json":
             typer.echo(json_validation(results))
         else:
             print_validation(results, Console())
-        raise typer.Exit(0 if all(result.usable for result in results) else 3)
+        exit_code = 0
+        for fault in (result.fault for result in results if not result.usable):
+            exit_code = stderr.error(fault, TraceError.exit_code)
+        raise typer.Exit(exit_code)
 
 
 def _request(traces: Sequence[str], out: str, profile: str | None, config: Path | None) -> AuditRequest:
@@ -222,33 +216,5 @@ def _with_window(request: AuditRequest, begin_at: str | None, end_at: str | None
     return replace(request, reaudit_us=moment_us(reaudit))
 
 
-@contextmanager
-def _errors_on_one_line(debug: bool, log_format: Literal["text", "json"]) -> Iterator[None]:
-    tell = _told if log_format == "text" else _logged
-    with json_logs() if log_format == "json" else nullcontext():
-        try:
-            yield
-        except typer.Exit:
-            raise
-        except KeyboardInterrupt:
-            raise typer.Exit(tell("interrupted; the tables hold no run of this audit", _INTERRUPTED)) from None
-        except DispatchAuditError as error:
-            if debug:
-                traceback.print_exc()
-            raise typer.Exit(tell(str(error), error.exit_code)) from None
-        except Exception as error:
-            if debug:
-                traceback.print_exc()
-            where = "see the traceback" if debug else "--debug shows where"
-            message = f"internal error: {type(error).__name__}: {reason_of(error)}; {where}"
-            raise typer.Exit(tell(message, DispatchAuditError.exit_code)) from None
-
-
-def _told(message: str, exit_code: int) -> int:
-    typer.echo(f"{_NAME}: error: {message}", err=True)
-    return exit_code
-
-
-def _logged(message: str, exit_code: int) -> int:
-    _log.error(message, extra={"exit_code": exit_code})
-    return exit_code
+if __name__ == "__main__":
+    main()

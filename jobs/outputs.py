@@ -1,6 +1,7 @@
 """Where a report goes: to stdout in one format, and to files in others, all of one audit."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -41,9 +42,14 @@ def parse_outputs(arguments: Sequence[str]) -> list[Output]:
     """What each `FORMAT=FILE` means.
 
     Raises:
-        UsageError: there is no such format, or no folder for the file.
+        UsageError: there is no such format, no folder for the file, or two reports are to go to one file.
     """
-    return [_output(argument) for argument in arguments]
+    outputs = [_output(argument) for argument in arguments]
+    files = Counter(output.path.absolute() for output in outputs)
+    for output in outputs:
+        if files[output.path.absolute()] > 1:
+            raise UsageError(f"{output.path} cannot hold two reports", "give each --output a file of its own")
+    return outputs
 
 
 def _output(argument: str) -> Output:
@@ -95,7 +101,8 @@ def _rendered(form: FileFormat, summary: Summary, traces: Sequence[Trace], fail_
     if form == "json":
         return json_summary(summary).encode()
     text = StringIO()
-    print_report(summary, Console(file=text))
+    # A file is no terminal, whatever FORCE_COLOR says of stdout.
+    print_report(summary, Console(file=text, force_terminal=False))
     return text.getvalue().encode()
 
 

@@ -96,14 +96,16 @@ show(violations.select("rule", "severity", "key", "ts", "explanation").orderBy("
 
 # COMMAND ----------
 
-blocking = rows_of("blocking").select("cause", "from_ts_us", "to_ts_us", "message_seconds").toPandas()
-show(blocking.groupby("cause")[["message_seconds"]].sum().reset_index())
+blocking = rows_of("blocking").select("cause", "scope", "from_ts_us", "to_ts_us", "message_seconds").toPandas()
+# Scopes are views of the same waiting and must not be added: of each cause the one that shows most of it.
+waited = blocking.groupby(["cause", "scope"])[["message_seconds"]].sum().groupby("cause").max()
+show(waited.reset_index())
 first_us = min(blocking["from_ts_us"], default=0)
 waiting_figure, axes = plt.subplots(figsize=(9, 3), layout="constrained")
 for cause, intervals in blocking.groupby("cause"):
     begin_s = (intervals["from_ts_us"] - first_us) / 1e6
-    # What still waits has no end; it is drawn to the last one known.
-    end_s = (intervals["to_ts_us"].fillna(blocking["to_ts_us"].max()) - first_us) / 1e6
+    # What still waits has no end; it is drawn to the end of the trace.
+    end_s = (intervals["to_ts_us"].fillna(newest["to_ts_us"]) - first_us) / 1e6
     axes.hlines([cause] * len(intervals), begin_s, end_s, linewidth=9, alpha=0.3)
 axes.set_xlabel("seconds since the first wait")
 

@@ -5,7 +5,7 @@ is written before the survey has shown that the traces can be audited.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,10 +14,10 @@ from pipeline.errors import TraceError
 from pipeline.keys import keys_of, with_keys
 from pipeline.leftovers import Leftovers, leftovers_of
 from pipeline.packing import NOTHING, Carried, Packed, configure, packed_by_spark, packed_by_workers
-from pipeline.question import Question, profile_of, questions_of
+from pipeline.question import Question, questions_of
 from pipeline.replay.basis import Rules
 from pipeline.replay.spark import replayed
-from pipeline.request import AuditRequest, AuditResult, ValidationResult
+from pipeline.request import AuditRequest, AuditResult
 from pipeline.settings import Settings
 from pipeline.span import Span, span_of
 from pipeline.stages import Progress, Stages
@@ -25,7 +25,7 @@ from pipeline.tables.create import open_tables
 from pipeline.tables.run_key import code_version
 from pipeline.tables.severity import worst_verdict
 from pipeline.tables.write import RunTables
-from pipeline.trace import Survey, Trace, counted, open_traces, quarantined, read_events, survey, trace_errors
+from pipeline.trace import Survey, Trace, quarantined, read_events, survey, trace_errors
 from pipeline.trace.counting import NOT_PLAIN, Count, together
 from pipeline.trace.parquet_files import Share
 from pipeline.trace.spark_errors import worker_died
@@ -79,15 +79,22 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
     configure(spark, request.settings)
     asked = questions_of(request)
     if request.reaudit_us is not None:
-        return AuditResult(request.target, tuple(key for one in asked for key in _again(spark, one, request, progress)))
+        return _audited_again(spark, asked, request, progress)
     planned = [one if request.window == WHOLE else one.continued(spark, request.window) for one in asked]
-    return AuditResult(request.target, tuple(_answers(spark, planned, request, progress)))
+    run_keys = _answers(spark, planned, request, progress)
+    return AuditResult(request.target, tuple(run_keys), tuple(one.trace for one in planned))
 
 
-def _again(spark: SparkSession, question: Question, request: AuditRequest, progress: Progress) -> Iterator[str]:
-    """Audits the windows of a trace once more, each from the state that the one before has just left."""
-    for window in question.windows_since(spark, request.reaudit_us or 0):
-        yield from _answers(spark, [question.within(spark, window)], request, progress)
+def _audited_again(
+    spark: SparkSession, asked: Sequence[Question], request: AuditRequest, progress: Progress
+) -> AuditResult:
+    """Audits windows once more, each from the state that the one before has just left."""
+    # Asked about every trace before the first is audited: a moment that one of them does not know is a wrong call.
+    again = [(one, window) for one in asked for window in one.windows_since(spark, request.reaudit_us or 0)]
+    run_keys: list[str] = []
+    for question, window in again:
+        run_keys += _answers(spark, [question.within(spark, window)], request, progress)
+    return AuditResult(request.target, tuple(run_keys), tuple(question.trace for question, _ in again))
 
 
 def _answers(
@@ -114,29 +121,6 @@ def _answers(
             found.tables.discard()
         raise
     return written
-
-
-def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[ValidationResult]:
-    """Says of every trace what an audit would read of it; the target is not looked at. Raises as `audit` does."""
-    configure(spark, request.settings)
-    results = []
-    for trace in open_traces(request.paths, request.profile):
-        profile = profile_of(trace, request)
-        progress("survey")
-        with trace_errors():
-            counts = counted(read_events(spark, trace))
-        found = survey(spark, counts, trace, request.settings.trace)
-        results.append(
-            ValidationResult(
-                path=trace.path,
-                profile=profile.name,
-                events_in=found.rows_in,
-                events_quarantined=found.refused,
-                reasons=dict(found.refused_by_reason),
-                usable=True,
-            )
-        )
-    return results
 
 
 def _replay(spark: SparkSession, question: Question, request: AuditRequest, stages: Stages) -> _Replayed:

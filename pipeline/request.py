@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from pipeline.settings import Settings
+from pipeline.trace import Trace
 from pipeline.window import WHOLE, Window
 
 
@@ -36,10 +37,12 @@ class AuditResult:
     Attributes:
         target: where the tables are.
         run_keys: the runs, one a trace (audited once more: one a window), in the order of the request's paths.
+        traces: of each run the trace that it is of, all of its log.
     """
 
     target: str
     run_keys: tuple[str, ...]
+    traces: tuple[Trace, ...]
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ class ValidationResult:
         events_in: rows read.
         events_quarantined: rows that an audit would refuse.
         reasons: refused rows by reason code.
-        usable: whether an audit would go on, by `trace.quarantine_ratio_max`.
+        fault: why an audit would not go on, by `trace.quarantine_ratio_max` and `trace.cut_off_log`, with a way out;
+            empty: it would.
     """
 
     path: str
@@ -60,4 +64,9 @@ class ValidationResult:
     events_in: int
     events_quarantined: int
     reasons: dict[str, int]
-    usable: bool
+    fault: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether an audit would go on."""
+        return not self.fault

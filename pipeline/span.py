@@ -67,10 +67,19 @@ class Span:
         """A window may be empty if the log has begun before it.
 
         Raises:
-            TraceError: there is nothing in the window, and nothing was before it.
+            TraceError: there is nothing in the window, and nothing was before it, or there would be something but for a
+                row whose clock was ahead: every window until that time would be empty, and clean.
         """
-        if rows == 0 and self.plan.starts_from != "state":
-            raise TraceError(f"{self.whole.path}: no row lies in the window", "check --from and --to")
+        if rows:
+            return
+        nothing = f"{self.whole.path}: no row lies in the window"
+        if self.next_seq is not None and (self.cuts.last_within or 0) > self.next_seq:
+            raise TraceError(
+                f"{nothing}: it ends before seq {self.next_seq}, whose time lies behind it; rows of its time follow",
+                "correct the clock of that row, or leave --to out",
+            )
+        if self.plan.starts_from != "state":
+            raise TraceError(f"{nothing} ({self.plan.window.spoken})", "check --from and --to")
 
 
 def span_of(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> Span:
@@ -91,11 +100,13 @@ def span_of(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> Sp
     asked = (None if before else plan.window.from_us, plan.window.to_us)
     first = before[-1].next_seq if before else None
     moments = tuple(moment for moment in asked if moment is not None)
-    found = find_cuts(spark, trace, Question(moments, first, _places(plan)))
+    within = None if plan.window.to_us is None else (plan.window.from_us or 0, plan.window.to_us)
+    found = find_cuts(spark, trace, Question(moments, first, _places(plan), within))
     if plan.starts_from == "censored":
         first = found.seq_of[0]
         if first is None:
-            raise TraceError(f"{trace.path}: no row lies at or behind --from", "check that the recorder was running")
+            begins = f"--from ({told(plan.window.from_us or 0)})"
+            raise TraceError(f"{trace.path}: no row lies at or behind {begins}", "check that the recorder was running")
     next_seq = _end(found, first, plan)
     return Span(
         plan=plan,
@@ -116,7 +127,7 @@ def _carried(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> C
     if other:
         raise UsageError(
             f"the state of {told(plan.window.from_us or 0)} is of version {other.pop()}, and this is {STATE_VERSION}",
-            "audit from the beginning: --reaudit 0",
+            f"audit from the beginning: --reaudit {told(plan.before[0].window.from_us or 0)}",
         )
     groups = tuple(sorted(Group(row["topic"], row["subscription"]) for row in held))
     return Carried(state, groups, replace(trace, seqs=Seqs(plan.before[0].first_seq, last.next_seq)))

@@ -31,6 +31,13 @@ class Window(NamedTuple):
     from_us: int | None
     to_us: int | None
 
+    @property
+    def spoken(self) -> str:
+        """How a text calls it."""
+        begin = "the beginning of the log" if self.from_us is None else told(self.from_us)
+        end = "its end" if self.to_us is None else told(self.to_us)
+        return f"{begin} to {end}"
+
 
 WHOLE = Window(None, None)
 """All of a log, which is taken to be complete."""

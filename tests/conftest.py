@@ -82,6 +82,7 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[Any]]:
     import pipeline.report.read
     from pipeline.report.summary import Summary
     from pipeline.request import AuditRequest, AuditResult
+    from pipeline.trace import open_traces
 
     def put(outcome: Summary | BaseException) -> list[AuditRequest]:
         requests: list[AuditRequest] = []
@@ -91,7 +92,10 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[Any]]:
             progress("replay")
             if isinstance(outcome, BaseException):
                 raise outcome
-            return AuditResult(request.target, tuple(run.run_key for run in outcome.runs))
+            # Of one trace, which may have been audited in windows.
+            (trace,) = open_traces(request.paths, request.profile)
+            run_keys = tuple(run.run_key for run in outcome.runs)
+            return AuditResult(request.target, run_keys, (trace,) * len(run_keys))
 
         monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet: None)
         monkeypatch.setattr(pipeline.audit, "audit", audit)

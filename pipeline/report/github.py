@@ -6,19 +6,23 @@ Source: GitHub, "Workflow commands for GitHub Actions"; the escapes are those of
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from operator import itemgetter
 
 from pipeline.report.levels import LEVELS, Level, tally
 from pipeline.report.places import Place, places
 from pipeline.report.summary import Finding, RunSummary, Summary
 from pipeline.report.words import count, printable, share, together
+from pipeline.tables.severity import worst_verdict
 from pipeline.trace import Trace
 
 _COMMANDS: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
 # GitHub shows no more of each level and step.
 _ANNOTATIONS = 10
-# Of each trace; a step's page holds 1 MiB.
+# Of each trace.
 _LISTED = 20
+# A step's page holds 1 MiB and is dropped whole if it has more; other commands of the step may have written to it.
+_PAGE_BYTES_MAX = 1_000_000
 
 
 def annotations(summary: Summary, traces: Sequence[Trace]) -> str:
@@ -59,8 +63,18 @@ def _property(text: str) -> str:
 
 
 def markdown(summary: Summary) -> str:
-    """The summary as GitHub-flavoured Markdown: what was found of which rule, and the worst of it."""
-    return "\n".join(line for run in summary.runs for line in _run(run)) + "\n"
+    """The summary as GitHub-flavoured Markdown: what was found of which rule, and the worst of it.
+
+    Traces for which the page has no room are counted, the worst of them is named.
+    """
+    parts = ["\n".join(_run(run)) + "\n" for run in summary.runs]
+    ends = accumulate(len(part.encode()) for part in parts)
+    shown = sum(end <= _PAGE_BYTES_MAX for end in ends)
+    left = summary.runs[shown:]
+    if not left:
+        return "".join(parts)
+    worst = worst_verdict(run.verdict for run in left).replace("_", " ")
+    return "".join(parts[:shown]) + f"{count(len(left), 'more trace')}, at worst {worst}: see table `runs`.\n"
 
 
 def _run(run: RunSummary) -> Iterator[str]:

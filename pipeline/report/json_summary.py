@@ -45,6 +45,8 @@ def _trace(run: RunSummary) -> dict[str, Any]:
         "from_ts_us": run.from_ts_us,
         "to_ts_us": run.to_ts_us,
         "starts_from": run.starts_from,
+        "window_from_us": None if run.window is None else run.window.from_us,
+        "window_to_us": None if run.window is None else run.window.to_us,
         "events_late": run.events_late,
         "rules": _rules(run.rules),
         "blocking": _blocking(run.causes),

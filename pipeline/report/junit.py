@@ -33,7 +33,9 @@ def junit_report(summary: Summary, fail_on: FailOn) -> bytes:
 
 
 def _suite(run: RunSummary, fail_on: FailOn) -> TestSuite:
-    suite = TestSuite(printable(together(run.inputs)))
+    # CI systems tell tests apart by their names, and take the first of those that are alike.
+    window = "" if run.window is None else f", {run.window.spoken}"
+    suite = TestSuite(f"{printable(together(run.inputs))}{window}")
     for name, value in (
         ("run_key", run.run_key),
         ("verdict", run.verdict),

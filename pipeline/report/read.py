@@ -34,6 +34,7 @@ from pipeline.tables.severity import SEVERITIES, Severity
 from pipeline.tables.table_schema import RUN_KEY
 from pipeline.tables.target import Target, parse_target
 from pipeline.tables.threads import at_one_time
+from pipeline.window import Window
 
 Record = TypeVar("Record", Finding, Wait, Partition, HotKey, MixedProducer)
 
@@ -114,6 +115,7 @@ def _run(spark: SparkSession, place: Target, run_key: str) -> RunSummary:
         hot_keys=tuple(_record(HotKey, row) for row in hot_keys),
         mixed_producers=tuple(_record(MixedProducer, row) for row in mixed),
         starts_from=run["starts_from"],
+        window=None if run["starts_from"] is None else Window(run["window_from_us"], run["window_to_us"]),
         events_late=run["events_late"] or 0,
     )
 

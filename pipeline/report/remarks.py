@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pipeline.report.summary import Summary
 from pipeline.report.words import count, together
+from pipeline.window import told
 
 
 def remarks(summary: Summary) -> Iterator[str]:
@@ -14,4 +15,8 @@ def remarks(summary: Summary) -> Iterator[str]:
             came = f"{count(run.events_late, 'row')} came to earlier windows after their audit, not audited"
             yield f"{inputs}: {came}; --reaudit TIME repeats the window of that time and all that follow"
         if run.starts_from == "censored":
-            yield f"{inputs}: no window ended at --from, so what was open then is not known; leave --from out to go on"
+            begins = "" if run.window is None or run.window.from_us is None else f" ({told(run.window.from_us)})"
+            yield (
+                f"{inputs}: no window ended at --from{begins}, so what was open then is not known; leave --from out to "
+                "go on"
+            )

@@ -45,8 +45,7 @@ def _run(run: RunSummary, trace: Trace, version: str) -> dict[str, Any]:
     told = zip(run.findings, places(trace, run.findings), _fingerprints(run), strict=True)
     return {
         "tool": {"driver": {"name": "dispatch-audit", "version": version, "rules": rules}},
-        # Keeps the traces of one call apart: code scanning replaces results of one category.
-        "automationDetails": {"id": f"dispatch-audit/{printable(together(run.inputs))}/"},
+        "automationDetails": {"id": _category(run)},
         "columnKind": "unicodeCodePoints",
         "results": [_result(*each, profile) for each in told],
         "properties": {
@@ -59,6 +58,12 @@ def _run(run: RunSummary, trace: Trace, version: str) -> dict[str, Any]:
             "findings": {counts.rule: counts.findings for counts in run.rules if any(counts.findings.values())},
         },
     }
+
+
+def _category(run: RunSummary) -> str:
+    """What keeps the runs of one call apart: code scanning replaces the results of a category by its newest run's."""
+    category = f"dispatch-audit/{printable(together(run.inputs))}/"
+    return category if run.window is None else f"{category}{run.window.spoken}/"
 
 
 def _rule(rule: RuleName, profile: Profile, bugs: Sequence[KnownBug]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pipeline.tables.severity import SEVERITIES, Severity, Verdict, worst_verdict
+from pipeline.window import Window
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,7 @@ class RunSummary:
         hot_keys: the most dispatched ones.
         mixed_producers: who sent batches of several keys, the most first.
         starts_from: what the window of a log starts from (`runs`); None: the whole log was audited.
+        window: the part of a log that was audited; None: all of it.
         events_late: rows that came to earlier windows after their audit.
     """
 
@@ -173,6 +175,7 @@ class RunSummary:
     hot_keys: tuple[HotKey, ...] = ()
     mixed_producers: tuple[MixedProducer, ...] = ()
     starts_from: str | None = None
+    window: Window | None = None
     events_late: int = 0
 
     @property
@@ -214,7 +217,8 @@ class Summary:
     def completeness(self) -> float:
         """Share of all rows that could carry a verdict; each run weighs as much as it has rows."""
         weighted = sum(run.completeness * run.events_in for run in self.runs)
-        return weighted / self.events_in if self.events_in else 0.0
+        # Windows without rows missed nothing.
+        return weighted / self.events_in if self.events_in else 1.0
 
     @property
     def severities(self) -> frozenset[Severity]:

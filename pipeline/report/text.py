@@ -44,6 +44,11 @@ _SEVERITY_STYLE: dict[Severity, str] = {
     "permitted": "cyan",
     "info": "blue",
 }
+# The beginning of the log speaks for itself.
+_STARTS_FROM: dict[str | None, str] = {
+    "state": ", from where the window before ended",
+    "censored": "; what was open when it began is not known",
+}
 # The findings of one rule are often the consequences of the first few.
 _FINDINGS = 5
 # Positions of the entries that an interval hung on.
@@ -105,6 +110,8 @@ def _basis(run: RunSummary) -> Text:
     if run.from_ts_us is not None and run.to_ts_us is not None:
         length = duration((run.to_ts_us - run.from_ts_us) / 1e6)
         lines.append(f"Time    {moment(run.from_ts_us)} to {moment(run.to_ts_us)} UTC ({length})")
+    if run.window is not None:
+        lines.append(f"Window  {run.window.spoken}{_STARTS_FROM.get(run.starts_from, '')}")
     broker = f"Pulsar {printable(run.pulsar_version)}, " if run.pulsar_version else ""
     lines.append(f"Broker  {broker}by the rules of profile {run.profile}")
     lines.append(f"Run     {run.run_key}")

@@ -26,6 +26,7 @@ def json_validation(results: Sequence[ValidationResult]) -> str:
                 {
                     "path": result.path,
                     "usable": result.usable,
+                    "fault": result.fault or None,
                     "events": result.events_in,
                     "quarantined": result.events_quarantined,
                     "quarantined_by_reason": result.reasons,

@@ -34,11 +34,13 @@ class Question(NamedTuple):
         moments_us: microseconds since 1970 UTC, ascending.
         since: only rows from this seq on can be the first of a moment; None: any can.
         places: seqs, ascending.
+        within_us: a beginning and an end, itself not in it; None: nothing is asked about the time between two moments.
     """
 
     moments_us: tuple[int, ...]
     since: int | None = None
     places: tuple[int, ...] = ()
+    within_us: tuple[int, int] | None = None
 
 
 class Cuts(NamedTuple):
@@ -49,12 +51,14 @@ class Cuts(NamedTuple):
         rows_until: rows below the first place, from there up to the second, ..., and from the last one on.
         without_seq: rows that have no readable seq.
         last_seq: the highest; None: no row has one.
+        last_within: the highest, from `since` on, of a row whose time lies in `within_us`; None: there is none.
     """
 
     seq_of: tuple[int | None, ...]
     rows_until: tuple[int, ...]
     without_seq: int
     last_seq: int | None
+    last_within: int | None = None
 
     @property
     def rows(self) -> int:
@@ -119,6 +123,11 @@ def _answers(batch: pa.RecordBatch, question: Question) -> pa.RecordBatch:
         later = seq[possible & (ts_us >= moment) & (ts_us >= 0)]
         if later.size:
             answers.append(("seq_of", at, int(later.min())))
+    if question.within_us is not None:
+        begin_us, end_us = question.within_us
+        within = seq[possible & (ts_us >= begin_us) & (ts_us < end_us)]
+        if within.size:
+            answers.append(("last_within", 0, int(within.max())))
     return pa.record_batch([list(column) for column in zip(*answers, strict=True)], schema=_ARROW)
 
 
@@ -140,4 +149,5 @@ def _together(answers: DataFrame, question: Question) -> Cuts | None:
         tuple(sum(numbers.get(("rows", at), ())) for at in range(len(question.places) + 1)),
         sum(numbers.get(("without_seq", 0), ())),
         max(numbers.get(("last_seq", 0), ()), default=None),
+        max(numbers.get(("last_within", 0), ()), default=None),
     )

@@ -76,7 +76,7 @@ class Survey:
 
 
 def survey(spark: SparkSession, counts: Sequence[Count], trace: Trace, settings: TraceSettings) -> Survey:
-    """Decides whether a trace can be audited.
+    """What a trace holds that can be audited.
 
     Args:
         spark: the session, for a closer look at what was refused.
@@ -88,19 +88,38 @@ def survey(spark: SparkSession, counts: Sequence[Count], trace: Trace, settings:
         TraceError: a file cannot be read, there are no rows, too many are refused, a log is cut off, or a subscription
             was dispatched by entry buckets.
     """
+    found = counted_up(spark, counts, trace)
+    fault = fault_of(spark, found, trace, settings)
+    if fault is not None:
+        raise fault
+    return found
+
+
+def counted_up(spark: SparkSession, counts: Sequence[Count], trace: Trace) -> Survey:
+    """What a trace holds, whether it can be audited or not; the arguments are those of `survey`.
+
+    Raises:
+        TraceError: a file cannot be read, there are no rows, or a subscription was dispatched by entry buckets.
+    """
     found = Survey(_groups(counts), ())
     _refuse_entry_buckets(counts, trace)
+    # A window of a log may be empty.
+    if found.rows_in == 0 and trace.seqs == ALL:
+        raise TraceError(f"{trace.path}: the trace is empty", "check that the recorder was running")
+    if not found.refused_by_reason.get("broken_json"):
+        return found
     with trace_errors():
-        # A window of a log may be empty.
-        if found.rows_in == 0 and trace.seqs == ALL:
-            raise TraceError(f"{trace.path}: the trace is empty", "check that the recorder was running")
-        if found.refused > settings.quarantine_ratio_max * found.rows_in:
-            raise _too_much_refused(found, refused_rows(spark, trace), trace, settings)
-        if found.refused_by_reason.get("broken_json"):
-            found = Survey(found.groups, cut_off_rows(refused_rows(spark, trace)))
+        return Survey(found.groups, cut_off_rows(refused_rows(spark, trace)))
+
+
+def fault_of(spark: SparkSession, found: Survey, trace: Trace, settings: TraceSettings) -> TraceError | None:
+    """Why a trace cannot be audited by the settings; None: it can. The arguments are those of `survey`."""
+    if found.refused > settings.quarantine_ratio_max * found.rows_in:
+        with trace_errors():
+            return _too_much_refused(found, refused_rows(spark, trace), trace, settings)
     if found.cut_off and settings.cut_off_log == "refuse":
-        raise cut_off_refused(found.cut_off[0])
-    return found
+        return cut_off_refused(found.cut_off[0])
+    return None
 
 
 def cut_off_refused(where: CutOff) -> TraceError:

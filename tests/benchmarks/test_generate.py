@@ -11,10 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.generate import Shape, write_trace
-from pipeline.audit import audit, validate
+from pipeline.audit import audit
 from pipeline.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.tables.target import parse_target
+from pipeline.validation import validate
 from udfs.sticky_key_hash import sticky_hashes
 
 CALM = Shape(events=4_000, partitions=2, consumers=3, keys=40, changes=0, files=2)

@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
+from pipeline.report.read import summarise
+
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "notebooks" / "findings.py"
 CELL = "# COMMAND ----------"
@@ -54,6 +56,12 @@ def test_a_checkout_audits_a_sample_and_draws_what_it_found(in_a_checkout: dict[
     causes = set(in_a_checkout["blocking"]["cause"])
     assert {label.get_text() for label in lines.get_yticklabels()} == causes
     assert "recently_joined" in causes
+
+
+def test_waiting_is_added_up_as_in_the_report(in_a_checkout: dict[str, Any], spark: SparkSession) -> None:
+    summary = summarise(spark, in_a_checkout["asked"]["target"], [in_a_checkout["run_key"]])
+    reported = {cause.cause: cause.message_seconds for cause in summary.causes}
+    assert in_a_checkout["waited"]["message_seconds"].to_dict() == pytest.approx(reported)
 
 
 def test_on_databricks_widgets_say_which_tables_are_shown(in_a_checkout: dict[str, Any]) -> None:

@@ -247,6 +247,19 @@ def test_the_same_as_a_spark_job(tmp_path: Path) -> None:
     assert re.search(r"^Took +[\d.]+ s to start up, [\d.]+ s to audit, [\d.]+ s to report$", done.stdout, re.MULTILINE)
 
 
+def test_validation_says_how_much_is_wrong_with_an_unusable_trace(told: Told, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    trace.mkdir()
+    (trace / "trace.json").write_text('{"trace_format": 1, "pulsar_version": "4.0.8"}')
+    (trace / "events.jsonl").write_text("no JSON\n" * 3 + '{"event": "flow"}\n' + '{"event": "fl')
+    code, out, err = told("validate", trace, "--quiet")
+    assert code == 3
+    assert err.startswith(f"dispatch-audit: error: {trace}: 5 of 5 rows are refused, more than the share of ")
+    assert err.count("\n") == 1
+    assert out.startswith(f"UNUSABLE  {trace}\nRead    5 events, 5 would be quarantined (100 %)\n")
+    assert "        broken_json: 3\n        cut_off: 1\n        missing_field: 1\n" in out
+
+
 def test_validation_says_what_would_be_refused(told: Told, tmp_path: Path) -> None:
     trace = unzipped("join-leave-4.0.8", tmp_path / "trace")
     with (trace / "acks.jsonl").open("a") as log:

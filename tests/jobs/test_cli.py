@@ -1,4 +1,5 @@
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 from cli_summary import summary_of
 
 import jobs.session
-import pipeline.audit
+import pipeline.validation
 from jobs.nightly_audit import audit_arguments
 from pipeline.errors import TraceError
 from pipeline.request import ValidationResult
@@ -50,6 +51,10 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
             ["audit", "{trace}", "--out", "out", "--output", "junit={trace}"],
             "it is a folder, or its folder is missing; ",
         ),
+        (
+            ["audit", "{trace}", "--out", "out", "--output", "junit=a", "--output", "json=./a"],
+            "a cannot hold two reports; give each --output a file of its own",
+        ),
         (["validate", "{trace}", "--format", "junit"], "'junit' is not one of 'text', 'json'; see"),
         (["audit", "{trace}", "--out", "out", "--profile", "pulsar-1"], "there is no profile 'pulsar-1'; use one of: "),
         (["audit", "{trace}", "--out", "out", "--config", "no.toml"], "cannot read the configuration no.toml"),
@@ -76,6 +81,14 @@ def test_the_version_is_that_of_the_package(told: Told) -> None:
     code, out, err = told("--version")
     assert (code, err) == (0, "")
     assert out.startswith("dispatch-audit 0.")
+
+
+def test_the_module_is_the_command_too() -> None:
+    """Also its errors are logged: under its name as a module nobody would hear them."""
+    arguments = ["audit", "nowhere", "--out", "out", "--log-format", "json"]
+    ran = subprocess.run([sys.executable, "-m", "jobs.cli", *arguments], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert json.loads(ran.stderr)["message"].startswith("there is no trace at nowhere; ")
 
 
 def test_without_a_command_there_is_help_on_stderr(told: Told) -> None:
@@ -127,7 +140,7 @@ def test_json_is_one_object_and_nothing_else(told: Told, audited: Any, trace: Pa
     [
         (TraceError("the trace is empty", "record again"), 3, "the trace is empty; record again"),
         (ZeroDivisionError("by zero\nat once"), 4, "internal error: ZeroDivisionError: by zero; --debug shows where"),
-        (KeyboardInterrupt(), 130, "interrupted; the tables hold no run of this audit"),
+        (KeyboardInterrupt(), 130, "interrupted; what has no row in `runs` was not audited: run it again"),
     ],
     ids=["trace", "internal", "interrupt"],
 )
@@ -146,17 +159,17 @@ def test_debug_shows_the_traceback(told: Told, audited: Any, trace: Path) -> Non
     assert err.endswith("dispatch-audit: error: internal error: ZeroDivisionError: by zero; see the traceback\n")
 
 
-@pytest.mark.parametrize(("usable", "expected"), [(True, 0), (False, 3)])
+@pytest.mark.parametrize(("fault", "expected"), [("", 0), ("too much; record again", 3)])
 def test_validate_says_what_would_be_refused(
-    told: Told, monkeypatch: pytest.MonkeyPatch, trace: Path, usable: bool, expected: int
+    told: Told, monkeypatch: pytest.MonkeyPatch, trace: Path, fault: str, expected: int
 ) -> None:
-    result = ValidationResult(str(trace), "pulsar-4.2", 1_000, 5, {"missing_field": 1, "broken_json": 4}, usable)
+    result = ValidationResult(str(trace), "pulsar-4.2", 1_000, 5, {"missing_field": 1, "broken_json": 4}, fault)
     monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet: None)
-    monkeypatch.setattr(pipeline.audit, "validate", lambda spark, request, progress: [result])
+    monkeypatch.setattr(pipeline.validation, "validate", lambda spark, request, progress: [result])
     code, out, err = told("validate", trace)
-    assert (code, err) == (expected, "")
+    assert (code, err) == (expected, f"dispatch-audit: error: {fault}\n" if fault else "")
     assert out == (
-        f"{'USABLE' if usable else 'UNUSABLE'}  {trace}\n"
+        f"{'UNUSABLE' if fault else 'USABLE'}  {trace}\n"
         "Read    1,000 events, 5 would be quarantined (0.5 %)\n"
         "        broken_json: 4\n"
         "        missing_field: 1\n"

@@ -4,6 +4,7 @@ import json
 import logging
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from cli_summary import summary_of
 
 from pipeline.errors import TraceError
+from pipeline.window import Window
 
 Told = Callable[..., tuple[int, str, str]]
 
@@ -69,6 +71,29 @@ def test_one_audit_writes_every_format(told: Told, audited: Any, trace: Path, tm
     assert files["text"].read_text().startswith("KNOWN BUG  night: ")
 
 
+@pytest.mark.parametrize("form", ["text", "sarif", "github"])
+def test_windows_that_were_audited_again_are_runs_of_one_trace(
+    told: Told, audited: Any, trace: Path, form: str
+) -> None:
+    (run,) = summary_of("known_bug").runs
+    windows = tuple(replace(run, starts_from="state", window=Window(at, at + 5)) for at in (0, 5))
+    audited(replace(summary_of(), runs=windows))
+    code, out, err = told("audit", trace, "--out", "out", "--reaudit", "0", "--format", form)
+    assert (code, err) == (1, "")
+    assert out.count("a known_bug") == 2
+
+
+def test_a_text_in_a_file_has_no_colours(
+    told: Told, audited: Any, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    audited(summary_of("violation"))
+    file = tmp_path / "report.txt"
+    _, out, _ = told("audit", trace, "--out", "out", "--output", f"text={file}")
+    assert "\x1b[" in out
+    assert "\x1b" not in file.read_text()
+
+
 def test_a_file_that_cannot_be_written_is_one_line(told: Told, audited: Any, trace: Path, tmp_path: Path) -> None:
     audited(summary_of())
     full = tmp_path / "full"
@@ -80,6 +105,14 @@ def test_a_file_that_cannot_be_written_is_one_line(told: Told, audited: Any, tra
 
 def logged(err: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in err.splitlines()]
+
+
+def test_a_remark_is_a_line_of_the_log_too(told: Told, audited: Any, trace: Path) -> None:
+    summary = summary_of()
+    audited(replace(summary, runs=(replace(summary.runs[0], starts_from="state", events_late=3),)))
+    _, _, err = told("audit", trace, "--out", "out", "--to", "9", "--log-format", "json")
+    (remark,) = [line for line in logged(err) if line["level"] == "WARNING"]
+    assert remark["message"].startswith("night: 3 rows came to earlier windows after their audit, not audited; ")
 
 
 def test_logs_are_one_object_a_line(told: Told, audited: Any, trace: Path) -> None:
@@ -101,7 +134,7 @@ def test_logs_are_one_object_a_line(told: Told, audited: Any, trace: Path) -> No
     [
         (TraceError("the trace is\nempty", "record again"), 3, "the trace is empty; record again"),
         (ZeroDivisionError("by zero"), 4, "internal error: ZeroDivisionError: by zero; --debug shows where"),
-        (KeyboardInterrupt(), 130, "interrupted; the tables hold no run of this audit"),
+        (KeyboardInterrupt(), 130, "interrupted; what has no row in `runs` was not audited: run it again"),
     ],
     ids=["trace", "internal", "interrupt"],
 )

@@ -4,7 +4,9 @@ Consumer 1 owns HIGH and HIGHEST, consumer 2 the rest. Rows take no time here: w
 """
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Wait, replayed
+from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, Wait, replayed
+
+from pipeline.replay.rows.waits import blocking
 
 SECOND = 1_000_000
 LOWEST_HASH, LOW_HASH, HIGH_HASH, HIGHEST_HASH = 5_536, 21_772, 41_358, 63_679
@@ -38,6 +40,12 @@ def _pass(log: Log, us: int, entry: int = 100) -> None:
 
 def _hashes(log: Log, settings: dict[str, object] | None = None, version: str = "4.0.8") -> list[Wait]:
     return replayed(log.rows, settings=settings or dict(AUTO_SPLIT), version=version).waits_of("hash")
+
+
+def _sentence(replay: Replay) -> str:
+    """What is said of the only hash that waited."""
+    (row,) = [row for row in blocking("t", "s", replay.replayed) if row["scope"] == "hash"]
+    return str(row["explanation"])
 
 
 def test_what_was_published_behind_everything_that_was_read_is_not_read_yet() -> None:
@@ -166,7 +174,9 @@ def test_what_its_owner_may_not_have_yet_waits_for_that() -> None:
     log.now_us += SECOND // 2
     log.publish(3, LOW)
     log.dispatch(2, 2, LOW)
-    assert [(wait.cause, wait.consumer) for wait in _hashes(log, version="3.0.7")] == [("recently_joined", 2)]
+    replay = replayed(log.rows, settings=dict(AUTO_SPLIT), version="3.0.7")
+    assert [(wait.cause, wait.consumer) for wait in replay.waits_of("hash")] == [("recently_joined", 2)]
+    assert "(consumer 2) had joined recently and got nothing new while another consumer had older" in _sentence(replay)
 
 
 def test_an_owner_that_goes_from_one_ack_to_the_next_at_its_limit_is_the_reason() -> None:
@@ -187,6 +197,7 @@ def test_an_owner_that_goes_from_one_ack_to_the_next_at_its_limit_is_the_reason(
     replay = replayed(log.rows, settings=settings)
     assert [wait.cause for wait in replay.waits_of("consumer")] == []
     assert [(wait.cause, wait.hash) for wait in replay.waits_of("hash")] == [("unacked_limit_consumer", HIGHEST_HASH)]
+    assert "because c1 (consumer 1) had as many unacknowledged messages as a consumer may have" in _sentence(replay)
 
 
 def test_one_cause_is_one_interval_however_many_entries_go_in_between() -> None:

@@ -94,6 +94,15 @@ def test_the_page_counts_rules_and_lists_findings() -> None:
     assert "No findings: 2 rules checked." in markdown(ONLY_CLEAN)
 
 
+def test_a_page_of_many_traces_stays_below_what_a_step_may_show() -> None:
+    wordy = replace(BROKEN, findings=(replace(FINDING, explanation="." * 2_000),) * 20)
+    page = markdown(Summary("/tmp/report", TABLES, (wordy,) * 9))
+    shown = page.count("### traces")
+    assert 0 < shown < 9
+    assert len(page.encode()) < 1 << 20
+    assert page.endswith(f"{9 - shown} more traces, at worst violation: see table `runs`.\n")
+
+
 def test_names_of_clients_are_text_on_the_page() -> None:
     page = markdown(OF_HOSTILES)
     tokens = MarkdownIt("gfm-like", {"linkify": False, "html": True}).parse(page)

@@ -1,8 +1,10 @@
 import json
+from dataclasses import replace
 
-from report_rows import BOTH, TABLES
+from report_rows import BOTH, CLEAN, TABLES
 
 from pipeline.report.json_summary import json_summary
+from pipeline.window import Window
 
 
 def test_totals_over_all_traces() -> None:
@@ -45,6 +47,15 @@ def test_each_trace_says_what_it_rests_on_and_what_was_hot() -> None:
     ]
     assert [(row["producer_name"], row["mixed_batches"]) for row in broken["mixed_producers"]] == [("shop-1", 4)]
     assert (clean["incomplete"], clean["hot_keys"], clean["mixed_producers"]) == ([], [], [])
+
+
+def test_a_window_says_which_one_it_is_and_one_without_rows_missed_nothing() -> None:
+    empty = replace(CLEAN, events_in=0, starts_from="state", window=Window(1, 2))
+    report = json.loads(json_summary(replace(BOTH, runs=(empty,))))
+    (run,) = report["traces"]
+    assert (run["starts_from"], run["window_from_us"], run["window_to_us"]) == ("state", 1, 2)
+    assert report["completeness"] == run["completeness"] == 1.0
+    assert {json.loads(json_summary(BOTH))["traces"][0][name] for name in ("window_from_us", "window_to_us")} == {None}
 
 
 def test_it_is_ascii_on_any_terminal() -> None:

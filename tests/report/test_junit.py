@@ -10,6 +10,7 @@ from pipeline.report.junit import junit_report
 from pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
 from pipeline.report.words import printable
 from pipeline.tables.severity import FailOn
+from pipeline.window import Window
 
 # Elements with what may stand in them, as Jenkins's, GitLab's and Ant's schemas have in common.
 CHILDREN = {
@@ -50,6 +51,13 @@ def only(group: GroupCounts, *findings: Finding) -> Summary:
 def case_of(summary: Summary, fail_on: FailOn = "violation") -> ET.Element:
     (case,) = read(summary, fail_on).iter("testcase")
     return case
+
+
+def test_windows_of_one_trace_are_suites_of_their_own_names() -> None:
+    runs = tuple(replace(CLEAN, starts_from="state", window=Window(at, at + 1_000_000)) for at in (0, 1_000_000))
+    first, second = (suite.attrib["name"] for suite in read(Summary("/tmp/report", TABLES, runs)))
+    assert first == "traces/day, 1970-01-01T00:00:00Z to 1970-01-01T00:00:01Z"
+    assert second != first
 
 
 def test_a_suite_is_a_trace_and_a_case_a_rule_of_a_subscription() -> None:

@@ -3,6 +3,7 @@ from dataclasses import replace
 from report_rows import BOTH, CLEAN
 
 from pipeline.report.remarks import remarks
+from pipeline.window import Window
 
 
 def test_audits_of_whole_logs_need_no_remark() -> None:
@@ -11,10 +12,14 @@ def test_audits_of_whole_logs_need_no_remark() -> None:
 
 
 def test_late_rows_and_a_start_that_nothing_leads_up_to_are_told_with_a_way_out() -> None:
-    run = replace(CLEAN, starts_from="censored", events_late=1)
+    run = replace(CLEAN, starts_from="censored", window=Window(1_000_000, None), events_late=1)
     late, censored = remarks(replace(BOTH, runs=(CLEAN, run)))
     assert late == (
         "traces/day: 1 row came to earlier windows after their audit, not audited; --reaudit TIME repeats the "
         "window of that time and all that follow"
     )
-    assert censored.startswith("traces/day: no window ended at --from, so what was open then is not known; ")
+    # With the moment as it was understood: seconds since 1970 given for microseconds are told so.
+    assert censored == (
+        "traces/day: no window ended at --from (1970-01-01T00:00:01Z), so what was open then is not known; leave "
+        "--from out to go on"
+    )

@@ -19,6 +19,7 @@ from pipeline.report.words import printable
 from pipeline.rules import STATEMENTS
 from pipeline.tables.severity import SEVERITIES
 from pipeline.trace import open_traces
+from pipeline.window import Window
 
 SCHEMA = json.loads(Path(__file__).with_name("sarif-2.1.0-rtm.5.json").read_text())
 
@@ -53,6 +54,17 @@ def test_a_run_is_a_trace_and_knows_its_rules() -> None:
     assert "- E5: consumers that allow out-of-order delivery" in holder["help"]["text"]
     assert "#26471" in holder["help"]["text"]
     assert day["results"] == []
+
+
+def test_windows_of_one_trace_are_runs_of_their_own_categories() -> None:
+    """GitHub refuses a file with two runs of one category."""
+    windows = [Window(None, 2_000_000), Window(2_000_000, None)]
+    runs = tuple(replace(CLEAN, starts_from="beginning", window=window) for window in windows)
+    ids = [run["automationDetails"]["id"] for run in read(Summary("/tmp/report", TABLES, runs))["runs"]]
+    assert ids == [
+        "dispatch-audit/traces/day/the beginning of the log to 1970-01-01T00:00:02Z/",
+        "dispatch-audit/traces/day/1970-01-01T00:00:02Z to its end/",
+    ]
 
 
 def test_rules_name_only_the_bugs_that_this_broker_can_have() -> None:

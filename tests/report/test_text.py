@@ -7,6 +7,7 @@ from rich.console import Console
 
 from pipeline.report.summary import Summary
 from pipeline.report.text import print_report
+from pipeline.window import Window
 
 
 def text_of(summary: Summary, width: int = 80) -> str:
@@ -107,3 +108,21 @@ def test_a_wait_that_goes_on_says_so() -> None:
     waits = (replace(BROKEN.waits[0], ended_by=None, seconds=None, root_positions=("1:1", "1:2", "1:3", "1:4")),)
     text = text_of(Summary("/tmp/report", TABLES, (replace(BROKEN, waits=waits),)))
     assert "for an unknown time, still open at the end, hung on 1:1, 1:2, 1:3 and 1 more" in text
+
+
+@pytest.mark.parametrize(
+    ("starts_from", "asked", "told"),
+    [
+        ("beginning", Window(None, 1), "Window  the beginning of the log to 1970-01-01T00:00:00.000001Z"),
+        ("state", Window(0, None), "Window  1970-01-01T00:00:00Z to its end, from where the window before ended"),
+        (
+            "censored",
+            Window(0, None),
+            "Window  1970-01-01T00:00:00Z to its end; what was open when it began is not known",
+        ),
+    ],
+)
+def test_a_window_is_told_with_what_it_starts_from(starts_from: str, asked: Window, told: str) -> None:
+    run = replace(ONLY_CLEAN.runs[0], starts_from=starts_from, window=asked)
+    assert told in text_of(replace(ONLY_CLEAN, runs=(run,))).splitlines()
+    assert "Window" not in text_of(ONLY_CLEAN)

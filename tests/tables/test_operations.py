@@ -71,6 +71,25 @@ def test_the_questions_are_answered(spark: SparkSession, target: Target) -> None
     assert {row["run_key"] for row in asked(spark, target, old).collect()} == {RUN_KEY, OTHER}
 
 
+def test_of_all_windows_of_a_log_open_intervals_count_in_the_newest(spark: SparkSession) -> None:
+    windows = next(statement for statement in statements() if "chain" in statement)
+    runs = [("first", None, 10), ("second", 10, 20), ("last", 20, None)]
+    intervals = [(key, ends) for key, _, _ in runs for ends in (None, 7)]
+    of_chain = [(RUN_KEY, *run) for run in runs]
+    spark.createDataFrame(
+        of_chain, "chain STRING, run_key STRING, window_from_us LONG, window_to_us LONG"
+    ).createOrReplaceTempView("runs")
+    spark.createDataFrame(intervals, "run_key STRING, to_seq LONG").createOrReplaceTempView("blocking")
+    try:
+        told = spark.sql(windows.replace(f"{SCHEMA}.", "")).collect()
+    finally:
+        for view in ("runs", "blocking"):
+            spark.catalog.dropTempView(view)
+    closed = [("first", 7), ("last", 7), ("second", 7)]
+    assert sorted((row["run_key"], row["to_seq"]) for row in told if row["to_seq"] is not None) == closed
+    assert [row["run_key"] for row in told if row["to_seq"] is None] == ["last"]
+
+
 def test_a_run_is_deleted_and_no_other(spark: SparkSession, target: Target) -> None:
     deletions = [statement for statement in statements() if statement.startswith("DELETE")]
     named = [re.findall(rf"{SCHEMA}\.(\w+)", statement) for statement in deletions]

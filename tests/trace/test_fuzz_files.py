@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from test_plain import PLAIN
 from trace_rows import FLOW, JOIN, TOPIC
 
-from pipeline.audit import audit, validate
+from pipeline.audit import audit
 from pipeline.errors import TraceError, UsageError
 from pipeline.packing import packed_by_workers
 from pipeline.profile import profile_for
@@ -28,6 +28,7 @@ from pipeline.request import AuditRequest
 from pipeline.settings import Settings, load_settings
 from pipeline.trace import open_traces, quarantined, read_events
 from pipeline.trace.parquet_files import NotPlainError, Share, read_share
+from pipeline.validation import validate
 
 _ROWS = [{**FLOW, "seq": seq} for seq in range(1, 31)]
 _LINES = "".join(json.dumps(row) + "\n" for row in _ROWS).encode()

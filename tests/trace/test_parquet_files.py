@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from test_plain import PLAIN
 from trace_rows import ACK, FLOW, JOIN, PUBLISH, REDELIVER, STATS, TOPIC, without
 
-from pipeline.audit import audit, validate
+from pipeline.audit import audit
 from pipeline.errors import TraceError
 from pipeline.packing import packed_by_spark, packed_by_workers
 from pipeline.profile import profile_for
@@ -27,6 +27,7 @@ from pipeline.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.trace import EVENT_SCHEMA, Trace, open_traces, parquet_files, read_events
 from pipeline.trace.parquet_files import NotPlainError, Share, read_columns, read_names, read_share, shares_of
+from pipeline.validation import validate
 
 _PROFILE = profile_for("4.0.8", {})
 

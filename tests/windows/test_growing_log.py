@@ -1,6 +1,7 @@
 """A growing log, audited window by window on Spark into Delta tables."""
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,8 @@ class Growing:
         (folder / "trace.json").write_text(json.dumps(MANIFEST))
         self.log = folder / "events.jsonl"
         self.log.touch()
-        self._spark, self._folder, self._target = spark, folder, target
+        self.folder = folder
+        self._spark, self._target = spark, target
 
     def add(self, rows: Sequence[Mapping[str, Any] | str]) -> None:
         """Appends rows, or lines of text."""
@@ -60,11 +62,13 @@ class Growing:
         from_us: int | None = None,
         to_us: int | None = None,
         progress: Progress = lambda stage: None,
+        beside: Sequence[Path] = (),
         **asked: Any,
     ) -> tuple[str, ...]:
-        """Audits a window and returns the run keys."""
+        """Audits a window, also of the traces beside this one, and returns the run keys."""
         window = Window(from_us, to_us)
-        request = AuditRequest((str(self._folder),), self._target, None, _settings(), window, **asked)
+        paths = tuple(map(str, (self.folder, *beside)))
+        request = AuditRequest(paths, self._target, None, _settings(), window, **asked)
         return audit(self._spark, request, progress).run_keys
 
     def rows(self, table: str, *run_keys: str) -> list[Row]:
@@ -152,7 +156,9 @@ def test_windows_follow_each_other_and_tell_what_all_at_once_tells(growing: Grow
     assert growing.contents(first, second, last) == before
 
 
-def test_rows_that_come_late_are_told_and_audited_once_their_window_is_repeated(growing: Growing) -> None:
+def test_rows_that_come_late_are_told_and_audited_once_their_window_is_repeated(
+    growing: Growing, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     rows = service(0, 31)
     late = [rows.pop(5), rows.pop(4)]
     growing.add(rows)
@@ -161,6 +167,12 @@ def test_rows_that_come_late_are_told_and_audited_once_their_window_is_repeated(
     (last,) = growing.audit(at(9), None)
     assert [growing.run(key)["events_late"] for key in (first, last)] == [0, 3]
     assert [growing.run(key)["events_in"] for key in (first, last)] == [7, 22]
+    other = tmp_path_factory.mktemp("other")
+    shutil.copytree(growing.folder, other, dirs_exist_ok=True)
+    # Of two traces one has no such window: a wrong call, and nothing was audited again.
+    with pytest.raises(UsageError, match="no window that was audited holds"):
+        growing.audit(reaudit_us=at(4), beside=(other,))
+    assert [growing.run(key)["events_late"] for key in (first, last)] == [0, 3]
     assert growing.audit(reaudit_us=at(4)) == (first, last)
     assert [growing.run(key)["events_late"] for key in (first, last)] == [0, 0]
     assert [growing.run(key)["events_in"] for key in (first, last)] == [10, 22]
@@ -221,7 +233,22 @@ def test_subscriptions_outlive_a_window_without_rows_and_come_up_with_what_was_p
 
 def test_a_window_before_the_log_is_no_clean_verdict(growing: Growing) -> None:
     growing.add(service(5, 9))
-    with pytest.raises(TraceError, match="no row lies in the window; check --from and --to"):
+    window = r"the beginning of the log to 1970-01-01T00:00:00.300000Z"
+    with pytest.raises(TraceError, match=rf"no row lies in the window \({window}\); check --from and --to"):
         growing.audit(to_us=at(3))
-    with pytest.raises(TraceError, match="no row lies at or behind --from"):
+    with pytest.raises(TraceError, match=r"no row lies at or behind --from \(1970-01-01T00:00:09.900000Z\)"):
         growing.audit(at(99), None)
+
+
+def test_a_row_whose_clock_was_ahead_does_not_make_every_window_behind_it_clean(growing: Growing) -> None:
+    rows = service(0, 12)
+    rows[6]["ts_us"] = at(10**6)
+    growing.add(rows)
+    with pytest.raises(TraceError, match="it ends before seq 60, whose time lies behind it; rows of its time follow"):
+        growing.audit(at(6), at(12))
+    (first,) = growing.audit(to_us=at(5))
+    assert growing.run(first)["events_in"] == 5
+    (second,) = growing.audit(to_us=at(8))
+    assert growing.run(second)["next_seq"] == 60
+    with pytest.raises(TraceError, match="correct the clock of that row, or leave --to out"):
+        growing.audit(to_us=at(12))

@@ -17,11 +17,11 @@ _HASHES = 5
 
 # How a cause is spoken of.
 _SPOKEN: Mapping[str, str] = {
-    "no_permits": "{blocking} had no permits left",
-    "unacked_limit_consumer": "{blocking} had as many unacknowledged messages as a consumer may have",
+    "no_permits": "{hindered} had no permits left",
+    "unacked_limit_consumer": "{hindered} had as many unacknowledged messages as a consumer may have",
     "unacked_limit_subscription": "the subscription had as many unacknowledged messages as it may have",
     "recently_joined": (
-        "{consumer} had joined recently and got nothing new while {blocking} had older entries (known bug F5)"
+        "{consumer} had joined recently and got nothing new while {holder} had older entries (known bug F5)"
     ),
     "look_ahead_limit": "as many entries waited in replay as the limit of look-ahead allows",
     "no_owner": "no consumer owned the hash",
@@ -78,8 +78,13 @@ def _row(interval: Blocked, names: Names) -> dict[str, object]:
 def _explanation(interval: Blocked, names: Names) -> str:
     seconds = (interval.span.to_ts - interval.span.from_ts) / 1e6
     cost = f"{interval.entries} waited, {interval.waited_us / 1e6:.3f} message-seconds in all"
+    # Of the wait of one hash no other consumer may be known that is to blame: its owner was hindered then.
+    told = interval.blocking != NOBODY
     why = _SPOKEN[interval.cause].format(
-        consumer=names.spoken(interval.consumer), blocking=names.spoken(interval.blocking)
+        consumer=names.spoken(interval.consumer),
+        blocking=names.spoken(interval.blocking),
+        hindered=names.spoken(interval.blocking if told else interval.consumer),
+        holder=names.spoken(interval.blocking) if told else "another consumer",
     )
     if interval.scope != "subscription":
         whose = (
