@@ -134,7 +134,7 @@ def _replay(spark: SparkSession, question: Question, request: AuditRequest, stag
         trace = span.trace
     with stages.stage("open tables"):
         tables = open_tables(spark, target, question.run_key)
-    complete = trace.manifest.complete_from_start and (plan is None or plan.complete_from_start)
+    complete = trace.manifest.complete_from_start and (span is None or span.plan.complete_from_start)
     rules = Rules(
         profile=profile,
         version=trace.manifest.pulsar_version,

@@ -43,7 +43,7 @@ class Plan:
     Attributes:
         chain: `pipeline.tables.run_key.chain_of`.
         window: as the tables will know it: it begins where the one before ended.
-        starts_from: what from.
+        starts_from: what from, by what `runs` says; `pipeline.span` looks whether the log has anything before it.
         before: the windows that lead up to it, the oldest first; none if it does not start from a state.
         others: run keys of the other windows of the chain, earlier or later.
     """

@@ -28,7 +28,7 @@ class Span:
     """A window in the order of its log.
 
     Attributes:
-        plan: what was asked, and which windows lead up to it.
+        plan: what was asked, which windows lead up to it, and what it starts from as the log shows.
         whole: all of the log.
         trace: its rows that lie in the window.
         cuts: what the look at the log found.
@@ -97,16 +97,20 @@ def span_of(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> Sp
     """
     before = plan.before
     carried = NOTHING if not before else _carried(spark, trace, plan, target)
-    asked = (None if before else plan.window.from_us, plan.window.to_us)
     first = before[-1].next_seq if before else None
-    moments = tuple(moment for moment in asked if moment is not None)
+    # Since 1970 means: the first row of all.
+    begins = (0, plan.window.from_us) if plan.starts_from == "censored" else ()
+    moments = tuple(moment for moment in (*begins, plan.window.to_us) if moment is not None)
     within = None if plan.window.to_us is None else (plan.window.from_us or 0, plan.window.to_us)
     found = find_cuts(spark, trace, Question(moments, first, _places(plan), within))
     if plan.starts_from == "censored":
-        first = found.seq_of[0]
+        lowest, first = found.seq_of[:2]
         if first is None:
-            begins = f"--from ({told(plan.window.from_us or 0)})"
-            raise TraceError(f"{trace.path}: no row lies at or behind {begins}", "check that the recorder was running")
+            nothing = f"no row lies at or behind --from ({told(plan.window.from_us or 0)})"
+            raise TraceError(f"{trace.path}: {nothing}", "check that the recorder was running")
+        if first == lowest:
+            # Nothing was recorded before it: this is where the log begins, and nothing of it is unknown.
+            plan, first = replace(plan, starts_from="beginning"), None
     next_seq = _end(found, first, plan)
     return Span(
         plan=plan,

@@ -175,6 +175,8 @@ def test_validate_says_what_would_be_refused(
         "        missing_field: 1\n"
         "Broker  by the rules of profile pulsar-4.2\n"
     )
+    (checked,) = json.loads(told("validate", trace, "--format", "json")[1])["traces"]
+    assert (checked["usable"], checked["fault"]) == (not fault, fault or None)
 
 
 @pytest.mark.usefixtures("no_spark")

@@ -240,6 +240,16 @@ def test_a_window_before_the_log_is_no_clean_verdict(growing: Growing) -> None:
         growing.audit(at(99), None)
 
 
+def test_a_window_that_begins_before_the_log_does_is_not_censored(growing: Growing) -> None:
+    growing.add(service(1, 9))
+    (by_moment,) = growing.audit(at(1), at(9))
+    (by_log,) = growing.audit(to_us=at(9))
+    assert by_moment != by_log
+    assert [growing.run(key)["starts_from"] for key in (by_moment, by_log)] == ["beginning", "beginning"]
+    assert [growing.run(key)["first_seq"] for key in (by_moment, by_log)] == [None, None]
+    assert differences(growing.told(by_moment), growing.told(by_log)) == {}
+
+
 def test_a_row_whose_clock_was_ahead_does_not_make_every_window_behind_it_clean(growing: Growing) -> None:
     rows = service(0, 12)
     rows[6]["ts_us"] = at(10**6)
