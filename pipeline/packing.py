@@ -19,6 +19,12 @@ from pipeline.settings import Settings
 from pipeline.trace import Trace, read_events
 from pipeline.trace.parquet_files import Share, shares_of
 
+# Chunks come to the replay in frames of so many bytes, which is what a worker holds of a group beside what is open.
+_FRAME_BYTES = 32 << 20
+# Where Spark reads the rows. Bytes, if they are limited, are counted anew after every row, which takes time in
+# proportion to the square of the batch where columns are nested; so a worker may be given a group's chunks all at once.
+_NO_LIMIT = 2**31 - 1
+
 
 class Packed(NamedTuple):
     """A trace as chunks.
@@ -58,9 +64,11 @@ def configure(spark: SparkSession, settings: Settings) -> None:
     """Sets how large the batches are in which rows come to Python."""
     # A chunk is an Arrow batch: large ones keep the exchange small.
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(settings.spark.chunk_rows))
-    # The number of rows limits a batch; its bytes, where they are limited too, are counted anew after every row, which
-    # takes time in proportion to the square of the batch where columns are nested.
-    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(2**31 - 1))
+    _limit_bytes(spark, _NO_LIMIT)
+
+
+def _limit_bytes(spark: SparkSession, bytes_max: int) -> None:
+    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(bytes_max))
 
 
 def packed_by_workers(
@@ -75,6 +83,8 @@ def packed_by_workers(
     if named is None:
         return None
     groups = sorted({*named, *carried.groups})
+    if not _looks_back(carried, groups):
+        _limit_bytes(spark, _FRAME_BYTES)
     chunks = chunks_of_files(spark, shares, groups, profile, settings.spark.chunk_rows)
     return Packed(_with(carried, spark, chunks, groups, profile), groups, _tasks(spark, settings, groups), shares)
 
@@ -83,6 +93,7 @@ def packed_by_spark(
     spark: SparkSession, trace: Trace, profile: Profile, settings: Settings, carried: Carried = NOTHING
 ) -> Packed:
     """Chunks of rows that Spark reads and validates. Raises as `pipeline.trace.read_events` does."""
+    _limit_bytes(spark, _NO_LIMIT)
     events = read_events(spark, trace)
     groups = sorted({*named_groups(events), *carried.groups})
     chunks = _with(carried, spark, chunks_of(events, groups, profile), groups, profile)
@@ -93,12 +104,16 @@ def _with(carried: Carried, spark: SparkSession, chunks: DataFrame, groups: list
     """The chunks of a window with what it takes over."""
     if carried.state is not None:
         chunks = chunks.unionByName(chunks_of_state(carried.state, groups))
-    new = set(groups) - set(carried.groups)
-    if carried.earlier is not None and new:
+    if carried.earlier is not None and _looks_back(carried, groups):
         # What is published belongs to every subscription of the topic, also to one that came up later.
-        earlier = read_events(spark, carried.earlier)
+        earlier, new = read_events(spark, carried.earlier), set(groups) - set(carried.groups)
         chunks = chunks.unionByName(chunks_of_earlier_publishes(earlier, groups, new, profile))
     return chunks
+
+
+def _looks_back(carried: Carried, groups: list[Group]) -> bool:
+    """Whether Spark reads rows before the window, for subscriptions that come up in it."""
+    return carried.earlier is not None and bool(set(groups) - set(carried.groups))
 
 
 def _tasks(spark: SparkSession, settings: Settings, groups: list[Group]) -> int:

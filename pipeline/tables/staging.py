@@ -61,6 +61,10 @@ class Staging:
         """Whether another attempt at this run has kept something, be it under way or killed."""
         return any(attempt != self.attempt for attempt in self._attempts())
 
+    def goes_first(self) -> bool:
+        """Whether this attempt comes first among those at this run that have kept something."""
+        return self.attempt == min({self.attempt, *self._attempts()})
+
     def discard(self) -> None:
         """Drops what this attempt kept."""
         self._drop(self.attempt)

@@ -32,6 +32,9 @@ from pipeline.tables.threads import at_one_time
 
 # Rows of a table that take no more go through the driver: a job for them would take longer than they do.
 _SMALL_BYTES = 8 << 20
+# Two attempts that meet may each be refused in a table that the other wrote first. One goes first, and tries again; as
+# long as the other is about its last tables that may be refused once more.
+_WAITS_S = (0.5, 2.0)
 # What Delta says to the second of two attempts at one run; attempts at different runs do not meet.
 _CONFLICTS = (
     conflicts.ConcurrentAppendException,
@@ -108,14 +111,29 @@ class RunTables:
             GaveWayError: another attempt at this run wrote at the same time.
         """
         with self._giving_way():
-            self._held = self._tables_to_replace()
-            # Later than the look at other attempts: whoever was not seen looks later, and has a higher number.
-            self._number = time.time_ns() // 1000
-            if RUNS.name in self._held:
-                # From here until `finish` the tables hold a mixture, so the run has not happened.
-                self._delete(RUNS)
-            others = [table for table in TABLES.values() if table is not RUNS]
-            at_one_time(lambda table: self._replace(table, frames.get(table.name)), others)
+            for wait_s in (*_WAITS_S, None):
+                try:
+                    self._write(frames)
+                    break
+                except _CONFLICTS:
+                    if wait_s is None or not self._goes_first():
+                        raise
+                    time.sleep(wait_s)
+
+    def _goes_first(self) -> bool:
+        """Of attempts that met, whether this one tries again; not if the other has got through after all."""
+        return self.staging.goes_first() and self._rows_of(RUNS).isEmpty()
+
+    def _write(self, frames: Mapping[str, DataFrame]) -> None:
+        # After a conflict the tables hold rows of both attempts.
+        self._held = frozenset(TABLES) if self._number else self._tables_to_replace()
+        # Later than the look at other attempts: whoever was not seen looks later, and has a higher number.
+        self._number = time.time_ns() // 1000
+        if RUNS.name in self._held:
+            # From here until `finish` the tables hold a mixture, so the run has not happened.
+            self._delete(RUNS)
+        others = [table for table in TABLES.values() if table is not RUNS]
+        at_one_time(lambda table: self._replace(table, frames.get(table.name)), others)
 
     def finish(self, run: Mapping[str, Any]) -> None:
         """Writes the row of `runs` and drops what attempts at this run kept.

@@ -1,4 +1,5 @@
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,37 @@ def test_of_two_attempts_at_one_run_one_gives_way(
     expected = contents(spark, written)
     assert {name: contents(spark, target)[name] for name in TWO_TABLES} == {name: expected[name] for name in TWO_TABLES}
     assert {path.name for path in tmp_path.iterdir()} == TABLES.keys()
+
+
+def test_of_attempts_that_write_at_one_time_one_gets_through(
+    spark: SparkSession, written: Target, tmp_path: Path
+) -> None:
+    expected = contents(spark, written)
+    for meeting in range(2):
+        target = parse_target(str(tmp_path / str(meeting)))
+        attempts = [open_tables(spark, target, "aaaa") for _ in range(2)]
+        staged = [tables.stage(results(spark, WITHOUT_RUNS)) for tables in attempts]
+        barrier = threading.Barrier(len(attempts))
+
+        def write(
+            number: int,
+            attempts: list[RunTables] = attempts,
+            staged: list[dict[str, DataFrame]] = staged,
+            barrier: threading.Barrier = barrier,
+        ) -> bool:
+            barrier.wait()
+            try:
+                attempts[number].write(staged[number])
+                attempts[number].finish({**ROWS["runs"], "started_at_us": number})
+            except GaveWayError:
+                return False
+            return True
+
+        assert sorted(at_one_time(write, range(2))) == [False, True]
+        found = contents(spark, target)
+        assert {name: found[name] for name in WITHOUT_RUNS} == {name: expected[name] for name in WITHOUT_RUNS}
+        assert len(found["runs"]) == 1
+        assert {path.name for path in (tmp_path / str(meeting)).iterdir()} == TABLES.keys()
 
 
 def test_a_run_that_another_attempt_has_finished_meanwhile_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
