@@ -20,7 +20,7 @@ from pipeline.trace import Trace, read_events
 from pipeline.trace.parquet_files import Share, shares_of
 
 # Chunks come to the replay in frames of so many bytes, which is what a worker holds of a group beside what is open.
-_FRAME_BYTES = 32 << 20
+_FRAME_BYTES = 8 << 20
 # Where Spark reads the rows. Bytes, if they are limited, are counted anew after every row, which takes time in
 # proportion to the square of the batch where columns are nested; so a worker may be given a group's chunks all at once.
 _NO_LIMIT = 2**31 - 1
