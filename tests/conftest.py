@@ -97,7 +97,7 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[Any]]:
             run_keys = tuple(run.run_key for run in outcome.runs)
             return AuditResult(request.target, run_keys, (trace,) * len(run_keys))
 
-        monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet: None)
+        monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet, load: None)
         monkeypatch.setattr(pipeline.audit, "audit", audit)
         monkeypatch.setattr(pipeline.report.read, "summarise", lambda spark, target, run_keys: outcome)
         return requests

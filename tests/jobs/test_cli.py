@@ -10,6 +10,7 @@ from cli_summary import summary_of
 
 import jobs.session
 import pipeline.validation
+from jobs.load import Load
 from jobs.nightly_audit import audit_arguments
 from pipeline.errors import TraceError
 from pipeline.request import ValidationResult
@@ -23,7 +24,7 @@ Told = Callable[..., tuple[int, str, str]]
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails a test that goes as far as starting Spark."""
 
-    def refuse(name: str, quiet: bool) -> None:
+    def refuse(name: str, quiet: bool, load: Load) -> None:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr(jobs.session, "spark_session", refuse)
@@ -164,7 +165,7 @@ def test_validate_says_what_would_be_refused(
     told: Told, monkeypatch: pytest.MonkeyPatch, trace: Path, fault: str, expected: int
 ) -> None:
     result = ValidationResult(str(trace), "pulsar-4.2", 1_000, 5, {"missing_field": 1, "broken_json": 4}, fault)
-    monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet: None)
+    monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet, load: None)
     monkeypatch.setattr(pipeline.validation, "validate", lambda spark, request, progress: [result])
     code, out, err = told("validate", trace)
     assert (code, err) == (expected, f"dispatch-audit: error: {fault}\n" if fault else "")

@@ -23,7 +23,7 @@ def asked(write_trace: WriteTrace, monkeypatch: pytest.MonkeyPatch) -> Any:
         requests.append(request)
         raise TraceError("far enough")
 
-    monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet: None)
+    monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet, load: None)
     monkeypatch.setattr(pipeline.audit, "audit", audit)
 
     def run(*arguments: str) -> tuple[Any, AuditRequest | None]:
