@@ -227,7 +227,7 @@ def test_subscriptions_outlive_a_window_without_rows_and_come_up_with_what_was_p
     assert differences(growing.told(first, empty, last), growing.told(*growing.audit())) == {}
     # A state of another make is refused before anything is replayed.
     monkeypatch.setattr("pipeline.span.STATE_VERSION", 4711)
-    with pytest.raises(UsageError, match="and this is 4711; audit from the beginning: --reaudit 0"):
+    with pytest.raises(UsageError, match="and this is 4711; audit from the beginning: --reaudit 1970-01-01T00:00:00Z"):
         growing.audit(to_us=at(60))
 
 
