@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.packing import Packed, configure, packed_by_spark, packed_by_workers
+from pipeline.packing import Packed, Reading, configure
 from pipeline.profile import profile_for
 from pipeline.replay.chunk import merged
 from pipeline.replay.spark import NO_GROUP, chunks_in, in_order
@@ -27,8 +27,7 @@ def packed(spark: SparkSession, folder: Path) -> Packed:
     configure(spark, settings)
     (trace,) = open_traces([folder])
     profile = profile_for(trace.manifest.pulsar_version, trace.manifest.settings)
-    found = packed_by_workers(spark, trace, profile, settings)
-    return packed_by_spark(spark, trace, profile, settings) if found is None else found
+    return Reading(spark, trace, profile, settings).packed()
 
 
 def own_floor(spark: SparkSession, folder: Path) -> DataFrame:

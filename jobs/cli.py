@@ -8,15 +8,18 @@ Exit codes: 0 clean, 1 findings at or above `--fail-on`, 2 usage or configuratio
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
 import typer
+from pyspark.sql import SparkSession
 from rich.console import Console
 
-from jobs.load import load_of
+from jobs.load import Load, load_of
 from jobs.logs import log_runs, log_stage
 from jobs.outputs import Format, parse_outputs, write_reports
 from jobs.progress import shown_stages
@@ -133,18 +136,16 @@ def audit(
 ) -> None:
     """Audits traces: which consumer held which key, whether order was kept, and who blocked whom."""
     with errors_on_one_line(debug, log_format) as stderr:
-        request = _with_window(_request(traces, out, profile, config), begin_at, end_at, reaudit)
+        request, load = _request(traces, out, profile, config)
+        request = _with_window(request, begin_at, end_at, reaudit)
         outputs = parse_outputs(output or ())
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             clock = [time.monotonic()]
             begin("start Spark")
-            # Not imported above: the compiler behind the replay takes a second to import, and most mistakes in a call
-            # are found before it is needed.
-            from jobs.session import spark_session  # noqa: PLC0415
+            spark = _spark_session(load, debug, meanwhile_import="pipeline.audit")
             from pipeline.audit import audit as run_audit  # noqa: PLC0415
             from pipeline.report.read import summarise  # noqa: PLC0415
 
-            spark = spark_session(NAME, quiet=not debug, load=load_of(open_traces(request.paths, request.profile)))
             clock.append(time.monotonic())
             log_stage("start Spark", clock[-1] - clock[-2])
             result = run_audit(spark, request, begin)
@@ -176,15 +177,13 @@ def validate(
 ) -> None:
     """Reads traces and says what an audit would refuse of them; writes nothing."""
     with errors_on_one_line(debug, log_format) as stderr:
-        request = _request(traces, "", profile, config)
+        request, load = _request(traces, "", profile, config)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start Spark")
-            # Imported here for the reason given in `audit`.
-            from jobs.session import spark_session  # noqa: PLC0415
+            spark = _spark_session(load, debug, meanwhile_import="pipeline.validation")
             from pipeline.validation import validate as run_validation  # noqa: PLC0415
 
-            load = load_of(open_traces(request.paths, request.profile))
-            results = run_validation(spark_session(NAME, quiet=not debug, load=load), request, begin)
+            results = run_validation(spark, request, begin)
         if report_format == "json":
             typer.echo(json_validation(results))
         else:
@@ -195,15 +194,27 @@ def validate(
         raise typer.Exit(exit_code)
 
 
-def _request(traces: Sequence[str], out: str, profile: str | None, config: Path | None) -> AuditRequest:
-    """The request, checked as far as it can be without Spark."""
+def _request(traces: Sequence[str], out: str, profile: str | None, config: Path | None) -> tuple[AuditRequest, Load]:
+    """The request, checked as far as it can be without Spark, and what it asks of a JVM."""
     settings = load_settings(config)
     if profile is not None:
         profile_named(profile)
     if out:
         parse_target(out)
-    open_traces(traces, profile)
-    return AuditRequest(tuple(traces), out, profile, settings)
+    load = load_of(open_traces(traces, profile))
+    return AuditRequest(tuple(traces), out, profile, settings), load
+
+
+def _spark_session(load: Load, debug: bool, *, meanwhile_import: str) -> SparkSession:
+    """The session. While Java starts, what will be needed then is imported.
+
+    The compiler behind the replay takes half a second to import, and most mistakes in a call are found before.
+    """
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(import_module, meanwhile_import)
+        from jobs.session import spark_session  # noqa: PLC0415
+
+        return spark_session(NAME, quiet=not debug, load=load)
 
 
 def _with_window(request: AuditRequest, begin_at: str | None, end_at: str | None, reaudit: str | None) -> AuditRequest:

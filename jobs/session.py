@@ -48,7 +48,8 @@ _LOCAL_SETTINGS = {
 # Of Java's own choices the collector keeps pauses short, which nobody waits for, at the price of CPU time.
 _COLLECTOR = "-XX:+UseParallelGC"
 # Nor is it worth while to compile what runs for seconds as if it ran for hours.
-_NO_SECOND_COMPILER = "-XX:TieredStopAtLevel=1"
+# The room for what is compiled stays that of both: in less a session of several audits compiles again and again.
+_NO_SECOND_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 # Under this name, so that whoever sets `spark.driver.extraJavaOptions` has the last word.
 _JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 _SETTINGS_OF_LOAD = {

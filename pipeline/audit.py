@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pipeline.errors import TraceError
 from pipeline.keys import keys_of, with_keys
 from pipeline.leftovers import Leftovers, leftovers_of
-from pipeline.packing import NOTHING, Carried, Packed, configure, packed_by_spark, packed_by_workers
+from pipeline.packing import NOTHING, Packed, Reading, configure
 from pipeline.question import Question, questions_of
 from pipeline.replay.basis import Rules
 from pipeline.replay.spark import replayed
@@ -24,6 +24,7 @@ from pipeline.stages import Progress, Stages
 from pipeline.tables.create import open_tables
 from pipeline.tables.run_key import code_version
 from pipeline.tables.severity import worst_verdict
+from pipeline.tables.threads import both
 from pipeline.tables.write import RunTables
 from pipeline.trace import Survey, Trace, quarantined, read_events, survey, trace_errors
 from pipeline.trace.counting import NOT_PLAIN, Count, together
@@ -132,8 +133,6 @@ def _replay(spark: SparkSession, question: Question, request: AuditRequest, stag
         with stages.stage("find the window"):
             span = span_of(spark, trace, plan, target)
         trace = span.trace
-    with stages.stage("open tables"):
-        tables = open_tables(spark, target, question.run_key)
     complete = trace.manifest.complete_from_start and (span is None or span.plan.complete_from_start)
     rules = Rules(
         profile=profile,
@@ -145,9 +144,14 @@ def _replay(spark: SparkSession, question: Question, request: AuditRequest, stag
         complete_from_start=complete,
         patience=settings.patience,
     )
+    reading = Reading(spark, trace, profile, settings, NOTHING if span is None else span.carried)
+    with stages.stage("open"):
+        # Both are a few statements each, which take their time one by one and leave cores idle.
+        tables, packed = both(lambda: open_tables(spark, target, question.run_key), reading.packed)
     try:
         with stages.stage("replay") as stage, trace_errors():
-            source, frames, counts = _staged(spark, trace, rules, settings, tables, span)
+            keep_state = span is not None and span.next_seq is not None
+            source, frames, counts = _staged(reading, packed, rules, settings, tables, keep_state)
             stage["rows"] = sum(count.rows for count in counts)
         found = survey(spark, counts, trace, settings.trace)
         leftovers = Leftovers(None, 0) if span is None else leftovers_of(spark, span, target, settings.trace)
@@ -160,25 +164,18 @@ def _replay(spark: SparkSession, question: Question, request: AuditRequest, stag
 
 
 def _staged(
-    spark: SparkSession, trace: Trace, rules: Rules, settings: Settings, tables: RunTables, span: Span | None
+    reading: Reading, packed: Packed, rules: Rules, settings: Settings, tables: RunTables, keep_state: bool
 ) -> tuple[DataFrame | Sequence[Share], dict[str, DataFrame], list[Count]]:
-    """What was read, what the replay returned, by table, and how many rows there were.
-
-    Spark reads only what its workers cannot.
-    """
-    carried: Carried = NOTHING if span is None else span.carried
-    keep_state = span is not None and span.next_seq is not None
+    """What was read, what the replay returned, by table, and how many rows there were."""
     try:
-        packed = packed_by_workers(spark, trace, rules.profile, settings, carried)
-        if packed is not None:
-            frames, counts = _run(packed, rules, settings, tables, keep_state)
-            if all(count.refused != NOT_PLAIN for count in counts):
-                return packed.source, frames, counts
+        frames, counts = _run(packed, rules, settings, tables, keep_state)
+        if all(count.refused != NOT_PLAIN for count in counts):
+            return packed.source, frames, counts
     except Exception as error:
         # Spark's own reader lives through a damaged file, and says what is wrong with it.
-        if not worker_died(error):
+        if isinstance(packed.source, DataFrame) or not worker_died(error):
             raise
-    packed = packed_by_spark(spark, trace, rules.profile, settings, carried)
+    packed = reading.packed_by_spark()
     return packed.source, *_run(packed, rules, settings, tables, keep_state)
 
 

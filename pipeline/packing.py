@@ -1,6 +1,7 @@
 """From a trace to packed chunks: who reads it, and into how many tasks its groups are divided."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,8 +17,9 @@ from pipeline.replay.spark import (
     named_groups_of_files,
 )
 from pipeline.settings import Settings
-from pipeline.trace import Trace, read_events
+from pipeline.trace import Trace, read_events, trace_errors
 from pipeline.trace.parquet_files import Share, shares_of
+from pipeline.trace.spark_errors import worker_died
 
 # Chunks come to the replay in frames of so many bytes, which is what a worker holds of a group beside what is open.
 _FRAME_BYTES = 8 << 20
@@ -71,49 +73,73 @@ def _limit_bytes(spark: SparkSession, bytes_max: int) -> None:
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(bytes_max))
 
 
-def packed_by_workers(
-    spark: SparkSession, trace: Trace, profile: Profile, settings: Settings, carried: Carried = NOTHING
-) -> Packed | None:
-    """Chunks of files that the workers read; None where Spark has to.
+@dataclass(frozen=True)
+class Reading:
+    """How a trace comes to be packed chunks.
 
-    That it has to may also show only when they are evaluated: then the counts among them say `NOT_PLAIN`.
+    Attributes:
+        spark: the session.
+        trace: what is read, perhaps a window of it.
+        profile: of its broker.
+        settings: of the audit.
+        carried: what the window takes over.
     """
-    shares = shares_of(trace)
-    named = named_groups_of_files(spark, shares) if shares else None
-    if named is None:
-        return None
-    groups = sorted({*named, *carried.groups})
-    if not _looks_back(carried, groups):
-        _limit_bytes(spark, _FRAME_BYTES)
-    chunks = chunks_of_files(spark, shares, groups, profile, settings.spark.chunk_rows)
-    return Packed(_with(carried, spark, chunks, groups, profile), groups, _tasks(spark, settings, groups), shares)
 
+    spark: SparkSession
+    trace: Trace
+    profile: Profile
+    settings: Settings
+    carried: Carried = NOTHING
 
-def packed_by_spark(
-    spark: SparkSession, trace: Trace, profile: Profile, settings: Settings, carried: Carried = NOTHING
-) -> Packed:
-    """Chunks of rows that Spark reads and validates. Raises as `pipeline.trace.read_events` does."""
-    _limit_bytes(spark, _NO_LIMIT)
-    events = read_events(spark, trace)
-    groups = sorted({*named_groups(events), *carried.groups})
-    chunks = _with(carried, spark, chunks_of(events, groups, profile), groups, profile)
-    return Packed(chunks, groups, _tasks(spark, settings, groups), events)
+    def packed(self) -> Packed:
+        """The chunks, of the files if the workers can read them; raises as `pipeline.trace.read_events` does.
 
+        That Spark has to read them may also show only when they are evaluated: then the counts among them say
+        `NOT_PLAIN`, or a worker dies.
+        """
+        with trace_errors():
+            try:
+                packed = self.packed_by_workers()
+            except Exception as error:
+                if not worker_died(error):
+                    raise
+                packed = None
+        return self.packed_by_spark() if packed is None else packed
 
-def _with(carried: Carried, spark: SparkSession, chunks: DataFrame, groups: list[Group], profile: Profile) -> DataFrame:
-    """The chunks of a window with what it takes over."""
-    if carried.state is not None:
-        chunks = chunks.unionByName(chunks_of_state(carried.state, groups))
-    if carried.earlier is not None and _looks_back(carried, groups):
-        # What is published belongs to every subscription of the topic, also to one that came up later.
-        earlier, new = read_events(spark, carried.earlier), set(groups) - set(carried.groups)
-        chunks = chunks.unionByName(chunks_of_earlier_publishes(earlier, groups, new, profile))
-    return chunks
+    def packed_by_spark(self) -> Packed:
+        """The chunks of rows that Spark reads and validates."""
+        with trace_errors():
+            _limit_bytes(self.spark, _NO_LIMIT)
+            events = read_events(self.spark, self.trace)
+            groups = sorted({*named_groups(events), *self.carried.groups})
+            return self._with_carried(chunks_of(events, groups, self.profile), groups, events)
 
+    def packed_by_workers(self) -> Packed | None:
+        """The chunks of files that the workers read; None where Spark has to."""
+        shares = shares_of(self.trace)
+        named = named_groups_of_files(self.spark, shares) if shares else None
+        if named is None:
+            return None
+        groups = sorted({*named, *self.carried.groups})
+        # Where rows before the window are needed too, Spark reads those.
+        _limit_bytes(self.spark, _NO_LIMIT if self._come_up(groups) else _FRAME_BYTES)
+        chunks = chunks_of_files(self.spark, shares, groups, self.profile, self.settings.spark.chunk_rows)
+        return self._with_carried(chunks, groups, shares)
 
-def _looks_back(carried: Carried, groups: list[Group]) -> bool:
-    """Whether Spark reads rows before the window, for subscriptions that come up in it."""
-    return carried.earlier is not None and bool(set(groups) - set(carried.groups))
+    def _with_carried(self, chunks: DataFrame, groups: list[Group], source: DataFrame | Sequence[Share]) -> Packed:
+        """The chunks of a window with what it takes over."""
+        if self.carried.state is not None:
+            chunks = chunks.unionByName(chunks_of_state(self.carried.state, groups))
+        come_up = self._come_up(groups)
+        if come_up and self.carried.earlier is not None:
+            # What is published belongs to every subscription of the topic, also to one that came up later.
+            earlier = read_events(self.spark, self.carried.earlier)
+            chunks = chunks.unionByName(chunks_of_earlier_publishes(earlier, groups, come_up, self.profile))
+        return Packed(chunks, groups, _tasks(self.spark, self.settings, groups), source)
+
+    def _come_up(self, groups: list[Group]) -> set[Group]:
+        """The subscriptions that come up in a window with rows before it."""
+        return set() if self.carried.earlier is None else set(groups) - set(self.carried.groups)
 
 
 def _tasks(spark: SparkSession, settings: Settings, groups: list[Group]) -> int:

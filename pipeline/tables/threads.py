@@ -10,6 +10,8 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 # Four keep two cores busy; eight were no faster.
 _THREADS = 4
@@ -20,3 +22,10 @@ def at_one_time(work: Callable[[Item], Result], items: Iterable[Item]) -> list[R
     with ThreadPoolExecutor(_THREADS) as threads:
         pending = [threads.submit(work, item) for item in items]
     return [done.result() for done in pending]
+
+
+def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
+    """Does two different things; both are finished before the first error is raised."""
+    with ThreadPoolExecutor(2) as threads:
+        one, other = threads.submit(first), threads.submit(second)
+    return one.result(), other.result()

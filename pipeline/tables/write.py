@@ -163,13 +163,13 @@ class RunTables:
         """Names of the tables that hold rows of this run, or may come to while this attempt writes."""
         if self.staging.others():
             return frozenset(TABLES)
+        # A run that has happened may have rows in every table.
+        if not self.target.holds_no_file(RUNS.name) and not self._rows_of(RUNS).isEmpty():
+            return frozenset(TABLES)
         # Whoever wrote into a table that this attempt created has finished, or would have been seen above.
-        asked = [table for table in TABLES.values() if table.name not in self.created]
-        if RUNS.name in self.created and not self.target.holds_no_file(RUNS.name):
-            asked.append(RUNS)
+        asked = [table for table in TABLES.values() if table is not RUNS and table.name not in self.created]
         held = at_one_time(lambda table: not self._rows_of(table).isEmpty(), asked)
-        names = frozenset(table.name for table, is_held in zip(asked, held, strict=True) if is_held)
-        return frozenset(TABLES) if RUNS.name in names & self.created else names
+        return frozenset(table.name for table, is_held in zip(asked, held, strict=True) if is_held)
 
     def _rows_of(self, table: TableSchema) -> DataFrame:
         return self.target.read(self.spark, table.name).where(sf.col(RUN_KEY) == self.run_key)

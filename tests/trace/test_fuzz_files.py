@@ -21,7 +21,7 @@ from trace_rows import FLOW, JOIN, TOPIC
 
 from pipeline.audit import audit
 from pipeline.errors import TraceError, UsageError
-from pipeline.packing import packed_by_workers
+from pipeline.packing import Reading
 from pipeline.profile import profile_for
 from pipeline.replay.pack import COLUMNS
 from pipeline.request import AuditRequest
@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_read_is_named(
     assert raised.value.way_out
     assert "\n" not in str(raised.value)
     # The workers' way does not make of it what Spark does not.
-    packed = packed_by_workers(spark, open_traces([folder])[0], profile_for("4.0.8", {}), lenient())
+    packed = Reading(spark, open_traces([folder])[0], profile_for("4.0.8", {}), lenient()).packed_by_workers()
     assert packed is None or "empty" in told
 
 
@@ -155,7 +155,7 @@ def test_a_manifest_may_lie_among_parquet_files(spark: SparkSession, tmp_path: P
     folder = folder_of(tmp_path, {log: _PARQUET, inside: b"{}"})
     (trace,) = open_traces([folder])
     assert read_events(spark, trace).count() == len(_ROWS)
-    packed = packed_by_workers(spark, trace, profile_for("4.0.8", {}), lenient())
+    packed = Reading(spark, trace, profile_for("4.0.8", {}), lenient()).packed_by_workers()
     assert packed is not None
 
 

@@ -18,7 +18,7 @@ from trace_rows import ACK, FLOW, JOIN, PUBLISH, REDELIVER, STATS, TOPIC, withou
 
 from pipeline.audit import audit
 from pipeline.errors import TraceError
-from pipeline.packing import packed_by_spark, packed_by_workers
+from pipeline.packing import Reading
 from pipeline.profile import profile_for
 from pipeline.replay.chunk import merged
 from pipeline.replay.pack import COLUMNS, pack
@@ -102,9 +102,9 @@ def _chunks(packed: DataFrame) -> dict[int, list[object]]:
 
 
 def _by_both(spark: SparkSession, trace: Trace) -> tuple[dict[int, list[object]], dict[int, list[object]]]:
-    workers = packed_by_workers(spark, trace, _PROFILE, load_settings())
+    workers = Reading(spark, trace, _PROFILE, load_settings()).packed_by_workers()
     assert workers is not None
-    by_spark = packed_by_spark(spark, trace, _PROFILE, load_settings())
+    by_spark = Reading(spark, trace, _PROFILE, load_settings()).packed_by_spark()
     assert workers.groups == by_spark.groups
     return _chunks(workers.chunks), _chunks(by_spark.chunks)
 
@@ -361,10 +361,10 @@ def test_a_damaged_file_is_told_as_spark_tells_it(
 @pytest.mark.spark
 def test_names_and_rows_of_a_file_that_is_not_plain_are_spark_s(spark: SparkSession, tmp_path: Path) -> None:
     wrong_type = trace_of(tmp_path, replaced("seq", _LONGS.cast(pa.int32())))
-    assert packed_by_workers(spark, wrong_type, _PROFILE, load_settings()) is None
+    assert Reading(spark, wrong_type, _PROFILE, load_settings()).packed_by_workers() is None
     (tmp_path / "b").mkdir()
     nameless = trace_of(tmp_path / "b", table_of([*PLAIN, without(without(FLOW, "topic"), "subscription")]))
-    assert packed_by_workers(spark, nameless, _PROFILE, load_settings()) is None
+    assert Reading(spark, nameless, _PROFILE, load_settings()).packed_by_workers() is None
 
 
 def test_dictionary_encoded_texts_are_packed_as_others_are(tmp_path: Path) -> None:
