@@ -23,6 +23,8 @@ from pipeline.trace.spark_errors import worker_died
 
 # Chunks come to the replay in frames of so many bytes, which is what a worker holds of a group beside what is open.
 _FRAME_BYTES = 8 << 20
+# Groups differ in size. The fewer there are in a task, the fewer wait for a large one before their turn.
+_TASKS_A_PARTITION = 4
 # Where Spark reads the rows. Bytes, if they are limited, are counted anew after every row, which takes time in
 # proportion to the square of the batch where columns are nested; so a worker may be given a group's chunks all at once.
 _NO_LIMIT = 2**31 - 1
@@ -146,6 +148,6 @@ def _tasks(spark: SparkSession, settings: Settings, groups: list[Group]) -> int:
     if settings.spark.replay_tasks != "auto":
         return settings.spark.replay_tasks
     # A group is never divided, so more tasks than groups would have nothing to do; the counts are one more.
-    tasks_max = spark.conf.get("spark.sql.shuffle.partitions") or "1"
+    partitions = spark.conf.get("spark.sql.shuffle.partitions") or "1"
     # Databricks has "auto" for it.
-    return min(len(groups) + 1, int(tasks_max)) if tasks_max.isdigit() else len(groups) + 1
+    return min(len(groups) + 1, _TASKS_A_PARTITION * int(partitions)) if partitions.isdigit() else len(groups) + 1

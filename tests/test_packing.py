@@ -8,8 +8,8 @@ from pipeline.replay.group import Group
 from pipeline.settings import load_settings
 
 
-@pytest.mark.parametrize(("partitions", "tasks"), [("2", 2), ("200", 4), ("auto", 4)])
+@pytest.mark.parametrize(("partitions", "tasks"), [("1", 4), ("200", 8), ("auto", 8)])
 def test_there_are_no_more_tasks_than_groups_and_counts(partitions: str, tasks: int) -> None:
     # Only Databricks says "auto"; the session of the tests refuses it, so it is a stand-in here.
     spark: Any = types.SimpleNamespace(conf=types.SimpleNamespace(get=lambda name: partitions))
-    assert _tasks(spark, load_settings(), [Group("t", name) for name in "abc"]) == tasks
+    assert _tasks(spark, load_settings(), [Group("t", name) for name in "abcdefg"]) == tasks

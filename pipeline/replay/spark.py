@@ -176,7 +176,8 @@ def replayed(
 def in_order(chunks: DataFrame, tasks: int) -> DataFrame:
     """The chunks of each group together, ordered by their first seq, divided into so many tasks."""
     # Without the sort the chunks of a group would come in any order: the exchange keeps none.
-    return chunks.repartition(tasks, "group").sortWithinPartitions("group", "first_seq")
+    # By the number and not by its hash, which puts several groups into one task and leaves others without any.
+    return chunks.repartitionById(tasks, "group").sortWithinPartitions("group", "first_seq")
 
 
 def _numbered(groups: list[Group], among: Set[Group] | None = None) -> Groups:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 from pipeline.profile import profile_for
 from pipeline.replay.basis import Rules
 from pipeline.replay.group import Group
-from pipeline.replay.spark import chunks_of, chunks_of_earlier_publishes, chunks_of_state, replayed
+from pipeline.replay.spark import chunks_of, chunks_of_earlier_publishes, chunks_of_state, in_order, replayed
 from pipeline.trace.schema import EVENT_SCHEMA
 
 
@@ -30,3 +30,13 @@ def test_one_exchange_and_one_sort(of_window: bool, spark: SparkSession, capsys:
     assert len(re.findall(r"\bSort\b", plan)) == 1
     assert len(re.findall(r"\bMapInArrow\b", plan)) == (3 if of_window else 1)
     assert "MapInArrow" in plan.split("Exchange")[1], "rows are packed before they are exchanged"
+
+
+@pytest.mark.spark
+def test_groups_are_dealt_out_to_the_tasks(spark: SparkSession) -> None:
+    chunks = spark.createDataFrame(
+        [(group, seq) for seq in range(3) for group in range(-1, 8)], "group INT, first_seq LONG"
+    )
+    for tasks, groups_a_task in ((9, {1}), (3, {3})):
+        dealt = in_order(chunks, tasks).groupBy(sf.spark_partition_id()).agg(sf.count_distinct("group").alias("groups"))
+        assert {row["groups"] for row in dealt.collect()} == groups_a_task
