@@ -19,9 +19,6 @@ MANIFEST = {"trace_format": 1, "pulsar_version": "4.0.8", "complete_from_start":
 WriteTrace = Callable[..., Path]
 Told = Callable[..., tuple[int, str, str]]
 
-# Of the table `runs`: what a clock says.
-CLOCKS = ("started_at", "started_at_us", "ended_at", "ended_at_us", "stages")
-
 
 @pytest.fixture(scope="session")
 def recordings() -> Path:
@@ -122,15 +119,3 @@ def spark() -> Iterator[SparkSession]:
     session.conf.set("spark.sql.session.timeZone", "UTC")
     yield session
     session.stop()
-
-
-@pytest.fixture
-def told_by_tables(spark: SparkSession) -> Callable[[Path], dict[str, list[str]]]:
-    """Reads the rows of all tables below a folder but for their clocks, to hold two audits of one trace together."""
-    from pipeline.tables.schemas import TABLES
-
-    def read(out: Path) -> dict[str, list[str]]:
-        frames = {name: spark.read.format("delta").load(str(out / name)).drop(*CLOCKS) for name in TABLES}
-        return {name: sorted(map(str, frame.collect())) for name, frame in frames.items()}
-
-    return read

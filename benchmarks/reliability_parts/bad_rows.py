@@ -8,6 +8,7 @@ import base64
 import json
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from benchmarks.line_damage import another_value, cut, flipped, noise, repeated_name
 from benchmarks.runs import ROOT
 from pipeline.audit import audit
 from pipeline.request import AuditRequest
@@ -124,35 +126,11 @@ def _spoil_values(row: dict[str, Any], dice: random.Random) -> None:
         row.update(dict.fromkeys(row))
 
 
-def _bits(line: bytes, dice: random.Random) -> bytes:
-    spoilt = bytearray(line)
-    for _ in range(dice.choice((1, 2, 8))):
-        spoilt[dice.randrange(len(spoilt))] ^= 1 << dice.randrange(8)
-    return bytes(spoilt)
-
-
-def _cut(line: bytes, dice: random.Random) -> bytes:
-    return line[: dice.randrange(1, len(line))]
-
-
-def _noise(line: bytes, dice: random.Random) -> bytes:
-    return dice.randbytes(dice.randrange(1, len(line)))
-
-
-def _value(line: bytes, dice: random.Random) -> bytes:
-    row = json.loads(line)
-    row[dice.choice([*row])] = "the value"
-    return json.dumps(row).encode().replace(b'"the value"', dice.choice(_NO_VALUES).encode(), 1)
-
-
-def _repeated_name(line: bytes, dice: random.Random) -> bytes:
-    return line[:-1] + f', "{dice.choice([*json.loads(line)])}": {dice.choice(_NO_VALUES)}}}'.encode()
-
-
 def _behind(line: bytes, dice: random.Random) -> bytes:
     return line + dice.choice((line, b"," + line, b"]}", b"\0", b"\xef\xbb\xbf", b"}"))
 
 
 _OF_LINES: Final[tuple[Callable[[bytes, random.Random], bytes], ...]] = (
-    _bits, _cut, _noise, _value, _repeated_name, _behind,
+    partial(flipped, bits=(1, 2, 8)), cut, noise, partial(another_value, values=_NO_VALUES),
+    partial(repeated_name, values=_NO_VALUES), _behind,
 )  # fmt: skip

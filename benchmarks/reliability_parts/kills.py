@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -26,6 +26,7 @@ import typer
 from pyspark.sql import SparkSession
 
 from benchmarks.runs import ROOT
+from benchmarks.table_rows import rows_of_tables
 from jobs.session import spark_session
 from pipeline.audit import audit
 from pipeline.errors import DispatchAuditError
@@ -38,12 +39,8 @@ SAMPLE: Final = "data/samples/heavy-churn-3.0.7"
 WRITING: Final = ("write tables", "finish")
 """The stages in which rows are written; `finish` is the row of `runs`, of which no line tells."""
 
-# Of `runs`; they say when, and not what.
-_CLOCKS: Final = ("started_at", "started_at_us", "ended_at", "ended_at_us", "stages")
 _MAIN: Final = "from jobs.cli import main; main()"
 _LOOK_EVERY_S: Final = 0.01
-
-Tables = Mapping[str, list[str]]
 
 
 class Stage(NamedTuple):
@@ -90,7 +87,7 @@ def kills(number: int, seed: int) -> dict[str, Any]:
         _audit_again(spark, Path(scratch, "warm-up"))
         undisturbed = Path(scratch, "undisturbed")
         stages = _timed(undisturbed)
-        expected = rows_of(spark, undisturbed)
+        expected = rows_of_tables(spark, undisturbed)
         for at, moment in enumerate(moments_of(stages, number, random.Random(seed))):
             target = Path(scratch, f"killed-{at}")
             hit = _killed(spark, target, stages, moment)
@@ -100,7 +97,7 @@ def kills(number: int, seed: int) -> dict[str, Any]:
             begun += any(target.glob("*/*/*.parquet"))
             _audit_again(spark, target)
             nothing_else = {path.name for path in target.iterdir()} == TABLES.keys()
-            same = nothing_else and rows_of(spark, target) == expected
+            same = nothing_else and rows_of_tables(spark, target) == expected
             equal += same
             typer.echo(f"killed in {hit!r}: {'equal' if same else 'DIFFERENT'}", err=True)
     hits = {stage.name: by_stage[stage.name] for stage in stages}
@@ -218,9 +215,3 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
 
 def _audit_again(spark: SparkSession, target: Path) -> None:
     audit(spark, AuditRequest((SAMPLE,), str(target), None, load_settings()), lambda stage: None)
-
-
-def rows_of(spark: SparkSession, target: Path) -> Tables:
-    """The rows of all tables, in an order that does not depend on files; `runs` without its clocks."""
-    place = parse_target(str(target))
-    return {name: sorted(map(str, place.read(spark, name).drop(*_CLOCKS).collect())) for name in TABLES}

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias
 import typer
 from pyspark.sql import SparkSession
 
-from benchmarks.reliability_parts.kills import rows_of
 from benchmarks.runs import ROOT
+from benchmarks.table_rows import rows_of_tables
 from cluster.standalone import StandaloneCluster
 from cluster.submit import submit_command, submit_environment
 from pipeline.audit import audit
@@ -61,7 +61,7 @@ def lost_workers(spark: SparkSession, folder: Path, number: int) -> dict[str, An
     """
     traces = traces_for_both_readers(spark, folder)
     audit(spark, AuditRequest(tuple(traces), str(folder / "local"), None, load_settings()), lambda stage: None)
-    expected = rows_of(spark, folder / "local")
+    expected = rows_of_tables(spark, folder / "local")
     by_stage: Counter[str] = Counter()
     equal = 0
     for at in range(number):
@@ -77,7 +77,7 @@ def lost_workers(spark: SparkSession, folder: Path, number: int) -> dict[str, An
         if code != _FINDINGS or "Lost executor" not in told:
             raise DispatchAuditError(f"an audit that lost a worker ended with exit code {code}: {told[-3000:]}")
         by_stage[stage] += 1
-        same = rows_of(spark, out) == expected
+        same = rows_of_tables(spark, out) == expected
         equal += same
         typer.echo(f"worker killed in {stage!r}: {'equal' if same else 'DIFFERENT'}", err=True)
     return {"workers_killed": number, "workers_killed_equal": equal, "workers_killed_by_stage": dict(by_stage)}

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.table_rows import rows_of_tables
 from jobs.cli import main
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
@@ -87,15 +88,13 @@ def test_a_finding_names_entry_key_and_consumers(spark: SparkSession, told: Told
     assert "entry 1:851" in finding["explanation"]
 
 
-def test_a_second_run_leaves_equal_rows_and_no_others(
-    told_by_tables: Callable[[Path], dict[str, list[str]]], told: Told, tmp_path: Path
-) -> None:
+def test_a_second_run_leaves_equal_rows_and_no_others(spark: SparkSession, told: Told, tmp_path: Path) -> None:
     told("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
     told("audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path, "--quiet")
-    before = told_by_tables(tmp_path)
+    before = rows_of_tables(spark, tmp_path)
     told("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
     # As text every value with all its digits, behind the name of its column, in the order of the columns.
-    assert told_by_tables(tmp_path) == before
+    assert rows_of_tables(spark, tmp_path) == before
     assert len(before["runs"]) == 2
 
 

@@ -3,20 +3,18 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from benchmarks.table_rows import rows_of_tables
 from pipeline.audit import audit
 from pipeline.request import AuditRequest
 from pipeline.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "data" / "samples" / "hung-consumer-4.0.8"
-
-ToldByTables = Callable[[Path], dict[str, list[str]]]
 
 
 def audited_over_connect(remote: str, out: Path, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
@@ -34,13 +32,11 @@ def audited_over_connect(remote: str, out: Path, timeout_s: float = 300) -> subp
 @pytest.mark.spark
 @pytest.mark.e2e
 @pytest.mark.slow
-def test_tables_are_those_of_the_classic_session(
-    spark: SparkSession, told_by_tables: ToldByTables, tmp_path: Path
-) -> None:
+def test_tables_are_those_of_the_classic_session(spark: SparkSession, tmp_path: Path) -> None:
     done = audited_over_connect("local[2]", tmp_path / "connect")
     assert (done.returncode, done.stderr) == (0, "")
     audit(spark, AuditRequest((str(SAMPLE),), str(tmp_path / "classic"), None, load_settings()), lambda stage: None)
-    assert told_by_tables(tmp_path / "connect") == told_by_tables(tmp_path / "classic")
+    assert rows_of_tables(spark, tmp_path / "connect") == rows_of_tables(spark, tmp_path / "classic")
 
 
 @pytest.mark.e2e

@@ -3,9 +3,12 @@
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from trace_rows import GOOD_ROWS
+
+from benchmarks.line_damage import another_value, cut, flipped, noise, repeated_name
 
 _DEEP = 10_000
 _DIGITS = "9" * 100_000
@@ -44,21 +47,6 @@ def damaged(row: Mapping[str, Any], dice: random.Random) -> bytes:
     return dice.choice(_WAYS)(line, dice).replace(b"\n", b"")
 
 
-def _bits(line: bytes, dice: random.Random) -> bytes:
-    spoilt = bytearray(line)
-    for _ in range(dice.choice((1, 1, 2, 8))):
-        spoilt[dice.randrange(len(spoilt))] ^= 1 << dice.randrange(8)
-    return bytes(spoilt)
-
-
-def _cut(line: bytes, dice: random.Random) -> bytes:
-    return line[: dice.randrange(1, len(line))]
-
-
-def _noise(line: bytes, dice: random.Random) -> bytes:
-    return dice.randbytes(dice.randrange(1, len(line)))
-
-
 def _inserted(line: bytes, dice: random.Random) -> bytes:
     at = dice.randrange(len(line) + 1)
     return line[:at] + dice.choice(PIECES).encode(errors="surrogatepass") + line[at:]
@@ -66,18 +54,6 @@ def _inserted(line: bytes, dice: random.Random) -> bytes:
 
 def _pieces(_: bytes, dice: random.Random) -> bytes:
     return "".join(dice.choices(PIECES, k=dice.randrange(1, 8))).encode(errors="surrogatepass")
-
-
-def _value(line: bytes, dice: random.Random) -> bytes:
-    row = json.loads(line)
-    name = dice.choice([*row])
-    row[name] = "the value"
-    return json.dumps(row).encode().replace(b'"the value"', dice.choice(NO_VALUES).encode(errors="surrogatepass"), 1)
-
-
-def _repeated_name(line: bytes, dice: random.Random) -> bytes:
-    name = dice.choice([*json.loads(line)])
-    return line[:-1] + f', "{name}": {dice.choice(NO_VALUES)}}}'.encode(errors="surrogatepass")
 
 
 def _unknown_name(line: bytes, dice: random.Random) -> bytes:
@@ -88,6 +64,8 @@ def _twice(line: bytes, dice: random.Random) -> bytes:
     return line + dice.choice((b"", b",", b" ", b"]}")) + line
 
 
+_another_value = partial(another_value, values=NO_VALUES)
 _WAYS: Sequence[Callable[[bytes, random.Random], bytes]] = (
-    _bits, _cut, _noise, _inserted, _pieces, _value, _value, _repeated_name, _unknown_name, _twice,
+    partial(flipped, bits=(1, 1, 2, 8)), cut, noise, _inserted, _pieces, _another_value, _another_value,
+    partial(repeated_name, values=NO_VALUES), _unknown_name, _twice,
 )  # fmt: skip
