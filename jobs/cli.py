@@ -143,6 +143,7 @@ def audit(
             clock = [time.monotonic()]
             begin("start Spark")
             spark = _spark_session(load, debug, meanwhile_import="pipeline.audit")
+            # Imported by now.
             from pipeline.audit import audit as run_audit  # noqa: PLC0415
             from pipeline.report.read import summarise  # noqa: PLC0415
 
@@ -181,6 +182,7 @@ def validate(
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start Spark")
             spark = _spark_session(load, debug, meanwhile_import="pipeline.validation")
+            # Imported by now.
             from pipeline.validation import validate as run_validation  # noqa: PLC0415
 
             results = run_validation(spark, request, begin)

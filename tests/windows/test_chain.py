@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from pipeline.chain import Past, Plan, continued, path_to, planned, windows_since
+from pipeline.chain import Past, Plan, StartsFrom, continued, path_to, planned, windows_since
 from pipeline.errors import UsageError
 from pipeline.window import Window
 
 
 def past(from_us: int | None, to_us: int | None, started: int = 0, **changed: Any) -> Past:
-    start = "beginning" if from_us is None else "state"
+    start: StartsFrom = "beginning" if from_us is None else "state"
     name = f"{from_us} to {to_us} at {started}"
-    one = Past(name, Window(from_us, to_us), start, from_us, to_us, rows=5, started_at_us=started)  # type: ignore[arg-type]
+    one = Past(name, Window(from_us, to_us), start, from_us, to_us, rows=5, started_at_us=started)
     return one._replace(**changed)
 
 
