@@ -6,6 +6,7 @@ wrong.
 """
 
 import time
+from pathlib import Path
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -22,6 +23,8 @@ from pipeline.tables.write import RunTables
 _WAY_OUT = "choose another --out"
 # Another audit that creates a table at the same time may have made its folder and not yet its first commit.
 _WAITS_S = (0.0, 0.2, 1.0, 2.0)
+# A folder in each log, empty without a commit coordinator.
+_OF_COORDINATORS = "_staged_commits"
 
 
 def open_tables(spark: SparkSession, target: Target, run_key: str) -> RunTables:
@@ -61,22 +64,60 @@ def _columns(spark: SparkSession, target: Target, table: TableSchema) -> dict[st
         return {field.name: field.dataType.simpleString() for field in target.read(spark, table.name).schema}
     except AnalysisException:
         return None
+    except Exception as error:  # a log of Delta with a commit missing, for one
+        raise UsageError(f"cannot read the table {table.name} in {target}: {reason_of(error)}", _WAY_OUT) from error
 
 
 def _create(spark: SparkSession, target: Target, table: TableSchema) -> tuple[dict[str, str], bool]:
     """Creates a table; returns its columns, and whether it was this statement that created it."""
-    failure: Exception | None = None
-    try:
-        spark.sql(table.ddl(target.identifier(table.name)))
-    except Exception as error:  # Hadoop's come through unconverted, and have no class of their own in Python
-        failure = error
-    for wait_s in _WAITS_S:
-        time.sleep(wait_s)
-        columns = _columns(spark, target, table)
-        if columns is not None:
-            # There was an error and there is the table: another audit created it at the same time.
-            return columns, failure is None
+    failure = _failure_to_create(spark, target, table)
+    columns = _columns_after_a_while(spark, target, table)
+    if columns is None and target.local and _swept(Path(target.location, table.name)):
+        failure = _failure_to_create(spark, target, table)
+        columns = _columns_after_a_while(spark, target, table)
+    if columns is not None:
+        # There was an error and there is the table: another audit created it at the same time.
+        return columns, failure is None
     # Spark takes a folder with foreign files in it for a table that exists.
     if failure is None or "TABLE_OR_VIEW_ALREADY_EXISTS" in str(failure):
         raise UsageError(f"{target} holds {table.name}, which is no Delta table", _WAY_OUT) from failure
     raise UsageError(f"cannot create tables in {target}: {reason_of(failure)}", _WAY_OUT) from failure
+
+
+def _failure_to_create(spark: SparkSession, target: Target, table: TableSchema) -> Exception | None:
+    try:
+        spark.sql(table.ddl(target.identifier(table.name)))
+    except Exception as error:  # Hadoop's come through unconverted, and have no class of their own in Python
+        return error
+    return None
+
+
+def _columns_after_a_while(spark: SparkSession, target: Target, table: TableSchema) -> dict[str, str] | None:
+    for wait_s in _WAITS_S:
+        time.sleep(wait_s)
+        columns = _columns(spark, target, table)
+        if columns is not None:
+            return columns
+    return None
+
+
+def _swept(table: Path) -> bool:
+    """Removes what an audit left that was killed before its first commit to a table; whether that is all there was.
+
+    A commit that comes after all is not removed: its folder is not empty then.
+    """
+    log = table / "_delta_log"
+    try:
+        left = [*log.iterdir()]
+        if [*table.iterdir()] != [log] or any(path.name != _OF_COORDINATORS and path.name[0] != "." for path in left):
+            return False
+        for path in left:
+            if path.name == _OF_COORDINATORS:
+                path.rmdir()
+            else:
+                path.unlink()
+        log.rmdir()
+        table.rmdir()
+    except OSError:
+        return False
+    return True

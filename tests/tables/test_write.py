@@ -286,10 +286,3 @@ def test_a_table_of_another_make_is_a_usage_error(spark: SparkSession, tmp_path:
     spark.sql(f"CREATE TABLE delta.`{tmp_path}/metrics` (run_key STRING, rule BIGINT) USING DELTA")
     with pytest.raises(UsageError, match=r"a table metrics of another version .* differs in checked, .*rule"):
         open_tables(spark, parse_target(str(tmp_path)), "aaaa")
-
-
-def test_a_folder_of_something_else_is_a_usage_error(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "monday.txt").write_text("5 km")
-    with pytest.raises(UsageError, match="holds runs, which is no Delta table"):
-        open_tables(spark, parse_target(str(tmp_path)), "aaaa")
