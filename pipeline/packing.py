@@ -21,13 +21,10 @@ from pipeline.trace import Trace, read_events, trace_errors
 from pipeline.trace.parquet_files import Share, shares_of
 from pipeline.trace.spark_errors import worker_died
 
-# Chunks come to the replay in frames of so many bytes, which is what a worker holds of a group beside what is open.
+# What a worker is given at one time, be it rows or chunks, and so what it holds beside what is open.
 _FRAME_BYTES = 8 << 20
 # Groups differ in size. The fewer there are in a task, the fewer wait for a large one before their turn.
 _TASKS_A_PARTITION = 4
-# Where Spark reads the rows. Bytes, if they are limited, are counted anew after every row, which takes time in
-# proportion to the square of the batch where columns are nested; so a worker may be given a group's chunks all at once.
-_NO_LIMIT = 2**31 - 1
 
 
 class Packed(NamedTuple):
@@ -66,13 +63,9 @@ NOTHING = Carried()
 
 def configure(spark: SparkSession, settings: Settings) -> None:
     """Sets how large the batches are in which rows come to Python."""
-    # A chunk is an Arrow batch: large ones keep the exchange small.
+    # A chunk is made of an Arrow batch: large ones keep the exchange small.
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(settings.spark.chunk_rows))
-    _limit_bytes(spark, _NO_LIMIT)
-
-
-def _limit_bytes(spark: SparkSession, bytes_max: int) -> None:
-    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(bytes_max))
+    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_FRAME_BYTES))
 
 
 @dataclass(frozen=True)
@@ -111,7 +104,6 @@ class Reading:
     def packed_by_spark(self) -> Packed:
         """The chunks of rows that Spark reads and validates."""
         with trace_errors():
-            _limit_bytes(self.spark, _NO_LIMIT)
             events = read_events(self.spark, self.trace)
             groups = sorted({*named_groups(events), *self.carried.groups})
             return self._with_carried(chunks_of(events, groups, self.profile), groups, events)
@@ -123,8 +115,6 @@ class Reading:
         if named is None:
             return None
         groups = sorted({*named, *self.carried.groups})
-        # Where rows before the window are needed too, Spark reads those.
-        _limit_bytes(self.spark, _NO_LIMIT if self._come_up(groups) else _FRAME_BYTES)
         chunks = chunks_of_files(self.spark, shares, groups, self.profile, self.settings.spark.chunk_rows)
         return self._with_carried(chunks, groups, shares)
 

@@ -31,6 +31,7 @@ from pipeline.replay.chunk import (
     encode_membership,
     encode_snapshots,
 )
+from pipeline.replay.flat import flattened, restored
 from pipeline.replay.group import Group, replay_group
 from pipeline.replay.pack import COLUMNS, Groups, pack
 from pipeline.replay.producers import decode_published, encode_published
@@ -92,8 +93,12 @@ def named_groups_of_files(spark: SparkSession, shares: Sequence[Share]) -> list[
 
 def chunks_of(events: DataFrame, groups: list[Group], profile: Profile) -> DataFrame:
     """Packs the rows of `pipeline.trace.read_events`; `CHUNK_SCHEMA`, in no order."""
-    narrow = events.withColumn("snapshot", sf.to_json("snapshot")).select(*_COLUMNS)
-    return narrow.mapInArrow(_packer(_numbered(groups), profile), CHUNK_SCHEMA)
+    packed = _packer(_numbered(groups), profile)
+
+    def read(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        return packed(map(restored, batches))
+
+    return flattened(events, _COLUMNS).mapInArrow(read, CHUNK_SCHEMA)
 
 
 def chunks_of_earlier_publishes(events: DataFrame, groups: list[Group], new: Set[Group], profile: Profile) -> DataFrame:
@@ -109,10 +114,10 @@ def chunks_of_earlier_publishes(events: DataFrame, groups: list[Group], new: Set
 
     def packed(batches: _Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield _rows_of(pack(batch, numbers, profile))
+            yield _rows_of(pack(restored(batch), numbers, profile))
 
     published = events.where("refused IS NULL AND event = 'publish'").where(sf.col("topic").isin(sorted(numbers)))
-    return published.withColumn("snapshot", sf.to_json("snapshot")).select(*COLUMNS).mapInArrow(packed, CHUNK_SCHEMA)
+    return flattened(published, COLUMNS).mapInArrow(packed, CHUNK_SCHEMA)
 
 
 def chunks_of_state(state: DataFrame, groups: list[Group]) -> DataFrame:
