@@ -122,16 +122,12 @@ class Reading:
         """The chunks of a window with what it takes over."""
         if self.carried.state is not None:
             chunks = chunks.unionByName(chunks_of_state(self.carried.state, groups))
-        come_up = self._come_up(groups)
-        if come_up and self.carried.earlier is not None:
+        come_up = set(groups) - set(self.carried.groups)
+        if self.carried.earlier is not None and come_up:
             # What is published belongs to every subscription of the topic, also to one that came up later.
             earlier = read_events(self.spark, self.carried.earlier)
             chunks = chunks.unionByName(chunks_of_earlier_publishes(earlier, groups, come_up, self.profile))
         return Packed(chunks, groups, _tasks(self.spark, self.settings, groups), source)
-
-    def _come_up(self, groups: list[Group]) -> set[Group]:
-        """The subscriptions that come up in a window with rows before it."""
-        return set() if self.carried.earlier is None else set(groups) - set(self.carried.groups)
 
 
 def _tasks(spark: SparkSession, settings: Settings, groups: list[Group]) -> int:
