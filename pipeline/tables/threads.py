@@ -5,7 +5,8 @@ another can use the cores.
 """
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Thread
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -24,8 +25,22 @@ def at_one_time(work: Callable[[Item], Result], items: Iterable[Item]) -> list[R
     return [done.result() for done in pending]
 
 
-def both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
-    """Does two different things; both are finished before the first error is raised."""
-    with ThreadPoolExecutor(2) as threads:
-        one, other = threads.submit(first), threads.submit(second)
-    return one.result(), other.result()
+def both(brief: Callable[[], First], long: Callable[[], Second]) -> tuple[First, Second]:
+    """Does two different things at one time.
+
+    Args:
+        brief: takes seconds. If it fails its error is raised at once, and what `long` has begun is of no use any more.
+        long: may take much longer. Spark has no way of ending its jobs, and no others of the session, that the classic
+            client and Connect share, so they go on until they, or the session, end.
+    """
+    done: Future[Second] = Future()
+
+    def work() -> None:
+        try:
+            done.set_result(long())
+        except BaseException as error:  # handed on to whoever waits
+            done.set_exception(error)
+
+    # Of a pool the process would wait for the thread before it ends.
+    Thread(target=work, daemon=True).start()
+    return brief(), done.result()
