@@ -125,8 +125,8 @@ class StandaloneCluster:
         try:
             with urlopen(f"http://{_HOST}:{self._page}/json/", timeout=10) as answer:
                 told: Mapping[str, Any] = json.load(answer)
-        except (URLError, ConnectionError, TimeoutError):
-            return {}
+        except (URLError, ConnectionError, TimeoutError, json.JSONDecodeError):
+            return {}  # while it starts, it may also show the page that people read
         return told
 
     def _stop(self) -> None:
