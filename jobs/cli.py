@@ -8,7 +8,6 @@ Exit codes: 0 clean, 1 findings at or above `--fail-on`, 2 usage or configuratio
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise
@@ -33,6 +32,7 @@ from pipeline.settings import load_settings
 from pipeline.tables.run_key import code_version
 from pipeline.tables.severity import FailOn, fails
 from pipeline.tables.target import parse_target
+from pipeline.tables.threads import both
 from pipeline.trace import open_traces
 from pipeline.window import WHOLE, moment_us, window_of
 
@@ -143,7 +143,7 @@ def audit(
             clock = [time.monotonic()]
             begin("start Spark")
             spark = _spark_session(load, debug, meanwhile_import="pipeline.audit")
-            # Imported by now.
+            # Not imported above, for the reason that `_spark_session` gives.
             from pipeline.audit import audit as run_audit  # noqa: PLC0415
             from pipeline.report.read import summarise  # noqa: PLC0415
 
@@ -182,7 +182,7 @@ def validate(
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start Spark")
             spark = _spark_session(load, debug, meanwhile_import="pipeline.validation")
-            # Imported by now.
+            # Not imported above, for the reason that `_spark_session` gives.
             from pipeline.validation import validate as run_validation  # noqa: PLC0415
 
             results = run_validation(spark, request, begin)
@@ -212,11 +212,10 @@ def _spark_session(load: Load, debug: bool, *, meanwhile_import: str) -> SparkSe
 
     The compiler behind the replay takes half a second to import, and most mistakes in a call are found before.
     """
-    with ThreadPoolExecutor(1) as threads:
-        threads.submit(import_module, meanwhile_import)
-        from jobs.session import spark_session  # noqa: PLC0415
+    from jobs.session import spark_session  # noqa: PLC0415 - Delta and Java are needed from here on only
 
-        return spark_session(NAME, quiet=not debug, load=load)
+    session, _ = both(lambda: spark_session(NAME, quiet=not debug, load=load), lambda: import_module(meanwhile_import))
+    return session
 
 
 def _with_window(request: AuditRequest, begin_at: str | None, end_at: str | None, reaudit: str | None) -> AuditRequest:

@@ -151,7 +151,7 @@ def _replay(spark: SparkSession, question: Question, request: AuditRequest, stag
     try:
         with stages.stage("replay") as stage, trace_errors():
             keep_state = span is not None and span.next_seq is not None
-            source, frames, counts = _staged(reading, packed, rules, settings, tables, keep_state)
+            source, frames, counts = _staged(reading, packed, rules, tables, keep_state)
             stage["rows"] = sum(count.rows for count in counts)
         found = survey(spark, counts, trace, settings.trace)
         leftovers = Leftovers(None, 0) if span is None else leftovers_of(spark, span, target, settings.trace)
@@ -164,11 +164,11 @@ def _replay(spark: SparkSession, question: Question, request: AuditRequest, stag
 
 
 def _staged(
-    reading: Reading, packed: Packed, rules: Rules, settings: Settings, tables: RunTables, keep_state: bool
+    reading: Reading, packed: Packed, rules: Rules, tables: RunTables, keep_state: bool
 ) -> tuple[DataFrame | Sequence[Share], dict[str, DataFrame], list[Count]]:
     """What was read, what the replay returned, by table, and how many rows there were."""
     try:
-        frames, counts = _run(packed, rules, settings, tables, keep_state)
+        frames, counts = _run(packed, rules, reading.settings, tables, keep_state)
         if all(count.refused != NOT_PLAIN for count in counts):
             return packed.source, frames, counts
     except Exception as error:
@@ -176,7 +176,7 @@ def _staged(
         if isinstance(packed.source, DataFrame) or not worker_died(error):
             raise
     packed = reading.packed_by_spark()
-    return packed.source, *_run(packed, rules, settings, tables, keep_state)
+    return packed.source, *_run(packed, rules, reading.settings, tables, keep_state)
 
 
 def _run(

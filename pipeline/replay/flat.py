@@ -48,18 +48,17 @@ def restored(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _positions(batch: pa.RecordBatch) -> pa.Array:
+    kind = _TYPES[_POSITIONS]
     ledger, entry = (batch.column(name) for name in _ONE)
     is_one = pc.is_valid(ledger)
     ends = np.cumsum(is_one.to_numpy(zero_copy_only=False), dtype=np.int32)
-    fields = list(_TYPES[_POSITIONS].value_type)
+    fields = list(kind.value_type)
     entries = [ledger.drop_null(), entry.drop_null(), pa.nulls(int(ends[-1]) if ends.size else 0, fields[2].type)]
     offsets = pa.array(np.concatenate(([np.int32(0)], ends)))
     whole = pa.StructArray.from_arrays(entries, fields=fields)
-    ones = pa.ListArray.from_arrays(offsets, whole, mask=pc.invert(is_one))
+    ones = pa.ListArray.from_arrays(offsets, whole, mask=pc.invert(is_one)).cast(kind)
     texts = batch.column(_POSITIONS)
-    if texts.null_count == len(texts):
-        return ones.cast(_TYPES[_POSITIONS])
-    return pc.coalesce(ones.cast(_TYPES[_POSITIONS]), _parsed(texts, _TYPES[_POSITIONS]))
+    return ones if texts.null_count == len(texts) else pc.coalesce(ones, _parsed(texts, kind))
 
 
 def _parsed(texts: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -70,11 +70,9 @@ def _columns(spark: SparkSession, target: Target, table: TableSchema) -> dict[st
 
 def _create(spark: SparkSession, target: Target, table: TableSchema) -> tuple[dict[str, str], bool]:
     """Creates a table; returns its columns, and whether it was this statement that created it."""
-    failure = _failure_to_create(spark, target, table)
-    columns = _columns_after_a_while(spark, target, table)
+    failure, columns = _tried(spark, target, table)
     if columns is None and target.local and _swept(Path(target.location, table.name)):
-        failure = _failure_to_create(spark, target, table)
-        columns = _columns_after_a_while(spark, target, table)
+        failure, columns = _tried(spark, target, table)
     if columns is not None:
         # There was an error and there is the table: another audit created it at the same time.
         return columns, failure is None
@@ -84,21 +82,19 @@ def _create(spark: SparkSession, target: Target, table: TableSchema) -> tuple[di
     raise UsageError(f"cannot create tables in {target}: {reason_of(failure)}", _WAY_OUT) from failure
 
 
-def _failure_to_create(spark: SparkSession, target: Target, table: TableSchema) -> Exception | None:
+def _tried(spark: SparkSession, target: Target, table: TableSchema) -> tuple[Exception | None, dict[str, str] | None]:
+    """Why a table could not be created, and the columns that it has after a while; None: it could, it is not there."""
+    failure: Exception | None = None
     try:
         spark.sql(table.ddl(target.identifier(table.name)))
     except Exception as error:  # Hadoop's come through unconverted, and have no class of their own in Python
-        return error
-    return None
-
-
-def _columns_after_a_while(spark: SparkSession, target: Target, table: TableSchema) -> dict[str, str] | None:
+        failure = error
     for wait_s in _WAITS_S:
         time.sleep(wait_s)
         columns = _columns(spark, target, table)
         if columns is not None:
-            return columns
-    return None
+            return failure, columns
+    return failure, None
 
 
 def _swept(table: Path) -> bool:
