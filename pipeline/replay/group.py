@@ -12,6 +12,7 @@ from pipeline.replay.refused import Refused
 from pipeline.replay.rows.names import Columns, columns_of
 from pipeline.replay.saved import STATE_VERSION, Known, restored, saved
 from pipeline.replay.subscription import Subscription
+from pipeline.replay.tenures import Tenures
 
 
 class Group(NamedTuple):
@@ -46,22 +47,24 @@ def replay_group(
         LimitError: more is open at one time than the rules allow.
         StateError: `before` is no state that this version can go on from.
     """
-    replay, senders, counted = Known(Subscription(rules), Producers(), RowsSeen(rules.skew_us))
+    known = Known(Subscription(rules), Tenures(), Producers(), RowsSeen(rules.skew_us))
     if before is not None:
-        replay, senders, counted = restored(before, rules)
+        known = restored(before, rules)
+    replay, tenures, senders, counted = known
     refused = 0
     for part in merged(_noted(chunks, senders)):
         counted.add(part)
         replay.feed(part.events, part.membership, part.snapshots)
-        yield from _any("assignments", rows.assignments(*group, replay.take_epochs()))
+        yield from _any("assignments", rows.assignments(*group, tenures.follow(replay.take_epochs())))
         of_part = [*part.repeated, *replay.take_refused()]
         refused += len(of_part)
         yield from _any("refused", _refused(group, of_part))
     if keep_state:
-        payload = saved(Known(replay, senders, counted), rules)
+        payload = saved(known, rules)
         yield "state", columns_of([{**group._asdict(), "version": STATE_VERSION, "payload": payload}])
     found = replay.so_far() if keep_state else replay.finish()
-    yield from _any("assignments", rows.assignments(*group, replay.take_epochs(final=True)))
+    ended = tenures.follow(replay.take_epochs(final=True))
+    yield from _any("assignments", rows.assignments(*group, [*ended, *tenures.going_on()]))
     of_rest = replay.take_refused()
     yield from _any("refused", _refused(group, of_rest))
     partitions = rows.partitions(*group, counted, refused + len(of_rest), found.seen)

@@ -15,8 +15,9 @@ from pipeline.replay.basis import Rules
 from pipeline.replay.completeness import RowsSeen
 from pipeline.replay.producers import Producers
 from pipeline.replay.subscription import Subscription
+from pipeline.replay.tenures import Tenures
 
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
 """Of the classes of the replay: raised with every change of what they keep."""
 
 _WAY_OUT: Final = "audit the log from its beginning"
@@ -52,11 +53,13 @@ class Known(NamedTuple):
 
     Attributes:
         replay: of its rows.
+        tenures: of its ranges of hashes.
         senders: what was published.
         counted: the rows.
     """
 
     replay: Subscription
+    tenures: Tenures
     senders: Producers
     counted: RowsSeen
 

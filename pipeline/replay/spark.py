@@ -197,14 +197,19 @@ def _numbered(groups: list[Group], among: Set[Group] | None = None) -> Groups:
 def _packer(groups: Groups, profile: Profile) -> _Pack:
     def packed(batches: _Batches) -> Iterator[pa.RecordBatch]:
         counts = RowCounts()
+
+        def counted(batch: pa.RecordBatch) -> pa.RecordBatch:
+            counts.add(batch)
+            refused = batch.column("refused")
+            good = batch if refused.null_count == batch.num_rows else batch.filter(pc.is_null(refused))
+            return _rows_of(pack(good, groups, profile))
+
         try:
-            for batch in batches:
-                counts.add(batch)
-                refused = batch.column("refused")
-                good = batch if refused.null_count == batch.num_rows else batch.filter(pc.is_null(refused))
-                yield _rows_of(pack(good, groups, profile))
+            yield from map(counted, batches)
         except NotPlainError:
             counts.give_up()
+        # The worker lives on: what it replays next should not come on top of what packing took.
+        pa.default_memory_pool().release_unused()
         yield _row_of(counts.counts())
 
     return packed

@@ -6,7 +6,8 @@ nothing goes. No count is then too large, and none is too small by more than wha
 most the number of observations over the room. A trace of keyless messages has a key for every entry (SEMANTICS 1.1),
 so this is no rare case.
 
-Observations are folded in by a fixed number at a time: how a trace is cut must not show.
+Observations are summed by a fixed number at a time, and the sums folded in when there are many: how a trace is cut must
+not show, and what waits must be small.
 """
 
 from typing import Final, NamedTuple
@@ -17,7 +18,9 @@ from numpy.typing import NDArray
 from pipeline.replay.state import Ints
 
 ROOM: Final = 262_144
-"""Keys that are counted exactly; folding costs one sort of as many rows."""
+"""Keys that are counted exactly."""
+_BLOCK: Final = 1 << 15
+"""Observations that wait to be summed."""
 
 
 class Counts(NamedTuple):
@@ -53,33 +56,43 @@ class Tally:
         error_max: by how much a count may be too small; 0: all are exact.
     """
 
-    def __init__(self, room: int = ROOM) -> None:
-        """Takes how many keys are counted exactly."""
+    def __init__(self, room: int = ROOM, block: int = _BLOCK) -> None:
+        """Takes how many keys are counted exactly, and how many observations are summed at one time."""
         self.error_max = 0
         self._room = room
+        self._block = block
         self._counts = Counts(*(np.empty(0, dtype=np.int64) for _ in Counts._fields))
+        self._sums: list[Counts] = []
         self._new: list[Counts] = []
-        self._new_size = 0
 
     def add(self, group: Ints, key: Ints, ledger: Ints, entry: Ints) -> None:
         """Takes observations, in the order of the trace; columns of equal length."""
-        self._new.append(Counts(group, key, np.ones(key.size, dtype=np.int64), ledger, entry))
-        self._new_size += key.size
-        while self._new_size >= self._room:
-            seen = _together(self._new)
-            self._fold(seen.rows(slice(None, self._room)))
-            self._new = [seen.rows(slice(self._room, None))]
-            self._new_size -= self._room
+        seen = Counts(group, key, np.ones(key.size, dtype=np.int64), ledger, entry)
+        start = 0
+        while (stop := start + self._block - _size(self._new)) <= key.size:
+            self._sum(seen.rows(slice(start, stop)))
+            start = stop
+            # One sort for many sums.
+            if _size(self._sums) >= max(self._counts.key.size, 2 * self._block):
+                self._fold()
+        if start < key.size:
+            # What waits must not keep a part of the trace in memory of which it is a piece.
+            self._new.append(Counts(*(column[start:].copy() for column in seen)))
 
     def counts(self) -> Counts:
         """What has been counted so far."""
-        if self._new_size:
-            self._fold(_together(self._new))
-            self._new, self._new_size = [], 0
+        self._sum()
+        self._fold()
         return self._counts
 
-    def _fold(self, seen: Counts) -> None:
-        counts = _summed(_together([self._counts, seen]))
+    def _sum(self, *last: Counts) -> None:
+        if self._new or last:
+            self._sums.append(_summed(_together([*self._new, *last])))
+            self._new = []
+
+    def _fold(self) -> None:
+        counts = _summed(_together([self._counts, *self._sums]))
+        self._sums = []
         if counts.key.size > self._room:
             at = counts.key.size - self._room - 1
             too_many = int(np.partition(counts.times, at)[at])
@@ -87,6 +100,10 @@ class Tally:
             counts = counts._replace(times=counts.times - too_many)
             counts = counts.rows(counts.times > 0)
         self._counts = counts
+
+
+def _size(parts: list[Counts]) -> int:
+    return sum(part.key.size for part in parts)
 
 
 def _summed(counts: Counts) -> Counts:

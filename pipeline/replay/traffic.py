@@ -4,7 +4,7 @@ Counted are decisions to dispatch, redeliveries too, as `Consumer.dispatched` do
 key has that of its entry, if a row before it said it; the others are left out and counted as `unkeyed`.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from pipeline.replay.events import Code, Events
 from pipeline.replay.state import UNKNOWN, Ints, State
 from pipeline.replay.tally import ROOM, Counts, Tally
+
+_LOOKED_AT_MIN: Final = 1 << 14
 
 
 class Traffic:
@@ -93,8 +95,8 @@ class Peaks:
         used = np.flatnonzero((hashes.hash != UNKNOWN) & (hashes.held_max > 0))
         self._parts.append(Peak(hashes.hash[used], hashes.held_max[used].astype(np.int64)))
         self._size += used.size
-        # One sort for many looks.
-        if self._size > 2 * self._room:
+        # One sort for many looks: of as many rows as are kept, or of some that are few.
+        if self._size > 2 * max(self._parts[0].hash.size, _LOOKED_AT_MIN):
             self.all()
 
     def all(self) -> Peak:

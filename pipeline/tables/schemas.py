@@ -169,21 +169,23 @@ BLOCKING = TableSchema(
 
 ASSIGNMENTS = TableSchema(
     "assignments",
-    "A range of hashes that a consumer owned in one epoch.",
+    "A range of hashes while it had these bounds and this owner.",
     (
         _RUN_KEY,
         *_GROUP,
-        Column("epoch", "bigint", "consumer epoch, counted from 0 at the first membership change"),
+        Column("epoch", "bigint", "first consumer epoch of it, counted from 0 at the first membership change"),
+        _optional("last_epoch", "bigint", "last consumer epoch of it; NULL: still open"),
         Column("consumer", "bigint", "owner, as numbered in the trace"),
         _optional("consumer_name", "string", "its name as the client gave it"),
         Column("range_start", "bigint", "first hash of the range"),
         Column("range_end", "bigint", "last hash of the range"),
-        *_interval("the epoch"),
-        Column("change", "string", "membership change that began the epoch"),
-        Column("hashes_moved", "bigint", "hashes of the selector's range that changed their owner with it"),
+        *_interval("it"),
+        Column("change", "string", "membership change that it began with"),
+        Column("hashes_moved", "bigint", "hashes of the selector's range that changed their owner with that change"),
     ),
     {
         "range_in_order": "range_start >= 0 AND range_end >= range_start",
+        "epochs_in_order": "last_epoch IS NULL OR last_epoch >= epoch",
         "interval_in_order": _INTERVAL_CHECK,
     },
 )

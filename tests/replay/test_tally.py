@@ -16,8 +16,8 @@ _CUTS = st.lists(st.integers(0, 200), max_size=8)
 Seen = list[tuple[int, int]]
 
 
-def tallied(observations: Seen, room: int, cuts: list[int] | None = None) -> Tally:
-    tally = Tally(room)
+def tallied(observations: Seen, room: int, cuts: list[int] | None = None, block: int = 8) -> Tally:
+    tally = Tally(room, block)
     rows = np.array(observations, dtype=np.int64).reshape(-1, 2)
     where = np.arange(len(rows))
     bounds = [0, *sorted(min(cut, len(rows)) for cut in cuts or ()), len(rows)]
@@ -49,9 +49,9 @@ def test_without_it_no_count_is_too_large_nor_too_small_by_more_than_it_says(obs
     assert tally.error_max <= len(observations) // (room + 1)
 
 
-@given(_OBSERVATIONS, _CUTS, st.integers(1, 60))
-def test_how_the_observations_are_cut_does_not_show(observations: Seen, cuts: list[int], room: int) -> None:
-    as_one, in_parts = tallied(observations, room), tallied(observations, room, cuts)
+@given(_OBSERVATIONS, _CUTS, st.integers(1, 60), st.integers(1, 60))
+def test_how_the_observations_are_cut_does_not_show(observations: Seen, cuts: list[int], room: int, block: int) -> None:
+    as_one, in_parts = tallied(observations, room, block=block), tallied(observations, room, cuts, block)
     for mine, theirs in zip(as_one.counts(), in_parts.counts(), strict=True):
         assert np.array_equal(mine, theirs)
     assert as_one.error_max == in_parts.error_max

@@ -1,8 +1,7 @@
 """What an audit found, in a few lines that a script can hold: the rows of its tables in the field's words."""
 
 import json
-from collections.abc import Iterator, Mapping
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 Row: TypeAlias = Mapping[str, Any]
@@ -75,23 +74,33 @@ def _blocking(row: Row, hashes: Mapping[int, str]) -> Iterator[str]:
 def epochs(tables: Tables) -> list[str]:
     """Each epoch with the number of hashes that its consumers own."""
     told = []
-    for number, found in groupby(tables["assignments"], lambda row: row["epoch"]):
-        rows = list(found)
+    for number, first, to_seq, rows in _by_epoch(tables["assignments"]):
         owned = {_label(row["consumer"]): 0 for row in sorted(rows, key=lambda row: int(row["consumer"]))}
         for row in rows:
             owned[_label(row["consumer"])] += row["range_end"] - row["range_start"] + 1
         shares = ", ".join(f"{label} owns {hashes}" for label, hashes in owned.items())
-        moved = f"{rows[0]['hashes_moved']} hashes moved"
-        told.append(f"epoch {number}: {rows[0]['change']}, {_lasted(rows[0])}, {moved}; {shares}")
+        lasted = _lasted({"from_seq": first["from_seq"], "to_seq": to_seq})
+        told.append(f"epoch {number}: {first['change']}, {lasted}, {first['hashes_moved']} hashes moved; {shares}")
     return told
 
 
 def ranges(tables: Tables) -> list[str]:
     """Each range of each epoch; both ends are inclusive."""
     return [
-        f"epoch {row['epoch']}: {_label(row['consumer'])} {row['range_start']}-{row['range_end']}"
-        for row in tables["assignments"]
+        f"epoch {number}: {_label(row['consumer'])} {row['range_start']}-{row['range_end']}"
+        for number, _, _, rows in _by_epoch(tables["assignments"])
+        for row in sorted(rows, key=lambda row: int(row["range_start"]))
     ]
+
+
+def _by_epoch(tenures: Sequence[Row]) -> Iterator[tuple[int, Row, int | None, list[Row]]]:
+    """Each epoch that a range begins with: its number, such a row, behind which seq it ended, and all of its rows."""
+    for number in sorted({row["epoch"] for row in tenures}):
+        going_on = (row for row in tenures if row["last_epoch"] is None or number <= row["last_epoch"])
+        rows = [row for row in going_on if row["epoch"] <= number]
+        ends = [row["to_seq"] for row in rows if row["last_epoch"] == number]
+        ends += [row["from_seq"] for row in tenures if row["epoch"] == number + 1]
+        yield number, next(row for row in rows if row["epoch"] == number), ends[0] if ends else None, rows
 
 
 def consumers(tables: Tables) -> list[str]:

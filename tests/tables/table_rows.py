@@ -53,6 +53,7 @@ ROWS: dict[str, dict[str, Any]] = {
         **GROUP,
         **INTERVAL,
         "epoch": 3,
+        "last_epoch": 5,
         "consumer": 2,
         "consumer_name": "blue",
         "range_start": 0,

@@ -233,6 +233,7 @@ def test_columns_that_a_table_lacks_are_refused(spark: SparkSession, written: Ta
         ("blocking", {"to_seq": 9}),
         ("blocking", {"scope": "key"}),
         ("assignments", {"range_end": -1}),
+        ("assignments", {"last_epoch": 2}),
         ("draining", {"entries_at_start": 0}),
         ("consumers", {"hash_share": 1.5}),
         ("metrics", {"info": -1}),

@@ -1,0 +1,84 @@
+"""Ranges folded over epochs, against the epochs themselves."""
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.assignment import AssignmentLog, Epoch
+from pipeline.profile import SelectorKind
+from pipeline.replay.membership import Place
+from pipeline.replay.replayed import PlacedEpoch
+from pipeline.replay.tenures import Tenure, Tenures
+
+KINDS: Sequence[SelectorKind] = ("consistent_hashing", "auto_split")
+
+
+def epochs_of(kind: SelectorKind, consumers: Sequence[int]) -> list[Epoch]:
+    """Each consumer that is named joins, or leaves if it is in; 9 resets."""
+    log = AssignmentLog(kind, points=5)
+    inside: set[int] = set()
+    for seq, consumer in enumerate(consumers, 1):
+        if consumer == 9:
+            log.reset(seq)
+            inside.clear()
+        elif consumer in inside:
+            log.leave(consumer, seq)
+            inside.remove(consumer)
+        else:
+            log.join(consumer, f"c{consumer}", None, seq)
+            inside.add(consumer)
+    return [*log.take_closed(), *([log.current] if log.current is not None else [])]
+
+
+def placed(epochs: Sequence[Epoch]) -> list[PlacedEpoch]:
+    return [PlacedEpoch(e, _place(e.from_seq), None if e.to_seq is None else _place(e.to_seq)) for e in epochs]
+
+
+def _place(seq: int) -> Place:
+    return Place(seq, 1000 * seq)
+
+
+def all_of(epochs: Sequence[PlacedEpoch], cut: int = 0) -> list[Tenure]:
+    tenures = Tenures()
+    ended = [*tenures.follow(epochs[:cut]), *tenures.follow(epochs[cut:])]
+    return ended + tenures.going_on()
+
+
+def holds(tenure: Tenure, epoch: int) -> bool:
+    return tenure.epoch <= epoch and (tenure.last_epoch is None or epoch <= tenure.last_epoch)
+
+
+@given(st.sampled_from(KINDS), st.lists(st.sampled_from([1, 2, 3, 9]), max_size=12), st.integers(0, 12))
+def test_of_each_epoch_the_ranges_are_those_that_hold_in_it(kind: SelectorKind, consumers: list[int], cut: int) -> None:
+    epochs = placed(epochs_of(kind, consumers))
+    found = all_of(epochs, cut)
+    for epoch, since, until in epochs:
+        inside = [tenure for tenure in found if holds(tenure, epoch.number)]
+        assert sorted(tenure.held for tenure in inside) == sorted(epoch.ranges)
+        assert all(tenure.name == epoch.names[tenure.held[2]] for tenure in inside)
+        assert {t.since for t in inside if t.epoch == epoch.number} <= {since}
+        assert {t.until for t in inside if t.last_epoch == epoch.number} <= {until}
+
+
+@given(st.sampled_from(KINDS), st.lists(st.sampled_from([1, 2, 3, 9]), max_size=12))
+def test_a_range_that_stays_is_one_tenure(kind: SelectorKind, consumers: list[int]) -> None:
+    found = all_of(placed(epochs_of(kind, consumers)))
+    for tenure in found:
+        assert not any(other.held == tenure.held and holds(other, tenure.epoch - 1) for other in found)
+        assert (tenure.until is None) == (tenure.last_epoch is None)
+
+
+def test_it_begins_with_the_change_that_gave_the_range() -> None:
+    epochs = placed(epochs_of("auto_split", [1, 2, 3]))
+    (first,) = (tenure for tenure in all_of(epochs) if tenure.epoch == 0)
+    assert (first.change, first.last_epoch, first.since, first.until) == ("join c1", 0, _place(1), _place(2))
+    assert first.hashes_moved == epochs[0].epoch.hashes_moved
+
+
+def test_what_was_before_epochs_that_nobody_knows_does_not_go_on_behind_them() -> None:
+    first, _, third = placed(epochs_of("consistent_hashing", [1, 2, 2]))
+    assert first.epoch.ranges == third.epoch.ranges
+    ended, going_on = all_of([first, third])[: len(first.epoch.ranges)], all_of([first, third])
+    assert {tenure.until for tenure in ended} == {first.until}
+    assert {(t.epoch, t.since) for t in going_on if t.until is None} == {(2, third.since)}
