@@ -18,6 +18,7 @@ from pipeline.replay.spark import (
 )
 from pipeline.settings import Settings
 from pipeline.trace import Trace, read_events, trace_errors
+from pipeline.trace.delta_files import as_files
 from pipeline.trace.parquet_files import Share, shares_of
 from pipeline.trace.spark_errors import worker_died
 
@@ -110,7 +111,7 @@ class Reading:
 
     def packed_by_workers(self) -> Packed | None:
         """The chunks of files that the workers read; None where Spark has to."""
-        shares = shares_of(self.trace)
+        shares = shares_of(as_files(self.spark, self.trace))
         named = named_groups_of_files(self.spark, shares) if shares else None
         if named is None:
             return None

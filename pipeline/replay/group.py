@@ -59,11 +59,11 @@ def replay_group(
         of_part = [*part.repeated, *replay.take_refused()]
         refused += len(of_part)
         yield from _any("refused", _refused(group, of_part))
+    whole = None if keep_state else replay.finish()
+    ended = tenures.follow([*replay.take_epochs(), *replay.open_epoch()])
     if keep_state:
-        payload = saved(known, rules)
-        yield "state", columns_of([{**group._asdict(), "version": STATE_VERSION, "payload": payload}])
-    found = replay.so_far() if keep_state else replay.finish()
-    ended = tenures.follow(replay.take_epochs(final=True))
+        yield "state", columns_of([{**group._asdict(), "version": STATE_VERSION, "payload": saved(known, rules)}])
+    found = replay.so_far() if whole is None else whole
     yield from _any("assignments", rows.assignments(*group, [*ended, *tenures.going_on()]))
     of_rest = replay.take_refused()
     yield from _any("refused", _refused(group, of_rest))

@@ -156,30 +156,34 @@ class Subscription:
             telling,
         )
 
-    def take_epochs(self, final: bool = False) -> list[PlacedEpoch]:
-        """The epochs that ended since the last call, and with `final` the open one, each with its places."""
-        self._collect_epochs(final)
+    def take_epochs(self) -> list[PlacedEpoch]:
+        """The epochs that ended since the last call, each with its places."""
+        self._collect_epochs()
         placed: list[PlacedEpoch] = []
         while self._unplaced:
             epoch = self._unplaced[0]
-            ends = epoch.number + (0 if epoch.to_seq is None else 1)
-            if ends >= len(self._began):
+            if epoch.number + 1 >= len(self._began):
                 break  # the change that ends it waits for its place
-            until = None if epoch.to_seq is None else self._began[ends]
+            until = self._began[epoch.number + 1]
             if self._is_known(until):
                 placed.append(PlacedEpoch(epoch, self._began[epoch.number], until))
             self._unplaced.pop(0)
         return placed
 
+    def open_epoch(self) -> list[PlacedEpoch]:
+        """The epoch that goes on, behind all that `take_epochs` has handed out; none before the first join."""
+        current = self._log.current
+        number = -1 if current is None else current.number + self._epochs_before
+        if current is None or self._unplaced or number >= len(self._began) or not self._is_known(None):
+            return []
+        return [PlacedEpoch(replace(current, number=number), self._began[number], None)]
+
     def _is_known(self, until: Place | None) -> bool:
         """Whether an epoch that ended there was, or is, one of known consumers only."""
         return self._known_since is not None and (until is None or until.seq > self._known_since)
 
-    def _collect_epochs(self, final: bool) -> None:
-        ended = self._log.take_closed()
-        if final and self._log.current is not None:
-            ended.append(self._log.current)
-        self._unplaced += [replace(e, number=e.number + self._epochs_before) for e in ended]
+    def _collect_epochs(self) -> None:
+        self._unplaced += [replace(e, number=e.number + self._epochs_before) for e in self._log.take_closed()]
 
     @property
     def routing(self) -> Routing:
@@ -278,7 +282,7 @@ class Subscription:
         )
         if kind == self._kind:
             return
-        self._collect_epochs(final=False)
+        self._collect_epochs()
         self._epochs_before = len(self._began) + sum(r is not None for r in self._opened)
         self._kind = kind
         self._log = AssignmentLog(kind, self._rules.points, self._rules.profile)

@@ -46,9 +46,15 @@ class Tenures:
         self._until: Place | None = None
 
     def follow(self, epochs: Iterable[PlacedEpoch]) -> list[Tenure]:
-        """Takes the next epochs; returns the tenures that had ended by the beginning of the last of them."""
+        """Takes the next epochs; returns the tenures that had ended by the beginning of the last of them.
+
+        An epoch may come twice in a row: while it goes on, and when it has ended.
+        """
         ended: list[Tenure] = []
         for epoch, since, until in epochs:
+            if epoch.number == self._epoch:
+                self._until = until
+                continue
             before = self._going_on
             # Epochs in which not every consumer is known are not handed over; what was before them ended with them.
             adjoins = since == self._until

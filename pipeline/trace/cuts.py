@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.trace.arrow_columns import integers
+from pipeline.trace.delta_files import as_files
 from pipeline.trace.parquet_files import NotPlainError, Share, by_workers, read_columns, shares_of
 from pipeline.trace.read import read_events
 from pipeline.trace.sources import Trace
@@ -73,8 +74,8 @@ def find_cuts(spark: SparkSession, trace: Trace, question: Question) -> Cuts:
         UsageError: a table or a remote path does not exist.
         TraceError: a file cannot be read.
     """
-    shares = shares_of(trace)
     with trace_errors():
+        shares = shares_of(as_files(spark, trace))
         try:
             found = _together(_looked_at_by_workers(spark, shares, question), question) if shares else None
             if found is not None:

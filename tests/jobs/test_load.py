@@ -37,9 +37,12 @@ def test_a_log_of_many_files_is_as_large_as_they_are_together(tmp_path: Path) ->
     assert load_of(open_traces([tmp_path], "pulsar-4.0.7")) is Load.ROWS
 
 
-def test_of_large_parquet_files_the_jvm_sees_chunks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("delta", [False, True])
+def test_of_large_parquet_files_the_jvm_sees_chunks(tmp_path: Path, delta: bool) -> None:
     log = _log_of(tmp_path / "parquet", BRIEF_BYTES_MAX + 1, "parquet")
-    assert load_of(open_traces([log], "pulsar-4.0.7")) is Load.CHUNKS
+    if delta:
+        (log.parent / "_delta_log").mkdir()
+    assert load_of(open_traces([log.parent if delta else log], "pulsar-4.0.7")) is Load.CHUNKS
 
 
 def test_one_log_that_spark_reads_is_enough_for_rows(tmp_path: Path) -> None:

@@ -597,7 +597,8 @@ def _replayed_group(chunks: list[Chunk], rules: Rules) -> Replay:
         epochs += subscription.take_epochs()
         refused += [*part.repeated, *subscription.take_refused()]
     found = subscription.finish()
-    return Replay(found, epochs + subscription.take_epochs(final=True), refused + subscription.take_refused(), rules)
+    epochs += [*subscription.take_epochs(), *subscription.open_epoch()]
+    return Replay(found, epochs, refused + subscription.take_refused(), rules)
 
 
 def same_rows(some: Events, others: Events) -> bool:

@@ -40,8 +40,10 @@ def _place(seq: int) -> Place:
 
 
 def all_of(epochs: Sequence[PlacedEpoch], cut: int = 0) -> list[Tenure]:
+    """What is told of them if at a cut the epoch behind it goes on."""
     tenures = Tenures()
-    ended = [*tenures.follow(epochs[:cut]), *tenures.follow(epochs[cut:])]
+    open_then = [epoch._replace(until=None) for epoch in epochs[cut : cut + 1]]
+    ended = [*tenures.follow([*epochs[:cut], *open_then]), *tenures.follow(epochs[cut:])]
     return ended + tenures.going_on()
 
 

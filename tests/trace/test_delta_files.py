@@ -1,0 +1,86 @@
+"""Delta tables that the workers may read file by file, and those that only Spark reads right."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from arrow_rows import batch_of
+from conftest import MANIFEST
+from pyspark.sql import SparkSession
+from test_plain import PLAIN
+
+from pipeline.packing import Reading
+from pipeline.profile import profile_for
+from pipeline.settings import load_settings
+from pipeline.trace import Trace, open_traces, read_events
+from pipeline.trace.delta_files import as_files
+from pipeline.trace.parquet_files import read_share, shares_of
+
+pytestmark = pytest.mark.spark
+
+SEQS = [int(row["seq"]) for row in PLAIN]
+
+
+def trace_of(folder: Path, spark: SparkSession, *partition: str) -> Trace:
+    """A trace of one Delta table, written in two commits."""
+    folder.mkdir(exist_ok=True)
+    (folder / "trace.json").write_text(json.dumps(MANIFEST))
+    for rows in (PLAIN[:4], PLAIN[4:]):
+        written = spark.createDataFrame(pa.Table.from_batches([batch_of(rows)])).coalesce(1).write.format("delta")
+        written.mode("append").partitionBy(*partition).save(str(folder / "events"))
+    (trace,) = open_traces([folder])
+    return trace
+
+
+def seqs_by_workers(trace: Trace) -> list[int]:
+    batches = (batch for share in shares_of(trace) for batch in read_share(share, ["seq"], 100))
+    return sorted(int(seq) for batch in batches for seq in batch.column("seq").to_pylist())
+
+
+@pytest.mark.parametrize("name", ["trace", "a b%20c", "it's 100%", "x=1"])
+def test_a_plain_table_is_its_files(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    trace = trace_of(tmp_path / name, spark)
+    files = as_files(spark, trace)
+    assert [log.kind for log in files.logs] == ["parquet", "parquet"]
+    assert seqs_by_workers(files) == sorted(SEQS)
+    packed = Reading(spark, trace, profile_for("4.0.8", {}), load_settings()).packed()
+    assert packed.source == shares_of(files)
+
+
+def test_of_a_table_that_was_changed_it_is_those_of_the_latest_version(spark: SparkSession, tmp_path: Path) -> None:
+    trace = trace_of(tmp_path / "trace", spark)
+    table = f"delta.`{tmp_path}/trace/events`"
+    spark.sql(f"DELETE FROM {table} WHERE seq = {SEQS[0]}")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN note STRING")
+    assert seqs_by_workers(as_files(spark, trace)) == sorted(SEQS[1:])
+    assert read_events(spark, trace).count() == len(SEQS) - 1
+
+
+@pytest.mark.parametrize("setting", ["delta.enableDeletionVectors", "delta.columnMapping.mode"])
+def test_one_whose_log_says_how_to_read_its_files_is_left_to_spark(
+    setting: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    trace = trace_of(tmp_path / "trace", spark)
+    table = f"delta.`{tmp_path}/trace/events`"
+    value = "name" if setting.endswith("mode") else "true"
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{setting}' = '{value}')")
+    spark.sql(f"DELETE FROM {table} WHERE seq = {SEQS[0]}")
+    assert as_files(spark, trace) == trace
+    assert read_events(spark, trace).count() == len(SEQS) - 1
+
+
+def test_one_with_partitions_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    trace = trace_of(tmp_path / "trace", spark, "event")
+    assert as_files(spark, trace) == trace
+    assert read_events(spark, trace).where("event IS NULL").count() == 0
+
+
+def test_one_that_lost_a_file_or_its_log_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    trace = trace_of(tmp_path / "trace", spark)
+    next((tmp_path / "trace" / "events").glob("*.parquet")).unlink()
+    assert as_files(spark, trace) == trace
+    (tmp_path / "other" / "events" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "other" / "trace.json").write_text(json.dumps(MANIFEST))
+    (empty,) = open_traces([tmp_path / "other"])
+    assert as_files(spark, empty) == empty
