@@ -12,28 +12,38 @@ from pipeline.replay.membership import Place
 from pipeline.replay.replayed import PlacedEpoch
 
 
+class Beginning(NamedTuple):
+    """A membership change that gave somebody a range.
+
+    Attributes:
+        epoch: number of the epoch that it began.
+        since: where it took effect.
+        change: the change in words.
+        hashes_moved: how many hashes got another owner by it.
+    """
+
+    epoch: int
+    since: Place
+    change: str
+    hashes_moved: int
+
+
 class Tenure(NamedTuple):
     """A range as the selector has it, from the change that gave it these bounds and this owner to the next.
 
     Attributes:
         held: the range and the trace's number of who held it.
         name: of that consumer.
-        epoch: number of the first epoch,
-        last_epoch: and of the last one; None while it goes on.
-        since: where it began,
-        until: and ended; None while it goes on.
-        change: the membership change that it began with.
-        hashes_moved: how many hashes got another owner by that change.
+        began: with which change.
+        last_epoch: number of the last epoch; None while it goes on.
+        until: where it ended; None while it goes on.
     """
 
     held: HashRangeOf
     name: str
-    epoch: int
-    last_epoch: int | None
-    since: Place
-    until: Place | None
-    change: str
-    hashes_moved: int
+    began: Beginning
+    last_epoch: int | None = None
+    until: Place | None = None
 
 
 class Tenures:
@@ -55,22 +65,16 @@ class Tenures:
             if epoch.number == self._epoch:
                 self._until = until
                 continue
-            before = self._going_on
+            going_on, ranges = self._going_on, dict.fromkeys(epoch.ranges)
             # Epochs in which not every consumer is known are not handed over; what was before them ended with them.
-            adjoins = since == self._until
-            self._going_on = {
-                held: before[held]
-                if adjoins and held in before
-                else Tenure(
-                    held, epoch.names[held[2]], epoch.number, None, since, None, epoch.change, epoch.hashes_moved
-                )
-                for held in epoch.ranges
-            }
-            ended += (
-                tenure._replace(last_epoch=self._epoch, until=self._until)
-                for held, tenure in before.items()
-                if self._going_on.get(held) is not tenure
-            )
+            over = [held for held in going_on if held not in ranges] if since == self._until else list(going_on)
+            for held in over:
+                _, name, began, _, _ = going_on.pop(held)
+                ended.append(Tenure(held, name, began, self._epoch, self._until))
+            began = Beginning(epoch.number, since, epoch.change, epoch.hashes_moved)
+            for held in ranges:
+                if held not in going_on:
+                    going_on[held] = Tenure(held, epoch.names[held[2]], began)
             self._epoch, self._until = epoch.number, until
         return ended
 

@@ -48,7 +48,7 @@ def all_of(epochs: Sequence[PlacedEpoch], cut: int = 0) -> list[Tenure]:
 
 
 def holds(tenure: Tenure, epoch: int) -> bool:
-    return tenure.epoch <= epoch and (tenure.last_epoch is None or epoch <= tenure.last_epoch)
+    return tenure.began.epoch <= epoch and (tenure.last_epoch is None or epoch <= tenure.last_epoch)
 
 
 @given(st.sampled_from(KINDS), st.lists(st.sampled_from([1, 2, 3, 9]), max_size=12), st.integers(0, 12))
@@ -59,7 +59,7 @@ def test_of_each_epoch_the_ranges_are_those_that_hold_in_it(kind: SelectorKind, 
         inside = [tenure for tenure in found if holds(tenure, epoch.number)]
         assert sorted(tenure.held for tenure in inside) == sorted(epoch.ranges)
         assert all(tenure.name == epoch.names[tenure.held[2]] for tenure in inside)
-        assert {t.since for t in inside if t.epoch == epoch.number} <= {since}
+        assert {t.began.since for t in inside if t.began.epoch == epoch.number} <= {since}
         assert {t.until for t in inside if t.last_epoch == epoch.number} <= {until}
 
 
@@ -67,15 +67,15 @@ def test_of_each_epoch_the_ranges_are_those_that_hold_in_it(kind: SelectorKind, 
 def test_a_range_that_stays_is_one_tenure(kind: SelectorKind, consumers: list[int]) -> None:
     found = all_of(placed(epochs_of(kind, consumers)))
     for tenure in found:
-        assert not any(other.held == tenure.held and holds(other, tenure.epoch - 1) for other in found)
+        assert not any(other.held == tenure.held and holds(other, tenure.began.epoch - 1) for other in found)
         assert (tenure.until is None) == (tenure.last_epoch is None)
 
 
 def test_it_begins_with_the_change_that_gave_the_range() -> None:
     epochs = placed(epochs_of("auto_split", [1, 2, 3]))
-    (first,) = (tenure for tenure in all_of(epochs) if tenure.epoch == 0)
-    assert (first.change, first.last_epoch, first.since, first.until) == ("join c1", 0, _place(1), _place(2))
-    assert first.hashes_moved == epochs[0].epoch.hashes_moved
+    (first,) = (tenure for tenure in all_of(epochs) if tenure.began.epoch == 0)
+    assert first.began == (0, _place(1), "join c1", epochs[0].epoch.hashes_moved)
+    assert (first.last_epoch, first.until) == (0, _place(2))
 
 
 def test_what_was_before_epochs_that_nobody_knows_does_not_go_on_behind_them() -> None:
@@ -83,4 +83,4 @@ def test_what_was_before_epochs_that_nobody_knows_does_not_go_on_behind_them() -
     assert first.epoch.ranges == third.epoch.ranges
     ended, going_on = all_of([first, third])[: len(first.epoch.ranges)], all_of([first, third])
     assert {tenure.until for tenure in ended} == {first.until}
-    assert {(t.epoch, t.since) for t in going_on if t.until is None} == {(2, third.since)}
+    assert {(t.began.epoch, t.began.since) for t in going_on if t.until is None} == {(2, third.since)}

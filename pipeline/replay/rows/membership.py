@@ -1,31 +1,31 @@
 """Rows of `assignments`."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from pipeline.replay.rows.names import Columns, columns_of
+from pipeline.replay.rows.names import Columns
 from pipeline.replay.tenures import Tenure
 
 
-def assignments(topic: str, subscription: str, tenures: Iterable[Tenure]) -> Columns:
-    """A row for each tenure of a range."""
-    return columns_of(
-        [
-            {
-                "topic": topic,
-                "subscription": subscription,
-                "epoch": tenure.epoch,
-                "last_epoch": tenure.last_epoch,
-                "consumer": tenure.held[2],
-                "consumer_name": tenure.name,
-                "range_start": tenure.held[0],
-                "range_end": tenure.held[1],
-                "from_seq": tenure.since.seq,
-                "to_seq": None if tenure.until is None else tenure.until.seq,
-                "from_ts_us": tenure.since.ts_us,
-                "to_ts_us": None if tenure.until is None else tenure.until.ts_us,
-                "change": tenure.change,
-                "hashes_moved": tenure.hashes_moved,
-            }
-            for tenure in tenures
-        ]
-    )
+def assignments(topic: str, subscription: str, tenures: Sequence[Tenure]) -> Columns:
+    """A row for each tenure of a range, as columns: a consistent hashing ring has hundreds of them."""
+    if not tenures:
+        return {}
+    ranges, names, began, last_epochs, until = zip(*tenures, strict=True)
+    starts, ends, consumers = zip(*ranges, strict=True)
+    epochs, since, changes, moved = zip(*began, strict=True)
+    return {
+        "topic": [topic] * len(tenures),
+        "subscription": [subscription] * len(tenures),
+        "epoch": epochs,
+        "last_epoch": last_epochs,
+        "consumer": consumers,
+        "consumer_name": names,
+        "range_start": starts,
+        "range_end": ends,
+        "from_seq": [place.seq for place in since],
+        "to_seq": [None if place is None else place.seq for place in until],
+        "from_ts_us": [place.ts_us for place in since],
+        "to_ts_us": [None if place is None else place.ts_us for place in until],
+        "change": changes,
+        "hashes_moved": moved,
+    }
