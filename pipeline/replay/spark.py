@@ -205,6 +205,7 @@ def _packer(groups: Groups, profile: Profile) -> _Pack:
             return _rows_of(pack(good, groups, profile))
 
         try:
+            # No variable here, which would hold the last batch while memory is given back.
             yield from map(counted, batches)
         except NotPlainError:
             counts.give_up()

@@ -172,18 +172,22 @@ class Subscription:
 
     def open_epoch(self) -> list[PlacedEpoch]:
         """The epoch that goes on, behind all that `take_epochs` has handed out; none before the first join."""
-        current = self._log.current
-        number = -1 if current is None else current.number + self._epochs_before
-        if current is None or self._unplaced or number >= len(self._began) or not self._is_known(None):
+        if self._log.current is None or self._unplaced or not self._is_known(None):
             return []
-        return [PlacedEpoch(replace(current, number=number), self._began[number], None)]
+        epoch = self._numbered(self._log.current)
+        # Its change may still wait for its place.
+        return [PlacedEpoch(epoch, began, None) for began in self._began[epoch.number : epoch.number + 1]]
 
     def _is_known(self, until: Place | None) -> bool:
         """Whether an epoch that ended there was, or is, one of known consumers only."""
         return self._known_since is not None and (until is None or until.seq > self._known_since)
 
     def _collect_epochs(self) -> None:
-        self._unplaced += [replace(e, number=e.number + self._epochs_before) for e in self._log.take_closed()]
+        self._unplaced += map(self._numbered, self._log.take_closed())
+
+    def _numbered(self, epoch: Epoch) -> Epoch:
+        """With its number in the whole history; a log that was reset counts from 0 again."""
+        return replace(epoch, number=epoch.number + self._epochs_before)
 
     @property
     def routing(self) -> Routing:

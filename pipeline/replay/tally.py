@@ -82,7 +82,8 @@ class Tally:
     def counts(self) -> Counts:
         """What has been counted so far."""
         self._sum()
-        self._fold()
+        if self._sums:
+            self._fold()
         return self._counts
 
     def _sum(self, *last: Counts) -> None:

@@ -1,7 +1,7 @@
 """Who held which range of hashes, and for how long: one row a range, not one a range and epoch.
 
 A membership change moves a few of the ranges, and a consistent hashing ring has a hundred for each consumer
-(SEMANTICS 1.4): all ranges of all epochs would be rows by consumers times changes.
+(SEMANTICS 2.1): all ranges of all epochs would be rows by consumers times changes.
 """
 
 from collections.abc import Iterable
@@ -69,8 +69,8 @@ class Tenures:
             # Epochs in which not every consumer is known are not handed over; what was before them ended with them.
             over = [held for held in going_on if held not in ranges] if since == self._until else list(going_on)
             for held in over:
-                _, name, began, _, _ = going_on.pop(held)
-                ended.append(Tenure(held, name, began, self._epoch, self._until))
+                tenure = going_on.pop(held)
+                ended.append(tenure._replace(last_epoch=self._epoch, until=self._until))
             began = Beginning(epoch.number, since, epoch.change, epoch.hashes_moved)
             for held in ranges:
                 if held not in going_on:

@@ -31,9 +31,9 @@ def _logs(spark: SparkSession, log: Log) -> Iterator[Log]:
 
 def _files(spark: SparkSession, path: str) -> list[Path] | None:
     """The files of a table; None if something else belongs to its rows."""
-    quoted = path.replace("\\", "\\\\").replace("'", "\\'")
+    escaped = path.replace("`", "``")
     try:
-        (detail,) = spark.sql(f"DESCRIBE DETAIL '{quoted}'").collect()
+        (detail,) = spark.sql(f"DESCRIBE DETAIL delta.`{escaped}`").collect()
         # The value of a partition stands in the log only.
         if detail["minReaderVersion"] != _PLAIN_READER or detail["partitionColumns"]:
             return None
