@@ -369,6 +369,8 @@ class Dispatcher:
         hashes, entries = self._state.hashes.size, self._state.entries.size
         if self._out.episodes.size < 2 * hashes or self._out.unsent.size < 2 * entries:
             self._drain_output()
+            # Not both at one time: they are as large as all the rest.
+            del self._out
             self._out = new_output(_FINDINGS_ROOM, 2 * hashes, 2 * entries)
 
     def _drain_output(self) -> None:

@@ -17,6 +17,7 @@ from pipeline.profile import Profile
 from pipeline.replay.chunk import Chunk
 from pipeline.replay.events import Code, Column, Events
 from pipeline.replay.membership import Row
+from pipeline.replay.narrow import narrow
 from pipeline.replay.producers import published
 from pipeline.replay.snapshot import Position, SnapshotRow, parsed_position
 from pipeline.trace.arrow_columns import integers, numbered, places
@@ -276,7 +277,8 @@ def _chunk(batch: pa.RecordBatch, group: int, events: Events, source: Column) ->
     membership = tuple(_membership_row(row) for row in batch.take(pa.array(rows)).to_pylist()) if rows.size else ()
     snapshots = _snapshot_rows(batch, np.unique(source[_SNAPSHOT[events.code]]))
     sent = published(batch, source[_PUBLISH[events.code]])
-    return Chunk(group, int(events.seq[0]), int(events.seq[-1]), events, tuple(sorted(membership)), snapshots, sent)
+    first_seq, last_seq = int(events.seq[0]), int(events.seq[-1])
+    return Chunk(group, first_seq, last_seq, narrow(events), tuple(sorted(membership)), snapshots, sent)
 
 
 def _snapshot_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> tuple[SnapshotRow, ...]:

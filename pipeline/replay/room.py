@@ -31,6 +31,8 @@ from pipeline.replay.state import (
 
 # A replay read in flight is over by then (SEMANTICS 6.6: measured 0.7 to 40 ms, allow 1 s; ten for a slow disk).
 IN_FLIGHT_US = 10_000_000
+# Fewer in use are no reason to grow again and again.
+_IN_USE_MIN = 1024
 
 
 class Need(NamedTuple):
@@ -85,7 +87,7 @@ def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
         )
     if free >= rows:
         return state
-    grown = max(2 * size, size + rows)
+    grown = _slots(size - free, rows)
     entries = _grown(state.entries, grown)
     table = empty_table(grown)
     _index(table, entries.ledger, entries.entry)
@@ -100,7 +102,7 @@ def _roomy_hashes(state: State, rows: int) -> State:
     free = int(state.cells[HASHES_FREE])
     if free >= rows:
         return state
-    grown = max(2 * size, size + rows)
+    grown = _slots(size - free, rows)
     hashes = _grown(state.hashes, grown)
     table = empty_table(grown)
     _index(table, hashes.hash, hashes.zero)
@@ -108,6 +110,11 @@ def _roomy_hashes(state: State, rows: int) -> State:
     return state._replace(
         hashes=hashes, hash_table=table, hashes_free=_grown_stack(state.hashes_free, free, size, grown)
     )
+
+
+def _slots(used: int, rows: int) -> int:
+    """How many there shall be: the rows that come fit in until twice as many are in use."""
+    return 2 * max(used, _IN_USE_MIN) + rows
 
 
 def _grown(records: Records, slots: int) -> Records:

@@ -24,15 +24,14 @@ from pipeline.profile import Profile
 from pipeline.replay.basis import Rules
 from pipeline.replay.chunk import (
     Chunk,
-    decode_events,
     decode_membership,
     decode_snapshots,
-    encode_events,
     encode_membership,
     encode_snapshots,
 )
 from pipeline.replay.flat import flattened, restored
 from pipeline.replay.group import Group, replay_group
+from pipeline.replay.narrow import decode_events, encode_events
 from pipeline.replay.pack import COLUMNS, Groups, pack
 from pipeline.replay.producers import decode_published, encode_published
 from pipeline.tables.payload import RESULT_SCHEMA, encode

@@ -2,7 +2,6 @@
 
 import random
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,13 +10,11 @@ from local_replay import HIGH, LOW, TOPIC, Columns, Log, batches, packed, same_r
 from pipeline.profile import profile_for
 from pipeline.replay.chunk import (
     Chunk,
-    decode_events,
     decode_membership,
-    encode_events,
     encode_membership,
     merged,
 )
-from pipeline.replay.events import DTYPES, Events, concatenated
+from pipeline.replay.events import concatenated
 from pipeline.replay.pack import pack
 from pipeline.replay.refused import DUPLICATE_SEQ
 
@@ -37,13 +34,6 @@ def _log() -> Log:
 
 def _rows_twice(rows: list[Columns], *seqs: int) -> list[Columns]:
     return rows + [row for row in rows if row["seq"] in seqs]
-
-
-def test_events_come_back_as_they_were_sent() -> None:
-    events, _ = packed(_log().rows)
-    back = decode_events(encode_events(events))
-    assert same_rows(back, events)
-    assert [column.dtype for column in back] == [column.dtype for column in events]
 
 
 def test_membership_comes_back_as_it_was_sent() -> None:
@@ -129,26 +119,3 @@ def test_a_row_that_is_there_twice_is_kept_once_and_told(cuts: tuple[int, ...]) 
     assert [seq for part in parts for seq in part.events.seq.tolist()] == events.seq.tolist()
     assert [number for part in parts for number in part.events.part.tolist()] == events.part.tolist()
     assert [row for part in parts for row in part.membership] == membership
-
-
-@given(
-    st.lists(
-        st.tuples(*(st.integers(np.iinfo(dtype).min, np.iinfo(dtype).max) for dtype in DTYPES.values())), max_size=5
-    )
-)
-def test_any_numbers_come_back_as_they_were_sent(rows: list[tuple[int, ...]]) -> None:
-    columns = zip(*rows, strict=True) if rows else ([] for _ in DTYPES)
-    events = Events(*(np.array(c, dtype=dtype) for c, dtype in zip(columns, DTYPES.values(), strict=True)))
-    back = decode_events(encode_events(events))
-    assert same_rows(back, events)
-    assert [column.dtype for column in back] == [column.dtype for column in events]
-
-
-def test_a_column_costs_the_bytes_that_its_values_differ_by() -> None:
-    log = Log()
-    log.join(1)
-    for entry in range(1_000):
-        log.publish(entry)
-    events, _ = packed(log.rows)
-    # Eight for the id of the key, four for its hash, eleven for the rest; as they stand they take 77.
-    assert len(encode_events(events)) < 24 * events.seq.size

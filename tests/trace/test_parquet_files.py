@@ -382,6 +382,6 @@ def test_dictionary_encoded_texts_are_packed_as_others_are(tmp_path: Path) -> No
     )
     groups = {TOPIC: {"ks": 0}}
     (some,), (others,) = pack(batch, groups, _PROFILE), pack(plain, groups, _PROFILE)
-    assert [column.tolist() for column in some.events] == [column.tolist() for column in others.events]
+    assert [column.tolist() for column in some.events.wide()] == [column.tolist() for column in others.events.wide()]
     assert some[4:] == others[4:]
     assert ARROW_SCHEMA.names == EVENT_SCHEMA.names
