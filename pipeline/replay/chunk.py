@@ -7,7 +7,7 @@ ordered by their first seq, so everything before the first seq of the chunk to c
 import json
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from pipeline.replay.producers import NOTHING, Published
 from pipeline.replay.refused import DUPLICATE_SEQ, Refused
 from pipeline.replay.snapshot import SnapshotRow
 
-ROWS_MIN = 1 << 16
-ROWS_MAX = 1 << 17
+ROWS_MIN: Final = 1 << 16
+"""How many rows should have gathered before they are put in order: what follows costs its fixed share a time."""
+ROWS_MAX: Final = 1 << 17
+"""About how many are handed on at one time at most: what follows takes memory in proportion to them."""
 
 
 class Chunk(NamedTuple):
@@ -86,7 +88,7 @@ def merged(chunks: Iterable[Chunk], rows_min: int = ROWS_MIN) -> Iterator[Merged
 
     Args:
         chunks: of one group, ordered by `first_seq`.
-        rows_min: how many should have gathered: each part costs its fixed share of what follows.
+        rows_min: how many should have gathered.
     """
     waiting: list[NarrowEvents] = []
     gathered, enough = 0, rows_min
@@ -135,8 +137,7 @@ def _in_order(parts: list[NarrowEvents], rows: list[Row], snapshots: list[Snapsh
         events, seq = events.take(kept), seq[kept]
         rows = list({row.seq: row for row in reversed(rows)}.values())
         snapshots = list({snapshot.seq: snapshot for snapshot in reversed(snapshots)}.values())
-    # In parts of about `ROWS_MAX` at most: what follows takes memory in proportion to a part. What was made of one row
-    # stays together.
+    # What was made of one row stays together.
     starts = sorted({int(np.searchsorted(seq, seq[at])) for at in range(0, seq.size, ROWS_MAX)})
     for number, (start, stop) in enumerate(pairwise([*starts, seq.size])):
         first, behind = int(seq[start]), int(seq[stop]) if stop < seq.size else int(seq[-1]) + 1

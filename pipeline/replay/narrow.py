@@ -112,13 +112,11 @@ def together(parts: Sequence[NarrowEvents]) -> NarrowEvents:
 
 def encode_events(events: NarrowEvents) -> bytes:
     """The rows as bytes, which are what the exchange moves."""
-    head, body = [events.rows], []
+    head = [events.rows]
     for column in events.columns:
         head += [column.lowest, column.highest]
-    # The widest first: so each begins where numbers of its width may.
-    for width in _WIDTHS[:0:-1]:
-        body += [c.distances.tobytes() for c in events.columns if c.distances is not None and c.width == width]
-    return b"".join([np.array(head, dtype=np.int64).tobytes(), *body])
+    columns = (events.columns[number].distances for number in _with_bytes(events.columns))
+    return b"".join([np.array(head, dtype=np.int64).tobytes(), *(c.tobytes() for c in columns if c is not None)])
 
 
 def decode_events(payload: bytes) -> NarrowEvents:
@@ -126,13 +124,20 @@ def decode_events(payload: bytes) -> NarrowEvents:
     head = np.frombuffer(payload, dtype=np.int64, count=1 + 2 * len(DTYPES)).tolist()
     rows, at = head[0], 8 * len(head)
     columns = [NarrowColumn(lowest, highest, None) for lowest, highest in zip(head[1::2], head[2::2], strict=True)]
-    for width in _WIDTHS[:0:-1]:
-        for number, column in enumerate(columns):
-            if column.width == width:
-                distances = np.frombuffer(payload, dtype=_dtype(width), count=rows, offset=at)
-                columns[number] = column._replace(distances=distances)
-                at += width * rows
+    for number, width in _with_bytes(columns).items():
+        distances = np.frombuffer(payload, dtype=_dtype(width), count=rows, offset=at)
+        columns[number] = columns[number]._replace(distances=distances)
+        at += width * rows
     return NarrowEvents(rows, tuple(columns))
+
+
+def _with_bytes(columns: Sequence[NarrowColumn]) -> dict[int, int]:
+    """The widths of those that are not the same throughout, by their numbers; the widest first.
+
+    So each begins where numbers of its width may.
+    """
+    widths = {number: width for number, column in enumerate(columns) if (width := column.width)}
+    return dict(sorted(widths.items(), key=lambda item: -item[1]))
 
 
 def _width(lowest: int, highest: int) -> int:

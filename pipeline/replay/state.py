@@ -270,7 +270,7 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
 
 def blank(dtype: "np.dtype[np.void]", slots: int) -> Records:
     """Free slots: every field is UNKNOWN, the first of which says so."""
-    return np.full(slots, -1, dtype=np.int8).repeat(dtype.itemsize).view(dtype).view(np.recarray)
+    return np.full(slots * dtype.itemsize, -1, dtype=np.int8).view(dtype).view(np.recarray)
 
 
 def free_slots(rows: int) -> Ints:
