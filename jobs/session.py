@@ -35,6 +35,10 @@ _ONE_MACHINE = {
     "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
     # A table of a local audit has tens of files: their list needs no 50 tasks to be rebuilt.
     "spark.databricks.delta.snapshotPartitions": "1",
+    # Nor is it worth while to list them with each commit too: for a table that is created that is a job of its own.
+    "spark.databricks.delta.allFilesInCrc.enabled": "false",
+    # There is nothing to adapt: the audit names its tasks itself, and Delta's queries would run in twice as many jobs.
+    "spark.sql.adaptive.enabled": "false",
 }
 _LOCAL_SETTINGS = {
     **_ONE_MACHINE,
