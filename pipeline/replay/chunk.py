@@ -137,13 +137,14 @@ def _in_order(parts: list[NarrowEvents], rows: list[Row], snapshots: list[Snapsh
         events, seq = events.take(kept), seq[kept]
         rows = list({row.seq: row for row in reversed(rows)}.values())
         snapshots = list({snapshot.seq: snapshot for snapshot in reversed(snapshots)}.values())
+    rows, snapshots = sorted(rows), sorted(snapshots)
     # What was made of one row stays together.
     starts = sorted({int(np.searchsorted(seq, seq[at])) for at in range(0, seq.size, ROWS_MAX)})
     for number, (start, stop) in enumerate(pairwise([*starts, seq.size])):
         first, behind = int(seq[start]), int(seq[stop]) if stop < seq.size else int(seq[-1]) + 1
         yield Merged(
             events.some(start, stop).wide(),
-            sorted(row for row in rows if first <= row.seq < behind),
-            sorted(snapshot for snapshot in snapshots if first <= snapshot.seq < behind),
+            [row for row in rows if first <= row.seq < behind],
+            [snapshot for snapshot in snapshots if first <= snapshot.seq < behind],
             repeated if number == 0 else [],
         )

@@ -33,7 +33,7 @@ class NarrowColumn(NamedTuple):
     @property
     def width(self) -> int:
         """Bytes of a value."""
-        return _width(self.lowest, self.highest)
+        return next(width for width in _WIDTHS if self.highest - self.lowest < 1 << 8 * width)
 
     @property
     def base(self) -> int:
@@ -84,8 +84,10 @@ class NarrowEvents(NamedTuple):
     def number_before(self, seq: int) -> int:
         """How many rows, which are in order, stand before `seq`."""
         column = self.columns[_SEQ]
-        if column.distances is None or not column.lowest < seq <= column.highest:
-            return self.rows if seq > column.lowest else 0
+        if seq <= column.lowest:
+            return 0
+        if column.distances is None or seq > column.highest:
+            return self.rows
         return int(np.searchsorted(column.distances, column.distances.dtype.type(seq - column.base)))
 
     def column(self, name: str) -> Column:
@@ -140,10 +142,6 @@ def _with_bytes(columns: Sequence[NarrowColumn]) -> dict[int, int]:
     return dict(sorted(widths.items(), key=lambda item: -item[1]))
 
 
-def _width(lowest: int, highest: int) -> int:
-    return next(width for width in _WIDTHS if highest - lowest < 1 << 8 * width)
-
-
 def _dtype(width: int) -> "np.dtype[Any]":
     return np.dtype(f"{'i' if width == max(_WIDTHS) else 'u'}{width}")
 
@@ -167,7 +165,7 @@ def _joined(parts: Sequence[NarrowColumn], sizes: Sequence[int]) -> NarrowColumn
         start, stop = stop, stop + size
         further = distances.dtype.type(part.base - whole.base)
         if part.distances is None:
-            distances[start:stop] = distances.dtype.type(part.lowest - whole.base)
+            distances[start:stop] = further
         else:
             np.add(part.distances, further, out=distances[start:stop], dtype=distances.dtype)
     return whole._replace(distances=distances)

@@ -175,8 +175,9 @@ class Subscription:
         if self._log.current is None or self._unplaced or not self._is_known(None):
             return []
         epoch = self._numbered(self._log.current)
-        # Its change may still wait for its place.
-        return [PlacedEpoch(epoch, began, None) for began in self._began[epoch.number : epoch.number + 1]]
+        if epoch.number >= len(self._began):
+            return []  # the change that begins it waits for its place
+        return [PlacedEpoch(epoch, self._began[epoch.number], None)]
 
     def _is_known(self, until: Place | None) -> bool:
         """Whether an epoch that ended there was, or is, one of known consumers only."""
@@ -186,7 +187,7 @@ class Subscription:
         self._unplaced += map(self._numbered, self._log.take_closed())
 
     def _numbered(self, epoch: Epoch) -> Epoch:
-        """With its number in the whole history; a log that was reset counts from 0 again."""
+        """With its number in the whole history: the log of another selector counts from 0 again."""
         return replace(epoch, number=epoch.number + self._epochs_before)
 
     @property

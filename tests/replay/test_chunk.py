@@ -15,6 +15,7 @@ from pipeline.replay.chunk import (
     merged,
 )
 from pipeline.replay.events import concatenated
+from pipeline.replay.narrow import decode_events, encode_events, narrow
 from pipeline.replay.pack import pack
 from pipeline.replay.refused import DUPLICATE_SEQ
 
@@ -34,6 +35,13 @@ def _log() -> Log:
 
 def _rows_twice(rows: list[Columns], *seqs: int) -> list[Columns]:
     return rows + [row for row in rows if row["seq"] in seqs]
+
+
+def test_events_come_back_as_they_were_sent() -> None:
+    events, _ = packed(_log().rows)
+    back = decode_events(encode_events(narrow(events))).wide()
+    assert same_rows(back, events)
+    assert [column.dtype for column in back] == [column.dtype for column in events]
 
 
 def test_membership_comes_back_as_it_was_sent() -> None:
