@@ -13,7 +13,7 @@ from pipeline.errors import AssignmentError
 from pipeline.profile import SelectorKind
 from udfs.sticky_key_hash import sticky_hashes
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared"
+DATA = Path(__file__).resolve().parents[1] / "data"
 KINDS: dict[str, SelectorKind] = {
     "consistent_hash": "consistent_hashing",
     "auto_split": "auto_split",
@@ -22,7 +22,7 @@ KINDS: dict[str, SelectorKind] = {
 
 
 def _histories() -> list[dict[str, Any]]:
-    with gzip.open(SHARED / "golden" / "selectors.jsonl.gz", "rt") as lines:
+    with gzip.open(DATA / "golden" / "selectors.jsonl.gz", "rt") as lines:
         return [json.loads(line) for line in lines]
 
 

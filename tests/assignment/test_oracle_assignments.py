@@ -12,7 +12,7 @@ import pytest
 from pipeline.assignment import Selector, impacted_ranges, make_selector
 from pipeline.profile import SelectorKind, profile_for
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared"
+DATA = Path(__file__).resolve().parents[1] / "data"
 KINDS: dict[str, SelectorKind] = {
     "ConsistentHashingStickyKeyConsumerSelector": "consistent_hashing",
     "HashRangeAutoSplitStickyKeyConsumerSelector": "auto_split",
@@ -38,7 +38,7 @@ def _reported(selector: Selector) -> Ranges:
     return found
 
 
-@pytest.mark.parametrize("trace", sorted((SHARED / "traces").glob("*/")), ids=lambda trace: trace.name)
+@pytest.mark.parametrize("trace", sorted((DATA / "traces").glob("*/")), ids=lambda trace: trace.name)
 def test_assignments_are_those_of_the_broker(trace: Path) -> None:
     about = json.loads((trace / "trace.json").read_text())
     settings = about["settings"]

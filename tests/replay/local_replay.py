@@ -39,7 +39,7 @@ from pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_fin
 from pipeline.replay.subscription import Subscription
 from pipeline.replay.verdicts import Verdict, judged
 
-RECORDINGS: Final = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
+RECORDINGS: Final = Path(__file__).resolve().parents[1] / "data" / "traces"
 
 TOPIC: Final = "persistent://public/default/orders"
 GROUP: Final = Group(TOPIC, "ks")

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
-from local_replay import RECORDINGS, Columns, Finding, recorded_logs, replayed_logs
+from local_replay import Columns, Finding, recorded_logs, replayed_logs
 
 from pipeline.replay.group import Group
 
@@ -17,7 +17,6 @@ PLACES = 5
 # Acknowledgements that follow a fault may be odd as well.
 FACTS = ("cumulative_ack", "foreign_ack")
 
-pytestmark = pytest.mark.skipif(not RECORDINGS.is_dir(), reason=f"needs the recordings in {RECORDINGS}")
 
 Position = tuple[int, int]
 

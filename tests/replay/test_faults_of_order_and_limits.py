@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import pytest
-from local_replay import RECORDINGS, Columns, recorded_logs, replayed_logs
+from local_replay import Columns, recorded_logs, replayed_logs
 
 from udfs.sticky_key_hash import sticky_hashes
 
 PLACES = 3
 
-pytestmark = pytest.mark.skipif(not RECORDINGS.is_dir(), reason=f"needs the recordings in {RECORDINGS}")
 
 Logs = list[list[Columns]]
 Told = Counter[tuple[str, int, str]]

@@ -9,14 +9,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-import pytest
-from local_replay import RECORDINGS, Columns, recorded_logs, replayed_logs
+from local_replay import Columns, recorded_logs, replayed_logs
 
 from pipeline.rules import RULES, RuleName
 
 Logs = list[list[Columns]]
 PLACES = 3
-pytestmark = pytest.mark.skipif(not RECORDINGS.is_dir(), reason=f"needs the recordings in {RECORDINGS}")
 
 
 def weighed(name: str, logs: Logs) -> Counter[tuple[str, str]]:

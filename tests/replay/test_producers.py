@@ -7,12 +7,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from local_replay import LOW, RECORDINGS, Columns, Log, batches, recorded_tables, tables_of
+from local_replay import LOW, Columns, Log, batches, recorded_tables, tables_of
 from numpy.typing import NDArray
 
 from pipeline.replay.producers import Producers, decode_published, encode_published, published
-
-recorded = pytest.mark.skipif(not RECORDINGS.is_dir(), reason=f"needs the recordings in {RECORDINGS}")
 
 COUNTS = (
     "entries",
@@ -163,7 +161,6 @@ def test_of_many_the_first_are_shown_and_all_are_counted() -> None:
     assert (row["checked"], row["info"], row["violations"]) == (30, 30, 0)
 
 
-@recorded
 def test_the_mixed_batches_of_a_recording() -> None:
     tables = recorded_tables("mixed-batch-4.0.8")
     (producer,) = tables["producers"]
@@ -172,7 +169,6 @@ def test_the_mixed_batches_of_a_recording() -> None:
     assert producer["entries"] == 1_342
 
 
-@recorded
 def test_the_keyless_messages_of_a_recording() -> None:
     (producer,) = recorded_tables("ordering-and-null-key-4.0.8")["producers"]
     assert 0 < producer["keyless_entries"] < producer["entries"] == 2_969

@@ -15,9 +15,7 @@ from pipeline.known_bugs import known_bugs
 from pipeline.replay.group import Group
 from pipeline.replay.membership import RESTARTS
 
-ALL = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir()) if RECORDINGS.is_dir() else []
-
-pytestmark = pytest.mark.skipif(not ALL, reason=f"needs the recordings in {RECORDINGS}")
+ALL = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir())
 
 _RECORDINGS: dict[str, "Recording"] = {}
 

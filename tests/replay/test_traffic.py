@@ -5,14 +5,12 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from local_replay import HIGH, LOW, LOWEST, RECORDINGS, Columns, Log, recorded_tables, tables_of
+from local_replay import HIGH, LOW, LOWEST, Columns, Log, recorded_tables, tables_of
 
 from pipeline.replay.rows.hot_keys import covered_us
 from udfs.sticky_key_hash import NONE_KEY, hash_keys, sticky_hashes
 
 LOW_HASH, LOWEST_HASH, HIGH_HASH = sticky_hashes([LOW, LOWEST, HIGH], "auto_split").tolist()
-
-recorded = pytest.mark.skipif(not RECORDINGS.is_dir(), reason=f"needs the recordings in {RECORDINGS}")
 
 
 def _hot(log: Log, **options: object) -> list[Columns]:
@@ -136,7 +134,6 @@ def test_any_cutting_gives_the_same_rows(chance: random.Random, rows_per_batch: 
     assert _hot(log, rows_per_batch=rows_per_batch) == _hot(log)
 
 
-@recorded
 def test_the_hot_key_of_a_recording_comes_first() -> None:
     rows = recorded_tables("hot-key-4.0.8")["hot_keys"]
     # The story sends two fifths of its 5,001 entries under one key.

@@ -25,7 +25,7 @@ from udfs.sticky_key_hash import (
     sticky_hashes,
 )
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared"
+DATA = Path(__file__).resolve().parents[1] / "data"
 
 # SEMANTICS 1.6: key, murmur, hash under consistent hashing, hash under auto-split and exclusive.
 VECTORS = [
@@ -44,7 +44,7 @@ VECTORS = [
 
 @pytest.fixture(scope="module")
 def golden() -> pd.DataFrame:
-    with (SHARED / "golden" / "hashes.csv").open(newline="") as file:
+    with (DATA / "golden" / "hashes.csv").open(newline="") as file:
         rows = pd.DataFrame(list(csv.DictReader(file)))
     rows["key"] = [bytes.fromhex(text) for text in rows["key_hex"]]
     return rows
@@ -73,7 +73,7 @@ def test_semantics_vectors() -> None:
 
 
 def _keyless_cases() -> list[dict[str, object]]:
-    cases: list[dict[str, object]] = json.loads((SHARED / "golden" / "keyless.json").read_text())
+    cases: list[dict[str, object]] = json.loads((DATA / "golden" / "keyless.json").read_text())
     return cases
 
 
