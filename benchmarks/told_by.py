@@ -27,7 +27,7 @@ _COUNTED: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
     "metrics": ((*_GROUP, "rule"), ("checked", "violations", "permitted", "known_bug", "not_provable", "info")),
     "consumers": ((*_GROUP, "consumer", "consumer_name"), ("dispatched", "acked", "drainingHashesClearedTotal")),
     "hot_keys": ((*_GROUP, "sticky_hash", "key"), ("dispatched",)),
-    "partitions": (_GROUP, ("rows", "rows_refused", "rows_censored", "dispatches_without_key")),
+    "partitions": (_GROUP, ("rows", "rows_refused", "rows_censored", "dispatches_undecided", "dispatches_without_key")),
     "producers": (
         (*_GROUP, "producer_name"),
         ("entries", "messages", "batches", "mixed_batches", "keyless_entries", "chunked_entries"),

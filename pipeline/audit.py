@@ -140,6 +140,7 @@ def _replay(spark: SparkSession, question: Question, request: AuditRequest, stag
         broker=profile.broker(trace.manifest.settings),
         skew_us=settings.trace.recorder_skew_us,
         open_entries_max=settings.limits.open_entries_max,
+        orders=settings.orders.limits,
         hot_keys_max=settings.report.hot_keys_max,
         complete_from_start=complete,
         patience=settings.patience,

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pipeline.errors import UsageError
+from pipeline.replay.basis import OrderLimits
 from pipeline.replay.patience import Patience
 
 if sys.version_info >= (3, 11):
@@ -51,6 +52,18 @@ class LimitSettings(_Section):
     open_entries_max: int = Field(ge=1)
 
 
+class OrderSettings(_Section):
+    """How far the orders are looked into in which overlapping joins and leaves can have happened."""
+
+    assignments_max: int = Field(ge=1)
+    rows_max: int = Field(ge=0)
+
+    @property
+    def limits(self) -> OrderLimits:
+        """The limits as the replay takes them."""
+        return OrderLimits(self.assignments_max, self.rows_max)
+
+
 class BlockingSettings(_Section):
     """What counts as waiting."""
 
@@ -79,6 +92,7 @@ class Settings(_Section):
     trace: TraceSettings
     spark: SparkSettings
     limits: LimitSettings
+    orders: OrderSettings
     blocking: BlockingSettings
     capacity: CapacitySettings
     report: ReportSettings

@@ -1,6 +1,6 @@
 """Who owns which hash: Pulsar's selectors, rebuilt from the joins and leaves of a trace (SEMANTICS 2)."""
 
-from pipeline.assignment.epochs import AssignmentLog, Epoch
+from pipeline.assignment.epochs import AssignmentLog, Epoch, Undecided
 from pipeline.assignment.factory import DEFAULT_POINTS, make_selector
 from pipeline.assignment.impact import Impact, impacted_ranges
 from pipeline.assignment.routing import NOBODY, HashRangeOf, Routing, hashes_moved
@@ -16,6 +16,7 @@ __all__ = [
     "Impact",
     "Routing",
     "Selector",
+    "Undecided",
     "hashes_moved",
     "impacted_ranges",
     "make_selector",

@@ -4,13 +4,19 @@ Source: SEMANTICS 2.3; Pulsar's `HashRangeAutoSplitStickyKeyConsumerSelector`, t
 """
 
 from bisect import bisect_left
+from collections.abc import Hashable
+from typing import TypeVar
 
+from pipeline.assignment.reported import ReportedRanges
 from pipeline.assignment.routing import HashRangeOf, Routing, routing_of_ranges
 from pipeline.assignment.selector import DeclaredRanges, Selector
 from pipeline.errors import AssignmentError
 
 # The broker's intervals end at the size of the hash range, one above the highest hash there is.
 _TOP = 65_536
+
+
+_S = TypeVar("_S", bound="AutoSplit")
 
 
 class AutoSplit(Selector):
@@ -43,6 +49,41 @@ class AutoSplit(Selector):
     def routing(self) -> Routing:
         """The owner of every hash."""
         return routing_of_ranges(self.ranges(), self._modulus)
+
+    def copy(self: _S) -> _S:
+        """A selector in the same state that later joins and leaves of this one do not change."""
+        twin = super().copy()
+        twin._uppers, twin._owners = list(self._uppers), list(self._owners)
+        return twin
+
+    def commute(self, name: str, other_name: str, joins: int) -> bool:
+        """Two leaves do; a join splits what is widest at that moment."""
+        return joins == 0
+
+    def state(self) -> Hashable:
+        """The intervals and their owners."""
+        return tuple(self._uppers), tuple(self._owners)
+
+    def may_become(self, consumer: int, reported: ReportedRanges, leaves_to_come: bool) -> bool:
+        """Whether its interval ends where the report has it end: joins leave the upper end to who is there.
+
+        Only the leave of who has the highest interval gives another upper end to somebody, the highest.
+        """
+        if consumer not in reported.consumers:
+            return True
+        upper = self._uppers[self._owners.index(consumer)]
+        end = int(reported.ends_of(consumer)[-1])
+        return upper == end or (leaves_to_come and end == _TOP)
+
+    def adopt(self, reported: ReportedRanges) -> bool:
+        """Takes the intervals of a report that has one for each consumer that is in, without gaps up to 65536."""
+        lowers = [0, *(end + 1 for _, end, _ in reported.ranges)]
+        gapless = all(start == lower for (start, _, _), lower in zip(reported.ranges, lowers, strict=False))
+        owners = [owner for _, _, owner in reported.ranges]
+        if not gapless or lowers[-1] != _TOP + 1 or sorted(owners) != sorted(self._consumers):
+            return False
+        self._uppers, self._owners = [end for _, end, _ in reported.ranges], owners
+        return True
 
     def _place(self, consumer: int, name: str, ranges: DeclaredRanges) -> None:
         if not self._uppers:

@@ -4,14 +4,28 @@ An epoch is the time between two membership changes of one subscription on one t
 does not change inside of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from pipeline.assignment.factory import DEFAULT_POINTS, make_selector, slot_range
+from pipeline.assignment.hash_ranges import ALL_HASHES, HashRanges, union
+from pipeline.assignment.orders import MISTAKES, Change, Precedence
+from pipeline.assignment.resolve import Behind, Resolved, doubtful, resolve
 from pipeline.assignment.routing import HashRangeOf, Routing, hashes_moved
-from pipeline.assignment.selector import DeclaredRanges
+from pipeline.assignment.selector import DeclaredRanges, Selector
 from pipeline.profile import Profile, SelectorKind
+
+
+class Undecided(NamedTuple):
+    """Hashes whose owner is open, as ranges, and why."""
+
+    ranges: HashRanges
+    because: str
+
+
+DECIDED = Undecided((), "")
 
 
 @dataclass(frozen=True)
@@ -27,6 +41,7 @@ class Epoch:
             moves all hashes.
         ranges: the assignment as the broker reports it.
         names: name of each consumer in `ranges`.
+        undecided: the hashes that possible orders of overlapping changes give to different consumers.
     """
 
     number: int
@@ -36,6 +51,7 @@ class Epoch:
     hashes_moved: int
     ranges: tuple[HashRangeOf, ...]
     names: Mapping[int, str]
+    undecided: Undecided = DECIDED
 
     @cached_property
     def ranges_of(self) -> Mapping[int, frozenset[tuple[int, int]]]:
@@ -55,6 +71,7 @@ class AssignmentLog:
         routing: the assignment in force, as the replay looks it up.
         promised: what it should be where the selector has a flaw, else None (`Selector.promised`).
         current: the open epoch, None before the first join.
+        undecided: the hashes whose owner the trace leaves open by now, because it leaves open which join came first.
     """
 
     def __init__(self, kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Profile | str | None = None) -> None:
@@ -62,14 +79,94 @@ class AssignmentLog:
         self._settings = (kind, points, profile)
         self._space = slot_range(kind, profile)
         self._selector = make_selector(kind, points, profile)
+        # What is possible besides; none where the order of all changes is known.
+        self._others: list[Selector] = []
+        self._complete = True
         self._names: dict[int, str] = {}
         self._closed: list[Epoch] = []
         self.routing: Routing = self._selector.routing()
         self.promised: Routing | None = None
         self.current: Epoch | None = None
+        self.undecided: HashRanges = ()
+
+    def resolve(self, changes: Sequence[Change], precedes: Precedence, nodes_max: int, behind: Behind) -> Resolved:
+        """Puts membership changes in order, none of which has happened yet for this log; see `resolve.resolve`."""
+        roots = [self._selector, *self._others]
+        if len(changes) > 1 or self._others:
+            resolved = resolve(roots, changes, precedes, self._fresh, nodes_max, behind)
+        else:
+            selector = changes[0].enter(self._selector.copy(), self._fresh)
+            disputed = union(selector.disputed())
+            resolved = Resolved([0], [self._selector, selector], [self.undecided, disputed], [], [selector], True)
+        if not resolved.worlds[0].reported().consumers:
+            # Who joins next finds nobody, whatever happened before.
+            return resolved._replace(undecided=[*resolved.undecided[:-1], ()], complete=True)
+        if self._complete or (resolved.complete and behind.reported is not None):
+            return resolved
+        # Without a report nothing is known that was not known before.
+        return resolved._replace(undecided=[ALL_HASHES] * len(resolved.undecided), complete=False)
+
+    def enter(self, change: Change, selector: Selector, undecided: Undecided, seq: int) -> bool:
+        """Starts the epoch behind a change.
+
+        Args:
+            change: the next one in order.
+            selector: behind it.
+            undecided: the hashes whose owner is open then.
+            seq: of the change.
+
+        Returns:
+            Whether that is another epoch; a change that the selector refused, or of who is not in, is none.
+        """
+        if change.kind == "reset":
+            happened, words = bool(self._names), "reset"
+            self._names.clear()
+        elif change.kind == "leave":
+            happened = change.consumer in self._names
+            words = f"leave {self._names.pop(change.consumer, change.name)}"
+        else:
+            happened = change.consumer not in self._names and change.consumer in selector
+            words = f"join {change.name}"
+            if happened:
+                self._names[change.consumer] = change.name
+        self._selector = selector
+        if happened:
+            self._begin(words, seq, undecided)
+        return happened
+
+    def settle(self, resolved: Resolved) -> bool:
+        """Takes what is possible behind the last of the changes; returns whether that corrects the open epoch."""
+        self._selector, *self._others = resolved.worlds
+        self._complete = resolved.complete
+        self.undecided = resolved.undecided[-1]
+        return self._correct()
+
+    def learn(self, behind: Behind) -> bool:
+        """Takes what is seen of the assignment in force; returns whether that corrects the open epoch."""
+        if not self.undecided:
+            return False
+        reported = behind.reported
+        worlds = [self._selector, *self._others]
+        if reported is not None:
+            for world in worlds:
+                world.learn(lambda start, end: reported.owner_of(end))
+            agreeing = [world for world in worlds if world.reported() == reported]
+            if not agreeing and self._selector.adopt(reported):
+                agreeing = [self._selector]
+            if not agreeing:
+                return False
+            worlds, self._complete = agreeing, True
+        else:
+            counts = [behind.unexplained(world.routing()) for world in worlds]
+            worlds = [world for world, count in zip(worlds, counts, strict=True) if count <= min(counts) + MISTAKES]
+            for world in worlds:
+                world.learn(behind.owner_of)
+        self._selector, *self._others = worlds
+        self.undecided = doubtful(worlds) if self._complete else ALL_HASHES
+        return self._correct()
 
     def join(self, consumer: int, name: str, ranges: DeclaredRanges | None, seq: int) -> None:
-        """Starts the epoch in which `consumer` is in.
+        """Starts the epoch in which `consumer` is in, where the order of all changes is known.
 
         Args:
             consumer: its number in the trace.
@@ -80,20 +177,18 @@ class AssignmentLog:
         Raises:
             AssignmentError: the selector refuses it. That is no membership change: the epoch goes on.
         """
-        self._selector.add(consumer, name, ranges)
-        self._names[consumer] = name
-        self._begin(f"join {name}", seq)
+        selector = self._selector.copy()
+        selector.add(consumer, name, ranges)
+        self.enter(Change("join", consumer, name, ranges or ()), selector, DECIDED, seq)
 
     def leave(self, consumer: int, seq: int) -> bool:
-        """Starts the epoch in which `consumer` is gone.
+        """Starts the epoch in which `consumer` is gone, where the order of all changes is known.
 
         Returns:
             Whether it was in; if not, the epoch goes on.
         """
-        if not self._selector.remove(consumer):
-            return False
-        self._begin(f"leave {self._names.pop(consumer)}", seq)
-        return True
+        change = Change("leave", consumer, self._names.get(consumer, ""))
+        return self.enter(change, change.enter(self._selector.copy(), self._fresh), DECIDED, seq)
 
     def reset(self, seq: int) -> bool:
         """Starts an epoch without consumers and with a new dispatcher, which remembers no name index.
@@ -101,25 +196,24 @@ class AssignmentLog:
         Returns:
             Whether anybody was in; if not, the epoch goes on.
         """
-        if not self._names:
-            return False
-        self._names.clear()
-        self._selector = make_selector(*self._settings)
-        self._begin("reset", seq)
-        return True
+        return self.enter(Change("reset", -1, ""), self._fresh(), DECIDED, seq)
 
     def take_closed(self) -> list[Epoch]:
         """The epochs that ended since the last call, in order."""
         taken, self._closed = self._closed, []
         return taken
 
-    def _begin(self, change: str, seq: int) -> None:
+    def _fresh(self) -> Selector:
+        return make_selector(*self._settings)
+
+    def _begin(self, change: str, seq: int, undecided: Undecided) -> None:
         before, self.routing = self.routing, self._selector.routing()
         self.promised = self._selector.promised()
         number = 0
         if self.current is not None:
             self._closed.append(replace(self.current, to_seq=seq))
             number = self.current.number + 1
+        self.undecided = undecided.ranges
         self.current = Epoch(
             number=number,
             from_seq=seq,
@@ -128,4 +222,19 @@ class AssignmentLog:
             hashes_moved=hashes_moved(before, self.routing, self._space),
             ranges=tuple(self._selector.ranges()),
             names=dict(self._names),
+            undecided=undecided,
         )
+
+    def _correct(self) -> bool:
+        """Brings the open epoch in line with the selector; returns whether it said something else."""
+        if self.current is None:
+            return False
+        ranges = tuple(self._selector.ranges())
+        corrected = ranges != self.current.ranges
+        # What it said so far is doubtful where it was open.
+        before = self.current.undecided
+        undecided = union([*before.ranges, *self.undecided]) if corrected else self.undecided
+        self.current = replace(self.current, ranges=ranges, undecided=before._replace(ranges=undecided))
+        if corrected:
+            self.routing, self.promised = self._selector.routing(), self._selector.promised()
+        return corrected

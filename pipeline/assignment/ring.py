@@ -5,6 +5,7 @@ the replay's routing is the same two arrays.
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.assignment.routing import HASH_MAX, NOBODY, HashRangeOf, Routing
 from udfs.sticky_key_hash import HashRange, Int64Array
@@ -21,6 +22,12 @@ class Ring:
         self._points: Int64Array = np.empty(0, dtype=np.int64)
         self._owners: Int64Array = np.empty(0, dtype=np.int64)
 
+    def copy(self) -> "Ring":
+        """A copy that shares nothing that changes."""
+        twin = Ring()
+        twin._points, twin._owners = self._points, self._owners
+        return twin
+
     def owners_at(self, points: Int64Array) -> Int64Array:
         """The owner of each of n points, `NOBODY` where the point is free."""
         if not len(self._points):
@@ -36,13 +43,31 @@ class Ring:
 
     def hand_over(self, points: Int64Array, consumers: Int64Array | int) -> None:
         """Gives occupied points to other consumers."""
-        self._owners[np.searchsorted(self._points, points)] = consumers
+        owners = self._owners.copy()
+        owners[np.searchsorted(self._points, points)] = consumers
+        self._owners = owners
 
     def vacate(self, consumer: int) -> None:
         """Frees all points of a consumer."""
-        kept = self._owners != consumer
-        self._points = self._points[kept]
-        self._owners = self._owners[kept]
+        self._keep(self._owners != consumer)
+
+    def free(self, point: int) -> None:
+        """Frees one point."""
+        self._keep(self._points != point)
+
+    def _keep(self, kept: npt.NDArray[np.bool_]) -> None:
+        self._points, self._owners = self._points[kept], self._owners[kept]
+
+    def reach(self, point: int) -> list[tuple[int, int]]:
+        """The ranges, inclusive, that a point has or would have: up to it from behind the point below it.
+
+        The range of the lowest point begins at 0, and what lies behind the highest point belongs to it too.
+        """
+        at = int(np.searchsorted(self._points, point))
+        if at > 0:
+            return [(int(self._points[at - 1]) + 1, point)]
+        top = int(self._points[-1]) if len(self._points) else point
+        return [(0, point), (max(top, point) + 1, HASH_MAX)]
 
     def holds(self, consumer: int) -> bool:
         """Whether a consumer owns a point."""

@@ -3,6 +3,7 @@
 Source: SEMANTICS 2.1; Pulsar's `ConsumerNameIndexTracker`, `ConsistentHashingStickyKeyConsumerSelector`.
 """
 
+from functools import lru_cache
 from itertools import count
 
 import numpy as np
@@ -28,6 +29,16 @@ class NameIndexes:
         taken.add(index)
         return index
 
+    def copy(self) -> "NameIndexes":
+        """A copy that shares nothing that changes."""
+        twin = NameIndexes()
+        twin._taken = {name: set(taken) for name, taken in self._taken.items()}
+        return twin
+
+    def put(self, name: str, index: int) -> None:
+        """Notes an index that a report shows to be taken."""
+        self._taken.setdefault(name, set()).add(index)
+
     def release(self, name: str, index: int) -> None:
         """Gives back an index that `take` gave out."""
         taken = self._taken[name]
@@ -36,6 +47,8 @@ class NameIndexes:
             del self._taken[name]
 
 
+# A client that comes back stands where it stood, and so does its name on other partitions.
+@lru_cache(maxsize=4096)
 def ring_points(name: str, index: int, points: int, hash_rule: str) -> Int64Array:
     """The places of one consumer on the ring.
 
@@ -50,4 +63,5 @@ def ring_points(name: str, index: int, points: int, hash_rule: str) -> Int64Arra
     """
     texts = (_SEPARATOR.join((name, str(index), str(point))) for point in range(points))
     distinct: Int64Array = np.unique(sticky_hashes([text.encode() for text in texts], hash_rule))
+    distinct.flags.writeable = False
     return distinct

@@ -5,14 +5,19 @@ assignment in force is a function of the joins and leaves so far and of the prof
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from copy import copy
+from typing import TypeAlias, TypeVar
 
+from pipeline.assignment.reported import ReportedRanges
 from pipeline.assignment.routing import HashRangeOf, Routing
 from pipeline.errors import AssignmentError
 
 DeclaredRanges: TypeAlias = Sequence[tuple[int, int]]
 """(start, end) pairs that a STICKY consumer asks for, both ends inclusive."""
+
+
+_S = TypeVar("_S", bound="Selector")
 
 
 class Selector(ABC):
@@ -63,6 +68,13 @@ class Selector(ABC):
     def ranges(self) -> list[HashRangeOf]:
         """The ranges as the broker reports them, ascending."""
 
+    def reported(self) -> ReportedRanges:
+        """The same, to be compared with what a broker reports."""
+        ranges_of: dict[int, set[tuple[int, int]]] = {}
+        for start, end, consumer in self.ranges():
+            ranges_of.setdefault(consumer, set()).add((start, end))
+        return ReportedRanges({consumer: frozenset(ranges) for consumer, ranges in ranges_of.items()})
+
     @abstractmethod
     def select(self, sticky_hash: int) -> int | None:
         """The consumer that gets `sticky_hash`, None if nobody does."""
@@ -74,6 +86,65 @@ class Selector(ABC):
     def promised(self) -> Routing | None:
         """What `routing` should be, where a flaw of the selector makes it something else; None: it is right."""
         return None
+
+    def copy(self: _S) -> _S:
+        """A selector in the same state that later joins and leaves of this one do not change."""
+        twin = copy(self)
+        twin._consumers = set(self._consumers)
+        return twin
+
+    def commute(self, name: str, other_name: str, joins: int) -> bool:
+        """Whether two membership changes give the same ring structure in either order.
+
+        Contested ring points are no part of that structure: which joins contend for them is noted by `leave_open`.
+
+        Args:
+            name: of the consumer that one change is about.
+            other_name: of the other's.
+            joins: how many of the two are joins.
+        """
+        return True
+
+    def state(self) -> Hashable:
+        """What tells two selectors apart that had the same joins and leaves in another order."""
+        return None
+
+    def may_become(self, consumer: int, reported: ReportedRanges, leaves_to_come: bool) -> bool:
+        """Whether the place that a newcomer has just got can be the one that a later report shows it at.
+
+        Args:
+            consumer: the newcomer.
+            reported: what the broker reports later on, with more joins and leaves in between.
+            leaves_to_come: whether any of them are leaves.
+        """
+        return True
+
+    def leave_open(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Notes pairs of consumers of which the trace does not say which joined first."""
+        return
+
+    def disputed(self) -> list[tuple[int, int]]:
+        """The hash ranges, inclusive, that would have another owner if an open pair had joined the other way round."""
+        return []
+
+    def learn(self, owner_of: Callable[[int, int], int]) -> list[tuple[int, int]]:
+        """Corrects disputed ranges by what is known of their owners.
+
+        Args:
+            owner_of: the consumer that owns the hashes between two bounds, inclusive; `NOBODY`: not known.
+
+        Returns:
+            (earlier, later) for each pair of consumers whose order follows.
+        """
+        return []
+
+    def adopt(self, reported: ReportedRanges) -> bool:
+        """Takes the state that the broker reports for the consumers that are in, if it can be such a state.
+
+        Returns:
+            Whether it is now in that state; if not it is as it was.
+        """
+        return False
 
     @abstractmethod
     def _place(self, consumer: int, name: str, ranges: DeclaredRanges) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pipeline.assignment import DEFAULT_POINTS
 from pipeline.profile import Profile, SelectorKind
@@ -11,6 +12,18 @@ from pipeline.replay.telling import UNSETTLED_US
 
 _CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
 _REPLICA_POINTS = "subscriptionKeySharedConsistentHashingReplicaPoints"
+
+
+class OrderLimits(NamedTuple):
+    """How far the orders are looked into in which overlapping membership changes can have happened.
+
+    Attributes:
+        assignments_max: how many intermediate assignments a search looks at; beyond that the order counts as unknown.
+        rows_max: for how many rows changes wait for a snapshot that shows their order.
+    """
+
+    assignments_max: int = 5_000
+    rows_max: int = 50_000
 
 
 @dataclass(frozen=True)
@@ -27,6 +40,7 @@ class Rules:
         complete_from_start: whether the first join is in the trace.
         unsettled_us: how long the end of a window waits for what may still speak of it, in microseconds; the last so
             much that was told explains what is told next. Not shorter than rows are held back for.
+        orders: how far orders of overlapping membership changes are looked into.
         hot_keys_max: how many keys and hashes are told by each measure, a subscription.
     """
 
@@ -36,6 +50,7 @@ class Rules:
     skew_us: int
     open_entries_max: int
     patience: Patience = field(default_factory=Patience)
+    orders: OrderLimits = field(default_factory=OrderLimits)
     hot_keys_max: int = 20
     unsettled_us: int = UNSETTLED_US
     complete_from_start: bool = True

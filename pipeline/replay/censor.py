@@ -18,7 +18,7 @@ from collections.abc import Mapping, Set
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.comparison import HashRanges
+from pipeline.replay.comparison import RangesOfOne
 from pipeline.replay.events import Code, Events
 from pipeline.replay.snapshot import Position, Snapshot
 
@@ -45,7 +45,7 @@ class Censor:
         self._known = complete
         self._open = complete
         self._highest: Position = (-1, -1)
-        self._ranges: dict[int, HashRanges] = {}
+        self._ranges: dict[int, RangesOfOne] = {}
 
     @property
     def known(self) -> bool:
@@ -96,7 +96,7 @@ class Censor:
         """Everybody was disconnected: whoever comes now is seen to join."""
         self._known = True
 
-    def look(self, snapshot: Snapshot, connected: Set[int], mapped: Mapping[int, HashRanges]) -> bool:
+    def look(self, snapshot: Snapshot, connected: Set[int], mapped: Mapping[int, RangesOfOne]) -> bool:
         """Takes a snapshot of the broker; says whether with it everything is `settled`.
 
         Args:

@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from pipeline.assignment.hash_ranges import HashRanges, covers, symmetric_difference, union
+from pipeline.replay.doubts import Doubts
 from pipeline.replay.reconstruction import NONE, Bounds, Reconstruction
 from pipeline.replay.snapshot import ConsumerSnapshot, Snapshot
 
-HashRanges = frozenset[tuple[int, int]]
+RangesOfOne = frozenset[tuple[int, int]]
 
 
 # Mismatches that are kept with what differs; all are counted.
@@ -22,7 +24,7 @@ class Moment(NamedTuple):
     """What the trace says at one side of the bracket; `ranges` by the trace's number of the consumer."""
 
     rebuilt: Reconstruction
-    ranges: Mapping[int, HashRanges]
+    ranges: Mapping[int, RangesOfOne]
 
 
 class Mismatch(NamedTuple):
@@ -32,7 +34,7 @@ class Mismatch(NamedTuple):
         rule: `assignment_mismatch` or `draining_mismatch`.
         snapshot: the snapshot.
         consumer: place of the consumer in the state.
-        order_known: whether it is known in which order the consumers joined; two ranges may hang on that (2.1).
+        undecided: why the owners of all hashes that differ are open; empty: of some of them they are known.
         missing: ranges, or hashes with their entries, that the broker has and the trace does not show.
         surplus: what the trace shows and the broker does not have.
     """
@@ -40,7 +42,7 @@ class Mismatch(NamedTuple):
     rule: str
     snapshot: Snapshot
     consumer: int
-    order_known: bool
+    undecided: str
     missing: tuple[str, ...]
     surplus: tuple[str, ...]
 
@@ -53,7 +55,6 @@ class Comparison:
         agreed: by what was compared, how often the broker agreed.
         beyond: by rule, how many mismatches were not kept.
         mismatches: the first ones.
-        order_known: whether it is known in which order those connected joined.
     """
 
     def __init__(self, places: Mapping[int, int], lazy_return: bool) -> None:
@@ -62,12 +63,10 @@ class Comparison:
         self.agreed: Counter[str] = Counter()
         self.beyond: Counter[str] = Counter()
         self.mismatches: list[Mismatch] = []
-        self.order_known = True
         self._places = places
         self._lazy_return = lazy_return
-        self._ranges: dict[int, HashRanges] = {}
 
-    def compare(self, snapshot: Snapshot, before: Moment, after: Moment, drains: bool) -> None:
+    def compare(self, snapshot: Snapshot, before: Moment, after: Moment, drains: bool, doubts: Doubts) -> None:
         """Compares one snapshot with both sides of its bracket.
 
         Args:
@@ -75,6 +74,7 @@ class Comparison:
             before: what the trace says when it may have been taken first.
             after: and last.
             drains: whether moved hashes drain.
+            doubts: where the owners of hashes are open.
         """
         if snapshot.in_replay is not None:
             in_replay = before.rebuilt.in_replay.widened(after.rebuilt.in_replay)
@@ -83,12 +83,12 @@ class Comparison:
             place = self._places.get(consumer.consumer)
             if place is None:
                 continue
-            self._compare_ranges(snapshot, consumer, place, before, after)
+            self._compare_ranges(snapshot, consumer, place, before, after, doubts)
             if consumer.unacked is not None:
                 held = before.rebuilt.unacked[place].widened(after.rebuilt.unacked[place])
                 self._note("unacked_messages", held.admits(consumer.unacked))
             if drains and consumer.draining is not None:
-                self._compare_draining(snapshot, consumer, place, before.rebuilt, after.rebuilt)
+                self._compare_draining(snapshot, consumer, place, before.rebuilt, after.rebuilt, doubts)
 
     def forget(self, told_seq: int) -> None:
         """The snapshots up to the row `told_seq` were told of."""
@@ -102,26 +102,39 @@ class Comparison:
         self.agreed[what] += agrees
 
     def _compare_ranges(
-        self, snapshot: Snapshot, consumer: ConsumerSnapshot, place: int, before: Moment, after: Moment
+        self,
+        snapshot: Snapshot,
+        consumer: ConsumerSnapshot,
+        place: int,
+        before: Moment,
+        after: Moment,
+        doubts: Doubts,
     ) -> None:
         number = consumer.consumer
-        told = self._ranges.get(number) if consumer.ranges is None else consumer.ranges
+        told = consumer.ranges
         if told is None:
             return
-        self._ranges[number] = told
         ours = [moment.ranges.get(number, frozenset()) for moment in (before, after)]
         self._note("assignment_mismatch", told in ours)
         if told not in ours:
             missing = [f"[{start}, {end}]" for start, end in sorted(told - ours[1])]
             surplus = [f"[{start}, {end}]" for start, end in sorted(ours[1] - told)]
-            self._report("assignment_mismatch", snapshot, place, missing, surplus)
+            undecided = _undecided_ranges(snapshot, symmetric_difference(told, ours[1]), doubts)
+            self._report("assignment_mismatch", snapshot, place, undecided, missing, surplus)
 
     def _compare_draining(
-        self, snapshot: Snapshot, consumer: ConsumerSnapshot, place: int, before: Reconstruction, after: Reconstruction
+        self,
+        snapshot: Snapshot,
+        consumer: ConsumerSnapshot,
+        place: int,
+        before: Reconstruction,
+        after: Reconstruction,
+        doubts: Doubts,
     ) -> None:
         assert consumer.draining is not None
         missing: list[str] = []
         surplus: list[str] = []
+        reasons: list[str] = []
         ours = {key[1] for moment in (before, after) for key in moment.draining if key[0] == place}
         for sticky_hash in sorted(ours | set(consumer.draining)):
             entries = consumer.draining.get(sticky_hash, 0)
@@ -130,17 +143,27 @@ class Comparison:
                 (missing if entries > drained[1].most else surplus).append(
                     f"{sticky_hash} ({entries} entries, {drained[1].least} to {drained[1].most} expected)"
                 )
+                # A hash that began to drain while its owner was open may do so for long.
+                doubt = doubts.about(sticky_hash, 0, snapshot.seq)
+                reasons.append("" if doubt is None else doubt.because)
         self._note("draining_mismatch", not missing and not surplus)
         if missing or surplus:
-            self._report("draining_mismatch", snapshot, place, missing, surplus)
+            self._report("draining_mismatch", snapshot, place, reasons[0] if all(reasons) else "", missing, surplus)
 
     def _report(
-        self, rule: str, snapshot: Snapshot, place: int, missing: Sequence[str], surplus: Sequence[str]
+        self, rule: str, snapshot: Snapshot, place: int, undecided: str, missing: Sequence[str], surplus: Sequence[str]
     ) -> None:
         if len(self.mismatches) < _KEPT_MAX:
-            self.mismatches.append(Mismatch(rule, snapshot, place, self.order_known, tuple(missing), tuple(surplus)))
+            self.mismatches.append(Mismatch(rule, snapshot, place, undecided, tuple(missing), tuple(surplus)))
         else:
             self.beyond[rule] += 1
+
+
+def _undecided_ranges(snapshot: Snapshot, differing: HashRanges, doubts: Doubts) -> str:
+    """Why the owners of all hashes that differ are open; empty: of some of them they are known."""
+    concerning = doubts.between(snapshot.seq_begin, snapshot.seq)
+    undecided = union(both for doubt in concerning for both in doubt.ranges)
+    return concerning[0].because if concerning and covers(undecided, differing) else ""
 
 
 def _drained(moment: Reconstruction, place: int, sticky_hash: int, lazy_return: bool) -> Bounds:

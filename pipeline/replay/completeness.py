@@ -16,6 +16,7 @@ class Seen(NamedTuple):
 
     Attributes:
         censored: rows that may not be judged (`censor`).
+        undecided: dispatches of hashes whose owner is open, because it is open which join came first (`doubts`).
         unkeyed: dispatches whose key no row had said by then, so that no rule could be asked.
         without_publish: entries that were dispatched or acknowledged and whose publish is not in the trace.
         without_end: dispatches that never were seen to reach the connection.
@@ -25,6 +26,7 @@ class Seen(NamedTuple):
     """
 
     censored: int
+    undecided: int
     unkeyed: int
     without_publish: int
     without_end: int
@@ -79,4 +81,4 @@ class RowsSeen:
 
 def judged_rows(rows: int, refused: int, seen: Seen) -> int:
     """How many of the rows of a subscription could carry a verdict."""
-    return max(rows - refused - seen.censored - seen.unkeyed, 0)
+    return max(rows - refused - seen.censored - seen.undecided - seen.unkeyed, 0)

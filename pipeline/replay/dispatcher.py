@@ -311,17 +311,19 @@ class Dispatcher:
         unacknowledged = marks & (SENT | ACKED) == SENT
         return int(np.count_nonzero(waits)), int(np.count_nonzero(unacknowledged))
 
-    def seen(self, censored: int, unjoined: int) -> Seen:
+    def seen(self, censored: int, undecided: int, unjoined: int) -> Seen:
         """What was not seen, or not to the end; asked after `close` and `taken`.
 
         Args:
             censored: rows that did not get here.
+            undecided: dispatches to an owner that is open.
             unjoined: consumers that only snapshots name.
         """
         # What was told to lack its publish may have got it since.
         without_publish = max(int(self._state.cells[WITHOUT_PUBLISH]) - self._without_publish_told, 0)
         without_end = self._harvest.without_end
-        return Seen(censored, self.traffic.unkeyed, without_publish, without_end, *self._at_the_end, unjoined)
+        unkeyed = self.traffic.unkeyed
+        return Seen(censored, undecided, unkeyed, without_publish, without_end, *self._at_the_end, unjoined)
 
     def take_in(self, snapshot: Snapshot, at: Place) -> None:
         """What a snapshot says that the trace does not show: permits, where no flow rows do, and limits reached."""

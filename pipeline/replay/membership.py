@@ -7,7 +7,7 @@
 The true moment lies between the sides; with one missing, the other and the recorder's skew bound it (TRACE_FORMAT).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Literal, NamedTuple
 
@@ -54,16 +54,24 @@ class Bracket:
         start: its early side, None while only the late one was seen.
         end: its late side, None while only the early one was seen.
         join: of a leave, the join of the same consumer, which comes before it.
+        leave: of a join, the leave of the same consumer, once it was seen.
         placed: where it took effect, once that has been decided.
-        ordered: whether it is known which of the joins about then came first.
+        seen_after: a row that was recorded before it, as a dispatch or a snapshot shows; -1: none is known.
+        seen_before: the first row that was recorded behind it, as they show; None: none is known.
+        shown_by: seqs of the snapshots that were taken behind it.
+        hidden_from: seqs of the snapshots that were taken before it.
     """
 
     row: Row
     start: Place | None = None
     end: Place | None = None
     join: "Bracket | None" = None
+    leave: "Bracket | None" = None
     placed: Place | None = None
-    ordered: bool = True
+    seen_after: int = -1
+    seen_before: int | None = None
+    shown_by: set[int] = field(default_factory=set)
+    hidden_from: set[int] = field(default_factory=set)
 
     @property
     def vague(self) -> bool:
@@ -150,6 +158,7 @@ class Membership:
                     other.end = place
         elif row.kind == "leave":
             bracket.join = self._joins[row.consumer]
+            bracket.join.leave = bracket
             self._left.add(row.consumer)
         else:
             self._resetting = not row.late

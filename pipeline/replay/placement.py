@@ -12,7 +12,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.assignment import Routing
+from pipeline.assignment import NOBODY, Routing
+from pipeline.assignment.reported import ReportedRanges
+from pipeline.assignment.resolve import Behind
 from pipeline.replay.compiled import compiled
 from pipeline.replay.events import Code, Column, Events
 from pipeline.replay.membership import Place
@@ -46,6 +48,13 @@ def _costs(disagrees: NDArray[np.bool_], allowed: NDArray[np.bool_], ahead: Ints
             behind[k, d] = best + disagrees[k, d] if allowed[k, d] else _NEVER
 
 
+class Ordered(NamedTuple):
+    """Changes in an order: their numbers, and the mapping before the first and behind each."""
+
+    order: list[int]
+    routings: list[Routing]
+
+
 class Evidence(NamedTuple):
     """The dispatches around membership changes, as far as they tell which mapping was in force.
 
@@ -68,6 +77,22 @@ class Evidence(NamedTuple):
         keys = hashes(sent)
         known = keys >= 0
         return Evidence(sent.seq[known], keys[known], sent.consumer[known], recorded_late)
+
+    def behind(self, reported: ReportedRanges | None) -> Behind:
+        """What the dispatches and a snapshot show of the one mapping that was in force during all of them."""
+        order = np.argsort(self.hashes, kind="stable")
+        hashes, consumers = self.hashes[order], self.consumers[order]
+
+        def owner_of(start: int, end: int) -> int:
+            first, last = np.searchsorted(hashes, (start, end + 1))
+            seen = consumers[first:last]
+            # A single one may be the broker's mistake.
+            return int(seen[0]) if seen.size > 1 and bool((seen == seen[0]).all()) else NOBODY
+
+        def unexplained(routing: Routing) -> int:
+            return int(np.count_nonzero(routing.owners_of(hashes) != consumers))
+
+        return Behind(reported, owner_of, unexplained)
 
     def disagrees(self, routings: Sequence[Routing]) -> NDArray[np.bool_]:
         """(routings, decisions): whether the decision goes to somebody else than the routing says."""
@@ -98,14 +123,6 @@ def place(
         places.append(at)
         bounds[change] = (at.seq, at.seq + 1)
     return places
-
-
-def disagreements(brackets: Sequence[Bounds], evidence: Evidence, routings: Sequence[Routing]) -> int:
-    """How many decisions the best placing of the changes leaves unexplained; arguments as those of `place`."""
-    if evidence.seq.size == 0:
-        return 0
-    _, behind = _all_costs(brackets, evidence.seq, evidence.disagrees(routings))
-    return int(behind[:, 0].min())
 
 
 def _all_costs(bounds: Sequence[Bounds], seq: Ints, disagrees: NDArray[np.bool_]) -> tuple[Ints, Ints]:
@@ -145,4 +162,5 @@ def _middle(after: int, before: int, seq: Column, ts_us: Column) -> Place:
     end_us = int(ts_us[min(last, seq.size - 1)])
     inside = ts_us[first:last]
     at = first + int(np.flatnonzero(inside <= (start_us + end_us) // 2)[-1]) if inside.size else first
-    return Place(int(seq[at]), int(ts_us[at]))
+    # A snapshot may be taken behind a number that no row of this subscription has.
+    return Place(max(int(seq[at]), after), int(ts_us[at]))

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pipeline.assignment import Epoch
+from pipeline.assignment.hash_ranges import HashRanges
 from pipeline.replay.comparison import Comparison
 from pipeline.replay.completeness import Seen
+from pipeline.replay.doubts import Doubts
 from pipeline.replay.membership import Place, Row
 from pipeline.replay.refusals import Refusals
 from pipeline.replay.state import Ints, Records
@@ -31,6 +33,16 @@ class PlacedEpoch(NamedTuple):
     epoch: Epoch
     since: Place
     until: Place | None
+
+    @property
+    def undecided(self) -> HashRanges:
+        """The hashes whose owner is open in this epoch, as ranges."""
+        return self.epoch.undecided.ranges
+
+    @property
+    def undecided_because(self) -> str:
+        """Why it is, as a clause."""
+        return self.epoch.undecided.because
 
 
 class Joined(NamedTuple):
@@ -85,6 +97,7 @@ class Replayed:
         traffic: what was dispatched, by key and hash.
         peaks: what was pending at one time, by hash.
         seen: what was not seen, or not to the end.
+        doubts: where the owners of hashes are open.
         hash_shares: by consumer, the share of the hashes that it owned while it was there.
         telling: which of it is to be told. The rest was told, or is not settled; it only explains.
     """
@@ -107,5 +120,6 @@ class Replayed:
     traffic: Traffic
     peaks: Peak
     seen: Seen
+    doubts: Doubts
     hash_shares: Mapping[int, float]
     telling: Telling

@@ -28,7 +28,7 @@ class ConsumerSnapshot(NamedTuple):
         consumer: its number in the trace.
         permits: `availablePermits`, in messages.
         unacked: `unackedMessages`.
-        ranges: `keyHashRanges`, both ends inclusive; None: as in the snapshot before.
+        ranges: `keyHashRanges`, both ends inclusive; None: as in the snapshot before (`views.LatestRanges`).
         draining: pending entries by draining hash (`drainingHashes`).
         refused: attempts to send something of a draining hash to another consumer (`blockedAttempts`), by hash.
         joined_at: `readPositionWhenJoining` of the dispatcher of recently joined consumers.

@@ -1,32 +1,36 @@
 """The replay of one subscription on one topic partition: membership, assignment and dispatcher together."""
 
 from collections import deque
-from collections.abc import Sequence
-from contextlib import suppress
-from copy import deepcopy
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.assignment import AssignmentLog, Epoch, Routing
+from pipeline.assignment import NOBODY, AssignmentLog, Epoch, Routing, Undecided
+from pipeline.assignment.hash_ranges import union
+from pipeline.assignment.orders import Change
+from pipeline.assignment.resolve import Behind, Resolved
 from pipeline.assignment.shares import HashShares
-from pipeline.errors import AssignmentError
 from pipeline.profile import SelectorKind
 from pipeline.replay.basis import Rules
 from pipeline.replay.censor import Censor
 from pipeline.replay.comparison import Comparison, Moment
 from pipeline.replay.dispatcher import Dispatcher
+from pipeline.replay.doubts import Doubt, Doubts, in_words
 from pipeline.replay.events import Code, Events
 from pipeline.replay.membership import Bracket, Place, Row
+from pipeline.replay.placement import Bounds, Evidence, Ordered
 from pipeline.replay.policy import Policy
 from pipeline.replay.refusals import Refusals
 from pipeline.replay.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
 from pipeline.replay.replayed import Joined, PlacedEpoch, Replayed, Stay, Surplus
+from pipeline.replay.sightings import precedence
 from pipeline.replay.snapshot import Position, Snapshot, SnapshotRow, parsed_snapshot
 from pipeline.replay.state import Ints
 from pipeline.replay.telling import Settled, Telling, since
 from pipeline.replay.timeline import Timeline
+from pipeline.replay.views import LatestRanges, view_of
 from pipeline.replay.watch import Watch
 from udfs.sticky_key_hash import sticky_from_murmur
 
@@ -74,7 +78,9 @@ class Subscription:
         counts_indexes = rules.broker.get(_BATCH_INDEX_ACKS) is True
         exceptions = rules.profile.exceptions
         self._dispatcher = Dispatcher(policy, rules.open_entries_max, watch, counts_indexes, exceptions)
-        self._timeline = Timeline(self, rules.skew_us)
+        self._timeline = Timeline(self, rules.skew_us, rules.orders.rows_max)
+        self._doubts = Doubts()
+        self._undecided = 0
         self._censor = Censor(rules.complete_from_start)
         self._known_since: int | None = 0 if rules.complete_from_start else None
         self._in_snapshots: set[int] = set()
@@ -86,6 +92,7 @@ class Subscription:
         self._surpluses: list[Surplus] = []
         self._looked: dict[int, Moment] = {}
         lazy = rules.profile.draining_return == "lazy"
+        self._latest = LatestRanges()
         self._comparison = Comparison(self._dispatcher.places, lazy)
 
     def feed(self, events: Events, rows: Sequence[Row], snapshots: Sequence[SnapshotRow]) -> None:
@@ -93,7 +100,7 @@ class Subscription:
         if events.seq.size:
             self._last = Place(int(events.seq[-1]), int(events.ts_us[-1]))
             self._settling.add(events.seq, events.ts_us)
-        self._timeline.push(events, rows, [parsed_snapshot(row) for row in snapshots])
+        self._timeline.push(events, rows, [self._latest.filled(parsed_snapshot(row)) for row in snapshots])
 
     def finish(self) -> Replayed:
         """The trace ends here: what was found in it and not told before."""
@@ -116,7 +123,7 @@ class Subscription:
             # It is shared out from here on.
             self._shared_us = self._last.ts_us
         self._dispatcher.forget(told.seq, recent_us)
-        self._censor.censored = 0
+        self._censor.censored = self._undecided = 0
         self._comparison.forget(told.seq)
         self._refusals.forget(recent_us, self._dispatcher.draining)
         newest = {surplus.consumer: surplus for surplus in self._surpluses if surplus.ts_us <= recent_us}
@@ -151,7 +158,8 @@ class Subscription:
             dispatcher.watch,
             dispatcher.traffic,
             dispatcher.peaks.all(),
-            dispatcher.seen(self._censor.censored, len(self._in_snapshots - dispatcher.places.keys())),
+            dispatcher.seen(self._censor.censored, self._undecided, len(self._in_snapshots - dispatcher.places.keys())),
+            self._doubts,
             self._shares.of_all(),
             telling,
         )
@@ -190,55 +198,67 @@ class Subscription:
         """With its number in the whole history: the log of another selector counts from 0 again."""
         return replace(epoch, number=epoch.number + self._epochs_before)
 
-    @property
-    def routing(self) -> Routing:
-        """The mapping that the last `apply` left."""
-        return self._log.routing
-
     def announce(self, row: Row, at: Place) -> None:
         """A consumer shows up; it may be sent to before its join is recorded as done."""
         self._stays[row.consumer] = Stay(row)
         self._dispatcher.announce(row.consumer)
 
-    def foresee(self, changes: Sequence[Bracket]) -> list[Routing]:
-        """The mapping now and after each of the changes, none of which takes effect."""
-        log = deepcopy(self._log)
-        routings = [log.routing]
-        for change in changes:
-            self._enter(log, change.row)
-            routings.append(log.routing)
-        return routings
+    def prepare(self, changes: Sequence[Bracket]) -> None:
+        """The changes come next; the first consumer of a dispatcher decides how it hashes keys."""
+        first_join = next((change.row for change in changes if change.row.kind == "join"), None)
+        if first_join is not None:
+            self._suit_selector(first_join)
 
-    def apply(self, change: Bracket) -> None:
-        """Takes a change into the assignment; its place is still to be found."""
-        if change.row.kind == "join":
-            self._suit_selector(change.row)
-        before = self._log.current
-        self._enter(self._log, change.row)
-        opened = self._log.current is not before
+    def settle(self, changes: Sequence[Bracket], bounds: Sequence[Bounds], behind: Behind) -> Ordered:
+        """Takes changes into the assignment, in an order that is possible; their places are still to be found."""
+        entered = [self._change(bracket.row) for bracket in changes]
+        resolved = self._log.resolve(entered, precedence(changes, bounds), self._rules.orders.assignments_max, behind)
+        because = self._doubt(entered, bounds, resolved)
         log = self._log
-        if opened and log.current is not None:
-            self._opened.append(_Opened(log.current, log.promised or log.routing, log.routing))
-        else:
-            self._opened.append(None)
+        for at, number in enumerate(resolved.order):
+            # Behind the last one contested points are as what follows shows them.
+            selector = resolved.worlds[0] if at == len(changes) - 1 else resolved.selectors[at + 1]
+            open_now = Undecided(resolved.undecided[at + 1], because)
+            begins = log.enter(entered[number], selector, open_now, changes[number].row.seq)
+            if begins and log.current is not None:
+                self._opened.append(_Opened(log.current, log.promised or log.routing, log.routing))
+            else:
+                self._opened.append(None)
+        log.settle(resolved)
+        return Ordered(resolved.order, [selector.routing() for selector in resolved.selectors[:-1]] + [log.routing])
 
-    @staticmethod
-    def _enter(log: AssignmentLog, row: Row) -> None:
-        if row.kind == "join":
-            # A join that the selector refuses is no change; that the broker did not refuse it shows in ownership.
-            with suppress(AssignmentError):
-                log.join(row.consumer, row.name, row.ranges or None, row.seq)
-        elif row.kind == "leave":
-            log.leave(row.consumer, row.seq)
-        else:
-            log.reset(row.seq)
+    def _change(self, row: Row) -> Change:
+        if row.kind == "leave" and row.consumer in self._stays:
+            return Change("leave", row.consumer, self._stays[row.consumer].row.name)
+        return Change(row.kind, row.consumer, row.name, row.ranges)
+
+    def _doubt(self, changes: Sequence[Change], bounds: Sequence[Bounds], resolved: Resolved) -> str:
+        """Notes between which rows, and about which hashes, the owner is open while the changes happen, and behind.
+
+        Returns:
+            Why it is open, as a clause.
+        """
+        doubts, going_on = self._doubts, self._doubts.going_on
+        doubts.modulus = resolved.selectors[0].routing().modulus
+        about = resolved.open or ([*range(len(changes))] if going_on is None else [])
+        because = in_words(f"{changes[n].kind} {changes[n].name}".strip() for n in about)
+        if not about and going_on is not None:
+            because = going_on.because
+        # What was open before is open until the last of the changes has happened for certain.
+        doubts.end(max(end for _, end in bounds))
+        in_order = [bounds[number] for number in resolved.order]
+        for ranges, (began, _), (_, over) in zip(resolved.undecided[1:-1], in_order, in_order[1:], strict=False):
+            doubts.add(Doubt(began, over, ranges, because))
+        if resolved.open:
+            at_stake = union(both for ranges in resolved.undecided for both in ranges)
+            began, over = min(bounds[n][0] for n in resolved.open), max(bounds[n][1] for n in resolved.open)
+            doubts.add(Doubt(began, over, at_stake, because))
+        doubts.add(Doubt(in_order[-1][0], None, resolved.undecided[-1], because))
+        return because
 
     def enact(self, change: Bracket, at: Place) -> None:
         """The change takes effect: in the broker too the mapping changes first (SEMANTICS 3.5, 3.6)."""
         row, dispatcher = change.row, self._dispatcher
-        if dispatcher.connected == 0:
-            self._comparison.order_known = True
-        self._comparison.order_known &= change.ordered
         if row.kind == "join":
             self._stays[row.consumer].joined = at
             dispatcher.connect(row.consumer, at)
@@ -338,7 +358,38 @@ class Subscription:
         admitted = self._censor.admitted(events, strange)
         if not admitted.all():
             events = events.take(admitted)
-        self._dispatcher.replay(events, self.hashes(events))
+        hashes = self.hashes(events)
+        self._dispatcher.replay(events, hashes)
+        if self._doubts:
+            self._count_undecided(events, hashes)
+
+    def _count_undecided(self, events: Events, hashes: Ints) -> None:
+        """Counts the dispatches to owners that are open, and takes what they show of them."""
+        late = bool(self._recorded_late)
+        sent = events.code == (Code.DISPATCH_END if late else Code.DISPATCH_START)
+        sent &= hashes >= 0
+        self._undecided += int(np.count_nonzero(self._doubts.which(events.seq[sent], hashes[sent])))
+        going_on = self._doubts.going_on
+        if going_on is not None and self._log.undecided and events.seq.size and not self._opened:
+            seen = Evidence(events.seq[sent], hashes[sent], events.consumer[sent], late)
+            self._learn(seen.behind(None), Place(int(events.seq[-1]), int(events.ts_us[-1])))
+
+    def _learn(self, behind: Behind, at: Place) -> None:
+        """Takes what is seen of the assignment in force, whose owners are open in part."""
+        log = self._log
+        corrected = log.learn(behind)
+        if log.current is None:
+            return
+        if corrected:
+            # What was assumed until here was wrong, and what was judged by it stays open.
+            because = log.current.undecided.because
+            self._doubts.end(at.seq)
+            self._doubts.add(Doubt(at.seq + 1, None, log.undecided, because))
+            self._in_force = log.current
+            self._dispatcher.route(log.promised or log.routing, at, log.routing)
+        elif not log.undecided:
+            self._doubts.withdraw()
+            self._in_force = log.current
 
     def _recognise(self, events: Events) -> None:
         """Whether the recorder writes decisions to dispatch, or only what has reached a connection."""
@@ -356,6 +407,11 @@ class Subscription:
 
     def compare(self, snapshot: Snapshot, at: Place) -> None:
         """Nor after here."""
+        view = view_of(snapshot, at, at)
+        still = self._looked[snapshot.seq].ranges == self._ranges_in_force and not self._opened
+        if self._log.undecided and still and view.reported is not None:
+            self._learn(Behind(view.reported, lambda start, end: NOBODY, lambda routing: 0), at)
+            self._looked[snapshot.seq] = self._looked[snapshot.seq]._replace(ranges=self._ranges_in_force)
         before, after = self._looked.pop(snapshot.seq), self._moment(snapshot)
         self._in_snapshots |= {consumer.consumer for consumer in snapshot.consumers}
         if before.ranges == after.ranges and self._censor.look(snapshot, self._connected(), after.ranges):
@@ -363,7 +419,7 @@ class Subscription:
         self._note_known(at)
         if not self._censor.settled:
             return
-        self._comparison.compare(snapshot, before, after, self._dispatcher.drains)
+        self._comparison.compare(snapshot, before, after, self._dispatcher.drains, self._doubts)
         self._dispatcher.take_in(snapshot, at)
         self._refusals.note(snapshot, self._dispatcher.places)
         for consumer in snapshot.consumers:
@@ -376,9 +432,12 @@ class Subscription:
                     bracket = (snapshot.seq, snapshot.seq_begin, snapshot.seq_end)
                     self._surpluses.append(Surplus(*bracket, place, consumer.unacked - held.most, snapshot.ts_us))
 
+    @property
+    def _ranges_in_force(self) -> Mapping[int, frozenset[tuple[int, int]]]:
+        return {} if self._in_force is None else self._in_force.ranges_of
+
     def _moment(self, snapshot: Snapshot) -> Moment:
-        ranges = {} if self._in_force is None else self._in_force.ranges_of
-        return Moment(self._dispatcher.reconstruct(snapshot.read_position), ranges)
+        return Moment(self._dispatcher.reconstruct(snapshot.read_position), self._ranges_in_force)
 
     def take_refused(self) -> list[Refused]:
         """The rows refused since the last call."""

@@ -7,6 +7,9 @@ A membership change moves a few of the ranges, and a consistent hashing ring has
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+
+from pipeline.assignment import Epoch
 from pipeline.assignment.routing import HashRangeOf
 from pipeline.replay.membership import Place
 from pipeline.replay.replayed import PlacedEpoch
@@ -31,10 +34,13 @@ class Beginning(NamedTuple):
 class Tenure(NamedTuple):
     """A range as the selector has it, from the change that gave it these bounds and this owner to the next.
 
+    Where the owner of a part of it is open for some of that time, that time is a tenure of its own.
+
     Attributes:
         held: the range and the trace's number of who held it.
         name: of that consumer.
         began: with which change.
+        undecided: why part of it may be somebody else's; None: it is nobody else's.
         last_epoch: number of the last epoch; None while it goes on.
         until: where it ended; None while it goes on.
     """
@@ -42,6 +48,7 @@ class Tenure(NamedTuple):
     held: HashRangeOf
     name: str
     began: Beginning
+    undecided: str | None = None
     last_epoch: int | None = None
     until: Place | None = None
 
@@ -51,7 +58,7 @@ class Tenures:
 
     def __init__(self) -> None:
         """Starts in front of the first epoch."""
-        self._going_on: dict[HashRangeOf, Tenure] = {}
+        self._going_on: dict[tuple[HashRangeOf, str | None], Tenure] = {}
         self._epoch = -1
         self._until: Place | None = None
 
@@ -65,7 +72,7 @@ class Tenures:
             if epoch.number == self._epoch:
                 self._until = until
                 continue
-            going_on, ranges = self._going_on, dict.fromkeys(epoch.ranges)
+            going_on, ranges = self._going_on, dict.fromkeys(_with_doubts(epoch))
             # Epochs in which not every consumer is known are not handed over; what was before them ended with them.
             over = [held for held in going_on if held not in ranges] if since == self._until else list(going_on)
             for held in over:
@@ -74,10 +81,23 @@ class Tenures:
             began = Beginning(epoch.number, since, epoch.change, epoch.hashes_moved)
             for held in ranges:
                 if held not in going_on:
-                    going_on[held] = Tenure(held, epoch.names[held[2]], began)
+                    range_of, undecided = held
+                    going_on[held] = Tenure(range_of, epoch.names[range_of[2]], began, undecided)
             self._epoch, self._until = epoch.number, until
         return ended
 
     def going_on(self) -> list[Tenure]:
         """The tenures of the latest epoch."""
         return list(self._going_on.values())
+
+
+def _with_doubts(epoch: Epoch) -> list[tuple[HashRangeOf, str | None]]:
+    """The ranges of an epoch, each with why its owner is open in part."""
+    ranges, because = epoch.undecided
+    if not ranges:
+        return [(held, None) for held in epoch.ranges]
+    starts, ends = np.array(ranges, dtype=np.int64).T
+    bounds = np.array([(start, end) for start, end, _ in epoch.ranges], dtype=np.int64).reshape(-1, 2)
+    first = np.searchsorted(ends, bounds[:, 0])
+    touched = (first < ends.size) & (starts[np.minimum(first, ends.size - 1)] <= bounds[:, 1])
+    return [(held, because if is_open else None) for held, is_open in zip(epoch.ranges, touched.tolist(), strict=True)]

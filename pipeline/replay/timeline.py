@@ -5,41 +5,49 @@ and the rows go on in stretches of one mapping each. What is held back is bounde
 membership change, not by the length of the trace.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from pipeline.assignment import Routing
+from pipeline.assignment.resolve import Behind
 from pipeline.replay.events import Code, Events, concatenated, no_events
 from pipeline.replay.membership import CLOSED_BY_BROKER, RESTARTS, WAIT_US_MAX, Bracket, Membership, Place, Row, Side
-from pipeline.replay.order import likeliest_order
-from pipeline.replay.placement import Evidence, place
+from pipeline.replay.placement import Bounds, Evidence, Ordered, place
+from pipeline.replay.sightings import note_dispatches, note_view, separated, shown
 from pipeline.replay.snapshot import Snapshot
 from pipeline.replay.state import Ints
+from pipeline.replay.views import View, view_of
 
 # A snapshot is asked for, taken and written: its row stands behind what it shows by less than this.
 SNAPSHOT_LAG_US = 100_000
+_NEVER: Final = 1 << 62
+
+
+# More changes at a time are not held against one snapshot.
+_SEGMENT_MAX: Final = 200
 
 
 class Stage(Protocol):
     """Where things take effect."""
 
-    @property
-    def routing(self) -> Routing:
-        """The mapping that the last `apply` left."""
-
     def announce(self, row: Row, at: Place) -> None:
         """A consumer shows up; it may be sent to before its join is recorded as done."""
 
-    def foresee(self, changes: Sequence[Bracket]) -> list[Routing]:
-        """The mapping now and after each of the changes, none of which takes effect."""
+    def prepare(self, changes: Sequence[Bracket]) -> None:
+        """The changes come next; the first consumer of a dispatcher decides how it hashes keys."""
 
-    def apply(self, change: Bracket) -> None:
-        """Takes a change into the assignment; its place is still to be found."""
+    def settle(self, changes: Sequence[Bracket], bounds: Sequence[Bounds], behind: Behind) -> Ordered:
+        """Takes changes into the assignment, in an order that is possible; their places are still to be found.
+
+        Args:
+            changes: in an order that is possible.
+            bounds: of each, the seqs behind and before which it took effect.
+            behind: what shows of the assignment behind all of them.
+        """
 
     def enact(self, change: Bracket, at: Place) -> None:
-        """The change takes effect; called in the order of `apply`."""
+        """The change takes effect; called in the order that `settle` returned."""
 
     def begin_leaving(self, row: Row, at: Place) -> None:
         """From here on a consumer may be gone."""
@@ -90,8 +98,11 @@ class _Step(NamedTuple):
 class Timeline:
     """Holds rows back until the changes among them have found their places, then drives a `Stage`."""
 
-    def __init__(self, stage: Stage, skew_us: int) -> None:
+    def __init__(self, stage: Stage, skew_us: int, undecided_rows_max: int) -> None:
+        """Takes where things take effect, the recorder skew, and for how many rows an open order waits for evidence."""
         self._stage = stage
+        self._undecided_rows_max = undecided_rows_max
+        self._views: list[View] = []
         self._skew_us = skew_us
         self._held_us = max(skew_us, SNAPSHOT_LAG_US)
         self._membership = Membership()
@@ -124,9 +135,9 @@ class Timeline:
             # However the rows are cut, those that came so shortly before are still held.
             held_back = self._at(snapshot.ts_us - self._held_us)
             steps: list[tuple[int, _Act]] = [(snapshot.seq_begin, _LOOK), (snapshot.seq_end, _COMPARE)]
-            for seq, act in steps:
-                place = max(held_back, Place(min(seq, snapshot.seq), snapshot.ts_us))
-                self._steps.append(_Step(place, act, snapshot))
+            places = [max(held_back, Place(min(seq, snapshot.seq), snapshot.ts_us)) for seq, _ in steps]
+            self._steps += [_Step(place, act, snapshot) for place, (_, act) in zip(places, steps, strict=True)]
+            self._views.append(view_of(snapshot, *places))
         self._settle(final=False)
 
     def finish(self) -> None:
@@ -171,9 +182,17 @@ class Timeline:
         certain_us = newest_us - self._held_us
         while self._membership.open:
             cluster = self._first_cluster()
-            if not final and not self._complete(cluster, certain_us):
+            if not final and not all(b.closed(certain_us, self._skew_us) for b in cluster):
                 break
-            self._place(cluster)
+            self._narrow(cluster)
+            if len(cluster) > 1:
+                cluster = self._first_cluster()
+            view = self._view_behind(cluster) if len(cluster) > 1 else None
+            if view is not None:
+                cluster = self._shown_by(view, cluster)
+            elif len(cluster) > 1 and not final and not self._waited(cluster, certain_us):
+                break
+            self._place(cluster, view)
         if final:
             self._advance(newest_seq)
             return
@@ -182,16 +201,42 @@ class Timeline:
             until = min(until, *(self._bounds(b)[0] for b in self._membership.open))
         self._advance(until)
 
-    def _complete(self, cluster: list[Bracket], certain_us: int) -> bool:
-        """Whether nothing that is still to come can say more about the changes."""
-        if not all(b.closed(certain_us, self._skew_us) for b in cluster):
-            return False
-        # In which order changes happened that overlap shows in what follows them, if at all.
-        followed = any(b.row.ts_us <= certain_us for b in self._membership.open if b not in cluster)
-        return len(cluster) == 1 or followed or certain_us > self._followed_until_us(cluster)
+    def _waited(self, cluster: Sequence[Bracket], certain_us: int) -> bool:
+        """Whether no snapshot will say any more in which order changes happened that overlap."""
+        last_us = max(b.bounds_ts_us(self._skew_us)[1] for b in cluster)
+        return certain_us > last_us + WAIT_US_MAX and self._rows_behind(cluster) > self._undecided_rows_max
 
-    def _followed_until_us(self, cluster: list[Bracket]) -> int:
-        return max(b.bounds_ts_us(self._skew_us)[1] for b in cluster) + WAIT_US_MAX
+    def _rows_behind(self, cluster: Sequence[Bracket]) -> int:
+        first = min(self._bounds(b)[0] for b in cluster)
+        return self._held.seq.size - int(np.searchsorted(self._held.seq, first, side="right"))
+
+    def _narrow(self, cluster: Sequence[Bracket]) -> None:
+        """Bounds changes by the dispatches and snapshots among them."""
+        after, before = min(self._bounds(b)[0] for b in cluster), max(self._bounds(b)[1] for b in cluster)
+        note_dispatches(cluster, self._decisions(after, before), self._bounds)
+        for view in self._views:
+            if after <= view.until.seq and view.since.seq < before:
+                note_view(cluster, view, self._bounds)
+
+    def _view_behind(self, cluster: Sequence[Bracket]) -> View | None:
+        """The first snapshot that shows the ranges behind all of the changes."""
+        before = max(self._bounds(b)[1] for b in cluster)
+        first = int(np.searchsorted(self._held.seq, min(self._bounds(b)[0] for b in cluster), side="right"))
+        last = min(first + self._undecided_rows_max, self._held.seq.size - 1)
+        for view in self._views:
+            if view.reported is not None and before <= view.until.seq + 1 and view.snapshot <= self._held.seq[last]:
+                told = [shown(view, b, self._bounds) for b in self._membership.open]
+                if None not in told and sum(map(bool, told)) <= _SEGMENT_MAX:
+                    return view
+        return None
+
+    def _shown_by(self, view: View, cluster: list[Bracket]) -> list[Bracket]:
+        """The changes that happened before a snapshot, in an order to begin with; the first are those of a cluster."""
+        others = [b for b in self._membership.open if b not in cluster and shown(view, b, self._bounds)]
+        note_view([*cluster, *others], view, self._bounds)
+        if others:
+            self._narrow(others)
+        return self._in_order([*cluster, *others])
 
     def _bounds(self, bracket: Bracket) -> tuple[int, int]:
         """The seqs behind and before which the change took effect."""
@@ -202,65 +247,83 @@ class Timeline:
             # However vague its rows are, nobody leaves before having joined.
             joined = bracket.join.placed
             after = max(after, joined.seq if joined is not None else self._bounds(bracket.join)[0])
+        if bracket.seen_before is not None:
+            before = min(before, bracket.seen_before)
+        after = max(after, bracket.seen_after)
         return after, max(before, after + 1)
 
     def _first_cluster(self) -> list[Bracket]:
         """The earliest changes whose brackets overlap, in the order in which they are taken to have happened."""
         bounds = {id(b): self._bounds(b) for b in self._membership.open}
-
-        def begins(bracket: Bracket) -> tuple[int, int]:
-            # A restart is over when its consumers are gone and before new ones come; a stay begins before it ends.
-            kind = bracket.row.kind
-            return bounds[id(bracket)][1 if kind == "reset" else 0], ("reset", "join", "leave").index(kind)
-
-        by_start = sorted(self._membership.open, key=lambda b: (bounds[id(b)][0], b.bounds_ts_us(self._skew_us)[0]))
+        by_start = sorted(self._membership.open, key=lambda b: (*bounds[id(b)], b.bounds_ts_us(self._skew_us)[0]))
         cluster: list[Bracket] = []
         until, until_us = -1, 0
         for bracket in by_start:
             after, before = bounds[id(bracket)]
             since_us, before_us = bracket.bounds_ts_us(self._skew_us)
             # Where no row lies between the two, only time shows that one is over before the other begins.
-            if cluster and (after >= until or ((bracket.vague or bracket.start is None) and since_us > until_us)):
+            alone = (bracket.vague or bracket.start is None) and since_us > until_us
+            if cluster and (after >= until or alone or all(separated(other, bracket) for other in cluster)):
                 break
             cluster.append(bracket)
             until, until_us = max(until, before), max(until_us, before_us)
-        return sorted(cluster, key=begins)
+        return self._in_order(cluster)
 
-    def _place(self, cluster: list[Bracket]) -> None:
-        stage = self._stage
-        self._membership.open = [b for b in self._membership.open if b not in cluster]
+    def _in_order(self, changes: Sequence[Bracket]) -> list[Bracket]:
+        """The changes in an order that their bounds allow, those that can have happened first to begin with."""
+
+        def begins(bracket: Bracket) -> tuple[int, int]:
+            # A restart is over when its consumers are gone and before new ones come; a stay begins before it ends.
+            kind = bracket.row.kind
+            return self._bounds(bracket)[1 if kind == "reset" else 0], ("reset", "join", "leave").index(kind)
+
+        return sorted(changes, key=begins)
+
+    def _place(self, cluster: list[Bracket], view: View | None) -> None:
         # The row that opens the bracket stays: its time counts.
         self._advance(min(self._bounds(b)[0] for b in cluster) - 1)
-        # The row that closes it stays in as well.
-        until = self._evident_until(cluster)
-        rows = self._held.rows(0, int(np.searchsorted(self._held.seq, until, side="right")))
-        evidence = Evidence.of(rows, stage.hashes, self._recorded_late)
-        routings = [stage.routing]
-        if len(cluster) > 1:
-            cluster = likeliest_order(cluster, self._bounds, evidence, stage.foresee)
-            for bracket in cluster:
-                bracket.ordered = sum(b.row.kind == "join" for b in cluster) < 2
-        for bracket in cluster:
-            stage.apply(bracket)
-            routings.append(stage.routing)
-        cuts = place([self._bounds(b) for b in cluster], rows.seq, rows.ts_us, evidence, routings)
-        for bracket, at in zip(cluster, cuts, strict=True):
-            self._advance(at.seq)
-            bracket.placed = at
-            stage.enact(bracket, at)
-
-    def _evident_until(self, cluster: list[Bracket]) -> int:
-        """Before which row dispatches tell of these changes: until the next one, or the end of the brackets."""
         over = max(self._bounds(b)[1] for b in cluster)
-        if len(cluster) == 1:
-            return over
-        last = self._at(self._followed_until_us(cluster) + 1).seq + 1
-        return max(over, min([last, *(self._bounds(b)[0] for b in self._membership.open)]))
+        self._membership.open = [b for b in self._membership.open if b not in cluster]
+        bounds = [self._bounds(b) for b in cluster]
+        self._stage.prepare(cluster)
+        ordered = self._stage.settle(cluster, bounds, self._behind(over, view))
+        # The row that closes the bracket stays in as well.
+        rows = self._held.rows(0, int(np.searchsorted(self._held.seq, over, side="right")))
+        in_order = [bounds[number] for number in ordered.order]
+        cuts = place(in_order, rows.seq, rows.ts_us, self._decisions(-1, over + 1), ordered.routings)
+        for number, at in zip(ordered.order, cuts, strict=True):
+            bracket = cluster[number]
+            self._advance(at.seq, bracket.shown_by)
+            bracket.placed = at
+            self._stage.enact(bracket, at)
 
-    def _advance(self, seq: int) -> None:
-        """Lets everything up to and including the row `seq` take effect."""
-        due = sorted((s for s in self._steps if s.at.seq <= seq), key=lambda step: step.due)
-        self._steps = [step for step in self._steps if step.at.seq > seq]
+    def _behind(self, over: int, view: View | None) -> Behind:
+        """What shows of the assignment behind changes that are over by the row `over`."""
+        following = min((self._bounds(b)[0] for b in self._membership.open), default=_NEVER)
+        decisions = self._decisions(over - 1, following)
+        return decisions.behind(None if view is None else view.reported)
+
+    def _decisions(self, after: int, before: int) -> Evidence:
+        """The dispatches between two held rows."""
+        first = int(np.searchsorted(self._held.seq, after, side="right"))
+        last = int(np.searchsorted(self._held.seq, before, side="left"))
+        return Evidence.of(self._held.rows(first, max(first, last)), self._stage.hashes, self._recorded_late)
+
+    def _advance(self, seq: int, shown_by: Collection[int] = ()) -> None:
+        """Lets everything up to and including the row `seq` take effect.
+
+        Args:
+            seq: of that row.
+            shown_by: snapshots, by their rows, that were taken there and then, but behind what follows.
+        """
+
+        def is_due(step: _Step) -> bool:
+            later = step.at.seq == seq and isinstance(step.about, Snapshot) and step.about.seq in shown_by
+            return step.at.seq <= seq and not later
+
+        due = sorted(filter(is_due, self._steps), key=lambda step: step.due)
+        self._steps = [step for step in self._steps if not is_due(step)]
+        self._views = [view for view in self._views if view.until.seq > seq]
         for step in due:
             self._release(step.at.seq)
             getattr(self._stage, step.act)(step.about, step.at)

@@ -105,6 +105,7 @@ class Partition:
     rows: int
     rows_refused: int
     rows_censored: int
+    dispatches_undecided: int
     dispatches_without_key: int
 
 

@@ -176,6 +176,7 @@ def _incomplete(partition: Partition) -> Text:
     reasons = {
         "from before its state was known": partition.rows_censored,
         "refused": partition.rows_refused,
+        "sent while the owner of their hash was open": partition.dispatches_undecided,
         "dispatched without a known key": partition.dispatches_without_key,
     }
     told = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)

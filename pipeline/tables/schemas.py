@@ -182,6 +182,7 @@ ASSIGNMENTS = TableSchema(
         *_interval("it"),
         Column("change", "string", "membership change that it began with"),
         Column("hashes_moved", "bigint", "hashes of the selector's range that changed their owner with that change"),
+        _optional("undecided", "string", "why another consumer may own a part of the range; NULL: nobody else does"),
     ),
     {
         "range_in_order": "range_start >= 0 AND range_end >= range_start",
@@ -309,6 +310,12 @@ PARTITIONS = TableSchema(
             "rows of a time of which the consumers are not known, of entries older than that, and of consumers whose "
             "join was not recorded; neither judged nor refused",
         ),
+        Column(
+            "dispatches_undecided",
+            "bigint",
+            "dispatches while it was open who owned their hash, because it is open in which order consumers joined and "
+            "left that did so at the same time; not judged by whom they went to",
+        ),
         Column("dispatches_without_key", "bigint", "dispatches whose key was not recorded by then; not judged"),
         Column("dispatches_without_end", "bigint", "dispatches that were not seen to reach the connection"),
         Column(
@@ -336,8 +343,8 @@ PARTITIONS = TableSchema(
     {
         "completeness_is_a_share": "completeness BETWEEN 0 AND 1",
         "judged_are_rows": "rows_judged >= 0 AND rows_judged <= rows",
-        "counts_not_negative": "least(rows_refused, rows_censored, dispatches_without_key, dispatches_without_end, "
-        "entries_without_publish, censored_never_dispatched, censored_never_acknowledged, "
+        "counts_not_negative": "least(rows_refused, rows_censored, dispatches_undecided, dispatches_without_key, "
+        "dispatches_without_end, entries_without_publish, censored_never_dispatched, censored_never_acknowledged, "
         "consumers_by_snapshot_only, clock_steps_back, seq_missing) >= 0",
     },
 )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.assignment import consistent_hashing, consistent_hashing_3x, make_selector
+from pipeline.assignment import make_selector, ring_selector
 from udfs.sticky_key_hash import Int64Array, murmur31
 
 POINTS = 4
@@ -81,8 +81,7 @@ class _Model:
 def test_the_ring_equals_the_simple_model(
     profile: str, incumbent_keeps: bool, history: Operations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (consistent_hashing, consistent_hashing_3x):
-        monkeypatch.setattr(module, "ring_points", _small_ring_points)
+    monkeypatch.setattr(ring_selector, "ring_points", _small_ring_points)
     ring, model = (
         make_selector("consistent_hashing", POINTS, profile),
         _Model(incumbent_keeps=incumbent_keeps),

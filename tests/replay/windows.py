@@ -21,7 +21,7 @@ COUNTED: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     ),
     "partitions": (
         (),
-        ("rows", "rows_refused", "rows_censored", "dispatches_without_key", "seq_missing"),
+        ("rows", "rows_refused", "rows_censored", "dispatches_undecided", "dispatches_without_key", "seq_missing"),
     ),
 }
 # What stands as the last window has it.

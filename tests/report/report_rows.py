@@ -76,7 +76,9 @@ WAIT = Wait(
     ended_by="ack",
 )
 
-INCOMPLETE = Partition(*_SHOP, 0.75, rows=12_000, rows_refused=12, rows_censored=2_988, dispatches_without_key=0)
+INCOMPLETE = Partition(
+    *_SHOP, 0.75, rows=12_000, rows_refused=12, rows_censored=2_988, dispatches_undecided=0, dispatches_without_key=0
+)
 HOT = HotKey(*_SHOP, 4711, "order-7", 2, 1_980, 0, 0.4, 37, 5.1)
 NAMELESS = HotKey(*_SHOP, 56505, None, 1, 9, 2, None, None, 0.0)
 MIXED = MixedProducer(*_SHOP, "shop-1", batches=12, batches_looked_into=10, mixed_batches=4)

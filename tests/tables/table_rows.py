@@ -116,6 +116,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "rows_judged": 90,
         "rows_refused": 4,
         "rows_censored": 5,
+        "dispatches_undecided": 0,
         "dispatches_without_key": 1,
         "dispatches_without_end": 1,
         "entries_without_publish": 2,

@@ -10,7 +10,7 @@ def assignments(topic: str, subscription: str, tenures: Sequence[Tenure]) -> Col
     """A row for each tenure of a range, as columns: a consistent hashing ring has hundreds of them."""
     if not tenures:
         return {}
-    ranges, names, began, last_epochs, until = zip(*tenures, strict=True)
+    ranges, names, began, undecided, last_epochs, until = zip(*tenures, strict=True)
     starts, ends, consumers = zip(*ranges, strict=True)
     epochs, since, changes, moved = zip(*began, strict=True)
     return {
@@ -28,4 +28,5 @@ def assignments(topic: str, subscription: str, tenures: Sequence[Tenure]) -> Col
         "to_ts_us": [None if place is None else place.ts_us for place in until],
         "change": changes,
         "hashes_moved": moved,
+        "undecided": undecided,
     }

@@ -39,12 +39,8 @@ def mismatch_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[
 
 def _verdict(mismatch: Mismatch, rules: Rules) -> tuple[Severity, str | None, str]:
     """What it weighs, the known bug, and why."""
-    if mismatch.rule == "assignment_mismatch" and not mismatch.order_known:
-        return (
-            "not_provable",
-            None,
-            "; consumers joined at about the same time, and the trace does not say which came first",
-        )
+    if mismatch.undecided:
+        return "not_provable", None, f"; {mismatch.undecided}"
     if mismatch.rule == "draining_mismatch" and mismatch.missing and not mismatch.surplus:
         bug = "#23845"
         if bug in known_bugs(rules.version, rules.profile):

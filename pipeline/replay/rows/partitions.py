@@ -24,6 +24,7 @@ def partitions(topic: str, subscription: str, counted: RowsSeen, refused: int, s
             "rows_judged": judged,
             "rows_refused": refused,
             "rows_censored": seen.censored,
+            "dispatches_undecided": seen.undecided,
             "dispatches_without_key": seen.unkeyed,
             "dispatches_without_end": seen.without_end,
             "entries_without_publish": seen.without_publish,

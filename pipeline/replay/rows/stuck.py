@@ -12,6 +12,7 @@ import numpy as np
 from pipeline.known_bugs import catalogue, known_bugs, label
 from pipeline.replay.attribution import Blocked
 from pipeline.replay.basis import Rules
+from pipeline.replay.doubts import Doubt
 from pipeline.replay.output import ENDINGS, STILL_OPEN
 from pipeline.replay.replayed import Replayed
 from pipeline.replay.rows.findings import RuleFindings, severities
@@ -38,7 +39,11 @@ def stuck_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[Rul
     asked = {"draining_stuck": drained, "stalled": int(found.checked[DISPATCHES])}
     overlooked = [o for o in found.watch.overlooked if o.span.to_seq <= telling.until.seq]
     for rule, checked in asked.items():
-        rows = [_hash_row(o, names, rules) for o in sorted(overlooked, key=_by_cost) if _rule(o, rules) == rule]
+        rows = [
+            _hash_row(o, names, rules, found.doubts.about(o.hash, o.span.from_seq, o.span.to_seq))
+            for o in sorted(overlooked, key=_by_cost)
+            if _rule(o, rules) == rule
+        ]
         if rule == "stalled":
             over = [b for b in found.watch.blocked if b.span.to_seq <= telling.until.seq]
             unexplained = [b for b in over if b.cause == UNEXPLAINED]
@@ -72,8 +77,8 @@ def _bug(overlooked: Overlooked, rules: Rules) -> str | None:
     return bug if bug in bugs else None
 
 
-def _hash_row(overlooked: Overlooked, names: Names, rules: Rules) -> dict[str, object]:
-    span, bug = overlooked.span, _bug(overlooked, rules)
+def _hash_row(overlooked: Overlooked, names: Names, rules: Rules, doubt: Doubt | None) -> dict[str, object]:
+    span, bug = overlooked.span, _bug(overlooked, rules) if doubt is None else None
     head, passed, entries = position(*overlooked.head), position(*overlooked.passed), overlooked.entries
     owner, seconds = names.spoken(overlooked.owner), (span.to_ts - span.from_ts) / 1e6
     until = "the end of the trace" if span.ended_by == STILL_OPEN else f"{moment(span.to_ts)} (seq {span.to_seq})"
@@ -86,8 +91,9 @@ def _hash_row(overlooked: Overlooked, names: Names, rules: Rules) -> dict[str, o
     if overlooked.drained_from != NOBODY:
         drained = f", which {names.spoken(overlooked.drained_from)} had held before,"
     known = f"; known bug {label(bug)}: {catalogue()[bug].title} {catalogue()[bug].remedy}" if bug else ""
+    known += f"; {doubt.because}" if doubt is not None else ""
     return {
-        "severity": "known_bug" if bug else "violation",
+        "severity": "not_provable" if doubt is not None else "known_bug" if bug else "violation",
         "sticky_hash": overlooked.hash,
         "ledger_id": overlooked.head[0],
         "entry_id": overlooked.head[1],

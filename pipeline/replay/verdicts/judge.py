@@ -11,6 +11,7 @@ from pipeline.replay.output import (
     FIRST_DELIVERY_ORDER,
     FOREIGN_ACK,
     GAP_DELIVERY,
+    OWNERSHIP,
     REDELIVERY_COUNT,
     REDELIVERY_ORDER,
     REPLAY_OVERTAKEN,
@@ -30,6 +31,7 @@ from pipeline.rules import EXCEPTIONS, ExceptionId, RuleName
 _EXCEPTION_OF: Final[Mapping[int, ExceptionId]] = {int(exception[1:]): exception for exception in EXCEPTIONS}
 _INFORMING: Final = (CUMULATIVE_ACK, FOREIGN_ACK)
 _OVERTAKING: Final = (REDELIVERY_ORDER, REPLAY_OVERTAKEN)
+_OWNERSHIP: Final = (OWNERSHIP, GAP_DELIVERY)
 _UNSEEN_REDELIVERY: Final = Verdict(
     "not_provable",
     because="an entry filter that reschedules and a transaction that aborts count too, and leave no row (E4, E11)",
@@ -58,6 +60,8 @@ def judged(found: Replayed, rules: Rules) -> list[Verdict]:
             verdicts[at] = late_first(finding, overtakings)
         elif finding.rule == REDELIVERY_COUNT:
             verdicts[at] = _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
+        elif finding.rule in _OWNERSHIP and (doubt := found.doubts.about(int(finding.hash), int(finding.seq))):
+            verdicts[at] = Verdict("not_provable", because=doubt.because)
         elif finding.rule == GAP_DELIVERY and finding.other_consumer == finding.consumer != NOBODY:
             verdicts[at] = _routed_gap(around)
     return verdicts

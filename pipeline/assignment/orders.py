@@ -1,0 +1,271 @@
+"""The orders in which joins and leaves can have happened that overlap in time, and the assignments they lead to.
+
+Only some orders matter. On a ring, changes of different names lead to the same structure in any order, and who wins a
+contested point is noted apart (`contests`); namesakes, and all joins of AutoSplit, lead to other assignments in another
+order. The search goes through the sets of changes that can have happened, in steps of one change, and takes two ways to
+the same assignment as one. What the broker reports later on rules ways out at their first step: AutoSplit never moves
+the upper end of an interval, and a ring index has its own points. So thirty joins at one time that a report follows
+have one way.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import combinations
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.assignment.reported import ReportedRanges
+from pipeline.assignment.routing import Routing
+from pipeline.assignment.selector import DeclaredRanges, Selector
+from pipeline.errors import AssignmentError
+
+Precedence = npt.NDArray[np.bool_]
+"""(n, n): whether change i happened before change j for certain."""
+
+
+MISTAKES = 1
+"""So many dispatches to somebody else may be the broker's mistake; more of them rule an assignment out."""
+
+
+class Change(NamedTuple):
+    """A membership change: who joins with which name and declared ranges, who leaves, or a reset of everything."""
+
+    kind: Literal["join", "leave", "reset"]
+    consumer: int
+    name: str
+    ranges: DeclaredRanges = ()
+
+    def enter(self, selector: Selector, fresh: Callable[[], Selector]) -> Selector:
+        """The selector behind the change; `selector` itself changes but for a reset, which needs a `fresh` one."""
+        if self.kind == "reset":
+            return fresh()
+        if self.kind == "leave":
+            selector.remove(self.consumer)
+        else:
+            # A join that the selector refuses is no change; that the broker did not refuse it shows in ownership.
+            with suppress(AssignmentError):
+                selector.add(self.consumer, self.name, self.ranges or None)
+        return selector
+
+
+def open_joins(changes: Sequence[Change], precedes: Precedence) -> list[tuple[int, int]]:
+    """The pairs of consumers that joined in an order that is open."""
+    joins = [number for number, change in enumerate(changes) if change.kind == "join"]
+    return [
+        (changes[one].consumer, changes[other].consumer)
+        for one, other in combinations(joins, 2)
+        if not precedes[one, other] and not precedes[other, one]
+    ]
+
+
+class Orders(NamedTuple):
+    """What the search found.
+
+    Attributes:
+        order: the numbers of the changes in an order that is possible, the earliest possible ones first.
+        states: the selectors that are possible before the first change and behind each one; the first of each belong
+            to `order`.
+        precedes: which changes came before which in every possible order.
+        complete: whether all possible orders were looked at. If not, `states` has those of `order` only.
+    """
+
+    order: list[int]
+    states: list[list[Selector]]
+    precedes: Precedence
+    complete: bool
+
+
+class _Node:
+    """A set of changes that can have happened (bits), and an assignment that they can have led to."""
+
+    def __init__(self, applied: int, selector: Selector) -> None:
+        self.applied = applied
+        self.selector = selector
+        self.following: list[tuple[int, _Node]] = []
+        self.leads_on = False
+
+
+class Search(NamedTuple):
+    """What a search for orders goes by.
+
+    Attributes:
+        fresh: makes a selector without consumers, for a reset.
+        nodes_max: how many intermediate assignments are looked at before the search is given up.
+        reported: what the broker reports behind the changes; None: nothing.
+        unexplained: how many dispatches behind the changes a routing leaves unexplained.
+    """
+
+    fresh: Callable[[], Selector]
+    nodes_max: int
+    reported: ReportedRanges | None
+    unexplained: Callable[[Routing], int]
+
+    def orders(self, roots: Sequence[Selector], changes: Sequence[Change], precedes: Precedence) -> Orders:
+        """All orders that lead from one of the roots to what the broker reports, or explain most dispatches.
+
+        Args:
+            roots: the assignments that are possible before the changes.
+            changes: in an order that is possible.
+            precedes: which of them came before which for certain, transitively.
+        """
+        ways = _Ways(self, changes, precedes)
+        layers = ways.layers(roots)
+        if layers is None:
+            return ways.only(roots[0])
+        goals = layers[-1]
+        if self.reported is not None:
+            goals = [node for node in goals if ways.agrees(node.selector, self.reported)]
+        elif len(goals) > 1:
+            counts = [self.unexplained(node.selector.routing()) for node in goals]
+            goals = [node for node, count in zip(goals, counts, strict=True) if count <= min(counts) + MISTAKES]
+        if not goals:
+            # Nothing leads there: the report contradicts the trace, and says nothing about the order.
+            return self._replace(reported=None).orders(roots, changes, precedes)
+        return ways.found(layers, goals)
+
+
+class _Ways:
+    """The ways from the roots through sets of changes."""
+
+    def __init__(self, search: Search, changes: Sequence[Change], precedes: Precedence) -> None:
+        self._changes = changes
+        self._precedes = precedes
+        self._search = search
+        numbers = range(len(changes))
+        self._before = [sum(1 << other for other in numbers if precedes[other, number]) for number in numbers]
+        self._ordered = [
+            self._before[number] | sum(1 << other for other in numbers if precedes[number, other]) for number in numbers
+        ]
+        self._leaves = sum(1 << number for number in numbers if changes[number].kind == "leave")
+        self._related: list[int] = []
+
+    def layers(self, roots: Sequence[Selector]) -> list[list[_Node]] | None:
+        """By how many changes have happened, what is possible; None: more than the limit."""
+        layers = [[_Node(0, root) for root in roots]]
+        self._related = self._components(roots[0])
+        nodes = 0
+        for _ in self._changes:
+            found: dict[object, _Node] = {}
+            for node in layers[-1]:
+                for number in self._choices(node.applied):
+                    applied = node.applied | 1 << number
+                    change = self._changes[number]
+                    selector = change.enter(node.selector.copy(), self._search.fresh)
+                    if self._ruled_out(change, selector, applied):
+                        continue
+                    child = found.setdefault((applied, selector.state()), _Node(applied, selector))
+                    node.following.append((number, child))
+                    nodes += 1
+                    if nodes > self._search.nodes_max:
+                        return None
+            layers.append(list(found.values()))
+        return layers
+
+    def agrees(self, selector: Selector, reported: ReportedRanges) -> bool:
+        """Whether a report shows this assignment, with its contested points as one of the possible orders has them."""
+        twin = selector.copy()
+        twin.leave_open(open_joins(self._changes, self._precedes))
+        twin.learn(lambda start, end: reported.owner_of(end))
+        return twin.reported() == reported
+
+    def only(self, root: Selector) -> Orders:
+        """The changes in the order in which they stand."""
+        states = [root]
+        for change in self._changes:
+            states.append(change.enter(states[-1].copy(), self._search.fresh))
+        return Orders([*range(len(self._changes))], [[state] for state in states], self._precedes, False)
+
+    def found(self, layers: list[list[_Node]], goals: list[_Node]) -> Orders:
+        """What lies on a way to one of the goals."""
+        for goal in goals:
+            goal.leads_on = True
+        for layer in reversed(layers[:-1]):
+            for node in layer:
+                node.leads_on = any(child.leads_on for _, child in node.following)
+        live = [[node for node in layer if node.leads_on] for layer in layers]
+        node, way = live[0][0], [live[0][0]]
+        order: list[int] = []
+        while len(order) < len(self._changes):
+            number, node = min(
+                ((number, child) for number, child in node.following if child.leads_on), key=lambda step: step[0]
+            )
+            order.append(number)
+            way.append(node)
+        states = [
+            [first.selector, *(node.selector for node in layer if node is not first)]
+            for first, layer in zip(way, live, strict=True)
+        ]
+        return Orders(order, states, self._certain(live), complete=True)
+
+    def _certain(self, live: list[list[_Node]]) -> Precedence:
+        """Which change precedes which on every way; of changes that commute only what was known before."""
+        count = len(self._changes)
+        sets = {node.applied for layer in live for node in layer}
+        precedes: Precedence = self._precedes.copy()
+        for one in range(count):
+            for other in range(count):
+                if one == other or not self._related[one] >> other & 1:
+                    continue
+                before = any(applied >> one & 1 and not applied >> other & 1 for applied in sets)
+                after = any(applied >> other & 1 and not applied >> one & 1 for applied in sets)
+                precedes[one, other] |= before and not after
+        return precedes
+
+    def _ruled_out(self, change: Change, selector: Selector, applied: int) -> bool:
+        reported = self._search.reported
+        if reported is None or change.kind != "join":
+            return False
+        may: bool = selector.may_become(change.consumer, reported, bool(self._leaves & ~applied))
+        return not may
+
+    def _choices(self, applied: int) -> list[int]:
+        """What to try next: of changes whose order does not matter only the first."""
+        enabled = [
+            number
+            for number, before in enumerate(self._before)
+            if not applied >> number & 1 and before & applied == before
+        ]
+        related = self._related[enabled[0]]
+        return [number for number in enabled if number == enabled[0] or related >> number & 1]
+
+    def _components(self, selector: Selector) -> list[int]:
+        """For each change those whose order to it may matter, directly or by way of others (bits)."""
+        count = len(self._changes)
+        related = [0] * count
+        for one in range(count):
+            for other in range(one):
+                known = self._precedes[one, other] or self._precedes[other, one]
+                if not known and not self._commute(selector, self._changes[one], self._changes[other]):
+                    related[one] |= 1 << other
+                    related[other] |= 1 << one
+        # What comes before one of them for certain, and is itself unordered to another, opens ways as well.
+        grown = True
+        while grown:
+            grown = False
+            for one in range(count):
+                reach = related[one]
+                for other in range(count):
+                    if related[one] >> other & 1:
+                        reach |= related[other] | self._unordered_before(other, related[one] | 1 << one)
+                reach &= ~(1 << one)
+                grown |= reach != related[one]
+                related[one] = reach
+        return related
+
+    def _unordered_before(self, number: int, component: int) -> int:
+        """The changes that precede a change and that are unordered to another one of its component (bits)."""
+        found, before = 0, self._before[number] & ~component
+        while before:
+            other = before.bit_length() - 1
+            before &= ~(1 << other)
+            if component & ~self._ordered[other]:
+                found |= 1 << other
+        return found
+
+    @staticmethod
+    def _commute(selector: Selector, one: Change, other: Change) -> bool:
+        if "reset" in (one.kind, other.kind):
+            return False
+        return selector.commute(one.name, other.name, (one.kind == "join") + (other.kind == "join"))

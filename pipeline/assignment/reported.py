@@ -1,0 +1,43 @@
+"""An assignment as a broker reports it: the ranges of every consumer at one moment (SEMANTICS 7, `keyHashRanges`)."""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+
+from pipeline.assignment.routing import HashRangeOf, Routing, routing_of_ranges
+from udfs.sticky_key_hash import Int64Array
+
+
+class ReportedRanges:
+    """The ranges of all consumers that are in.
+
+    Attributes:
+        ranges: all of them, ascending, both ends inclusive.
+        consumers: who has any.
+    """
+
+    def __init__(self, ranges_of: Mapping[int, frozenset[tuple[int, int]]]) -> None:
+        """Takes the ranges of each consumer; one without ranges counts as not there."""
+        self.ranges: list[HashRangeOf] = sorted(
+            (start, end, consumer) for consumer, ranges in ranges_of.items() for start, end in ranges
+        )
+        self.consumers = frozenset(consumer for consumer, ranges in ranges_of.items() if ranges)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReportedRanges) and self.ranges == other.ranges
+
+    __hash__ = None  # type: ignore[assignment]  # compared, never looked up
+
+    @cached_property
+    def routing(self) -> Routing:
+        """The owner of every hash."""
+        return routing_of_ranges(self.ranges)
+
+    def owner_of(self, sticky_hash: int) -> int:
+        """Who owns a hash, `NOBODY` if nobody does."""
+        return int(self.routing.owners_of([sticky_hash])[0])
+
+    def ends_of(self, consumer: int) -> Int64Array:
+        """The last hash of each range of a consumer, ascending."""
+        return np.array([end for _, end, owner in self.ranges if owner == consumer], dtype=np.int64)

@@ -1,0 +1,196 @@
+"""What follows for the assignment from membership changes whose order is known in part.
+
+The changes are put in an order that everything known allows. Where another order is possible too, the hashes are named
+that it would give to somebody else: while the changes happened, and afterwards.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.assignment.hash_ranges import ALL_HASHES, HashRanges, differing, owned_by, union
+from pipeline.assignment.orders import Change, Orders, Precedence, Search, open_joins
+from pipeline.assignment.reported import ReportedRanges
+from pipeline.assignment.routing import Routing
+from pipeline.assignment.selector import Selector
+
+OwnerOf = Callable[[int, int], int]
+"""The consumer that owns the hashes between two bounds, inclusive; `NOBODY`: not known."""
+
+
+class Resolved(NamedTuple):
+    """Membership changes in an order.
+
+    Attributes:
+        order: the numbers of the changes.
+        selectors: before the first change and behind each, in this order.
+        undecided: the same places: the hashes that possible orders give to different consumers.
+        open: the numbers of the changes whose order is open.
+        worlds: the assignments that are possible behind the last change, that of `order` first.
+        complete: whether there can be no others. If not, nothing is known of any hash.
+    """
+
+    order: list[int]
+    selectors: list[Selector]
+    undecided: list[HashRanges]
+    open: list[int]
+    worlds: list[Selector]
+    complete: bool
+
+
+class Behind(NamedTuple):
+    """What is known of the assignment behind membership changes.
+
+    Attributes:
+        reported: what the broker reports; None: nothing.
+        owner_of: who was sent the hashes of a range.
+        unexplained: how many dispatches a routing leaves unexplained.
+    """
+
+    reported: ReportedRanges | None
+    owner_of: OwnerOf
+    unexplained: Callable[[Routing], int]
+
+
+def resolve(
+    roots: Sequence[Selector],
+    changes: Sequence[Change],
+    precedes: Precedence,
+    fresh: Callable[[], Selector],
+    nodes_max: int,
+    behind: Behind,
+) -> Resolved:
+    """Puts membership changes in order.
+
+    Args:
+        roots: the assignments that are possible before the changes.
+        changes: in an order that is possible.
+        precedes: (n, n) which of them came before which for certain, transitively.
+        fresh: makes a selector without consumers, for a reset.
+        nodes_max: how many intermediate assignments are looked at.
+        behind: what shows in which order they happened.
+    """
+    reported = behind.reported
+    owner_of: OwnerOf = behind.owner_of if reported is None else lambda start, end: reported.owner_of(end)
+    search = Search(fresh, nodes_max, reported, behind.unexplained)
+    orders = search.orders(roots, changes, precedes)
+    learned = _learned(orders, changes, owner_of)
+    if learned.any():
+        # Who joined before whom shows in contested points; the changes are put in an order that respects it.
+        known = closed(orders.precedes | learned)
+        if not (known & known.T).any():
+            orders = search.orders(roots, changes, known)
+    worlds = [_settled(selector, orders, changes, owner_of) for selector in orders.states[-1]]
+    selectors = [selector for selector, *_ in orders.states]
+    if orders.complete:
+        undecided, open_changes = _undecided(roots[0], orders, changes, fresh)
+        undecided[-1] = doubtful(worlds)
+        return Resolved(orders.order, selectors, undecided, open_changes, worlds, True)
+    # More orders than can be looked at: what they all agree on is not known either.
+    adopted = reported is not None and worlds[0].adopt(reported)
+    undecided = [(), *[ALL_HASHES] * len(changes)]
+    if adopted:
+        undecided[-1] = doubtful(worlds)
+    return Resolved(orders.order, selectors, undecided, orders.order, worlds, adopted)
+
+
+def doubtful(worlds: Sequence[Selector]) -> HashRanges:
+    """The hashes that possible assignments give to different consumers."""
+    differs = differing([world.routing() for world in worlds]) if len(worlds) > 1 else ()
+    return union([*differs, *(both for world in worlds for both in world.disputed())])
+
+
+def _learned(orders: Orders, changes: Sequence[Change], owner_of: OwnerOf) -> Precedence:
+    """Which joins came before which, as the owners of contested points show it."""
+    selector = orders.states[-1][0].copy()
+    selector.leave_open(open_joins(changes, orders.precedes))
+    number_of = {change.consumer: number for number, change in enumerate(changes) if change.kind == "join"}
+    found = np.zeros_like(orders.precedes)
+    for earlier, later in selector.learn(owner_of):
+        if earlier in number_of and later in number_of:
+            found[number_of[earlier], number_of[later]] = True
+    return found
+
+
+def _settled(selector: Selector, orders: Orders, changes: Sequence[Change], owner_of: OwnerOf) -> Selector:
+    twin = selector.copy()
+    twin.leave_open(open_joins(changes, orders.precedes))
+    twin.learn(owner_of)
+    return twin
+
+
+def closed(precedes: Precedence) -> Precedence:
+    """A relation with all that follows from it transitively."""
+    whole: Precedence = precedes.copy()
+    for middle in range(len(whole)):
+        whole |= np.outer(whole[:, middle], whole[middle])
+    return whole
+
+
+def _undecided(
+    root: Selector, orders: Orders, changes: Sequence[Change], fresh: Callable[[], Selector]
+) -> tuple[list[HashRanges], list[int]]:
+    """By how many changes have happened, the hashes in doubt; and the changes whose order is open."""
+    open_pairs = ~(orders.precedes | orders.precedes.T)
+    touched = _Touched(root, changes, fresh)
+    undecided: list[HashRanges] = []
+    open_changes: set[int] = set()
+    open_joined = open_joins(changes, orders.precedes)
+    for at, states in enumerate(orders.states):
+        done, to_come = orders.order[:at], orders.order[at:]
+        crossing = {n for one in done for other in to_come if open_pairs[one, other] for n in (one, other)}
+        ranges = [*differing([selector.routing() for selector in states])] if len(states) > 1 else []
+        ranges += [both for number in crossing for both in touched.by(number)]
+        ranges += [both for selector in states for both in _disputed(selector, open_joined)]
+        undecided.append(union(ranges))
+        open_changes |= crossing
+    return undecided, sorted(open_changes)
+
+
+def _disputed(selector: Selector, open_pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    twin = selector.copy()
+    twin.leave_open(open_pairs)
+    return twin.disputed()
+
+
+class _Touched:
+    """The hashes that a change may move, whichever of the others happened before it."""
+
+    def __init__(self, root: Selector, changes: Sequence[Change], fresh: Callable[[], Selector]) -> None:
+        self._root = root
+        self._changes = changes
+        self._fresh = fresh
+        self._base: Selector | None = None
+        self._by: dict[int, HashRanges] = {}
+
+    def by(self, number: int) -> HashRanges:
+        if number not in self._by:
+            change = self._changes[number]
+            if change.kind == "join":
+                self._by[number] = self._joining(change)
+            elif change.kind == "leave":
+                self._by[number] = self._leaving
+            else:
+                self._by[number] = ALL_HASHES
+        return self._by[number]
+
+    def _joining(self, change: Change) -> HashRanges:
+        """What a newcomer gets at most: where nobody who leaves is there any more, and no other newcomer yet."""
+        if self._base is None:
+            resets = any(other.kind == "reset" for other in self._changes)
+            self._base = self._fresh() if resets else self._root.copy()
+            for other in self._changes:
+                if other.kind == "leave":
+                    self._base.remove(other.consumer)
+        selector = change.enter(self._base.copy(), self._fresh)
+        return owned_by(selector.routing(), change.consumer)
+
+    @property
+    def _leaving(self) -> HashRanges:
+        """What those who leave have: one may inherit from another before it leaves itself."""
+        routing = self._root.routing()
+        leavers = {change.consumer for change in self._changes if change.kind == "leave"}
+        had = [both for consumer in leavers for both in owned_by(routing, consumer)]
+        came = [change for change in self._changes if change.kind == "join" and change.consumer in leavers]
+        return union([*had, *(both for change in came for both in self._joining(change))])
