@@ -67,7 +67,7 @@ def replay_group(
     yield from _any("assignments", rows.assignments(*group, [*ended, *tenures.going_on()]))
     of_rest = replay.take_refused()
     yield from _any("refused", _refused(group, of_rest))
-    partitions = rows.partitions(*group, counted, refused + len(of_rest), found.seen)
+    partitions = rows.partitions(*group, counted, refused + len(of_rest), found.seen, found.watch.left_out.total())
     sources = (rows.dispatch_findings, rows.stuck_findings, rows.mismatch_findings)
     findings = [of_rule for source in sources for of_rule in source(found, rules, findings_per_rule_max)]
     findings.append(rows.mixed_key_batches(senders))

@@ -88,6 +88,12 @@ def stalled(state: State, mapping: Mapping, span: Span, situation: Situation) ->
     return Blocked("subscription", cause, UNKNOWN, NOBODY, blocking, span, waiting.slot.size, waited_us, roots, detail)
 
 
+def is_finding(interval: Blocked) -> bool:
+    """Whether rule `stalled` was broken."""
+    # Where the trace shows nobody's permits, it may have been for lack of them: a wait, and no finding.
+    return interval.cause == UNEXPLAINED and interval.detail["with_permits"] is not None
+
+
 def _since_us(span: Span, situation: Situation) -> int:
     """A stall is what somebody could have been sent for so long; what hindered until a moment ago is to blame."""
     return max(span.from_ts, span.to_ts - situation.stalled_us)

@@ -5,7 +5,7 @@ It only reads the state. What it keeps is bounded: of each cause the intervals t
 
 import heapq
 from collections import Counter, defaultdict, deque
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,12 +25,13 @@ from pipeline.replay.delay import (
 from pipeline.replay.limits import Limits
 from pipeline.replay.membership import Place
 from pipeline.replay.output import BY_ACK, BY_DISPATCH, HINDRANCES, STILL_OPEN, Output
+from pipeline.replay.overlooked import Move, Overlooked, Overlooks
 from pipeline.replay.patience import Patience
 from pipeline.replay.policy import Mapping, owners_of
 from pipeline.replay.progress import HINDERED, NO_PERMITS, PASSED_OVER, RELEASED, SAMPLE, STALLED
 from pipeline.replay.recently_joined import RecentlyJoined
 from pipeline.replay.snapshot import Snapshot
-from pipeline.replay.stall import UNEXPLAINED, Situation, stalled
+from pipeline.replay.stall import UNEXPLAINED, Situation, is_finding, stalled
 from pipeline.replay.state import (
     NEXT_SAMPLE_TS,
     NOBODY,
@@ -63,49 +64,14 @@ _MOVES_MAX = 16
 _BROUGHT_ABOUT_US = 1_000_000
 
 
-class Move(NamedTuple):
-    """A hash changes hands; owners by their places."""
-
-    at: Place
-    before: int
-    after: int
-    held: int
-
-
-class Overlooked(NamedTuple):
-    """A hash that could be served and was not, while its owner was sent later entries.
-
-    Attributes:
-        hash: the sticky hash.
-        owner: place of its owner.
-        span: since when, until when.
-        entries: how many waited at the end.
-        head: position of the first of them.
-        passed: position of a later entry that the owner was sent last, at `passed_ts`.
-        drained_from: place of the consumer at which it drained before; NOBODY: it never did.
-        registered: how often its pending entries were counted as draining there.
-        moves: of the hash, while entries of it were held.
-    """
-
-    hash: int
-    owner: int
-    span: Span
-    entries: int
-    head: tuple[int, int]
-    passed: tuple[int, int]
-    passed_ts: int
-    drained_from: int
-    registered: int
-    moves: tuple[Move, ...]
-
-
 class Watch:
     """What was seen of one subscription.
 
     Attributes:
         samples: of the capacity, in order.
         overlooked: hashes that were passed over.
-        left_out: by scope and cause, the intervals that were not kept.
+        left_out: by scope and cause, how many intervals were not kept.
+        stalls_beyond: how many of those are stalls that nothing explains, so findings (`stall.is_finding`).
         recent: the recently joined consumers (3.x and classic).
         limits: of the broker.
         open_until: where a window ends, when that is why intervals are noted; the trace goes on.
@@ -113,8 +79,9 @@ class Watch:
 
     def __init__(self, limits: Limits, patience: Patience) -> None:
         self.samples: list[Sample] = []
-        self.overlooked: list[Overlooked] = []
+        self.overlooked = Overlooks(patience.intervals_max)
         self.left_out: Counter[tuple[str, str]] = Counter()
+        self.stalls_beyond = 0
         self.recent = RecentlyJoined(patience.as_pip_282)
         self.limits = limits
         self.open_until: Place | None = None
@@ -122,7 +89,6 @@ class Watch:
         self._blocked: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = defaultdict(list)
         self._noted = 0
         self._moves: dict[int, deque[Move]] = {}
-        self._overlooked_last: dict[int, int] = {}
         self._reported: tuple[int, int] | None = None  # when, and the replay size that a snapshot said
         self._stall: Blocked | None = None
         self._since_seq = -1
@@ -139,8 +105,8 @@ class Watch:
         self.samples.clear()
         self.overlooked.clear()
         self.left_out.clear()
+        self.stalls_beyond = 0
         self._blocked.clear()
-        self._overlooked_last.clear()
         self._since_seq = before_seq
 
     def forget(self, told_seq: int) -> None:
@@ -148,13 +114,11 @@ class Watch:
         # The last look is the beginning of what is told next.
         self.samples = self.samples[-1:]
         self.left_out.clear()
+        self.stalls_beyond = 0
         for kind, heap in self._blocked.items():
             self._blocked[kind] = [ranked for ranked in heap if ranked[2].span.to_seq > told_seq]
             heapq.heapify(self._blocked[kind])
-        kept = [number for number, found in enumerate(self.overlooked) if found.span.to_seq > told_seq]
-        moved = {number: at for at, number in enumerate(kept)}
-        self.overlooked = [self.overlooked[number] for number in kept]
-        self._overlooked_last = {h: moved[number] for h, number in self._overlooked_last.items() if number in moved}
+        self.overlooked.forget(told_seq)
 
     def paused(self, state: State, out: Output, mapping: Mapping, at: Place) -> None:
         """The core has stopped in front of the row `at`."""
@@ -274,28 +238,19 @@ class Watch:
         self._note_all(blocked_consumer(state, mapping, int(row.consumer), cause, span))
 
     def _overlooked(self, row: Any, span: Span) -> None:
-        if row.consumer == NOBODY or span.from_seq < self._since_seq:
+        if row.consumer == NOBODY or span.from_seq < self._since_seq or self._is_found_later(span):
             return
         head, passed = (int(row.ledger), int(row.entry)), (int(row.passed_ledger), int(row.passed_entry))
         if row.passed_ts >= span.from_ts + int(row.hindered_us) + self._patience.stalled_us and passed > head:
             moves = tuple(self._moves.get(int(row.hash), ()))
             origin = (int(row.passed_ts), int(row.drained_from), int(row.registered), moves)
-            self._note_overlooked(
+            self.overlooked.add(
                 Overlooked(int(row.hash), int(row.consumer), span, int(row.waiting), head, passed, *origin)
             )
 
-    def _note_overlooked(self, found: Overlooked) -> None:
-        before = self._overlooked_last.get(found.hash)
-        if before is not None:
-            last = self.overlooked[before]
-            if last.head == found.head and last.span.to_ts == found.span.from_ts:
-                # Another consumer owns it now, which has not helped.
-                span = found.span._replace(from_seq=last.span.from_seq, from_ts=last.span.from_ts)
-                self.overlooked[before] = found._replace(span=span)
-                return
-        if len(self.overlooked) < self._patience.intervals_max:
-            self._overlooked_last[found.hash] = len(self.overlooked)
-            self.overlooked.append(found)
+    def _is_found_later(self, span: Span) -> bool:
+        """Whether something is open where a window ends: it is found when it is over, or the log is."""
+        return self.open_until is not None and span.ended_by == STILL_OPEN
 
     def _note_all(self, intervals: list[Blocked]) -> None:
         for interval in intervals:
@@ -315,8 +270,9 @@ class Watch:
         if len(heap) < self._patience.intervals_max:
             heapq.heappush(heap, ranked)
         else:
-            heapq.heappushpop(heap, ranked)
-            self.left_out[interval.scope, interval.cause] += 1
+            left_out = heapq.heappushpop(heap, ranked)[2]
+            self.left_out[left_out.scope, left_out.cause] += 1
+            self.stalls_beyond += is_finding(left_out) and not self._is_found_later(left_out.span)
 
 
 def _delayed(row: Any, span: Span) -> Blocked:

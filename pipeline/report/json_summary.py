@@ -50,6 +50,7 @@ def _trace(run: RunSummary) -> dict[str, Any]:
         "events_late": run.events_late,
         "rules": _rules(run.rules),
         "blocking": _blocking(run.causes),
+        "intervals_left_out": run.intervals_left_out,
         "incomplete": [asdict(partition) for partition in run.incomplete],
         "hot_keys": [asdict(key) for key in run.hot_keys],
         "mixed_producers": [asdict(producer) for producer in run.mixed_producers],

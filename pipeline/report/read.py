@@ -89,11 +89,14 @@ def _run(spark: SparkSession, place: Target, run_key: str) -> RunSummary:
         partial(_refused, own("quarantine"), run["events_quarantined"]),
         partial(_longest_waits, own("blocking"), {c: row["scope"] for c, row in widest.items()}, run["to_ts_us"]),
         partial(_incomplete, own("partitions")),
+        partial(_left_out, own("partitions"), causes),
         partial(_hottest, own("hot_keys")),
         partial(_mixed, own("producers"), _info(rules, "mixed_key_batch")),
         *(partial(_worst_findings, own("violations"), counts.rule) for counts in by_badness),
     ]
-    refused, waits, incomplete, hot_keys, mixed, *findings = at_one_time(lambda question: question(), questions)
+    refused, waits, incomplete, left_out, hot_keys, mixed, *findings = at_one_time(
+        lambda question: question(), questions
+    )
     return RunSummary(
         run_key=run_key,
         inputs=tuple(run["inputs"]),
@@ -117,6 +120,7 @@ def _run(spark: SparkSession, place: Target, run_key: str) -> RunSummary:
         starts_from=run["starts_from"],
         window=None if run["starts_from"] is None else Window(run["window_from_us"], run["window_to_us"]),
         events_late=run["events_late"] or 0,
+        intervals_left_out=sum(row["intervals_left_out"] for row in left_out),
     )
 
 
@@ -164,6 +168,11 @@ def _longest_waits(blocking: DataFrame, scopes: Mapping[str, str], trace_end_us:
 def _incomplete(partitions: DataFrame) -> list[Row]:
     below = partitions.where("completeness < 1")
     return below.orderBy("completeness", "topic", "subscription").limit(_PARTITIONS).collect()
+
+
+def _left_out(partitions: DataFrame, causes: Sequence[CauseTotals]) -> list[Row]:
+    # Where nothing is kept, nothing was too much.
+    return partitions.where("intervals_left_out > 0").select("intervals_left_out").collect() if causes else []
 
 
 def _hottest(hot_keys: DataFrame) -> list[Row]:

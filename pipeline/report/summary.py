@@ -154,6 +154,7 @@ class RunSummary:
         starts_from: what the window of a log starts from (`runs`); None: the whole log was audited.
         window: the part of a log that was audited; None: all of it.
         events_late: rows that came to earlier windows after their audit.
+        intervals_left_out: intervals of waiting that are not in `blocking` for their number; `causes` are without them.
     """
 
     run_key: str
@@ -178,6 +179,7 @@ class RunSummary:
     starts_from: str | None = None
     window: Window | None = None
     events_late: int = 0
+    intervals_left_out: int = 0
 
     @property
     def severities(self) -> frozenset[Severity]:

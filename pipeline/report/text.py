@@ -154,6 +154,9 @@ def _blocking(run: RunSummary) -> Iterator[Text]:
     for cause in run.causes:
         cost = f"{cause.message_seconds:,.1f} message-seconds"
         yield Text(f"  {cause.cause}: {count(cause.intervals, 'interval')}, {cost}")
+    if run.intervals_left_out:
+        left_out = count(run.intervals_left_out, "interval")
+        yield Text(f"  beside {left_out} that cost less and were left out (blocking.intervals_max)")
     for wait in run.waits:
         yield Text(f"    {_wait(wait)}")
 

@@ -339,6 +339,12 @@ PARTITIONS = TableSchema(
             "numbers between the first and last seq that no row has; recorders number all topics together, so this "
             "counts against nothing",
         ),
+        _optional(
+            "intervals_left_out",
+            "bigint",
+            "intervals of waiting that are not in blocking, because others of their scope and cause cost more "
+            "(setting blocking.intervals_max); what is a finding is counted in metrics all the same",
+        ),
     ),
     {
         "completeness_is_a_share": "completeness BETWEEN 0 AND 1",
@@ -346,6 +352,7 @@ PARTITIONS = TableSchema(
         "counts_not_negative": "least(rows_refused, rows_censored, dispatches_undecided, dispatches_without_key, "
         "dispatches_without_end, entries_without_publish, censored_never_dispatched, censored_never_acknowledged, "
         "consumers_by_snapshot_only, clock_steps_back, seq_missing) >= 0",
+        "left_out_not_negative": "intervals_left_out >= 0",
     },
 )
 

@@ -385,7 +385,7 @@ class Replay:
                 o.registered,
                 tuple(move.at.seq for move in o.moves),
             )
-            for o in self.replayed.watch.overlooked
+            for o in self.replayed.watch.overlooked.kept
         ]
 
     @property

@@ -4,9 +4,26 @@ Consumer 1 owns everything at first, 2 takes the lower half, 3 the lowest quarte
 is written down.
 """
 
-import pytest
-from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, replayed
+from collections.abc import Sequence
 
+import pytest
+from local_replay import (
+    AUTO_SPLIT,
+    HIGH,
+    HIGHEST,
+    LOW,
+    LOWEST,
+    SKEW_US,
+    Log,
+    Replay,
+    Tables,
+    replayed,
+    tables_of,
+)
+from windows import told_by_windows
+
+from pipeline.profile import profile_for
+from pipeline.replay.basis import Rules
 from pipeline.replay.patience import Patience
 from pipeline.replay.rows import stuck_findings
 
@@ -218,6 +235,87 @@ def test_of_each_cause_the_intervals_that_cost_most_are_kept_and_the_others_coun
     assert [wait.waited_us for wait in whole] == [SECOND // 2, 5 * SECOND // 2, 3 * SECOND // 2]
     assert kept.waits_of("hash") == whole[1:]
     assert kept.replayed.watch.left_out == {("hash", "not_read_yet"): 1}
+
+
+def _several_stuck() -> Log:
+    """HIGH is passed over twice and served; LOW, counted as draining twice, and LOWEST until the end."""
+    log = _registered_twice()
+    log.flow(1, 10)
+    for entry in (10, 12):
+        log.publish(entry, HIGH)
+        log.now_us += 2 * SECOND
+        _sent(log, 1, entry + 1, HIGHEST)
+        log.dispatch(1, entry, HIGH)
+    return log
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+@pytest.mark.parametrize("version", ["4.0.1", "4.0.8", "3.0.7"])
+def test_findings_beyond_the_limit_weigh_what_they_weigh_with_their_evidence(version: str, kept: int) -> None:
+    log = _several_stuck()
+    whole = replayed(log.rows, version=version)
+    limited = replayed(log.rows, version=version, patience=Patience(intervals_max=kept))
+    assert len(whole.passed_over) == 3
+    assert limited.passed_over == whole.passed_over[:kept]
+    assert limited.weighed == whole.weighed
+
+
+def test_what_goes_on_under_another_owner_counts_once_beyond_the_limit_too() -> None:
+    log = _two()
+    log.publish(0, HIGH)
+    log.publish(1, LOWEST)
+    log.now_us += 2 * SECOND
+    _sent(log, 1, 2, HIGHEST)
+    log.dispatch(1, 0, HIGH)
+    _sent(log, 2, 3, LOW)
+    log.join(3)
+    log.now_us += 2 * SECOND
+    _sent(log, 3, 4, b"key-5")
+    whole = replayed(log.rows)
+    limited = replayed(log.rows, patience=Patience(intervals_max=1))
+    assert [found.hash for found in whole.passed_over] == [HIGH_HASH, LOWEST_HASH]
+    assert [found.hash for found in limited.passed_over] == [HIGH_HASH]
+    assert limited.weighed == whole.weighed
+
+
+@pytest.mark.parametrize("permits", [1_000, None])
+def test_stalls_beyond_the_limit_count_as_findings_if_they_are_some(permits: int | None) -> None:
+    log = Log()
+    log.join(1)
+    if permits is not None:
+        log.flow(1, permits)
+    for entry in range(4):
+        log.publish(entry)
+        log.now_us += (2 + entry) * SECOND
+        log.dispatch(1, entry)
+        log.ack(1, entry)
+    tables = tables_of(log.rows, patience=Patience(intervals_max=1))
+    told = [row["message_seconds"] for row in tables["blocking"] if row["cause"] == "unexplained"]
+    (counts,) = [row for row in tables["metrics"] if row["rule"] == "stalled"]
+    (partition,) = tables["partitions"]
+    assert told == [pytest.approx(5, abs=0.01)]
+    assert (counts["violations"], len(tables["violations"])) == ((4, 1) if permits else (0, 0))
+    left_out = replayed(log.rows, patience=Patience(intervals_max=1)).replayed.watch.left_out
+    assert left_out["subscription", "unexplained"] == 3
+    assert partition["intervals_left_out"] == left_out.total()
+
+
+def test_windows_count_what_is_beyond_the_limit_once() -> None:
+    log = _several_stuck()
+    log.now_us += 3 * SECOND
+    log.dispatch(3, 1, LOW)
+    profile = profile_for("4.0.8", AUTO_SPLIT)
+    rules = Rules(
+        profile, "4.0.8", profile.broker(AUTO_SPLIT), SKEW_US, 1_000, patience=Patience(intervals_max=1), unsettled_us=1
+    )
+
+    def counted(windows: Sequence[Tables], rule: str) -> list[int]:
+        return [row["violations"] for told in windows for row in told["metrics"] if row["rule"] == rule]
+
+    in_two = [told_by_windows([log.rows], rules, [cut]) for cut in range(2, len(log.rows) + 1)]
+    # LOW is passed over until the last row; of the others and the stalls some are over at each cut.
+    assert {tuple(counted(windows, "draining_stuck")) for windows in in_two} == {(0, 1)}
+    assert {tuple(counted(windows, "stalled")) for windows in in_two} == {(0, 4), (2, 2), (4, 0)}
 
 
 # That the rows may be cut anywhere.

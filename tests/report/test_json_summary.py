@@ -34,6 +34,7 @@ def test_each_trace_by_itself() -> None:
         ["traces/night"],
         "violation",
     )
+    assert [trace["intervals_left_out"] for trace in (broken, clean)] == [0, 0]
     assert broken["quarantined_by_reason"] == {"broken_json": 10, "missing_field": 2}
     assert (clean["verdict"], clean["quarantined"], clean["rules"]["single_holder"]["checked"]) == ("clean", 0, 700)
 

@@ -9,6 +9,7 @@ from pipeline.report.read import summarise
 from pipeline.report.summary import CauseTotals, Summary
 from pipeline.tables.create import open_tables
 from pipeline.tables.payload import RESULT_SCHEMA, encode
+from pipeline.tables.schemas import TABLES
 from pipeline.tables.target import parse_target
 
 pytestmark = pytest.mark.spark
@@ -30,6 +31,11 @@ def interval(cause: str, from_ts_us: int, to_ts_us: int | None, message_seconds:
     times = {"from_seq": 1, "to_seq": None if to_ts_us is None else 2, "from_ts_us": from_ts_us, "to_ts_us": to_ts_us}
     rest = {"entries_waiting": 1, "message_seconds": message_seconds, "root_positions": ["7:1"]}
     return {**GROUPS[0], "scope": "hash", "cause": cause, **times, **rest}
+
+
+def partition(group: dict[str, str], left_out: int) -> dict[str, Any]:
+    names = (column.name for column in TABLES["partitions"].columns if column.name not in ("run_key", *group))
+    return {**group, **dict.fromkeys(names, 0), "completeness": 1.0, "intervals_left_out": left_out}
 
 
 def run(verdict: str, quarantined: int) -> dict[str, Any]:
@@ -73,6 +79,7 @@ def summary(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Su
             interval("draining", 0, 2_500_000, 4.0),
             interval("no_permits", 3_000_000, None, 6.0),
         ],
+        "partitions": [partition(GROUPS[0], 3), partition(GROUPS[1], 4)],
         "quarantine": [
             *({"reason": "broken_json", "file": "f", "line": line} for line in (1, 2)),
             {"reason": "missing_field", "file": "f", "line": 3},
@@ -139,6 +146,10 @@ def test_causes_and_waits_begin_with_the_costliest(summary: Summary) -> None:
         ("draining", 2.5),
         ("draining", 1.0),
     ]
+
+
+def test_intervals_that_were_left_out_are_added_up(summary: Summary) -> None:
+    assert [run.intervals_left_out for run in summary.runs] == [0, 7]
 
 
 def test_refused_rows_are_counted_by_reason(summary: Summary) -> None:

@@ -16,6 +16,12 @@ def text_of(summary: Summary, width: int = 80) -> str:
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
 
 
+def test_what_was_left_out_of_the_waits_is_said() -> None:
+    assert "left out" not in text_of(BOTH)
+    told = text_of(replace(BOTH, runs=(replace(BROKEN, intervals_left_out=1_200),)))
+    assert "  beside 1,200 intervals that cost less and were left out (blocking.intervals_max)\n" in told
+
+
 def test_a_broken_and_a_clean_trace() -> None:
     assert (
         text_of(BOTH)

@@ -125,6 +125,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "consumers_by_snapshot_only": 0,
         "clock_steps_back": 0,
         "seq_missing": 12,
+        "intervals_left_out": 7,
     },
     "producers": {
         **GROUP,

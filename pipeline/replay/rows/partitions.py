@@ -4,7 +4,7 @@ from pipeline.replay.completeness import RowsSeen, Seen, judged_rows
 from pipeline.replay.rows.names import Rows
 
 
-def partitions(topic: str, subscription: str, counted: RowsSeen, refused: int, seen: Seen) -> Rows:
+def partitions(topic: str, subscription: str, counted: RowsSeen, refused: int, seen: Seen, left_out: int) -> Rows:
     """The one row of a subscription.
 
     Args:
@@ -13,6 +13,7 @@ def partitions(topic: str, subscription: str, counted: RowsSeen, refused: int, s
         counted: its rows.
         refused: how many of them the replay refused.
         seen: what it did not see.
+        left_out: intervals of waiting that were not kept.
     """
     judged = judged_rows(counted.rows, refused, seen)
     return [
@@ -33,6 +34,7 @@ def partitions(topic: str, subscription: str, counted: RowsSeen, refused: int, s
             "consumers_by_snapshot_only": seen.unjoined,
             "clock_steps_back": counted.clock_steps,
             "seq_missing": counted.seq_missing,
+            "intervals_left_out": left_out,
         }
     ]
 

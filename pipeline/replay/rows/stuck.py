@@ -6,6 +6,7 @@ the whole stall is one, if nothing in the trace explains it.
 """
 
 import json
+from collections import Counter
 
 import numpy as np
 
@@ -14,13 +15,15 @@ from pipeline.replay.attribution import Blocked
 from pipeline.replay.basis import Rules
 from pipeline.replay.doubts import Doubt
 from pipeline.replay.output import ENDINGS, STILL_OPEN
+from pipeline.replay.overlooked import Kind, Overlooked
 from pipeline.replay.replayed import Replayed
 from pipeline.replay.rows.findings import RuleFindings, severities
 from pipeline.replay.rows.names import Names, Rows, moment, position
-from pipeline.replay.stall import UNEXPLAINED
+from pipeline.replay.stall import is_finding
 from pipeline.replay.state import DISPATCHES, NOBODY
-from pipeline.replay.watch import Overlooked
+from pipeline.replay.watch import Watch
 from pipeline.rules import RuleName
+from pipeline.tables.severity import Severity
 
 
 def stuck_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[RuleFindings]:
@@ -32,33 +35,44 @@ def stuck_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[Rul
         per_rule_max: how many findings of a rule are kept with their evidence; 0: every one.
     """
     names = Names(found.numbers, found.stays)
-    kept = per_rule_max or None
+    watch, until_seq = found.watch, found.telling.until.seq
+    drained = int(np.count_nonzero(found.telling.holds(found.episodes.to_seq)))
+    asked: dict[RuleName, int] = {"draining_stuck": drained, "stalled": int(found.checked[DISPATCHES])}
+    overlooked = sorted((o for o in watch.overlooked.kept if o.span.to_seq <= until_seq), key=_by_cost)
     told = []
-    telling = found.telling
-    drained = int(np.count_nonzero(telling.holds(found.episodes.to_seq)))
-    asked = {"draining_stuck": drained, "stalled": int(found.checked[DISPATCHES])}
-    overlooked = [o for o in found.watch.overlooked if o.span.to_seq <= telling.until.seq]
     for rule, checked in asked.items():
+        if rule not in rules.profile.rules:
+            continue
         rows = [
             _hash_row(o, names, rules, found.doubts.about(o.hash, o.span.from_seq, o.span.to_seq))
-            for o in sorted(overlooked, key=_by_cost)
-            if _rule(o, rules) == rule
+            for o in overlooked
+            if _rule(o.kind, rules) == rule
         ]
         if rule == "stalled":
-            over = [b for b in found.watch.blocked if b.span.to_seq <= telling.until.seq]
-            unexplained = [b for b in over if b.cause == UNEXPLAINED]
-            # Where the trace shows nobody's permits, it may have been for lack of them: a wait, and no finding.
-            rows += [_stall_row(b, names) for b in unexplained if b.detail["with_permits"] is not None]
-        counts = severities(rows)
-        if rule in rules.profile.rules:
-            name: RuleName = "stalled" if rule == "stalled" else "draining_stuck"
-            told.append(RuleFindings(name, checked, counts, rows[:kept]))
+            stalls = (b for b in watch.blocked if is_finding(b) and b.span.to_seq <= until_seq)
+            rows += [_stall_row(b, names) for b in stalls]
+        counts = severities(rows) + _beyond(rule, watch, rules)
+        told.append(RuleFindings(rule, checked, counts, rows[: per_rule_max or None]))
     return told
 
 
-def _rule(overlooked: Overlooked, rules: Rules) -> RuleName:
-    drains = rules.profile.dispatcher == "draining"
-    return "draining_stuck" if drains and overlooked.drained_from != NOBODY else "stalled"
+def _beyond(rule: RuleName, watch: Watch, rules: Rules) -> Counter[Severity]:
+    """What was found beyond `blocking.intervals_max`, and only counted."""
+    counts: Counter[Severity] = Counter()
+    for kind, count in watch.overlooked.beyond.items():
+        if _rule(kind, rules) == rule:
+            counts[_severity(_bug(kind, rules))] += count
+    if rule == "stalled":
+        counts["violation"] += watch.stalls_beyond
+    return counts
+
+
+def _rule(kind: Kind, rules: Rules) -> RuleName:
+    return "draining_stuck" if rules.profile.dispatcher == "draining" and kind.drained else "stalled"
+
+
+def _severity(bug: str | None) -> Severity:
+    return "known_bug" if bug else "violation"
 
 
 def _by_cost(overlooked: Overlooked) -> tuple[int, int, int]:
@@ -66,19 +80,19 @@ def _by_cost(overlooked: Overlooked) -> tuple[int, int, int]:
     return -(span.to_ts - span.from_ts) * overlooked.entries, span.from_seq, overlooked.hash
 
 
-def _bug(overlooked: Overlooked, rules: Rules) -> str | None:
+def _bug(kind: Kind, rules: Rules) -> str | None:
     """The flaw that it matches: counted twice (3.9), or behind the head of replay (6.5)."""
     bugs = known_bugs(rules.version, rules.profile)
     bug = None
     if rules.profile.dispatcher == "recently_joined":
         bug = "F6"
-    elif overlooked.registered > 1:
+    elif kind.counted_again:
         bug = "#23845"
     return bug if bug in bugs else None
 
 
 def _hash_row(overlooked: Overlooked, names: Names, rules: Rules, doubt: Doubt | None) -> dict[str, object]:
-    span, bug = overlooked.span, _bug(overlooked, rules) if doubt is None else None
+    span, bug = overlooked.span, _bug(overlooked.kind, rules) if doubt is None else None
     head, passed, entries = position(*overlooked.head), position(*overlooked.passed), overlooked.entries
     owner, seconds = names.spoken(overlooked.owner), (span.to_ts - span.from_ts) / 1e6
     until = "the end of the trace" if span.ended_by == STILL_OPEN else f"{moment(span.to_ts)} (seq {span.to_seq})"
@@ -93,7 +107,7 @@ def _hash_row(overlooked: Overlooked, names: Names, rules: Rules, doubt: Doubt |
     known = f"; known bug {label(bug)}: {catalogue()[bug].title} {catalogue()[bug].remedy}" if bug else ""
     known += f"; {doubt.because}" if doubt is not None else ""
     return {
-        "severity": "not_provable" if doubt is not None else "known_bug" if bug else "violation",
+        "severity": "not_provable" if doubt is not None else _severity(bug),
         "sticky_hash": overlooked.hash,
         "ledger_id": overlooked.head[0],
         "entry_id": overlooked.head[1],
