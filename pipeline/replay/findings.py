@@ -62,6 +62,7 @@ def report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> i
     found[row].other_ts = UNKNOWN
     found[row].sent_before_to = state.entries[slot].sent_to
     found[row].sent_before_seq = state.entries[slot].sent_seq
+    found[row].left_sent_seq = hashes[sent.hash_at].left_sent_seq
     found[row].read_ledger = state.cells[READ_LEDGER]
     found[row].read_entry = state.cells[READ_ENTRY]
     found[row].value = UNKNOWN
@@ -118,6 +119,7 @@ def report_row(state: State, out: Output, rule: int, events: Events, i: int, con
     found[row].other_ts = UNKNOWN
     found[row].sent_before_to = NOBODY
     found[row].sent_before_seq = UNKNOWN
+    found[row].left_sent_seq = UNKNOWN
     found[row].read_ledger = UNKNOWN
     found[row].read_entry = UNKNOWN
     found[row].value = UNKNOWN

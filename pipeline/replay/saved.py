@@ -17,7 +17,7 @@ from pipeline.replay.producers import Producers
 from pipeline.replay.subscription import Subscription
 from pipeline.replay.tenures import Tenures
 
-STATE_VERSION: Final = 2
+STATE_VERSION: Final = 3
 """Of the classes of the replay: raised with every change of what they keep."""
 
 _WAY_OUT: Final = "audit the log from its beginning"

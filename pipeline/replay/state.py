@@ -168,6 +168,7 @@ HASH = np.dtype(
         ("blocked_ts", np.int64),
         ("awaited", np.int64),  # how often an entry began to wait in the episode: again after a return
         ("registered", np.int64),  # how often the broker began to count its pending entries as draining, at one holder
+        ("left_sent_seq", np.int64),  # the last dispatch of an entry that a leaver had held; UNKNOWN: none
         ("drained_from", np.int32),  # who held it when it drained last; NOBODY: it never did
         ("owner", np.int32),
         ("clear_seq", np.int64),  # since when it could be served and was not, if something waits

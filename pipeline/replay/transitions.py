@@ -124,6 +124,7 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
         hashes[at].aside_last = NOBODY
         hashes[at].near = NOBODY
         hashes[at].registered = 0
+        hashes[at].left_sent_seq = UNKNOWN
         hashes[at].drained_from = NOBODY
         hashes[at].owner = UNLOOKED
         hashes[at].why = 0
@@ -198,6 +199,7 @@ def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
         entries[slot].marks |= REPLAYED
     if left_behind:
         entries[slot].marks |= REDELIVERED
+        hashes[at].left_sent_seq = seq
     note_read(state, entries[slot].ledger, entries[slot].entry, ts)
     if again:
         # Sent once more to who has it (E17): it is pending there all along, so nothing that drains ends.

@@ -210,6 +210,46 @@ def test_what_a_leaver_had_is_not_seen_by_the_classic_dispatcher(
     assert (severity, bugs) == (("known_bug", ("F11",)) if settings is CLASSIC else ("violation", ()))
 
 
+F11 = ("known_bug", None, ("F11",))
+
+
+@pytest.mark.parametrize(
+    ("settings", "version", "left_behind", "from_replay", "expected"),
+    [
+        (CLASSIC, "4.0.8", True, False, F11),
+        (CLASSIC, "4.0.8", False, False, VIOLATION),  # nobody left, so nothing is counted wrongly
+        (CLASSIC, "4.0.8", True, True, VIOLATION),  # a replay read goes by position, whatever is counted
+        (AUTO_SPLIT, "3.0.7", True, False, VIOLATION),
+        (AUTO_SPLIT, "4.0.8", True, False, VIOLATION),
+    ],
+)
+def test_what_a_leaver_had_is_counted_out_of_its_hash_by_the_classic_dispatcher(
+    settings: dict[str, object], version: str, left_behind: bool, from_replay: bool, expected: object
+) -> None:
+    log = Log()
+    log.join(1)
+    log.join(2)  # LOW and LOWEST
+    log.publish(0, LOWEST if left_behind else HIGH)
+    log.dispatch(2 if left_behind else 1, 0, LOWEST if left_behind else HIGH)
+    log.publish(1, LOWEST)
+    if from_replay:
+        log.publish(3, LOWEST)
+    log.publish(4, HIGH)
+    log.dispatch(1, 4, HIGH)
+    log.leave(2)
+    if left_behind:
+        log.dispatch(1, 0, LOWEST)
+    if not from_replay:
+        log.publish(5, LOWEST)
+    overtook = log.dispatch(1, 3 if from_replay else 5, LOWEST)
+    log.join(3)  # takes over what 2 had
+    log.ack(1, *([0] if left_behind else []), 3 if from_replay else 5)
+    late = log.dispatch(3, 1, LOWEST)
+    replay = replayed(log.rows, version=version, settings=settings)
+    assert told(replay, "replay_overtaken", overtook) == expected
+    assert told(replay, "first_delivery_order", late) == expected
+
+
 @pytest.mark.parametrize(("gone", "expected"), [(True, ("known_bug", None, ("F3",))), (False, VIOLATION)])
 def test_a_leave_moves_a_hash_to_one_that_was_there(gone: bool, expected: object) -> None:
     ring: dict[str, object] = {"subscriptionKeySharedUseConsistentHashing": True}

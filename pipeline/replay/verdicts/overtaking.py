@@ -18,9 +18,9 @@ def overtaken(finding: Any, around: Circumstances) -> Verdict:
         return unexplained("the receiver did not own the hash")
     left_behind = bool(finding.other_marks & (GIVEN_BACK | NACKED) == GIVEN_BACK)
     # Before E7, which is rarer: under the classic dispatcher every leave does this (SEMANTICS 6.5).
-    if left_behind and around.named("F11"):
-        because = "the older one was left behind by a consumer, and waits where its hash is not seen"
-        return Verdict("known_bug", None, around.named("F11"), because)
+    hidden = _hidden(finding, left_behind) if around.named("F11") else ""
+    if hidden:
+        return Verdict("known_bug", None, around.named("F11"), hidden)
     if left_behind and _replay_in_flight(finding, around):
         since_ms = (finding.ts_us - finding.other_since_ts) / 1000
         because = (
@@ -47,6 +47,24 @@ def _replay_in_flight(finding: Any, around: Circumstances) -> bool:
     )
 
 
+def _hidden(finding: Any, left_behind: bool) -> str:
+    """Why the classic dispatcher does not see that the older entry waits in replay (F11); empty if it does.
+
+    What a leaver held it counts under hash 0. Refused once more, such an entry gets its own hash, and counts for that
+    only when it is sent, so one too many goes off (4.12): with the last of the count the hash is not seen any more, as
+    long as others of it wait. That lets a normal read pass them, and no replay read.
+    """
+    if left_behind:
+        return "the older one was left behind by a consumer, and waits where its hash is not seen"
+    by_normal_read = finding.marks & (READ | GIVEN_BACK) == 0
+    if by_normal_read and finding.other_marks & READ and finding.left_sent_seq > finding.other_since_seq:
+        return (
+            f"what a consumer had left behind of the hash was sent at seq {finding.left_sent_seq}, while the older one "
+            "waited in replay, and was taken off a count of the hash that it had never been added to"
+        )
+    return ""
+
+
 def _unblocked_amid_a_read(finding: Any, around: Circumstances) -> bool:
     """#23870 (SEMANTICS 4.11): both waited in replay, and their hash stopped draining at most one read ago."""
     both_read = finding.marks & finding.other_marks & READ != 0
@@ -63,6 +81,9 @@ def late_first(finding: Any, overtakings: Mapping[int, Verdict]) -> Verdict:
     overtaking = overtakings.get(int(finding.other_seq))
     if overtaking is None:
         return unexplained("when the later one was sent, nothing shows that this one waited")
-    if finding.marks & READ == 0 or finding.consumer != finding.other_consumer:
+    if finding.marks & READ == 0:
+        return UNEXPLAINED
+    # What F11 does lasts until the entry is sent, whoever owns the hash by then; #23870 is over with the read.
+    if finding.consumer != finding.other_consumer and "F11" not in overtaking.known_bugs:
         return UNEXPLAINED
     return overtaking
