@@ -11,6 +11,7 @@ from pipeline.replay.output import (
 from pipeline.replay.state import (
     CITED,
     NOBODY,
+    READ,
     READ_ENTRY,
     READ_LEDGER,
     UNKNOWN,
@@ -62,6 +63,8 @@ def report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> i
     found[row].other_ts = UNKNOWN
     found[row].sent_before_to = state.entries[slot].sent_to
     found[row].sent_before_seq = state.entries[slot].sent_seq
+    was_read = state.entries[slot].marks & READ != 0
+    found[row].read_ts = state.entries[slot].read_ts if was_read else UNKNOWN
     found[row].left_sent_seq = hashes[sent.hash_at].left_sent_seq
     found[row].read_ledger = state.cells[READ_LEDGER]
     found[row].read_entry = state.cells[READ_ENTRY]
@@ -119,6 +122,7 @@ def report_row(state: State, out: Output, rule: int, events: Events, i: int, con
     found[row].other_ts = UNKNOWN
     found[row].sent_before_to = NOBODY
     found[row].sent_before_seq = UNKNOWN
+    found[row].read_ts = UNKNOWN
     found[row].left_sent_seq = UNKNOWN
     found[row].read_ledger = UNKNOWN
     found[row].read_entry = UNKNOWN

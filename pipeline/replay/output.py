@@ -83,6 +83,7 @@ FINDING = np.dtype(
             "other_ts",  # of the other dispatch
             "sent_before_to",  # who had it before
             "sent_before_seq",
+            "read_ts",  # since when the entry is READ; UNKNOWN: it was not
             "left_sent_seq",  # the last dispatch of an entry of the hash that a leaver had held
             "read_ledger",  # the highest position dispatched before
             "read_entry",

@@ -1,7 +1,7 @@
 """What each finding weighs: the same shape with and without what excuses it. Recordings have their own tests."""
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, Log, Replay, replayed
+from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, SKEW_US, Log, Replay, replayed
 
 from pipeline.replay.verdicts import Verdict
 
@@ -241,6 +241,7 @@ def test_what_a_leaver_had_is_counted_out_of_its_hash_by_the_classic_dispatcher(
         log.dispatch(1, 0, LOWEST)
     if not from_replay:
         log.publish(5, LOWEST)
+    log.now_us += SKEW_US
     overtook = log.dispatch(1, 3 if from_replay else 5, LOWEST)
     log.join(3)  # takes over what 2 had
     log.ack(1, *([0] if left_behind else []), 3 if from_replay else 5)

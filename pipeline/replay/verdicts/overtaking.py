@@ -18,7 +18,7 @@ def overtaken(finding: Any, around: Circumstances) -> Verdict:
         return unexplained("the receiver did not own the hash")
     left_behind = bool(finding.other_marks & (GIVEN_BACK | NACKED) == GIVEN_BACK)
     # Before E7, which is rarer: under the classic dispatcher every leave does this (SEMANTICS 6.5).
-    hidden = _hidden(finding, left_behind) if around.named("F11") else ""
+    hidden = _hidden(finding, left_behind, around.skew_us) if around.named("F11") else ""
     if hidden:
         return Verdict("known_bug", None, around.named("F11"), hidden)
     if left_behind and _replay_in_flight(finding, around):
@@ -47,7 +47,7 @@ def _replay_in_flight(finding: Any, around: Circumstances) -> bool:
     )
 
 
-def _hidden(finding: Any, left_behind: bool) -> str:
+def _hidden(finding: Any, left_behind: bool, skew_us: int) -> str:
     """Why the classic dispatcher does not see that the older entry waits in replay (F11); empty if it does.
 
     What a leaver held it counts under hash 0. Refused once more, such an entry gets its own hash, and counts for that
@@ -56,7 +56,9 @@ def _hidden(finding: Any, left_behind: bool) -> str:
     """
     if left_behind:
         return "the older one was left behind by a consumer, and waits where its hash is not seen"
-    by_normal_read = finding.marks & (READ | GIVEN_BACK) == 0
+    # Others of the same read may have been sent just before, which shows that it was read too.
+    just_read = finding.read_ts == UNKNOWN or finding.ts_us - finding.read_ts < skew_us
+    by_normal_read = finding.marks & GIVEN_BACK == 0 and just_read
     if by_normal_read and finding.other_marks & READ and finding.left_sent_seq > finding.other_since_seq:
         return (
             f"what a consumer had left behind of the hash was sent at seq {finding.left_sent_seq}, while the older one "
