@@ -270,14 +270,16 @@ class Timeline:
         return self._in_order(cluster)
 
     def _in_order(self, changes: Sequence[Bracket]) -> list[Bracket]:
-        """The changes in an order that their bounds allow, those that can have happened first to begin with."""
+        """The changes in an order that their bounds allow, and the likeliest one: a change is recorded when it is done.
 
-        def begins(bracket: Bracket) -> tuple[int, int]:
+        Clients subscribe long before the broker lets them in, and in another order.
+        """
+
+        def ends(bracket: Bracket) -> tuple[int, int]:
             # A restart is over when its consumers are gone and before new ones come; a stay begins before it ends.
-            kind = bracket.row.kind
-            return self._bounds(bracket)[1 if kind == "reset" else 0], ("reset", "join", "leave").index(kind)
+            return self._bounds(bracket)[1], ("reset", "join", "leave").index(bracket.row.kind)
 
-        return sorted(changes, key=begins)
+        return sorted(changes, key=ends)
 
     def _place(self, cluster: list[Bracket], view: View | None) -> None:
         # The row that opens the bracket stays: its time counts.
