@@ -1,0 +1,195 @@
+"""Counts the epochs of recordings that are right, undecided and wrong, by what the broker knew itself.
+
+    .venv/bin/python tests/replay/recording_epochs.py [NAME...]
+
+The truth is the oracle's `assign` rows of one subscription on one topic: after each of them the broker had one
+*state*, an assignment of all hashes. The audit claims an assignment for each of its epochs, and names the hashes of
+which it does not know the owner (`PlacedEpoch.undecided`). Nothing else is a claim: not the number of an epoch, and
+not its place, which the two sides of a bracket leave open.
+
+A state and an epoch are the same if the same consumers have joined by then and the same ones are still there. The
+consumers that are there are not enough: where one comes and goes inside a burst, the broker has the same consumers
+before and behind, and not always the same assignment. Both numbers only ever grow and shrink, so no state comes twice.
+An epoch is then
+
+- `right`: nothing of it is undecided, and all hashes have the owner that they have in its state;
+- `undecided`: some hashes are undecided, and all others have the owner that they have in its state;
+- `wrong`: a hash that is not undecided has another owner than in its state.
+
+Where the evidence leaves the order of a burst open, the audit may pass through consumers that the broker never had
+together, and the broker through consumers that the audit does not have. Such an epoch has no state of its own. Its
+claim then concerns all states between the nearest epochs before and behind it that have one, as any of them may have
+been in force: it is wrong unless it agrees with each of them in every hash that is not undecided; if there is none
+between them, unless it agrees with the two states around it. So it can hardly be right without a word about what is
+undecided, and this is what "wrong without saying so" is held against.
+
+A state that nobody claims is the same error seen from the other side: the audit claims that the assignment before it
+or behind it was in force meanwhile. Where an epoch without a state stands in the gap, that one answers for it;
+where none does, the state counts as one wrong epoch unless it is the same as the state before or behind the gap.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from hash_sets import Owned, Range, agree
+from local_replay import RECORDINGS, Replay, replayed_recording
+from oracle import membership_changes, oracle_rows
+
+from pipeline.replay.group import Group
+from pipeline.replay.replayed import PlacedEpoch
+
+Present = tuple[frozenset[int], frozenset[int]]
+"""Who has joined so far, and who of them is still there."""
+
+
+class State(NamedTuple):
+    """What the broker had from `seq` on."""
+
+    seq: int
+    change: str
+    present: Present
+    owned: Owned
+
+
+class Claim(NamedTuple):
+    """What the audit says of one epoch."""
+
+    seq: int
+    change: str
+    present: Present
+    owned: Owned
+    undecided: tuple[Range, ...]
+
+
+@dataclass
+class Judged:
+    """The epochs of one subscription, or of several.
+
+    Attributes:
+        right: how many.
+        undecided: how many.
+        wrong: each in words, in the order of the trace.
+    """
+
+    right: int = 0
+    undecided: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def __add__(self, other: "Judged") -> "Judged":
+        return Judged(self.right + other.right, self.undecided + other.undecided, self.wrong + other.wrong)
+
+    def __str__(self) -> str:
+        return f"{self.right} / {self.undecided} / {len(self.wrong)}"
+
+
+def undecided_of(placed: PlacedEpoch) -> tuple[Range, ...]:
+    """The hashes of which the epoch does not say who owns them."""
+    return tuple(getattr(placed, "undecided", ()))
+
+
+def states_of(rows: Sequence[dict[str, Any]], group: Group) -> list[State]:
+    """The states of one subscription by the oracle's rows, ascending."""
+    joined: set[int] = set()
+    there: set[int] = set()
+    states: list[State] = []
+    for row in membership_changes(list(rows)):
+        if (row["topic"], row["sub"]) != group:
+            continue
+        owned = {told["ci"]: [(start, end) for start, end in told["r"]] for told in row["ranges"]}
+        if row["op"] == "remove":
+            there.discard(row["ci"])
+        elif row["op"] == "add":
+            there.add(row["ci"])
+        else:
+            # A new dispatcher, seen first with all whom it has.
+            there = set(owned)
+        joined |= there
+        present = frozenset(joined), frozenset(there)
+        states.append(State(row["seq"], f"{row['op']} {row['consumer']}", present, owned))
+    return states
+
+
+def claims_of(epochs: Sequence[PlacedEpoch]) -> list[Claim]:
+    """What the audit says of the epochs of one subscription, which are in order."""
+    joined: set[int] = set()
+    claims = []
+    for placed in epochs:
+        epoch = placed.epoch
+        joined |= epoch.names.keys()
+        owned = {consumer: list(ranges) for consumer, ranges in epoch.ranges_of.items()}
+        present = frozenset(joined), frozenset(epoch.names)
+        claims.append(Claim(placed.since.seq, epoch.change, present, owned, undecided_of(placed)))
+    return claims
+
+
+def judged(claims: Sequence[Claim], states: Sequence[State]) -> Judged:
+    """The epochs of one subscription, held against what the broker had."""
+    found = Judged()
+    for stretch in _stretches(claims, states):
+        for claim in stretch.claims:
+            instead = stretch.states or stretch.around
+            if not all(agree(claim.owned, state.owned, claim.undecided) for state in instead):
+                had = ", ".join(f"{state.change} at {state.seq}" for state in instead)
+                found.wrong.append(f"{claim.change} at {claim.seq}, where the broker had {had}")
+            elif claim.undecided:
+                found.undecided += 1
+            else:
+                found.right += 1
+        for state in () if stretch.claims else stretch.states:
+            if not any(agree(state.owned, claimed.owned) for claimed in stretch.around):
+                found.wrong.append(f"nothing at {state.seq}, where the broker had {state.change}")
+    return found
+
+
+class _Stretch(NamedTuple):
+    """Either an epoch and its state, or all epochs and states between two such pairs, whose states are `around`."""
+
+    claims: Sequence[Claim]
+    states: Sequence[State]
+    around: Sequence[State] = ()
+
+
+def _stretches(claims: Sequence[Claim], states: Sequence[State]) -> Iterator[_Stretch]:
+    at_state = {state.present: number for number, state in enumerate(states)}
+    pairs = [(n, at_state[claim.present]) for n, claim in enumerate(claims) if claim.present in at_state]
+    # Before the first epoch that has a state nothing is claimed; the last one is claimed to the end.
+    claim = state = -1
+    for next_claim, next_state in [*pairs, (len(claims), len(states))]:
+        around = [states[number] for number in (state, next_state) if 0 <= number < len(states)]
+        between = _Stretch(claims[claim + 1 : next_claim], states[state + 1 : next_state], around)
+        if between.claims or state >= 0:
+            yield between
+        if next_claim < len(claims):
+            yield _Stretch(claims[next_claim : next_claim + 1], states[next_state : next_state + 1])
+        claim, state = next_claim, next_state
+
+
+def judged_recording(name: str, replays: dict[Group, Replay]) -> Judged:
+    """The epochs of all subscriptions of a recording together."""
+    rows = oracle_rows(RECORDINGS / name)
+    found = Judged()
+    for group, replay in replays.items():
+        found += judged(claims_of(replay.epochs), states_of(rows, group))
+    return found
+
+
+def line(name: str, found: Judged) -> str:
+    """A recording's line of the table."""
+    first = f"  first: {found.wrong[0]}" if found.wrong else ""
+    return f"{name:40} {found.right:5} {found.undecided:5} {len(found.wrong):5}{first}"
+
+
+def main(names: Sequence[str]) -> None:
+    print(f"{'epochs':40} right undec. wrong")
+    total = Judged()
+    for name in names or sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir()):
+        found = judged_recording(name, replayed_recording(name))
+        total += found
+        print(line(name, found), flush=True)
+    print(line("all", total).split("  first")[0])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
