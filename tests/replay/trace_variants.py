@@ -1,0 +1,168 @@
+"""Recordings with less evidence in them: what another recorder of the same broker would have written.
+
+    .venv/bin/python tests/replay/trace_variants.py [NAME...]
+
+prints what each variant breaks that the whole trace does not. A variant leaves rows out; it never says anything else:
+
+- `key_hash_ranges` that are absent mean "as in the snapshot before", so a snapshot that stays names all ranges that
+  were last named by then;
+- a recorder of ends still sees that a broker closes a consumer, which has a start only; what never ended it does not;
+- one side is bounded by the other "plus the configured recorder skew" (TRACE_FORMAT), so the skew of such a variant is
+  as long as the longest bracket of which it leaves a side out.
+"""
+
+import json
+import sys
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from local_replay import RECORDINGS, SKEW_US, Columns, Replay, recorded_logs, replayed_logs
+
+from pipeline.replay.group import Group
+from pipeline.replay.membership import CLOSED_BY_BROKER
+from pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
+
+Logs = Sequence[Sequence[Columns]]
+Broken = tuple[str, int]
+"""A rule, and the seq of the row that breaks it."""
+
+
+class Variant(NamedTuple):
+    """Rows with some of them left out, and the skew that still bounds what they say."""
+
+    logs: Logs
+    skew_us: int
+
+
+def _kept(logs: Logs, stays: Callable[[Columns], bool]) -> list[list[Columns]]:
+    return [[row for row in log if stays(row)] for log in logs]
+
+
+def _some_snapshots(logs: Logs, stays: Callable[[int, Columns], bool]) -> Variant:
+    """Keeps the snapshots that `stays` chooses by their number, from 0 for each subscription, and their row."""
+    rows = sorted((row for log in logs for row in log if row["event"] == "stats"), key=lambda row: row["seq"])
+    ranges: dict[tuple[Any, ...], dict[int, object]] = defaultdict(dict)
+    numbers: Counter[tuple[Any, ...]] = Counter()
+    kept: dict[int, Columns] = {}
+    for row in rows:
+        group = row["topic"], row["subscription"]
+        snapshot = json.loads(row["snapshot"])
+        for consumer in snapshot["consumers"]:
+            if consumer.get("key_hash_ranges") is not None:
+                ranges[group][consumer["consumer"]] = consumer["key_hash_ranges"]
+            elif consumer["consumer"] in ranges[group]:
+                consumer["key_hash_ranges"] = ranges[group][consumer["consumer"]]
+        if stays(numbers[group], row):
+            kept[row["seq"]] = {**row, "snapshot": json.dumps(snapshot)}
+        numbers[group] += 1
+    thinned = [[kept.get(row["seq"], row) for row in log] for log in logs]
+    return Variant(_kept(thinned, lambda row: row["event"] != "stats" or row["seq"] in kept), SKEW_US)
+
+
+def _one_a_second(logs: Logs) -> Variant:
+    seen: set[tuple[Any, ...]] = set()
+
+    def is_first(_: int, row: Columns) -> bool:
+        second = row["topic"], row["subscription"], row["ts_us"] // 1_000_000
+        return second not in seen and not seen.add(second)  # type: ignore[func-returns-value]  # adds, and is None
+
+    return _some_snapshots(logs, is_first)
+
+
+def _of_bracket(row: Columns) -> tuple[Any, ...]:
+    entries = row.get("ledger_id"), row.get("entry_id"), json.dumps(row.get("positions"))
+    return row["event"], row["topic"], row.get("subscription"), row.get("consumer"), *entries
+
+
+def paired(logs: Logs) -> list[tuple[Columns, Columns]]:
+    """The rows that are the two sides of one bracket, start and end."""
+    rows = sorted((row for log in logs for row in log if row.get("phase")), key=lambda row: row["seq"])
+    begun: dict[tuple[Any, ...], deque[Columns]] = defaultdict(deque)
+    pairs = []
+    for row in rows:
+        open_ = begun[_of_bracket(row)]
+        if row["phase"] == "start":
+            open_.append(row)
+        elif open_:
+            pairs.append((open_.popleft(), row))
+    return pairs
+
+
+def _one_side(logs: Logs, side: str, events: Collection[str]) -> Variant:
+    def stays(row: Columns) -> bool:
+        return row["event"] not in events or row.get("phase", "end") == side or row.get("reason") == CLOSED_BY_BROKER
+
+    longest = max(end["ts_us"] - start["ts_us"] for start, end in paired(logs) if start["event"] in events)
+    return Variant(_kept(logs, stays), max(SKEW_US, longest))
+
+
+def _without(event: str) -> Callable[[Logs], Variant]:
+    return lambda logs: Variant(_kept(logs, lambda row: row["event"] != event), SKEW_US)
+
+
+VARIANTS: Final[Mapping[str, Callable[[Logs], Variant]]] = {
+    "every tenth snapshot": lambda logs: _some_snapshots(logs, lambda number, _: number % 10 == 0),
+    "a snapshot a second": _one_a_second,
+    "no snapshot": _without("stats"),
+    "only starts": lambda logs: _one_side(logs, "start", ("join", "leave", "reset", "dispatch", "ack")),
+    "only starts of joins and leaves": lambda logs: _one_side(logs, "start", ("join", "leave")),
+    "only ends of joins and leaves": lambda logs: _one_side(logs, "end", ("join", "leave")),
+    "only ends of dispatches and acks": lambda logs: _one_side(logs, "end", ("dispatch", "ack")),
+    "no flow": _without("flow"),
+    "no publish": _without("publish"),
+}
+
+
+def broken_by(replays: Mapping[Group, Replay], seqs: Mapping[int, int]) -> Counter[Broken]:
+    """How often each row breaks the contract, whether or not a known flaw explains it.
+
+    Args:
+        replays: of each subscription.
+        seqs: of the end of a dispatch the seq of its start, as which it is told whichever side was recorded.
+    """
+    broken: Counter[Broken] = Counter()
+    for replay in replays.values():
+        for source in (dispatch_findings, stuck_findings, mismatch_findings):
+            for of_rule in source(replay.replayed, replay.rules, 0):
+                for row in of_rule.worst:
+                    if row["severity"] in ("violation", "known_bug"):
+                        seq = int(str(row["seq"]))
+                        broken[of_rule.rule, seqs.get(seq, seq)] += 1
+    return broken
+
+
+class Compared(NamedTuple):
+    """What a recording and its variants break."""
+
+    whole: Counter[Broken]
+    more: dict[str, Counter[Broken]]
+    fewer: dict[str, Counter[Broken]]
+
+
+def compared(name: str, variants: Iterable[str] = VARIANTS) -> Compared:
+    """What variants of a recording break that the whole trace does not, and what they no longer show."""
+    logs = recorded_logs(name)
+    seqs = {end["seq"]: start["seq"] for start, end in paired(logs) if start["event"] == "dispatch"}
+    whole = broken_by(replayed_logs(name, logs), seqs)
+    more, fewer = {}, {}
+    for of_variant in variants:
+        variant = VARIANTS[of_variant](logs)
+        broken = broken_by(replayed_logs(name, variant.logs, skew_us=variant.skew_us), seqs)
+        more[of_variant], fewer[of_variant] = broken - whole, whole - broken
+    return Compared(whole, more, fewer)
+
+
+def main(names: Sequence[str]) -> None:
+    for name in names or sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir()):
+        found = compared(name)
+        rules = Counter(rule for rule, _ in found.whole.elements())
+        print(f"{name}: {dict(rules)}", flush=True)
+        for of_variant, more in found.more.items():
+            if more:
+                first = min(more, key=lambda broken: broken[1])
+                print(f"    {of_variant}: {dict(Counter(rule for rule, _ in more.elements()))}, first {first}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
