@@ -3,7 +3,7 @@
 Everything happens at a moment of simulated time, under the lock where the broker has one, and takes a latency that the
 caller draws: of a read, of a command on its way, of a message to its client. These are the source of all races.
 
-What it leaves out: batches, delayed delivery, seek and the like, read failures. In four things it is better than the
+What it leaves out: batches, delayed delivery, expiry and the like, read failures. In four things it is better than the
 4.0.8 of SEMANTICS, which breaks its promise there: what a replay read brings that began before the last consumer left
 is dropped, as from 5.0.1 on (3.12), else the rewound cursor reads those entries once more; it looks ahead only where
 there is something to read, as from 4.2.4 on (3.11); a leave always asks for a read, else what waited for a leaver that
@@ -16,12 +16,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from itertools import count, cycle
+from typing import NamedTuple
 
 from local_replay import Log
 
 from pipeline.assignment import make_selector
-from pipeline.profile import profile_for
+from pipeline.errors import AssignmentError
+from pipeline.profile import SelectorKind, profile_for
+from pipeline.replay.membership import CLOSED_BY_BROKER
 from pipeline.replay.limits import limits_of
 from udfs.sticky_key_hash import sticky_hashes
 
@@ -37,6 +41,40 @@ class Bug(Enum):
     NO_REPLAY_CHECK = auto()  # a normal read asks neither for entries of the hash in replay nor for those just refused
     EARLY_UNBLOCK = auto()  # the first acknowledgement ends the draining of its hash
     DOUBLE_REGISTRATION = auto()  # a hash that returns is not taken off the list of draining ones (3.9; to 4.0.6)
+    WRONG_OWNER = auto()  # who came first is sent everything, whatever the selector says
+
+
+class Bracket(NamedTuple):
+    """How a membership change gets into the trace.
+
+    Attributes:
+        sides: that are recorded: "start end", "start" or "end".
+        before_us: from the start to the moment of the change; None: a latency.
+        after_us: from there to the end; None: a latency.
+    """
+
+    sides: str = "start end"
+    before_us: int | None = None
+    after_us: int | None = None
+
+
+AS_IT_COMES = Bracket()
+
+
+class Change(NamedTuple):
+    """A membership change when it happened, and what it made of the assignment.
+
+    Attributes:
+        seq: of the last row before it.
+        kind: "join" or "leave".
+        number: of the consumer.
+        ranges: by consumer, of all who are there now.
+    """
+
+    seq: int
+    kind: str
+    number: int
+    ranges: Mapping[int, list[tuple[int, int]]]
 
 
 @dataclass
@@ -61,10 +99,16 @@ class Consumer:
         received: what the client has, and has neither acknowledged nor given back.
         up_us: when the last of its commands takes effect, for they do so in their order.
         down_us: when the last message to it arrives.
-        open: it is connected, and has not asked to be closed.
+        open: it is connected, knows it, and has not asked to be closed.
+        name: as the client gave it.
+        ranges: what a STICKY consumer declares.
+        leaving: its client asked the broker to close it.
+        unrecorded: writes the end of its join, which is still to come.
     """
 
     number: int
+    name: str
+    ranges: Sequence[tuple[int, int]] = ()
     permits: int = 0
     withheld: int = 0
     blocked: bool = False
@@ -73,6 +117,8 @@ class Consumer:
     up_us: int = 0
     down_us: int = 0
     open: bool = True
+    leaving: bool = False
+    unrecorded: Callable[[], None] | None = None
 
 
 @dataclass(eq=False)
@@ -92,18 +138,32 @@ class ModelDispatcher:
         settings: Mapping[str, object],
         version: str = "4.0.8",
         bug: Bug | None = None,
+        sticky: bool = False,
     ) -> None:
-        """Takes the latencies, of which it uses one after the other, over and over, and the broker's settings."""
+        """Takes the latencies, of which it uses one after the other, over and over, and the broker's settings.
+
+        `sticky`: consumers declare their ranges.
+        """
         profile = profile_for(version, settings)
         broker = profile.broker(settings)
-        kind = "consistent_hashing" if broker["subscriptionKeySharedUseConsistentHashing"] else "auto_split"
+        kind: SelectorKind = "auto_split"
+        if sticky:
+            kind = "exclusive"
+        elif broker["subscriptionKeySharedUseConsistentHashing"]:
+            kind = "consistent_hashing"
+        points = int(str(broker["subscriptionKeySharedConsistentHashingReplicaPoints"]))
         self.log = Log(step_us=0)
         self.consumers: list[Consumer] = []
         self.keys: list[bytes] = []
         self.acked: set[int] = set()
         self.membership_changes = 0
-        self._hash_rule = profile.hash["consistent_hashing" if kind == "consistent_hashing" else "auto_split"]
-        self._selector = make_selector(kind, profile=profile)  # type: ignore[arg-type]  # one of SelectorKind
+        self.changes: list[Change] = []
+        self.changed: Callable[[], None] = lambda: None
+        self._hash_rule = profile.hash[kind]
+        self._new_selector = lambda: make_selector(kind, points, profile)
+        self._selector = self._new_selector()
+        self._resetting = self._fenced = False
+        self._behind_reset: list[Callable[[], None]] = []
         self._limits = limits_of(broker, looks_ahead=True)
         self._unblocking_us = int(str(broker["keySharedUnblockingIntervalMs"])) * 1000
         self._bug = bug
@@ -147,42 +207,149 @@ class ModelDispatcher:
             self._normal.parked = False
             self._later(self._completer(self._normal))
 
-    def join(self, permits: int) -> None:
-        """A client connects and asks for its first messages."""
+    def join(
+        self,
+        permits: int,
+        bracket: Bracket = AS_IT_COMES,
+        name: str | None = None,
+        ranges: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        """A client connects and asks for its first messages; called `c<number>` unless it has a name.
+
+        Where a reset is under way it connects behind it.
+        """
+        if self._resetting:
+            self._behind_reset.append(lambda: self.join(permits, bracket, name, ranges))
+            return
         self._joined += 1
-        number = self._joined
         self.membership_changes += 1
-        self.log.join(number, phases="start")
+        consumer = Consumer(self._joined, name or f"c{self._joined}", ranges)
+        written = len(self.log.rows)
+        self._record_join(consumer, bracket, "start")
 
         def joins() -> None:
-            consumer = Consumer(number, up_us=self.log.now_us, down_us=self.log.now_us)
-            self._add_consumer(consumer)
-            self._later(lambda: self._joins_end(consumer, permits))
+            consumer.up_us = consumer.down_us = self.log.now_us
+            try:
+                if self._fenced:
+                    self._behind_reset.append(lambda: self.join(permits, bracket, name, ranges))
+                    raise AssignmentError("the subscription is fenced")
+                self._add_consumer(consumer)
+            except AssignmentError:
+                self.membership_changes -= 1
+                for row in self.log.rows[written:]:
+                    if row.get("consumer") == consumer.number:
+                        # The broker refused it, so no consumer came of it.
+                        row["consumer"] = None
+                return
+            consumer.unrecorded = ends
+            self._later(ends, bracket.after_us)
 
-        self._later(joins)
+        def ends() -> None:
+            if consumer.unrecorded is not None:
+                consumer.unrecorded = None
+                self._record_join(consumer, bracket, "end")
+                self.membership_changes -= 1
+                self.flow(consumer, permits)
 
-    def _joins_end(self, consumer: Consumer, permits: int) -> None:
-        self.log.join(consumer.number, phases="end")
-        self.membership_changes -= 1
-        self.flow(consumer, permits)
+        self._later(joins, bracket.before_us)
 
-    def leave(self, consumer: Consumer) -> None:
+    def _record_join(self, consumer: Consumer, bracket: Bracket, phase: str) -> None:
+        if phase in bracket.sides.split():
+            self.log.join(consumer.number, phases=phase, name=consumer.name, ranges=consumer.ranges)
+
+    def leave(self, consumer: Consumer, bracket: Bracket = AS_IT_COMES) -> None:
         """A client closes its consumer."""
         consumer.open = False
         self.membership_changes += 1
 
         def arrives() -> None:
-            self.log.leave(consumer.number, phases="start")
+            if consumer not in self.consumers:
+                self.membership_changes -= 1
+                return
+            consumer.leaving = True
+            self._record_leave(consumer, bracket, "start")
+            consumer.up_us = max(consumer.up_us, self.log.now_us + self._latency(bracket.before_us))
+            self._at(consumer.up_us, leaves)
 
         def leaves() -> None:
-            self._remove_consumer(consumer)
-            self._later(lambda: self._leaves_end(consumer))
+            if consumer in self.consumers:
+                self._remove_consumer(consumer)
+            self._later(ends, bracket.after_us)
 
-        self._command(consumer, arrives, leaves)
+        def ends() -> None:
+            self._record_leave(consumer, bracket, "end")
+            self.membership_changes -= 1
 
-    def _leaves_end(self, consumer: Consumer) -> None:
-        self.log.leave(consumer.number, phases="end")
-        self.membership_changes -= 1
+        self._at(max(consumer.up_us, self.log.now_us + next(self._latencies_us)), arrives)
+
+    def _record_leave(self, consumer: Consumer, bracket: Bracket, phase: str) -> None:
+        if phase in bracket.sides.split():
+            self.log.leave(consumer.number, phases=phase)
+
+    def close(self, consumer: Consumer, late_us: int) -> None:
+        """The broker closes a consumer; the one row that tells of it comes so much later, or earlier if negative."""
+        consumer.open = False
+        self.membership_changes += 1
+
+        def closes() -> None:
+            if consumer in self.consumers:
+                self._remove_consumer(consumer)
+
+        def is_recorded() -> None:
+            if consumer.unrecorded is not None:
+                consumer.unrecorded()
+            if not consumer.leaving:
+                self.log.leave(consumer.number, phases="start", reason=CLOSED_BY_BROKER)
+            self.membership_changes -= 1
+
+        self._at(self.log.now_us + max(-late_us, 0), closes)
+        self._at(self.log.now_us + max(late_us, 0), is_recorded)
+
+    def reset(self, reason: str, closes_us: Sequence[tuple[int, int]], to: int | None = None) -> None:
+        """All consumers are closed and everything starts anew.
+
+        Args:
+            reason: "seek" or "unload".
+            closes_us: of each consumer, when it is closed, and how much later that is recorded (`close`).
+            to: the position to go on from; None: behind what is acknowledged.
+        """
+        self._resetting = True
+        self.membership_changes += 1
+        self.log.reset(reason, phases="start")
+
+        def begins() -> None:
+            self._fenced = True
+            over_us = 0
+            for consumer, (at_us, late_us) in zip(list(self.consumers), closes_us, strict=False):
+                self._later(partial(self.close, consumer, late_us), at_us)
+                over_us = max(over_us, at_us + abs(late_us))
+            self._later(starts_anew, over_us)
+
+        def starts_anew() -> None:
+            for consumer in list(self.consumers):
+                self.close(consumer, 0)
+            # They are closed by then, for what is due at once happens in the order of being asked for.
+            self._later(moves, 0)
+
+        def moves() -> None:
+            if reason == "unload":
+                self._selector = self._new_selector()
+                self._normal = None
+                self._rewind = False
+            if to is not None:
+                self.acked = set(range(to))
+                self._mark_delete = self._mark_delete_seen = to - 1
+            self._resetting = self._fenced = False
+            behind, self._behind_reset = self._behind_reset, []
+            for joins in behind:
+                self._later(joins)
+            self._later(ends)
+
+        def ends() -> None:
+            self.log.reset(reason, phases="end")
+            self.membership_changes -= 1
+
+        self._later(begins)
 
     def flow(self, consumer: Consumer, permits: int) -> None:
         """A client asks for messages."""
@@ -190,7 +357,11 @@ class ModelDispatcher:
         def arrives() -> None:
             self.log.write("flow", consumer=consumer.number, permits=permits)
 
-        self._command(consumer, arrives, lambda: self._grant(consumer, permits))
+        def grants() -> None:
+            if consumer in self.consumers:
+                self._grant(consumer, permits)
+
+        self._command(consumer, arrives, grants)
 
     def ack(self, consumer: Consumer, *positions: int) -> None:
         """A client acknowledges what it has received."""
@@ -203,9 +374,10 @@ class ModelDispatcher:
             self.log.ack(consumer.number, *positions, phases="end")
 
         def acks() -> None:
-            for position in positions:
-                self._acknowledge(consumer, position)
-            self._later(acks_end)
+            if consumer in self.consumers:
+                for position in positions:
+                    self._acknowledge(consumer, position)
+                self._later(acks_end)
 
         self._command(consumer, arrives, acks)
 
@@ -222,12 +394,14 @@ class ModelDispatcher:
 
         self._command(consumer, arrives, lambda: None)
 
+    def snapshot_in(self, us: int) -> None:
+        """The broker will be asked how it stands."""
+        self._later(self.snapshot, us)
+
     def snapshot(self) -> None:
         """The broker says how it stands (7)."""
         seq = len(self.log.rows)
-        owned: dict[int, list[tuple[int, int]]] = {}
-        for start, end, number in self._selector.ranges():
-            owned.setdefault(number, []).append((start, end))
+        owned = self._ranges()
         told = {
             "seq_begin": seq,
             "seq_end": seq,
@@ -249,24 +423,44 @@ class ModelDispatcher:
         }
         self.log.write("stats", snapshot=json.dumps(told))
 
+    def _ranges(self) -> dict[int, list[tuple[int, int]]]:
+        owned: dict[int, list[tuple[int, int]]] = {consumer.number: [] for consumer in self.consumers}
+        for start, end, number in self._selector.ranges():
+            owned[number].append((start, end))
+        return owned
+
     # Time.
 
     def _at(self, us: int, happens: Callable[[], None]) -> None:
         heapq.heappush(self._events, (us, next(self._numbers), happens))
 
-    def _later(self, happens: Callable[[], None]) -> None:
-        self._at(self.log.now_us + next(self._latencies_us), happens)
+    def _later(self, happens: Callable[[], None], in_us: int | None = None) -> None:
+        self._at(self.log.now_us + self._latency(in_us), happens)
+
+    def _latency(self, us: int | None = None) -> int:
+        return next(self._latencies_us) if us is None else us
 
     def _command(self, consumer: Consumer, arrives: Callable[[], None], takes_effect: Callable[[], None]) -> None:
-        """The commands of a client are handled one after the other."""
+        """The commands of a client are handled one after the other; the broker does not know one that it closed."""
+
+        def arrives_if_there() -> None:
+            if consumer in self.consumers:
+                arrives()
+
         arrives_us = max(consumer.up_us, self.log.now_us + next(self._latencies_us))
         consumer.up_us = arrives_us + next(self._latencies_us)
-        self._at(arrives_us, arrives)
+        self._at(arrives_us, arrives_if_there)
         self._at(consumer.up_us, takes_effect)
 
     # Consumers come and go (3.5, 3.6).
 
+    def _note(self, kind: str, consumer: Consumer) -> None:
+        self.changes.append(Change(len(self.log.rows), kind, consumer.number, self._ranges()))
+        self.changed()
+
     def _add_consumer(self, consumer: Consumer) -> None:
+        before = self._owners()
+        self._selector.add(consumer.number, consumer.name, consumer.ranges)
         if not self.consumers:
             # A normal read from before is dropped when it is done, and then the cursor rewinds.
             self._rewind = self._normal is not None
@@ -274,9 +468,8 @@ class ModelDispatcher:
                 self._read_position = self._mark_delete + 1
             self._replay.clear()
         self.consumers.append(consumer)
-        before = self._owners()
-        self._selector.add(consumer.number, f"c{consumer.number}")
         self._drain_what_moved(before)
+        self._note("join", consumer)
 
     def _remove_consumer(self, leaver: Consumer) -> None:
         before = self._owners()
@@ -289,6 +482,7 @@ class ModelDispatcher:
             self._redelivered.clear()
             self._draining.clear()
             self._generation += 1
+            self._note("leave", leaver)
             return
         for position, sticky_hash in sorted(leaver.pending.items()):
             self._to_replay(position, sticky_hash)
@@ -296,6 +490,7 @@ class ModelDispatcher:
         leaver.pending.clear()
         self._ask_to_read()
         self._drain_what_moved(before)
+        self._note("leave", leaver)
 
     def _owners(self) -> dict[int, int | None]:
         return {h: self._selector.select(h) for h in set(self._hashes)}
@@ -443,11 +638,13 @@ class ModelDispatcher:
                 return
             positions = unread[: read.entries]
             self._read_position = positions[-1] + 1
-            self._later(lambda: self._done(positions))
+            self._later(lambda: self._done(read, positions))
 
         return completes
 
-    def _done(self, positions: list[int]) -> None:
+    def _done(self, read: NormalRead, positions: list[int]) -> None:
+        if self._normal is not read:
+            return
         self._normal = None
         if self._rewind:
             self._rewind = False
@@ -488,17 +685,20 @@ class ModelDispatcher:
                 kept.append(position)
             elif sticky_hash not in refused:
                 owner = self._owner(sticky_hash)
-                left = room.setdefault(owner, self._room(owner))
-                if left <= 0 or self._should_block(owner, sticky_hash):
+                left = 0 if owner is None else room.setdefault(owner, self._room(owner))
+                if owner is None or left <= 0 or self._should_block(owner, sticky_hash):
                     refused.add(sticky_hash)
                 else:
                     room[owner] -= 1
                     kept.append(position)
         return kept
 
-    def _owner(self, sticky_hash: int) -> Consumer:
+    def _owner(self, sticky_hash: int) -> Consumer | None:
+        """Nobody, where nobody declared the hash."""
+        if self._bug is Bug.WRONG_OWNER:
+            return self.consumers[0]
         number = self._selector.select(sticky_hash)
-        return next(consumer for consumer in self.consumers if consumer.number == number)
+        return next((consumer for consumer in self.consumers if consumer.number == number), None)
 
     # Dispatching (4.10, 4.11).
 
@@ -544,6 +744,9 @@ class ModelDispatcher:
         for position in positions:
             sticky_hash = self._hashes[position]
             owner = self._owner(sticky_hash)
+            if owner is None:
+                self._to_replay(position, sticky_hash)
+                continue
             left = room.setdefault(owner, self._room(owner))
             if sticky_hash not in refused and left > 0:
                 if self._can_dispatch(owner, sticky_hash, normal):

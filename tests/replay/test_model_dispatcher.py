@@ -178,6 +178,7 @@ FAULTS: Final = {
         [*_HELD, *_JOIN, ("newest leaves", 0, 0, 0), ("rest", 1, 0, 0), *_JOIN, ("ack all", 0, 0, 0)],
         version="4.0.1",
     ),
+    Bug.WRONG_OWNER: Fault({"ownership"}, [*_HELD, *_JOIN, *_STREAM]),
 }
 
 

@@ -25,7 +25,7 @@ from pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_fin
 
 Logs = Sequence[Sequence[Columns]]
 Broken = tuple[str, int]
-"""A rule, and the seq of the row that breaks it."""
+"""A rule, and the seq of the row that breaks it; of what was stuck, which no row ends for sure, the hash."""
 
 
 class Variant(NamedTuple):
@@ -115,7 +115,7 @@ VARIANTS: Final[Mapping[str, Callable[[Logs], Variant]]] = {
 
 
 def broken_by(replays: Mapping[Group, Replay], seqs: Mapping[int, int]) -> Counter[Broken]:
-    """How often each row breaks the contract, whether or not a known flaw explains it.
+    """How often each row or hash breaks the contract, whether or not a known flaw explains it.
 
     Args:
         replays: of each subscription.
@@ -128,7 +128,8 @@ def broken_by(replays: Mapping[Group, Replay], seqs: Mapping[int, int]) -> Count
                 for row in of_rule.worst:
                     if row["severity"] in ("violation", "known_bug"):
                         seq = int(str(row["seq"]))
-                        broken[of_rule.rule, seqs.get(seq, seq)] += 1
+                        stuck = source is stuck_findings
+                        broken[of_rule.rule, row.get("sticky_hash", -1) if stuck else seqs.get(seq, seq)] += 1
     return broken
 
 
