@@ -25,8 +25,8 @@ from local_replay import Log
 from pipeline.assignment import make_selector
 from pipeline.errors import AssignmentError
 from pipeline.profile import SelectorKind, profile_for
-from pipeline.replay.membership import CLOSED_BY_BROKER
 from pipeline.replay.limits import limits_of
+from pipeline.replay.membership import CLOSED_BY_BROKER
 from udfs.sticky_key_hash import sticky_hashes
 
 READ_BATCH = 100  # dispatcherMaxReadBatchSize
@@ -165,12 +165,12 @@ class ModelDispatcher:
         self._resetting = self._fenced = False
         self._behind_reset: list[Callable[[], None]] = []
         self._limits = limits_of(broker, looks_ahead=True)
-        self._unblocking_us = int(str(broker["keySharedUnblockingIntervalMs"])) * 1000
+        self._unblocking_us = int(str(broker.get("keySharedUnblockingIntervalMs", 10))) * 1000
         self._bug = bug
         self._latencies_us = cycle(latencies_us)
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = count()
-        self._hashes: list[int] = []
+        self.hashes: list[int] = []
         self._joined = 0
         self._mark_delete = -1
         self._mark_delete_seen = -1
@@ -201,7 +201,7 @@ class ModelDispatcher:
     def publish(self, key: bytes) -> None:
         """An entry is stored, and recorded."""
         self.keys.append(key)
-        self._hashes.append(int(sticky_hashes([key], self._hash_rule)[0]))
+        self.hashes.append(int(sticky_hashes([key], self._hash_rule)[0]))
         self.log.publish(len(self.keys) - 1, key)
         if self._normal is not None and self._normal.parked:
             self._normal.parked = False
@@ -493,7 +493,7 @@ class ModelDispatcher:
         self._note("leave", leaver)
 
     def _owners(self) -> dict[int, int | None]:
-        return {h: self._selector.select(h) for h in set(self._hashes)}
+        return {h: self._selector.select(h) for h in set(self.hashes)}
 
     def _drain_what_moved(self, before: dict[int, int | None]) -> None:
         for holder in self.consumers:
@@ -632,7 +632,7 @@ class ModelDispatcher:
         def completes() -> None:
             if self._normal is not read:
                 return
-            unread = [p for p in range(self._read_position, len(self._hashes)) if p not in self.acked]
+            unread = [p for p in range(self._read_position, len(self.hashes)) if p not in self.acked]
             if not unread:
                 read.parked = True
                 return
@@ -709,7 +709,7 @@ class ModelDispatcher:
         first = min(self._replay, default=None)
         if first is not None and self._min_replayed is not None and first < self._min_replayed:
             for position in positions if normal else ():
-                self._to_replay(position, self._hashes[position])
+                self._to_replay(position, self.hashes[position])
             self._ask_to_read()
             return
         groups = self._grouped(positions, normal)
@@ -742,7 +742,7 @@ class ModelDispatcher:
         refused: set[int] = set()
         blocked_by_hash: set[Consumer] = set()
         for position in positions:
-            sticky_hash = self._hashes[position]
+            sticky_hash = self.hashes[position]
             owner = self._owner(sticky_hash)
             if owner is None:
                 self._to_replay(position, sticky_hash)
@@ -758,7 +758,7 @@ class ModelDispatcher:
                 refused.add(sticky_hash)
             self._to_replay(position, sticky_hash)
         unseen = any(self._room(consumer) > 0 for consumer in self.consumers if consumer not in room)
-        more = self._read_position < len(self._hashes)
+        more = self._read_position < len(self.hashes)
         if looks_ahead and more and not groups and (unseen or any(room[owner] > 0 for owner in blocked_by_hash)):
             self._skip_replay = self._skip_backoff = True
         return groups
@@ -769,7 +769,7 @@ class ModelDispatcher:
         return not self._should_block(owner, sticky_hash)
 
     def _dispatch(self, consumer: Consumer, position: int) -> None:
-        consumer.pending[position] = self._hashes[position]
+        consumer.pending[position] = self.hashes[position]
         consumer.permits -= 1
         limit = self._limits.unacked_per_consumer
         consumer.blocked |= bool(limit) and len(consumer.pending) >= limit
