@@ -245,9 +245,9 @@ class _Bursts:
     def settle(self) -> None:
         model = self.model
         model.run(1_500_000)
-        for ranges in self._uncovered():
-            model.join(1000, self._bracket(), "last", ranges)
-            model.run(1_000)
+        missing = self._unowned()
+        if missing or not self._there():
+            model.join(1000, self._bracket(), "last", missing)
         model.run(200_000)
         for consumer in self._there():
             model.flow(consumer, 1000)
@@ -261,12 +261,12 @@ class _Bursts:
                         model.ack(consumer, *sorted(consumer.received))
         model.run(250_000)
 
-    def _uncovered(self) -> list[list[tuple[int, int]]]:
-        """The ranges of consumers that are missing for everything to have an owner."""
+    def _unowned(self) -> list[tuple[int, int]]:
+        """What one more consumer must declare for every hash to have an owner."""
         if self._plan.selector != "exclusive":
-            return [] if self._there() else [[]]
+            return []
         taken = {start for consumer in self.model.consumers for start, _ in consumer.ranges}
-        return [[_slot(number)] for number in range(_SLOTS) if _slot(number)[0] not in taken]
+        return [_slot(number) for number in range(_SLOTS) if _slot(number)[0] not in taken]
 
     def _there(self) -> list[Consumer]:
         """Those whose clients know that they are there."""

@@ -160,7 +160,7 @@ class ModelDispatcher:
         self.changes: list[Change] = []
         self.changed: Callable[[], None] = lambda: None
         self._hash_rule = profile.hash[kind]
-        self._new_selector = lambda: make_selector(kind, points, profile)
+        self._new_selector = partial(make_selector, kind, points, profile)
         self._selector = self._new_selector()
         self._resetting = self._fenced = False
         self._behind_reset: list[Callable[[], None]] = []

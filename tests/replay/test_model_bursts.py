@@ -97,7 +97,7 @@ FOLLOWS: Final[dict[Bug, set[str]]] = {
     Bug.NO_REPLAY_CHECK: set(),
     Bug.EARLY_UNBLOCK: {"draining_mismatch"},
     Bug.DOUBLE_REGISTRATION: {"draining_mismatch"},
-    Bug.WRONG_OWNER: {"draining_mismatch", "stalled", "draining_stuck"},
+    Bug.WRONG_OWNER: {"draining_mismatch", "stalled", "draining_stuck", "gap_delivery"},
 }
 
 
