@@ -7,7 +7,6 @@ from pipeline.replay.findings import report_row
 from pipeline.replay.mark_delete import advance, new_entry, was_deleted
 from pipeline.replay.output import (
     BY_ACK,
-    BY_RESET,
     FOREIGN_ACK,
     Output,
 )
@@ -17,20 +16,27 @@ from pipeline.replay.published import note_spoken_of
 from pipeline.replay.state import (
     ACKED,
     ACKNOWLEDGEMENTS,
+    BEFORE_RESET,
+    CLOSED,
     COUNT_LOST,
     DELETED_ENTRY,
     DELETED_LEDGER,
+    GIVEN_BACK,
+    NO_RESET,
     PAUSE,
     RECENT_ENTRY,
     RECENT_LEDGER,
+    RESET_BEGUN,
     RESETTING,
     SETTLING,
     UNKNOWN,
+    UNSEEN_UNTIL_TS,
+    VAGUE,
     WORDS_USED,
     Ints,
     State,
 )
-from pipeline.replay.transitions import acknowledge, delete_at_cursor, entry_at, release, retire, settle
+from pipeline.replay.transitions import acknowledge, delete_at_cursor, entry_at, retire, settle, stop_waiting
 from pipeline.replay.uncertain import withdraw
 
 ACK_END = int(Code.ACK_END)
@@ -41,12 +47,17 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
     """One side of an acknowledgement of a whole entry."""
     ledger, entry = events.ledger[i], events.entry[i]
     slot = entry_at(state, ledger, entry)
+    if state.consumers[consumer].leaving == CLOSED or state.cells[RESETTING] == RESET_BEGUN:
+        _acked_about_a_reset(state, slot, events.ts_us[i])
+        return
     if slot < 0:
-        if was_deleted(state, ledger, entry) or state.cells[RESETTING] == 1:
+        if was_deleted(state, ledger, entry):
             return
         # Any consumer may acknowledge any position, also one that this trace has not shown yet (SEMANTICS 5.1).
         slot = new_entry(state, events, i)
         note_spoken_of(state, slot)
+        if state.cells[UNSEEN_UNTIL_TS] != UNKNOWN:
+            state.entries[slot].marks |= BEFORE_RESET
     if events.code[i] == ACK_END and state.entries[slot].marks & SETTLING != 0:
         settle(state, slot)
         return
@@ -62,11 +73,6 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
             out.findings[row].other_seq = state.entries[slot].sent_seq
             out.findings[row].hash = state.hashes[state.entries[slot].hash_at].hash
             out.findings[row].key_id = state.entries[slot].key_id
-    if state.cells[RESETTING] == 1:
-        # Before or after the cursor was reset? Nobody holds it for certain, nor is it deleted for certain.
-        if state.entries[slot].holder >= 0:
-            release(state, out, slot, events.seq[i], events.ts_us[i], BY_RESET)
-        return
     if events.code[i] == ACK_END:
         # Only its late side is recorded: it may have taken effect before a dispatch that was held against it.
         withdraw(state, out, slot, events.ts_us[i] - policy.skew_us, events.seq[i])
@@ -77,6 +83,14 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
     if holder >= 0:
         judge_row(state, out, events, i, holder, BY_ACK, policy)
     _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)
+
+
+@compiled
+def _acked_about_a_reset(state: State, slot: int, ts: int) -> None:
+    """Before or after the cursor was reset? Nobody holds it for certain, nor is it deleted for certain."""
+    if slot >= 0:
+        stop_waiting(state, slot, ts)
+        state.entries[slot].marks = (state.entries[slot].marks | VAGUE) & ~GIVEN_BACK
 
 
 @compiled
@@ -106,7 +120,7 @@ def acked_in_part(state: State, out: Output, events: Events, i: int, policy: Pol
     """
     entries = state.entries
     slot = entry_at(state, events.ledger[i], events.entry[i])
-    if slot < 0 or entries[slot].marks & ACKED != 0 or state.cells[RESETTING] == 1:
+    if slot < 0 or entries[slot].marks & ACKED != 0 or state.cells[RESETTING] != NO_RESET:
         return
     entries[slot].marks |= COUNT_LOST
     word, words_left = events.word[i], events.words_left[i]

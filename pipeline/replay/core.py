@@ -22,22 +22,29 @@ from pipeline.replay.output import (
 from pipeline.replay.policy import Mapping, Policy, owner_of
 from pipeline.replay.progress import SAMPLE, grant, judge_row, stalls, unblock
 from pipeline.replay.published import note_published, note_spoken_of, take_back
-from pipeline.replay.rules import check_dispatch
+from pipeline.replay.rules import check_dispatch, check_owner
 from pipeline.replay.state import (
     ACKED,
+    BEFORE_RESET,
+    CLOSED,
     DELAYED,
     DONE,
+    NACKED,
     NEXT_SAMPLE_TS,
+    NO_RESET,
     PAUSE,
     RESETTING,
     SENT,
     STARTS_SEEN,
     UNKNOWN,
     UNLOOKED,
+    UNSEEN_UNTIL_TS,
+    VAGUE,
     WAITING,
     Ints,
     State,
 )
+from pipeline.replay.timeline import SNAPSHOT_LAG_US
 from pipeline.replay.transitions import entry_at, give_back, hold, release, set_key, wait
 from pipeline.replay.uncertain import expect_end, see_end, withdraw
 from pipeline.replay.upheaval import give_back_all, serve
@@ -112,7 +119,7 @@ def replay(
         elif code == FLOW:
             grant(state, consumers[i], events.value[i])
             judge_row(state, out, events, i, consumers[i], BY_FLOW, policy)
-        elif code == MARK_DELETE and state.cells[RESETTING] == 0:
+        elif code == MARK_DELETE and _after_reset(state, events.ts_us[i] - SNAPSHOT_LAG_US):
             releases = policy.mark_delete_releases
             jump(state, out, events.ledger[i], events.entry[i], events.seq[i], events.ts_us[i], releases)
             note_release(cells)
@@ -120,13 +127,24 @@ def replay(
 
 
 @compiled
+def _after_reset(state: State, ts: int) -> bool:
+    """Whether what happened at a time is of the dispatcher that the last reset made, if there was one."""
+    return bool(state.cells[RESETTING] == NO_RESET and ts > state.cells[UNSEEN_UNTIL_TS])
+
+
+@compiled
 def _redelivered(state: State, out: Output, events: Events, i: int, consumer: int, policy: Policy) -> None:
     if events.code[i] == REDELIVER_ALL:
-        give_back_all(state, out, consumer, events.seq[i], events.ts_us[i], BY_REDELIVER)
+        state.consumers[consumer].redeliver_ts = events.ts_us[i]
+        give_back_all(state, out, consumer, events.seq[i], events.ts_us[i], BY_REDELIVER, policy.skew_us)
     else:
         slot = entry_at(state, events.ledger[i], events.entry[i])
-        # What it does not hold the broker leaves alone (5.6).
-        if slot < 0 or state.entries[slot].holder != consumer:
+        if slot < 0:
+            return
+        if state.entries[slot].holder != consumer:
+            # What it does not hold the broker leaves alone (5.6), unless it gets it before the row takes effect.
+            state.entries[slot].named_ts = events.ts_us[i]
+            state.entries[slot].named_by = consumer
             return
         give_back(state, out, slot, events.seq[i], events.ts_us[i], BY_REDELIVER)
     unblock(state, consumer, events.ts_us[i])
@@ -149,7 +167,11 @@ def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: 
         at = entries[slot].hash_at
         if at >= 0 and state.hashes[at].owner == UNLOOKED:
             state.hashes[at].owner = owner_of(mapping, sticky_hash)
-        wait(state, slot, events.seq[i], events.ts_us[i])
+        if _after_reset(state, events.ts_us[i]):
+            wait(state, slot, events.seq[i], events.ts_us[i])
+        else:
+            # A reset to a later position leaves it behind; until it is sent nothing shows that it has to be.
+            entries[slot].marks |= BEFORE_RESET
     else:
         # The hooks run on different threads: the entry may have been dispatched already.
         take_back(state, slot)
@@ -178,7 +200,7 @@ def _dispatched(
             see_end(state, slot, consumer)
         return
     if slot < 0:
-        deleted = was_deleted(state, events.ledger[i], events.entry[i])
+        deleted = cells[RESETTING] == NO_RESET and was_deleted(state, events.ledger[i], events.entry[i])
         slot = new_entry(state, events, i)
         entries[slot].messages = events.value[i]
         if deleted:
@@ -208,13 +230,33 @@ def _dispatched(
     if policy.unordered_us > 0:
         # What overtook it may have been decided behind it, and recorded before.
         withdraw(state, out, slot, sent.ts_us - policy.unordered_us, sent.seq)
-    check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order, policy.sticky, policy.unacked_max)
+    check_owner(state, out, slot, sent, policy.sticky)
+    if state.consumers[consumer].leaving == CLOSED:
+        # Decided by the dispatcher that a reset ended.
+        return
+    vague = _perhaps_given_back(state, slot, sent, policy)
+    check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order, policy.unacked_max)
     expect_end(state, out, slot)
     state.hashes[sent.hash_at].owner = sent.owner
     serve(state, out, sent.hash_at, sent.seq, sent.ts_us, BY_DISPATCH, policy)
-    if entries[slot].holder >= 0 and entries[slot].holder != consumer:
+    if entries[slot].holder >= 0 and (entries[slot].holder != consumer or entries[slot].marks & VAGUE != 0):
         release(state, out, slot, sent.seq, sent.ts_us, BY_REDELIVER)
     hold(state, slot, consumer, sent.seq, sent.ts_us)
+    if vague:
+        entries[slot].marks |= VAGUE
     if events.code[i] == DISPATCH_END:
         entries[slot].marks |= DONE
     judge_row(state, out, events, i, consumer, BY_DISPATCH, policy)
+
+
+@compiled
+def _perhaps_given_back(state: State, slot: int, sent: Dispatch, policy: Policy) -> bool:
+    """Whether a redeliver row before a dispatch may take effect behind it (10.3), and give the entry back at once."""
+    entries = state.entries
+    since_us = sent.ts_us - policy.unordered_us - policy.skew_us
+    if entries[slot].named_ts >= since_us and entries[slot].named_by == sent.consumer:
+        return True
+    if entries[slot].marks & NACKED != 0 and entries[slot].since_ts >= since_us:
+        # The row took effect before, if its count is here.
+        return 0 <= sent.redelivery_count < entries[slot].redelivered
+    return bool(state.consumers[sent.consumer].redeliver_ts >= max(since_us, 1))

@@ -39,6 +39,7 @@ from pipeline.replay.state import (
     ACKED,
     CONNECTED,
     COUNTS_INDEXES,
+    LEAVING,
     LOOK_AHEAD_LIMIT,
     NOBODY,
     PAUSE,
@@ -46,6 +47,7 @@ from pipeline.replay.state import (
     READ_ENTRY,
     READ_LEDGER,
     RESETTING,
+    RESTARTED,
     SENT,
     STARTS_SEEN,
     UNACKED_LIMIT_OF_ALL,
@@ -147,6 +149,9 @@ class Dispatcher:
     def connect(self, number: int, at: Place) -> None:
         """A consumer is there from now on; `route` is told separately."""
         self._interrupt(at, BY_JOIN)
+        if self._state.cells[RESETTING] == RESTARTED:
+            # Joins wait until the cursor is reset (5.10), and the row that says so may be missing.
+            self.end_reset(at)
         self.announce(number)
         place = self.places[number]
         if self._state.consumers[place].connected == 0:
@@ -181,7 +186,8 @@ class Dispatcher:
         """The consumer may be gone from here on: what it holds is not certain any more."""
         # Known it is not, if the clock stepped back between its join and its leave.
         if number in self.places:
-            self._state.consumers[self.places[number]].leaving = 1
+            place = self.places[number]
+            self._state.consumers[place].leaving = max(self._state.consumers[place].leaving, LEAVING)
 
     def depart(self, number: int, at: Place) -> None:
         """A consumer is gone: what it held waits again."""
@@ -190,7 +196,7 @@ class Dispatcher:
             self.watch.leave(self._state, self._mapping, self.places[number], at)
         if self.connected == 1:
             self._overlook(at, BY_LEAVE)
-        upheaval.depart(self._state, self._out, self.places[number], at.seq, at.ts_us)
+        upheaval.depart(self._state, self._out, self.places[number], at.seq, at.ts_us, self.policy.skew_us)
         self._limit_look_ahead()
 
     def _limit_look_ahead(self) -> None:
@@ -236,16 +242,20 @@ class Dispatcher:
         self._interrupt(at, BY_RESET)
         self._overlook(at, BY_RESET)
         self.watch.closed(self._state, self._mapping, at, BY_RESET)
-        upheaval.forget(self._state, self._out, at.seq, at.ts_us)
-        self._state.cells[RESETTING] = 1
+        upheaval.unsettle(self._state)
 
-    def end_reset(self) -> None:
+    def restart(self, at: Place) -> None:
+        """The reset takes effect: what the dispatcher knew is gone, and its consumers are closed."""
+        self._drain_output()
+        upheaval.restart(self._state, self._out, at.seq, at.ts_us, self.policy.skew_us)
+
+    def end_reset(self, at: Place) -> None:
         """From here on only what happens after the reset is recorded."""
-        self._state.cells[RESETTING] = 0
+        upheaval.end_reset(self._state, at.ts_us, self.policy.skew_us)
 
-    def doubt(self) -> None:
+    def doubt(self, at: Place) -> None:
         """An administrator moves mark-delete: what is held may have been dropped (E6)."""
-        upheaval.doubt(self._state)
+        upheaval.doubt(self._state, at.ts_us)
 
     def replay(self, events: Events, hashes: Ints) -> None:
         """Applies a stretch of events under the mapping in force.

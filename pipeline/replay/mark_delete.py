@@ -6,7 +6,7 @@ several consumers is deleted at the cursor and yet pending; on 4.0.x it is relea
 """
 
 from pipeline.replay.compiled import compiled
-from pipeline.replay.events import Events
+from pipeline.replay.events import Code, Events
 from pipeline.replay.output import BY_MARK_DELETE, Output
 from pipeline.replay.state import (
     ACKED,
@@ -15,11 +15,18 @@ from pipeline.replay.state import (
     DOUBTFUL,
     FLOOR_ENTRY,
     FLOOR_LEDGER,
+    LATE,
     LEDGERS,
+    PASSED,
     UNKNOWN,
+    UNSEEN_UNTIL_TS,
+    WAITING,
     State,
 )
 from pipeline.replay.transitions import add_entry, entry_at, release, retire, stop_waiting
+
+ACK_START = int(Code.ACK_START)
+ACK_END = int(Code.ACK_END)
 
 
 @compiled
@@ -58,7 +65,9 @@ def new_entry(state: State, events: Events, i: int) -> int:
     """A slot for the entry of a row, which has none."""
     ledger, entry = events.ledger[i], events.entry[i]
     note_position(state, ledger, entry)
-    if state.cells[DELETED_LEDGER] == UNKNOWN:
+    # After a reset consumers acknowledge what they were sent before it, wherever that is.
+    acknowledged = events.code[i] in (ACK_START, ACK_END)
+    if state.cells[DELETED_LEDGER] == UNKNOWN and not (acknowledged and state.cells[UNSEEN_UNTIL_TS] != UNKNOWN):
         put_floor(state, ledger, entry)
     return add_entry(state, ledger, entry)
 
@@ -129,12 +138,18 @@ def jump(state: State, out: Output, ledger: int, entry: int, seq: int, ts: int, 
     cells[DELETED_ENTRY] = entry
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and (entries[slot].ledger, entries[slot].entry) <= (ledger, entry):
+            waited = entries[slot].marks & WAITING != 0
             stop_waiting(state, slot, ts)
             # What somebody holds was not seen to be acknowledged: a snapshot alone takes it from nobody, unless an
             # administrator moved mark-delete over it (E6).
             if entries[slot].holder >= 0 and entries[slot].marks & DOUBTFUL != 0:
                 release(state, out, slot, seq, ts, BY_MARK_DELETE)
             if entries[slot].holder < 0:
-                entries[slot].marks |= ACKED
+                if waited:
+                    # A read in flight may send it all the same.
+                    entries[slot].marks |= LATE
+                    entries[slot].sent_ts = ts
+                if entries[slot].marks & ACKED == 0:
+                    entries[slot].marks |= ACKED | PASSED
                 retire(state, slot)
     advance(state, out, seq, ts, releases)

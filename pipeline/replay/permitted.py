@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.replay.output import (
+    EARLY_DUPLICATE,
     FIRST_DELIVERY_ORDER,
     REDELIVERY_ORDER,
     REPLAY_OVERTAKEN,
     SINGLE_HOLDER,
 )
-from pipeline.replay.state import DELAYED, DOUBTFUL, NACKED, SENT, Ints, Records
+from pipeline.replay.state import DELAYED, DOUBTFUL, NACKED, PASSED, SENT, Ints, Records
 from pipeline.rules import ExceptionId
 
 NOT_PERMITTED: Final = 0
@@ -42,6 +43,8 @@ def permitted(found: Records, keeps_order: bool, exceptions: Collection[Exceptio
         ("E2", overtaking & (_unsent_delayed(found.marks) | _unsent_delayed(found.other_marks))),
         ("E6", overtaking & _either(found, DOUBTFUL)),
         ("E6", (found.rule == SINGLE_HOLDER) & (found.other_marks & DOUBTFUL != 0)),
+        # Nobody acknowledged it: a read in flight had it when mark-delete passed.
+        ("E6", (found.rule == EARLY_DUPLICATE) & (found.acknowledged == 1) & (found.marks & PASSED != 0)),
     )
     # Fills the first that applies.
     by = np.full(found.size, NOT_PERMITTED, dtype=np.int64)

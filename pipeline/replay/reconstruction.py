@@ -16,10 +16,13 @@ from pipeline.replay.state import (
     DELAYED,
     DONE,
     DOUBTFUL,
+    RESET_BEGUN,
+    RESETTING,
     SENT,
     SETTLING,
     STARTS_SEEN,
     UNKNOWN,
+    VAGUE,
     WAITING,
     State,
 )
@@ -71,7 +74,10 @@ def reconstruct(state: State, read_position: Position | None) -> Reconstruction:
     there = entries.ledger != UNKNOWN
     held = there & (entries.holder >= 0)
     arrived = (marks & DONE != 0) if state.cells[STARTS_SEEN] else np.ones(marks.size, dtype=np.bool_)
-    certain = held & arrived & (marks & DOUBTFUL == 0)
+    certain = held & arrived & (marks & (DOUBTFUL | VAGUE) == 0)
+    if state.cells[RESETTING] == RESET_BEGUN:
+        # The dispatcher may be gone already.
+        certain &= False
     # What is acknowledged keeps the consumer that it was sent to, if it ever was (5.1).
     settling = there & ~held & (marks & SETTLING != 0) & (entries.sent_to >= 0)
     at = np.where(held, entries.holder, entries.sent_to)

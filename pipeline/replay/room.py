@@ -22,6 +22,7 @@ from pipeline.replay.state import (
     HASHES_FREE,
     LEDGERS,
     UNKNOWN,
+    WAITING,
     WORDS_USED,
     Ints,
     Records,
@@ -176,6 +177,7 @@ def _sweep_entries(state: State, before_us: int) -> None:
         if (
             ledger >= 0
             and entries[slot].holder < 0
+            and entries[slot].marks & WAITING == 0
             and (entries[slot].marks & ACKED != 0 or cells[DELETED_LEDGER] > ledger)
             and (ledger, entry) <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY])
             and entries[slot].sent_ts < before_us

@@ -43,6 +43,9 @@ REDELIVERED: Final = 16384  # its last dispatch came after its holder had left
 COUNT_LOST: Final = 32768  # acknowledged, if only in part, since its last dispatch: that forgets its redelivery count
 SETTLING: Final = 65536  # the acknowledgement was received, its effect is not recorded yet
 UNPUBLISHED: Final = 131072  # its publish has not been seen
+PASSED: Final = 262144  # mark-delete passed it, and nobody was seen to acknowledge it
+VAGUE: Final = 524288  # perhaps its holder has it no more: a row whose effect comes later may have taken it
+BEFORE_RESET: Final = 1048576  # known before the last seek, unload or transfer, and not sent since
 
 # Places in `State.cells`.
 ENTRIES_FREE: Final = 0
@@ -54,7 +57,7 @@ DELETED_LEDGER: Final = 5  # mark-delete as the acknowledgements show it; UNKNOW
 DELETED_ENTRY: Final = 6
 FLOOR_LEDGER: Final = 7  # where mark-delete was first put: what is at or below was not seen to be acknowledged
 FLOOR_ENTRY: Final = 8
-RESETTING: Final = 9  # between the two sides of a seek, unload or transfer
+RESETTING: Final = 9  # where a seek, unload or transfer stands: NO_RESET, RESET_BEGUN, ...
 STARTS_SEEN: Final = 10  # the recorder writes the decision of a dispatch, not only its end
 READ_LEDGER: Final = 11  # the highest position dispatched since the last restart; UNKNOWN before the first
 READ_ENTRY: Final = 12
@@ -85,7 +88,19 @@ LAST_PUBLISHED_ENTRY: Final = 36
 WITHOUT_PUBLISH: Final = 37  # entries that are UNPUBLISHED, or were until they were forgotten
 UNACKED_FULL_UNTIL_TS: Final = 38  # until when it was so last
 WAITING_SINCE_SEQ: Final = 39
-CELLS: Final = 40
+UNSEEN_UNTIL_TS: Final = 40  # what is recorded until then may lie before the last reset
+DOUBTED_TS: Final = 41  # when an administrator moved mark-delete last
+CELLS: Final = 42
+
+# `RESETTING`: between the two rows of a reset both the old dispatcher and the new one may act.
+NO_RESET: Final = 0
+RESET_BEGUN: Final = 1  # the old one may still be there
+RESTARTED: Final = 2  # the old one is gone
+RESET_ENDED: Final = 3  # the second row is here, the moment of the restart is still to come
+
+# `leaving` of a consumer.
+LEAVING: Final = 1
+CLOSED: Final = 2  # it went with the old dispatcher: what rows say of it tells nothing of the new one
 
 # Places in `State.checked`.
 DISPATCHES: Final = 0
@@ -110,6 +125,7 @@ ENTRY = np.dtype(
         ("since_seq", np.int64),  # when it began to wait, the last time it did: published or given back
         ("since_ts", np.int64),
         ("read_ts", np.int64),  # since when it is READ
+        ("named_ts", np.int64),  # when a redeliver row named it in vain: of a consumer that did not hold it
         ("murmur", np.int32),
         ("hash_at", np.int32),  # slot of its hash
         ("messages", np.int32),
@@ -119,6 +135,7 @@ ENTRY = np.dtype(
         ("holder", np.int32),
         ("sent_to", np.int32),
         ("before_to", np.int32),
+        ("named_by", np.int32),
         ("next", np.int32),
         ("previous", np.int32),
         (
@@ -196,7 +213,8 @@ HASH = np.dtype(
 CONSUMER = np.dtype(
     [
         ("connected", np.int64),
-        ("leaving", np.int64),  # its departure has begun: what it holds is no longer certain
+        ("leaving", np.int64),  # LEAVING, CLOSED: what it holds is no longer certain
+        ("redeliver_ts", np.int64),  # when it gave back all that it held, the last time; 0: it never did
         ("dispatched", np.int64),
         ("acked", np.int64),
         ("held", np.int64),  # entries
@@ -252,6 +270,8 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
     cells[LOOK_AHEAD_TS] = UNKNOWN
     cells[UNACKED_FULL_TS] = UNKNOWN
     cells[UNACKED_FULL_UNTIL_TS] = UNKNOWN
+    cells[UNSEEN_UNTIL_TS] = UNKNOWN
+    cells[DOUBTED_TS] = UNKNOWN
     return State(
         entries=blank(ENTRY, entries),
         entry_table=empty_table(entries),

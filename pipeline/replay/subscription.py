@@ -265,6 +265,7 @@ class Subscription:
         elif row.kind == "leave":
             self._leave(row.consumer, at, row.reason)
         else:
+            dispatcher.restart(at)
             for number in self._connected():
                 self._leave(number, at, row.reason)
             self._censor.restart()
@@ -323,11 +324,11 @@ class Subscription:
 
     def end_reset(self, row: Row, at: Place) -> None:
         """Here it has."""
-        self._dispatcher.end_reset()
+        self._dispatcher.end_reset(at)
 
     def doubt(self, row: Row, at: Place) -> None:
         """Mark-delete is moved by an administrator about here."""
-        self._dispatcher.doubt()
+        self._dispatcher.doubt(at)
 
     def refuse(self, row: Row) -> None:
         """A row that the consumers known so far make impossible."""

@@ -16,22 +16,27 @@ from pipeline.replay.delay import begin_wait
 from pipeline.replay.draining import count_waiting, end_episode, note_blocked
 from pipeline.replay.output import BY_ACK, BY_REDELIVER, Output
 from pipeline.replay.pair_index import drop, find, put
-from pipeline.replay.read_position import note_read, was_read
+from pipeline.replay.read_position import READ_US, note_read, was_read
 from pipeline.replay.state import (
     ACKED,
+    BEFORE_RESET,
     CITED,
     COUNT_LOST,
     DELAYED,
     DELETED_ENTRY,
     DELETED_LEDGER,
     DONE,
+    DOUBTED_TS,
     DOUBTFUL,
     ENTRIES_FREE,
+    FLOOR_ENTRY,
+    FLOOR_LEDGER,
     GIVEN_BACK,
     HASHES_FREE,
     LATE,
     NACKED,
     NOBODY,
+    PASSED,
     READ,
     REDELIVERED,
     REPEATED,
@@ -40,6 +45,7 @@ from pipeline.replay.state import (
     SETTLING,
     UNKNOWN,
     UNLOOKED,
+    VAGUE,
     WAITING,
     WAITING_SINCE_SEQ,
     WAITING_SINCE_TS,
@@ -50,7 +56,20 @@ from pipeline.replay.uncertain import note_unsent
 from pipeline.replay.waiting import dequeue, enqueue
 
 # What a dispatch makes untrue.
-_UNTIL_SENT = DONE | DOUBTFUL | GIVEN_BACK | LATE | CITED | NACKED | REPLAYED | REPEATED | REDELIVERED | COUNT_LOST
+_UNTIL_SENT = (
+    DONE
+    | DOUBTFUL
+    | GIVEN_BACK
+    | LATE
+    | CITED
+    | NACKED
+    | REPLAYED
+    | REPEATED
+    | REDELIVERED
+    | COUNT_LOST
+    | VAGUE
+    | BEFORE_RESET
+)
 
 
 @compiled
@@ -77,6 +96,7 @@ def add_entry(state: State, ledger: int, entry: int) -> int:
     entries[slot].since_seq = UNKNOWN
     entries[slot].redelivered = 0
     entries[slot].words_at = UNKNOWN
+    entries[slot].named_ts = UNKNOWN
     if was_read(state, ledger, entry):
         entries[slot].marks = READ
         entries[slot].read_ts = 0
@@ -98,6 +118,15 @@ def retire(state: State, slot: int) -> None:
     entries[slot].ledger = UNKNOWN
     state.entries_free[cells[ENTRIES_FREE]] = slot
     cells[ENTRIES_FREE] += 1
+
+
+@compiled
+def was_passed(state: State, slot: int) -> bool:
+    """Whether mark-delete was seen to stand at or behind an entry."""
+    entries, cells = state.entries, state.cells
+    at = (entries[slot].ledger, entries[slot].entry)
+    floor = (cells[FLOOR_LEDGER], cells[FLOOR_ENTRY])
+    return bool(floor < at <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY]))
 
 
 @compiled
@@ -185,6 +214,9 @@ def stop_waiting(state: State, slot: int, ts: int) -> None:
 def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
     """The entry becomes pending at `consumer`; it is pending nowhere else when this is called."""
     entries, hashes = state.entries, state.hashes
+    # A replay read that an administrator overtook sends what mark-delete has passed (E6).
+    in_flight = entries[slot].marks & (WAITING | READ | DOUBTFUL) == WAITING | READ | DOUBTFUL
+    doubtful = in_flight and ts <= state.cells[DOUBTED_TS] + READ_US
     stop_waiting(state, slot, ts)
     at = entries[slot].hash_at
     note_sent(state, slot, consumer, seq, ts)
@@ -200,6 +232,8 @@ def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
     if left_behind:
         entries[slot].marks |= REDELIVERED
         hashes[at].left_sent_seq = seq
+    if doubtful:
+        entries[slot].marks |= DOUBTFUL
     note_read(state, entries[slot].ledger, entries[slot].entry, ts)
     if again:
         # Sent once more to who has it (E17): it is pending there all along, so nothing that drains ends.
@@ -284,9 +318,12 @@ def let_go(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: in
     if ended_by == BY_REDELIVER:
         state.entries[slot].marks |= NACKED
         state.entries[slot].redelivered += 1
-    if state.entries[slot].marks & ACKED == 0:
+    if state.entries[slot].marks & ACKED == 0 and not was_passed(state, slot):
         state.entries[slot].marks |= GIVEN_BACK
     else:
+        # Nothing at or below mark-delete is replayed (3.6).
+        if state.entries[slot].marks & ACKED == 0:
+            state.entries[slot].marks |= ACKED | PASSED
         retire(state, slot)
 
 
@@ -311,7 +348,7 @@ def settle(state: State, slot: int) -> None:
 def delete_at_cursor(state: State, slot: int, ts: int) -> None:
     """Every message of the entry is acknowledged; that alone does not end its being pending."""
     entries = state.entries
-    if entries[slot].marks & GIVEN_BACK != 0:
+    if entries[slot].marks & (GIVEN_BACK | BEFORE_RESET) != 0:
         entries[slot].marks |= LATE
         entries[slot].sent_ts = ts
     stop_waiting(state, slot, ts)

@@ -18,18 +18,29 @@ from pipeline.replay.progress import end_hindrance, judge, note_passed
 from pipeline.replay.read_position import rewind
 from pipeline.replay.state import (
     ACKED,
+    BEFORE_RESET,
+    CLOSED,
     CONNECTED,
+    COUNT_LOST,
     DELAYED,
     DELETED_LEDGER,
+    DOUBTED_TS,
     DOUBTFUL,
     GIVEN_BACK,
     HASHES_FREE,
     IN_REPLAY,
+    LEAVING,
     NACKED,
+    NO_RESET,
     NOBODY,
+    RESET_BEGUN,
+    RESET_ENDED,
+    RESETTING,
+    RESTARTED,
     UNKNOWN,
     UNLOOKED,
     UNPUBLISHED,
+    UNSEEN_UNTIL_TS,
     WAITING,
     Ints,
     State,
@@ -40,12 +51,34 @@ from pipeline.replay.waiting import dequeue, enqueue
 
 
 @compiled
-def give_back_all(state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int) -> None:
-    """Everything that `consumer` holds waits again."""
+def give_back_all(state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, skew_us: int) -> None:
+    """Everything that `consumer` holds waits again.
+
+    Args:
+        state: the state.
+        out: where episodes go that end with it.
+        consumer: who gives it back.
+        seq: the row that this happens behind.
+        ts: its time in microseconds.
+        ended_by: BY_REDELIVER or BY_LEAVE.
+        skew_us: how long after its row a redeliver command may take effect.
+    """
     entries = state.entries
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and entries[slot].holder == consumer:
             let_go(state, out, slot, seq, ts, ended_by)
+        elif (
+            ended_by == BY_LEAVE
+            and entries[slot].ledger >= 0
+            and entries[slot].marks & NACKED != 0
+            and entries[slot].sent_to == consumer
+            and entries[slot].since_ts + skew_us >= ts
+        ):
+            # It may have left before its redeliver command took effect, which then does not count (5.8).
+            entries[slot].marks |= COUNT_LOST
+    if state.cells[RESETTING] != NO_RESET:
+        # Nobody is there to send it, and where the cursor goes is not known.
+        return
     # Only now, when every episode is over that this ends: nobody waited for what the holder had itself.
     for slot in range(entries.size):
         given_back = entries[slot].marks & (GIVEN_BACK | ACKED) == GIVEN_BACK
@@ -54,14 +87,14 @@ def give_back_all(state: State, out: Output, consumer: int, seq: int, ts: int, e
 
 
 @compiled
-def depart(state: State, out: Output, consumer: int, seq: int, ts: int) -> None:
+def depart(state: State, out: Output, consumer: int, seq: int, ts: int, skew_us: int) -> None:
     """The consumer is gone (SEMANTICS 3.6). With the last one the order starts anew: the cursor rewinds."""
     if state.consumers[consumer].connected == 0:
         return
     state.consumers[consumer].connected = 0
-    state.consumers[consumer].leaving = 1
+    state.consumers[consumer].leaving = max(state.consumers[consumer].leaving, LEAVING)
     state.cells[CONNECTED] -= 1
-    give_back_all(state, out, consumer, seq, ts, BY_LEAVE)
+    give_back_all(state, out, consumer, seq, ts, BY_LEAVE, skew_us)
     if state.cells[CONNECTED] == 0:
         _forget_order(state)
 
@@ -84,9 +117,10 @@ def _forget_order(state: State) -> None:
 
 
 @compiled
-def doubt(state: State) -> None:
+def doubt(state: State, ts: int) -> None:
     """An administrator moves mark-delete: the broker may drop what is held, or waits, at any moment (E6)."""
     entries = state.entries
+    state.cells[DOUBTED_TS] = ts
     for slot in range(entries.size):
         if entries[slot].ledger < 0:
             continue
@@ -144,9 +178,24 @@ def serve_all(state: State, out: Output, mapping: Mapping, seq: int, ts: int, en
 
 
 @compiled
-def forget(state: State, out: Output, seq: int, ts: int) -> None:
-    """A seek, unload or transfer: everything starts anew (E3). Only what was delayed is remembered of an entry."""
+def unsettle(state: State) -> None:
+    """A seek, unload or transfer begins: its consumers may be gone from here on, and the dispatcher with them."""
+    state.cells[RESETTING] = RESET_BEGUN
+    for consumer in range(state.consumers.size):
+        if state.consumers[consumer].connected == 1:
+            state.consumers[consumer].leaving = LEAVING
+
+
+@compiled
+def restart(state: State, out: Output, seq: int, ts: int, skew_us: int) -> None:
+    """Everything starts anew (E3): only what was delayed is remembered of an entry, and nothing is known to wait.
+
+    Where the cursor goes no row says: an entry of before waits again when it is sent again, and then comes back.
+    """
     entries = state.entries
+    over = state.cells[RESETTING] == RESET_ENDED
+    state.cells[RESETTING] = NO_RESET if over else RESTARTED
+    state.cells[UNSEEN_UNTIL_TS] = max(state.cells[UNSEEN_UNTIL_TS], ts + skew_us)
     for slot in range(entries.size):
         if entries[slot].ledger < 0:
             continue
@@ -158,10 +207,20 @@ def forget(state: State, out: Output, seq: int, ts: int) -> None:
         entries[slot].sent_seq = UNKNOWN
         entries[slot].words_at = UNKNOWN
         entries[slot].marks &= DELAYED | UNPUBLISHED
+        entries[slot].marks |= BEFORE_RESET
     _forget_order(state)
     state.cells[DELETED_LEDGER] = UNKNOWN
-    for place in range(state.consumers.size):
-        state.consumers[place].leaving = 1
+    for consumer in range(state.consumers.size):
+        if state.consumers[consumer].connected == 1 or state.consumers[consumer].leaving != 0:
+            state.consumers[consumer].leaving = CLOSED
+
+
+@compiled
+def end_reset(state: State, ts: int, skew_us: int) -> None:
+    """The reset is done: what comes later is of the new dispatcher."""
+    begun = state.cells[RESETTING] == RESET_BEGUN
+    state.cells[RESETTING] = RESET_ENDED if begun else NO_RESET
+    state.cells[UNSEEN_UNTIL_TS] = max(state.cells[UNSEEN_UNTIL_TS], ts + skew_us)
 
 
 @compiled

@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +11,10 @@ from pipeline.known_bugs import known_bugs
 from pipeline.replay.basis import Rules
 from pipeline.replay.membership import Place
 from pipeline.replay.output import BY_RESET, GAP_DELIVERY, OWNERSHIP
+from pipeline.replay.read_position import READ_US
 from pipeline.replay.replayed import Joined, Replayed, Surplus
 from pipeline.replay.state import NOBODY, Ints
 from pipeline.rules import ExceptionId
-
-# How long a read may be in flight: 0.7 to 40 ms were measured (SEMANTICS 6.6, which allows 1 s).
-READ_US: Final = 1_000_000
 
 
 class Circumstances:

@@ -13,9 +13,11 @@ from typing import Any, Final
 import numpy as np
 
 from pipeline.replay.output import EARLY_DUPLICATE, REDELIVERY_COUNT
+from pipeline.replay.permitted import NOT_PERMITTED
+from pipeline.replay.read_position import READ_US
 from pipeline.replay.replayed import Surplus
 from pipeline.replay.state import REPEATED, REPLAYED, UNKNOWN, Ints, Records
-from pipeline.replay.verdicts.circumstances import READ_US, Circumstances
+from pipeline.replay.verdicts.circumstances import Circumstances
 from pipeline.replay.verdicts.verdict import Verdict, unexplained
 
 # How far from a block of duplicates a snapshot may lie that says something of it.
@@ -25,13 +27,14 @@ _ACKNOWLEDGED = unexplained("an acknowledged entry is in no replay read")
 
 
 def duplicates(around: Circumstances) -> dict[int, Verdict]:
-    """The verdict on every early duplicate, by its index among all findings."""
+    """The verdict on every early duplicate that no exception permits, by its index among all findings."""
     findings = around.found.findings
     of_rule = np.flatnonzero(findings.rule == EARLY_DUPLICATE)
     of_rule = of_rule[np.argsort(findings.seq[of_rule], kind="stable")]
     acknowledged = findings.acknowledged[of_rule] == 1
-    verdicts = {int(at): _ACKNOWLEDGED for at in of_rule[acknowledged]}
-    held = of_rule[~acknowledged]
+    open_ones = findings.permitted[of_rule] == NOT_PERMITTED
+    verdicts = {int(at): _ACKNOWLEDGED for at in of_rule[acknowledged & open_ones]}
+    held = of_rule[~acknowledged & open_ones]
     for consumer in np.unique(findings.consumer[held]):
         mine = held[findings.consumer[held] == consumer]
         for at, verdict in _judged(mine, around).items():

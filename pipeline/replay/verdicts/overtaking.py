@@ -6,8 +6,9 @@ What the marks alone permit (E1, E2, E5, E6) is decided before (`replay.permitte
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.replay.read_position import READ_US
 from pipeline.replay.state import GIVEN_BACK, NACKED, READ, UNKNOWN
-from pipeline.replay.verdicts.circumstances import READ_US, Circumstances
+from pipeline.replay.verdicts.circumstances import Circumstances
 from pipeline.replay.verdicts.two_holders import recently_joined_flaw
 from pipeline.replay.verdicts.verdict import UNEXPLAINED, Verdict, unexplained
 
