@@ -231,9 +231,15 @@ def _dispatched(
         # What overtook it may have been decided behind it, and recorded before.
         withdraw(state, out, slot, sent.ts_us - policy.unordered_us, sent.seq)
     check_owner(state, out, slot, sent, policy.sticky)
-    if state.consumers[consumer].leaving == CLOSED:
-        # Decided by the dispatcher that a reset ended.
-        return
+    # Those that a reset closed were sent it by the dispatcher of before.
+    if state.consumers[consumer].leaving != CLOSED:
+        _sent(state, out, events, i, slot, sent, policy)
+
+
+@compiled
+def _sent(state: State, out: Output, events: Events, i: int, slot: int, sent: Dispatch, policy: Policy) -> None:
+    """A dispatch is held against the rules and takes effect."""
+    entries, consumer = state.entries, sent.consumer
     vague = _perhaps_given_back(state, slot, sent, policy)
     check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order, policy.unacked_max)
     expect_end(state, out, slot)

@@ -34,7 +34,7 @@ from pipeline.replay.policy import Mapping, Policy, mapping_of
 from pipeline.replay.progress import BY_FLOWS, BY_SNAPSHOTS, judge
 from pipeline.replay.reconstruction import Reconstruction, reconstruct
 from pipeline.replay.room import Need, make_room
-from pipeline.replay.snapshot import Position, Snapshot
+from pipeline.replay.snapshot import Snapshot
 from pipeline.replay.state import (
     ACKED,
     CONNECTED,
@@ -58,6 +58,7 @@ from pipeline.replay.state import (
     Records,
     new_state,
 )
+from pipeline.replay.timeline import SNAPSHOT_LAG_US
 from pipeline.replay.traffic import Peaks, Traffic, decisions
 from pipeline.replay.watch import Watch
 from pipeline.rules import ExceptionId
@@ -178,9 +179,10 @@ class Dispatcher:
         """Which of the numbers belong to consumers that are or were there."""
         return np.isin(numbers, self._known)
 
-    def reconstruct(self, read_position: Position | None) -> Reconstruction:
+    def reconstruct(self, snapshot: Snapshot) -> Reconstruction:
         """The dispatcher as it stands, see `reconstruction.reconstruct`."""
-        return reconstruct(self._state, read_position)
+        given_back_us = snapshot.ts_us - SNAPSHOT_LAG_US - self.policy.skew_us
+        return reconstruct(self._state, snapshot.read_position, given_back_us)
 
     def begin_leaving(self, number: int) -> None:
         """The consumer may be gone from here on: what it holds is not certain any more."""

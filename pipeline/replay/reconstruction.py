@@ -1,8 +1,8 @@
 """What the trace says of the dispatcher at one moment, in the numbers that a snapshot of the broker has.
 
 Rows are intervals, so every number is one too: the least it can be and the most. What a consumer holds for certain
-has reached its connection and is not being acknowledged; what it may hold includes acknowledgements whose effect is
-not recorded yet and dispatches that are still on their way (TRACE_FORMAT, "Phases").
+has reached its connection and is not being acknowledged; what it may hold includes acknowledgements and redeliver
+commands whose effect is not recorded yet and dispatches that are still on their way (TRACE_FORMAT, "Phases").
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from pipeline.replay.state import (
     DELAYED,
     DONE,
     DOUBTFUL,
+    NACKED,
     RESET_BEGUN,
     RESETTING,
     SENT,
@@ -62,12 +63,13 @@ class Reconstruction(NamedTuple):
     in_replay: Bounds
 
 
-def reconstruct(state: State, read_position: Position | None) -> Reconstruction:
+def reconstruct(state: State, read_position: Position | None, given_back_us: int) -> Reconstruction:
     """What the state says.
 
     Args:
         state: of the core.
         read_position: of the snapshot that this is compared with; what is read decides what is in replay.
+        given_back_us: what a redeliver row gave back since then may still be pending: the row stands before its effect.
     """
     entries: Any = state.entries
     marks = entries.marks
@@ -80,8 +82,9 @@ def reconstruct(state: State, read_position: Position | None) -> Reconstruction:
         certain &= False
     # What is acknowledged keeps the consumer that it was sent to, if it ever was (5.1).
     settling = there & ~held & (marks & SETTLING != 0) & (entries.sent_to >= 0)
+    returning = there & ~held & (marks & NACKED != 0) & (entries.since_ts >= given_back_us) & (entries.sent_to >= 0)
     at = np.where(held, entries.holder, entries.sent_to)
-    possible = held | settling
+    possible = held | settling | returning
     size = state.consumers.size
     least = np.bincount(at[certain], weights=entries.unacked[certain], minlength=size).astype(np.int64)
     most = np.bincount(at[possible], weights=entries.unacked[possible], minlength=size).astype(np.int64)

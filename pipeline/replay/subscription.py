@@ -438,7 +438,7 @@ class Subscription:
         return {} if self._in_force is None else self._in_force.ranges_of
 
     def _moment(self, snapshot: Snapshot) -> Moment:
-        return Moment(self._dispatcher.reconstruct(snapshot.read_position), self._ranges_in_force)
+        return Moment(self._dispatcher.reconstruct(snapshot), self._ranges_in_force)
 
     def take_refused(self) -> list[Refused]:
         """The rows refused since the last call."""

@@ -2,20 +2,23 @@
 
 Written from SEMANTICS 3, 5 and 9 and from the statements of the rules in DESIGN, not from the compiled core, so that
 the two can be held against each other. It takes rows of a `Log` in which every interval has both sides and no width:
-an effect happens at its first row. AUTO_SPLIT, ordered, no resets, no administrative moves.
+an effect happens at its first row, but for redeliver rows, which have the first one only. AUTO_SPLIT, ordered, no
+resets, no administrative moves.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from local_replay import Episode, Finding
+from local_replay import SKEW_US, Episode, Finding
 
 from pipeline.assignment import make_selector
 from pipeline.profile import profile_for
 from udfs.sticky_key_hash import sticky_hashes
 
 Position = tuple[int, int]
+
+NEVER_US = -(10**9)
 
 
 @dataclass
@@ -28,6 +31,11 @@ class Entry:
         sent_to: whom it was sent to last; the audit need not remember it of an entry below mark-delete.
         given_back: nacked or left behind since it was sent last.
         left: messages of the batch that no ack set has acknowledged, as bits; None before the first ack set.
+        nacked: by a redeliver row, since it was sent last.
+        waits_since_us: when it began to wait last.
+        named_us: when a redeliver row last named it for a consumer that did not hold it.
+        named_by: that consumer.
+        vague: perhaps given back again as soon as it was sent, by a row that stands before.
     """
 
     hash: int = -1
@@ -41,6 +49,11 @@ class Entry:
     acked: bool = False
     delayed: bool = False
     left: int | None = None
+    nacked: bool = False
+    waits_since_us: int = NEVER_US
+    named_us: int = NEVER_US
+    named_by: int = -1
+    vague: bool = False
 
 
 @dataclass
@@ -86,6 +99,7 @@ class SimpleDispatcher:
         self._holders: dict[int, int] = {}
         self._draining: dict[int, Draining] = {}
         self._top: dict[int, Position] = {}
+        self._gave_all_back_us: dict[int, int] = {}
         self._mark_delete: Position | None = None
         self._seq = 0
         self._now_us = 0
@@ -127,6 +141,7 @@ class SimpleDispatcher:
             replay_may_send_it = entry.given_back
             if entry.acked and entry.holder < 0 and not replay_may_send_it and self._deleted(position):
                 entry.sent_to = entry.sent_seq = -1
+                entry.nacked, entry.named_us = False, NEVER_US
 
     def _deleted(self, position: Position) -> bool:
         return self._mark_delete is not None and position <= self._mark_delete
@@ -168,16 +183,28 @@ class SimpleDispatcher:
         if not known:
             entry.messages = row["batch_size"]
         self._check(position, entry, consumer)
-        if entry.holder != consumer and position in self.pending:
+        vague = self._perhaps_given_back(entry, consumer)
+        if (entry.holder != consumer or entry.vague) and position in self.pending:
             self.pending.remove(position)
+            entry.holder = -1
+            self._see_who_holds(entry.hash, "redeliver")
         if position not in self.pending:
             self.pending.append(position)
         entry.holder = entry.sent_to = consumer
         entry.sent_seq = self._seq
         entry.sent = True
-        entry.waiting = entry.given_back = False
+        entry.waiting = entry.given_back = entry.nacked = False
+        entry.vague = vague
         self.counts[consumer][0] += 1
         self._see_who_holds(entry.hash, "redeliver")
+
+    def _perhaps_given_back(self, entry: Entry, consumer: int) -> bool:
+        since_us = self._now_us - SKEW_US
+        if entry.named_us >= since_us and entry.named_by == consumer:
+            return True
+        if entry.nacked and entry.waits_since_us >= since_us:
+            return False
+        return self._gave_all_back_us.get(consumer, NEVER_US) >= since_us
 
     def _ack(self, row: Mapping[str, Any]) -> None:
         if row["ack_type"] == "cumulative":
@@ -213,8 +240,15 @@ class SimpleDispatcher:
         held = [p for p in self.pending if self.entries[p].holder == row["consumer"]]
         if not row["positions"]:
             self._give_back(held, "redeliver")
+            self._gave_all_back_us[row["consumer"]] = row["ts_us"]
         for named in row["positions"]:
-            self._give_back([p for p in held if p == (named["ledger_id"], named["entry_id"])], "redeliver")
+            position = (named["ledger_id"], named["entry_id"])
+            if position in held:
+                self._give_back([position], "redeliver")
+                held.remove(position)
+            elif position in self.entries:
+                entry = self.entries[position]
+                entry.named_us, entry.named_by = row["ts_us"], row["consumer"]
 
     # What they have in common.
 
@@ -231,10 +265,11 @@ class SimpleDispatcher:
         if owner != consumer:
             self._found("ownership", entry, consumer, owner, -1)
         for other in (self.entries[p] for p in self.pending):
-            if other.hash == entry.hash and other.holder != consumer and other.holder in self.connected:
+            held = other.holder in self.connected and not other.vague
+            if other.hash == entry.hash and other.holder != consumer and held:
                 self._found("single_holder", entry, consumer, other.holder, other.sent_seq)
                 break
-        if entry.holder in self.connected:
+        if entry.holder in self.connected and not entry.vague:
             self._found("early_duplicate", entry, consumer, entry.holder, entry.sent_seq)
         elif entry.holder < 0 and entry.acked and not entry.given_back:
             self._found("early_duplicate", entry, consumer, entry.sent_to, entry.sent_seq, acknowledged=True)
@@ -256,6 +291,7 @@ class SimpleDispatcher:
         for position in positions:
             self.pending.remove(position)
             self.entries[position].holder = -1
+            self.entries[position].nacked |= ended_by == "redeliver"
         for sticky_hash in sorted({self.entries[p].hash for p in positions}):
             self._see_who_holds(sticky_hash, ended_by)
         for position in positions:
@@ -265,6 +301,8 @@ class SimpleDispatcher:
 
     def _wait(self, position: Position) -> None:
         entry = self.entries[position]
+        if not entry.waiting:
+            entry.waits_since_us = self._now_us
         entry.waiting = True
         if entry.hash in self._draining and self._draining[entry.hash].away:
             self._draining[entry.hash].awaited += 1

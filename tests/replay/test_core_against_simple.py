@@ -16,7 +16,7 @@ LEDGER_LENGTH = 9
 # Like a broker: every entry goes to the owner of its hash, what waits longest first.
 HONEST = ["publish", "publish", "deliver", "deliver", "ack", "ack", "part", "redeliver", "join", "leave"]
 # Like none: any entry to anybody at any time.
-ANY = [*HONEST, "dispatch", "dispatch", "dispatch", "ahead", "ack any"]
+ANY = [*HONEST, "dispatch", "dispatch", "dispatch", "ahead", "ack any", "redeliver any"]
 
 # The simple one knows no more rules; the others have recordings and faults to answer to.
 OF_THE_SIMPLE_ONE = {"single_holder", "ownership", "first_delivery_order", "early_duplicate"}
@@ -135,6 +135,11 @@ class Schedule:
     def _redeliver(self, a: int, b: int) -> None:
         held = [p for p in self.simple.pending if a % 3]
         self.log.redeliver(self._consumer(b), *held[a % 4 : a % 4 + 2])
+
+    def _redeliver_any(self, a: int, b: int) -> None:
+        """Also what it does not hold, and may get before the row takes effect."""
+        known = sorted(self.simple.entries)
+        self.log.redeliver(self._consumer(b), known[-1 - a % len(known)])
 
 
 def _without_what_the_rule_leaves_open(findings: list[Finding]) -> list[Finding]:

@@ -111,6 +111,27 @@ def _mark_delete_moved(rows: list[Columns], seq: int) -> bool:
     return any(row.get("reason") in ("expire", "skip", "clear") for row in rows if row["seq"] <= seq)
 
 
+def _sent_though_acknowledged(rows: list[Columns], excess: Excess) -> int:
+    """Entries that a consumer was sent after they had been acknowledged, by a read in flight, since the last reset.
+
+    Mark-delete passes them while they are pending, which 4.0.x does not count (5.9).
+    """
+    acknowledged: set[tuple[int, int]] = set()
+    sent = 0
+    for row in rows:
+        if row["seq"] > excess.seq_end:
+            break
+        if row["event"] == "reset":
+            acknowledged.clear()
+        elif row["event"] == "ack":
+            acknowledged |= {(p["ledger_id"], p["entry_id"]) for p in row["positions"] if not p["ack_set"]}
+        elif row["event"] == "dispatch" and row.get("phase") == "start":
+            position = (row["ledger_id"], row["entry_id"])
+            sent += row["consumer"] == excess.consumer and position in acknowledged
+            acknowledged.discard(position)
+    return sent
+
+
 def _counts_parts(replay: Replay) -> bool:
     return is_4_0(replay) and replay.rules.broker["acknowledgmentAtBatchIndexLevelEnabled"] is True
 
@@ -121,6 +142,8 @@ def _explanation(replay: Replay, rows: list[Columns], excess: Excess) -> str | N
         return "sent twice"
     if excess.messages > 0 and is_4_0(replay) and _mark_delete_moved(rows, excess.seq_end):
         return "passed by mark-delete"
+    if 0 < excess.messages <= _sent_though_acknowledged(rows, excess) and is_4_0(replay):
+        return "acknowledged before it was sent"
     in_part = [p for row in rows if row["seq"] <= excess.seq_end for p in row.get("positions") or () if p["ack_set"]]
     if _counts_parts(replay) and in_part:
         return "acknowledged in part"
@@ -146,7 +169,8 @@ def test_wherever_entries_were_sent_twice_the_broker_counts_them_twice(name: str
     told = recording(name)
     for replay in told.replays.values():
         if not _counts_parts(replay) and not (is_4_0(replay) and _mark_delete_moved(told.rows, told.rows[-1]["seq"])):
-            assert [(e, e.messages) for e in replay.excesses] == [(e, _duplicates(replay, e)) for e in replay.excesses]
+            clear = [e for e in replay.excesses if not is_4_0(replay) or not _sent_though_acknowledged(told.rows, e)]
+            assert [(e, e.messages) for e in clear] == [(e, _duplicates(replay, e)) for e in clear]
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from pipeline.known_bugs import catalogue
 from pipeline.replay.output import RULE_NAMES
 from pipeline.replay.rows.names import Names, moment, position
-from pipeline.replay.state import GIVEN_BACK, NACKED, NOBODY, UNKNOWN
+from pipeline.replay.state import GIVEN_BACK, NACKED, NOBODY, PASSED, UNKNOWN
 from pipeline.replay.verdicts import Verdict
 from pipeline.rules import RuleName
 
@@ -17,6 +17,7 @@ _SENT = "entry {entry} of hash {hash} went to {receiver} {here}"
 _HELD = "sent at seq {other_seq} and neither acknowledged nor given back since"
 _OVERTOOK = "{sent}, although the older entry {other_entry} of the hash waited, {waited} (seq {other_since_seq})"
 _ACKNOWLEDGED = "{sent} once more, although it was acknowledged"
+_PASSED = "{sent} once more, although mark-delete had passed it, without an acknowledgement"
 _SENTENCES: Mapping[RuleName, str] = {
     "single_holder": "{sent}{owned}; however {draining}{other} still held {other_entry}, {held}",
     "ownership": "{sent}, but {epoch} the hash is routed to {other}",
@@ -109,5 +110,7 @@ def _broken(finding: Any, names: Names, epoch: EpochNamed) -> str:
         "routed": "" if finding.other_consumer == NOBODY else "; the selector of this version routes it to {other}",
     }
     words["routed"] = words["routed"].format_map(words)
-    sentence = _ACKNOWLEDGED if rule == "early_duplicate" and finding.acknowledged else _SENTENCES[rule]
+    sentence = _SENTENCES[rule]
+    if rule == "early_duplicate" and finding.acknowledged:
+        sentence = _PASSED if finding.marks & PASSED else _ACKNOWLEDGED
     return sentence.format(sent=_SENT.format_map(words), held=_HELD.format_map(words), **words)
