@@ -1,7 +1,7 @@
 """The dispatcher core: one loop over events, compiled, without I/O, clock or randomness.
 
 What moves the mapping (joins, leaves, resets) is not decided here: those rows are intervals whose true moment is
-found by looking ahead (`timeline`), and the caller calls `remap`, `depart`, `forget` and `doubt` between two
+found by looking ahead (`timeline`), and the caller calls `remap`, `depart`, `restart` and `doubt` between two
 stretches of events.
 """
 
@@ -264,5 +264,5 @@ def _perhaps_given_back(state: State, slot: int, sent: Dispatch, policy: Policy)
         return True
     if entries[slot].marks & NACKED != 0 and entries[slot].since_ts >= since_us:
         # The row took effect before, if its count is here.
-        return 0 <= sent.redelivery_count < entries[slot].redelivered
+        return bool(0 <= sent.redelivery_count < entries[slot].redelivered)
     return bool(state.consumers[sent.consumer].redeliver_ts >= max(since_us, 1))

@@ -96,10 +96,14 @@ def test_an_acknowledgement_of_a_closed_consumer_settles_nothing_after_the_reset
     log = _held()
     log.ack(1, 1, phases="start")
     log.reset("seek")
-    log.ack(1, 1, phases="end")
     log.join(2)
     log.dispatch(2, 0, LOW)
     log.dispatch(2, 1, LOW)
+    log.ack(1, 1, phases="end")
+    log.leave(2)
+    log.join(3)
+    log.dispatch(3, 0, LOW)
+    log.dispatch(3, 1, LOW)
     assert replayed(log.rows).findings == []
 
 
@@ -119,6 +123,7 @@ def test_a_read_in_flight_sends_what_was_acknowledged_again_only_if_it_was_not_s
 def test_a_position_that_is_acknowledged_first_does_not_say_where_mark_delete_stands() -> None:
     """Entry 4 is acknowledged and sent all the same; entry 0 is sent, acknowledged and sent again."""
     log = _held(5)
+    log.ack(1, *range(5))
     log.reset("seek")
     log.join(2)
     log.ack(2, 4)
@@ -161,6 +166,7 @@ def test_a_snapshot_of_before_that_is_recorded_after_a_seek_back_does_not_move_m
     log.reset("seek")
     log.join(2)
     log.dispatch(2, 0, LOW)
+    log.now_us += 20_000
     log.stats(mark_delete_position="1:1")
     log.dispatch(2, 1, LOW)
     assert replayed(log.rows).findings == []
