@@ -67,6 +67,11 @@ class RowsSeen:
         self._first_seq = int(seq[0]) if self._first_seq is None else self._first_seq
         self._last_seq, self._last_us = int(seq[-1]), int(ts_us[-1])
 
+    def leave_out(self, rows: int, places: int) -> None:
+        """Takes back rows that no recorder wrote, and places in the order that none could have."""
+        self.rows -= rows
+        self._distinct += places - rows
+
     def forget(self) -> None:
         """Counts anew behind the last row."""
         self.rows, self.clock_steps, self._distinct = 0, 0, 0

@@ -1,5 +1,6 @@
 """The replay of one group from its chunks to rows of the tables; it knows nothing of Spark or Delta."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -7,7 +8,9 @@ from pipeline.replay import rows
 from pipeline.replay.basis import Rules
 from pipeline.replay.chunk import Chunk, merged
 from pipeline.replay.completeness import RowsSeen
+from pipeline.replay.joining import Transfers
 from pipeline.replay.producers import Producers
+from pipeline.replay.recorders import ONE, Recorders
 from pipeline.replay.refused import Refused
 from pipeline.replay.rows.names import Columns, columns_of
 from pipeline.replay.saved import STATE_VERSION, Known, restored, saved
@@ -30,6 +33,7 @@ def replay_group(
     *,
     before: bytes | None = None,
     keep_state: bool = False,
+    recorders: Recorders = ONE,
 ) -> Iterator[tuple[str, Columns]]:
     """Yields the name of a table and columns of rows for it, as soon as they are known; never no rows.
 
@@ -42,17 +46,36 @@ def replay_group(
         findings_per_rule_max: how many findings of each rule are kept with their evidence; 0: all.
         before: the state at the end of the window before; None: there is none.
         keep_state: the trace goes on behind these rows.
+        recorders: who recorded the topic.
 
     Raises:
         LimitError: more is open at one time than the rules allow.
         StateError: `before` is no state that this version can go on from.
     """
+    found = _replayed_group(
+        group, chunks, rules, findings_per_rule_max, before=before, keep_state=keep_state, recorders=recorders
+    )
+    for table, columns in found:
+        yield table, recorders.told(table, columns)
+
+
+def _replayed_group(
+    group: Group,
+    chunks: Iterable[Chunk],
+    rules: Rules,
+    findings_per_rule_max: int,
+    *,
+    before: bytes | None,
+    keep_state: bool,
+    recorders: Recorders,
+) -> Iterator[tuple[str, Columns]]:
+    """The same by the replay's own numbers of rows and consumers, but in texts."""
     known = Known(Subscription(rules), Tenures(), Producers(), RowsSeen(rules.skew_us))
     if before is not None:
         known = restored(before, rules)
     replay, tenures, senders, counted = known
-    refused = 0
-    for part in merged(_noted(chunks, senders)):
+    transfers, refused = Transfers(recorders), 0
+    for part in merged(_noted(transfers.among(chunks), senders)):
         counted.add(part)
         replay.feed(part.events, part.membership, part.snapshots)
         yield from _any("assignments", rows.assignments(*group, tenures.follow(replay.take_epochs())))
@@ -63,14 +86,15 @@ def replay_group(
     ended = tenures.follow([*replay.take_epochs(), *replay.open_epoch()])
     if keep_state:
         yield "state", columns_of([{**group._asdict(), "version": STATE_VERSION, "payload": saved(known, rules)}])
-    found = replay.so_far() if whole is None else whole
+    counted.leave_out(transfers.rows, transfers.places)
+    found = dataclasses.replace(replay.so_far() if whole is None else whole, recorders=recorders)
     yield from _any("assignments", rows.assignments(*group, [*ended, *tenures.going_on()]))
     of_rest = replay.take_refused()
     yield from _any("refused", _refused(group, of_rest))
     partitions = rows.partitions(*group, counted, refused + len(of_rest), found.seen, found.watch.left_out.total())
     sources = (rows.dispatch_findings, rows.stuck_findings, rows.mismatch_findings)
     findings = [of_rule for source in sources for of_rule in source(found, rules, findings_per_rule_max)]
-    findings.append(rows.mixed_key_batches(senders))
+    findings.append(rows.mixed_key_batches(senders, recorders))
     for table, found_rows in (
         ("violations", rows.violations(*group, findings)),
         ("metrics", rows.with_completeness(rows.metrics(*group, rules.profile.rules, findings), partitions)),

@@ -10,6 +10,7 @@ from pipeline.replay.comparison import Comparison
 from pipeline.replay.completeness import Seen
 from pipeline.replay.doubts import Doubts
 from pipeline.replay.membership import Place, Row
+from pipeline.replay.recorders import ONE, Recorders
 from pipeline.replay.refusals import Refusals
 from pipeline.replay.state import Ints, Records
 from pipeline.replay.telling import Telling
@@ -100,6 +101,7 @@ class Replayed:
         doubts: where the owners of hashes are open.
         hash_shares: by consumer, the share of the hashes that it owned while it was there.
         telling: which of it is to be told. The rest was told, or is not settled; it only explains.
+        recorders: who recorded the topic.
     """
 
     findings: Records
@@ -123,3 +125,4 @@ class Replayed:
     doubts: Doubts
     hash_shares: Mapping[int, float]
     telling: Telling
+    recorders: Recorders = ONE

@@ -29,14 +29,17 @@ from pipeline.replay.capacity import Sample
 from pipeline.replay.chunk import Chunk, merged
 from pipeline.replay.events import Events, concatenated
 from pipeline.replay.group import Group, replay_group
+from pipeline.replay.joining import joined
 from pipeline.replay.membership import Row
 from pipeline.replay.output import ENDINGS, RULE_NAMES
 from pipeline.replay.pack import COLUMNS, pack
 from pipeline.replay.patience import Patience
+from pipeline.replay.recorders import ONE, Recorders
 from pipeline.replay.refused import Refused
 from pipeline.replay.replayed import PlacedEpoch, Replayed
 from pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
 from pipeline.replay.subscription import Subscription
+from pipeline.replay.terms import recorders_of, stretches
 from pipeline.replay.verdicts import Verdict, judged
 
 RECORDINGS: Final = Path(__file__).resolve().parents[1] / "data" / "traces"
@@ -62,7 +65,7 @@ Position: TypeAlias = "int | tuple[int, int]"
 _POSITION = pa.struct([("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("ack_set", pa.list_(pa.int64()))])
 _RANGE = pa.struct([("start", pa.int32()), ("end", pa.int32())])
 _TYPES: Mapping[str, pa.DataType] = {
-    **dict.fromkeys(COLUMNS, pa.string()),
+    **dict.fromkeys((*COLUMNS, "broker"), pa.string()),
     **dict.fromkeys(("seq", "ts_us", "ledger_id", "entry_id", "sequence_id", "deliver_at_ms", "consumer"), pa.int64()),
     "batch_size": pa.int32(),
     "redelivery_count": pa.int32(),
@@ -441,7 +444,8 @@ def batches(rows: Sequence[Mapping[str, Any]], rows_per_batch: int | None = None
     for start in range(0, len(rows), size):
         part = rows[start : start + size]
         yield pa.RecordBatch.from_arrays(
-            [pa.array([row.get(name) for row in part], _TYPES[name]) for name in COLUMNS], names=list(COLUMNS)
+            [pa.array([row.get(name) for row in part], _TYPES[name]) for name in (*COLUMNS, "broker")],
+            names=[*COLUMNS, "broker"],
         )
 
 
@@ -544,8 +548,10 @@ def recorded_tables(name: str, logs: Sequence[Sequence[Columns]] | None = None, 
 
 def _tables(logs: Sequence[Sequence[Mapping[str, Any]]], rules: Rules, rows_per_batch: int | None) -> Tables:
     found: Tables = defaultdict(list)
+    recorders = recorders_in(logs, rules.skew_us)
     for group, chunks in chunks_of(logs, rules, rows_per_batch).items():
-        for table, columns in replay_group(group, sorted(chunks, key=lambda chunk: chunk.first_seq), rules, 0):
+        in_order, by = sorted(chunks, key=lambda chunk: chunk.first_seq), recorders.get(group.topic, ONE)
+        for table, columns in replay_group(group, in_order, rules, 0, recorders=by):
             found[table] += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return found
 
@@ -560,6 +566,17 @@ def named_in(logs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Group]:
     """The subscriptions that the rows name."""
     named = (row for rows in logs for row in rows if row.get("subscription"))
     return sorted({Group(row["topic"], row["subscription"]) for row in named})
+
+
+def recorders_in(logs: Sequence[Sequence[Mapping[str, Any]]], skew_us: int) -> dict[str, Recorders]:
+    """The recorders of each topic that has several."""
+    named: dict[str, set[str]] = defaultdict(set)
+    for rows in logs:
+        for row in rows:
+            named[row["topic"]].add(row.get("broker") or "")
+    several = {topic: sorted(names) for topic, names in named.items() if len(names) > 1}
+    parts = [part for rows in logs for batch in batches(rows) for part in stretches(batch, several, skew_us)]
+    return {topic: recorders_of(topic, [p for p in parts if p.topic == topic], skew_us) for topic in several}
 
 
 def chunks_of(
@@ -581,10 +598,12 @@ def chunks_of(
     for number, group in enumerate(groups):
         numbers.setdefault(group.topic, {})[group.subscription] = number
     chunks: list[list[Chunk]] = [[] for _ in groups]
+    recorders = recorders_in(logs, rules.skew_us)
     for rows in logs:
         for batch in batches(rows, rows_per_batch):
-            for chunk in pack(batch, numbers, rules.profile):
-                chunks[chunk.group].append(chunk)
+            for part in joined(batch, recorders):
+                for chunk in pack(part, numbers, rules.profile):
+                    chunks[chunk.group].append(chunk)
     return dict(zip(groups, chunks, strict=True))
 
 

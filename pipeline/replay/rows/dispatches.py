@@ -68,7 +68,7 @@ def dispatch_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[
         rules: what it depended on.
         per_rule_max: how many findings of a rule are kept with their evidence; `ALL`: every one.
     """
-    names = Names(found.numbers, found.stays)
+    names = Names(found.numbers, found.stays, found.recorders)
     around = Circumstances(found, rules)
     verdicts = judged(found, rules)
     told: list[RuleFindings] = []
@@ -127,18 +127,18 @@ def _row(finding: Any, verdict: Verdict, names: Names, found: Replayed, owned: b
         "ts_us": int(finding.ts_us),
         "permitted_by": verdict.permitted_by,
         "known_bug": ", ".join(label(bug) for bug in verdict.known_bugs) or None,
-        "detail": _detail(finding),
+        "detail": _detail(finding, names),
         "evidence": evidence(finding, names),
         "explanation": explanation(finding, verdict, names, EpochNamed(number, change, owned)),
     }
 
 
-def _detail(finding: Any) -> str:
+def _detail(finding: Any, names: Names) -> str:
     """What a program may want to know besides the columns."""
     detail: dict[str, object] = {"draining": bool(finding.draining)}
     if finding.other_ledger != UNKNOWN:
         detail["other_position"] = position(finding.other_ledger, finding.other_entry)
-        detail["other_seq"] = or_none(finding.other_seq)
+        detail["other_seq"] = None if finding.other_seq == UNKNOWN else names.own_seq(finding.other_seq)
         detail["same_key"] = bool(finding.key_id == finding.other_key_id)
     if finding.expected != UNKNOWN:
         detail["value"], detail["expected"] = int(finding.value), int(finding.expected)

@@ -10,7 +10,7 @@ from pipeline.replay.state import Records
 
 def draining(topic: str, subscription: str, found: Replayed) -> Rows:
     """A row for each draining episode: from the move of a hash until its holder holds nothing of it any more."""
-    names = Names(found.numbers, found.stays)
+    names = Names(found.numbers, found.stays, found.recorders)
     rows: Rows = []
     for episode in _by_start(found.episodes):
         is_open = bool(episode.ended_by == STILL_OPEN)

@@ -23,7 +23,7 @@ def mismatch_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[
         rules: what it depended on.
         per_rule_max: how many findings of a rule are kept with their evidence; 0: every one.
     """
-    names = Names(found.numbers, found.stays)
+    names = Names(found.numbers, found.stays, found.recorders)
     told = []
     for rule in _RULES:
         if rule not in rules.profile.rules:
@@ -51,6 +51,7 @@ def _verdict(mismatch: Mismatch, rules: Rules) -> tuple[Severity, str | None, st
 def _row(mismatch: Mismatch, names: Names, rules: Rules) -> dict[str, object]:
     severity, bug, because = _verdict(mismatch, rules)
     snapshot = mismatch.snapshot
+    begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
     what = "ranges" if mismatch.rule == "assignment_mismatch" else "draining hashes"
     parts = [
         f"{whose} {len(items)} {what} {other} not: {', '.join(items[:_NAMED_MAX])}"
@@ -67,8 +68,8 @@ def _row(mismatch: Mismatch, names: Names, rules: Rules) -> dict[str, object]:
         "seq": snapshot.seq,
         "ts_us": snapshot.ts_us,
         "known_bug": None if bug is None else label(bug),
-        "detail": json.dumps({"seq_begin": snapshot.seq_begin, "seq_end": snapshot.seq_end}),
-        "evidence": [f"seq {snapshot.seq}: snapshot taken between seq {snapshot.seq_begin} and {snapshot.seq_end}"],
+        "detail": json.dumps({"seq_begin": begin, "seq_end": end}),
+        "evidence": [f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"],
         "explanation": (
             f"of {names.spoken(mismatch.consumer)} at {moment(snapshot.ts_us)} {'; '.join(parts)}{because}"
         ),

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
+from pipeline.replay.recorders import ONE, Recorders
 from pipeline.replay.replayed import Stay
 from pipeline.replay.state import NOBODY, UNKNOWN
 
@@ -23,14 +24,15 @@ def columns_of(rows: Rows) -> Columns:
 class Names:
     """Consumers by their place in the dispatcher's state."""
 
-    def __init__(self, numbers: Sequence[int], stays: Mapping[int, Stay]) -> None:
-        """Takes the trace's numbers in the order of their places, and what is known of each consumer."""
+    def __init__(self, numbers: Sequence[int], stays: Mapping[int, Stay], recorders: Recorders = ONE) -> None:
+        """Takes the replay's numbers in the order of their places, what is known of each consumer, and who recorded."""
         self._numbers = numbers
         self._stays = stays
+        self._recorders = recorders
 
     def number(self, place: int) -> int | None:
-        """The trace's number; None for nobody."""
-        return None if place == NOBODY else self._numbers[place]
+        """The recorder's number; None for nobody."""
+        return None if place == NOBODY else self._recorders.consumer(self._numbers[place])
 
     def name(self, place: int) -> str | None:
         """The client's name; None for nobody."""
@@ -38,7 +40,18 @@ class Names:
 
     def spoken(self, place: int) -> str:
         """How a text calls it: the number tells equal names apart (Q19)."""
-        return "nobody" if place == NOBODY else f"{self.name(place)} (consumer {self.number(place)})"
+        return "nobody" if place == NOBODY else f"{self.name(place)} (consumer {self._numbered(place)})"
+
+    def seq(self, seq: int) -> str:
+        """How a text calls a row: by its seq, and its recorder where there are several."""
+        return self._recorders.spoken(seq)
+
+    def own_seq(self, seq: int) -> int:
+        """The recorder's own seq of a row."""
+        return self._recorders.seq(seq)
+
+    def _numbered(self, place: int) -> str:
+        return self._recorders.spoken_consumer(self._numbers[place])
 
 
 def position(ledger: int, entry: int) -> str:

@@ -49,7 +49,7 @@ class EpochNamed(NamedTuple):
 
 def evidence(finding: Any, names: Names) -> list[str]:
     """The rows of the trace that prove a finding, oldest first."""
-    return [f"seq {seq}: {what}" for seq, what in sorted(_events(finding, names)) if seq != UNKNOWN]
+    return [f"seq {names.seq(seq)}: {what}" for seq, what in sorted(_events(finding, names)) if seq != UNKNOWN]
 
 
 def _events(finding: Any, names: Names) -> Iterator[tuple[int, str]]:
@@ -97,15 +97,15 @@ def _broken(finding: Any, names: Names, epoch: EpochNamed) -> str:
         "other": names.spoken(finding.other_consumer),
         "entry": position(finding.ledger, finding.entry),
         "other_entry": position(finding.other_ledger, finding.other_entry),
-        "other_seq": finding.other_seq,
+        "other_seq": names.seq(finding.other_seq),
         "hash": finding.hash,
-        "here": f"at {moment(finding.ts_us)} (seq {finding.seq})",
+        "here": f"at {moment(finding.ts_us)} (seq {names.seq(finding.seq)})",
         "epoch": f"in epoch {epoch.number} ({epoch.change})",
         "owned": f", because the hash is its own in epoch {epoch.number} ({epoch.change})" if epoch.owned else "",
         "value": finding.value,
         "expected": finding.expected,
         "waited": f"{_since_when(finding.other_marks)} at {moment(finding.other_since_ts)}" if overtaking else "",
-        "other_since_seq": finding.other_since_seq,
+        "other_since_seq": names.seq(finding.other_since_seq),
         "draining": "the hash was draining: " if finding.draining else "",
         "routed": "" if finding.other_consumer == NOBODY else "; the selector of this version routes it to {other}",
     }

@@ -34,7 +34,7 @@ def stuck_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[Rul
         rules: what it depended on.
         per_rule_max: how many findings of a rule are kept with their evidence; 0: every one.
     """
-    names = Names(found.numbers, found.stays)
+    names = Names(found.numbers, found.stays, found.recorders)
     watch, until_seq = found.watch, found.telling.until.seq
     drained = int(np.count_nonzero(found.telling.holds(found.episodes.to_seq)))
     asked: dict[RuleName, int] = {"draining_stuck": drained, "stalled": int(found.checked[DISPATCHES])}
@@ -95,9 +95,13 @@ def _hash_row(overlooked: Overlooked, names: Names, rules: Rules, doubt: Doubt |
     span, bug = overlooked.span, _bug(overlooked.kind, rules) if doubt is None else None
     head, passed, entries = position(*overlooked.head), position(*overlooked.passed), overlooked.entries
     owner, seconds = names.spoken(overlooked.owner), (span.to_ts - span.from_ts) / 1e6
-    until = "the end of the trace" if span.ended_by == STILL_OPEN else f"{moment(span.to_ts)} (seq {span.to_seq})"
+    until = (
+        "the end of the trace"
+        if span.ended_by == STILL_OPEN
+        else f"{moment(span.to_ts)} (seq {names.seq(span.to_seq)})"
+    )
     moves = [
-        f"seq {move.at.seq}: hash {overlooked.hash} moves from {names.spoken(move.before)} to "
+        f"seq {names.seq(move.at.seq)}: hash {overlooked.hash} moves from {names.spoken(move.before)} to "
         f"{names.spoken(move.after)}, {move.held} of its entries are held"
         for move in overlooked.moves
     ]
@@ -122,14 +126,14 @@ def _hash_row(overlooked: Overlooked, names: Names, rules: Rules, doubt: Doubt |
             {
                 "entries": overlooked.entries,
                 "seconds": seconds,
-                "from_seq": span.from_seq,
+                "from_seq": names.own_seq(span.from_seq),
                 "ended_by": ENDINGS[span.ended_by],
                 "counted_as_draining": overlooked.registered,
             }
         ),
         "evidence": [
             *moves,
-            f"seq {span.from_seq}: from here on nobody else holds the hash, and {head} waits",
+            f"seq {names.seq(span.from_seq)}: from here on nobody else holds the hash, and {head} waits",
             f"{moment(overlooked.passed_ts)}: {owner} is sent the later entry {passed}",
         ],
         "explanation": (
@@ -154,7 +158,10 @@ def _stall_row(stall: Blocked, names: Names) -> dict[str, object]:
             "seq": span.to_seq,
             "ts_us": span.to_ts,
             "detail": json.dumps({**stall.detail, "entries": stall.entries, "seconds": seconds}),
-            "evidence": [f"seq {span.from_seq}: nothing is sent from here on", f"seq {span.to_seq}: until here"],
+            "evidence": [
+                f"seq {names.seq(span.from_seq)}: nothing is sent from here on",
+                f"seq {names.seq(span.to_seq)}: until here",
+            ],
             "explanation": (
                 f"{stall.entries} entries, the oldest {root}, could have been sent for {seconds:.3f} s from "
                 f"{moment(span.from_ts)} on, and nothing was sent to any of {consumers} consumers, {permits} of whom "

@@ -37,7 +37,7 @@ _SPOKEN: Mapping[str, str] = {
 
 def blocking(topic: str, subscription: str, found: Replayed) -> Rows:
     """A row for each interval in which entries waited, in the order in which they began."""
-    names = Names(found.numbers, found.stays)
+    names = Names(found.numbers, found.stays, found.recorders)
     waits = (_row(interval, names) for interval in found.watch.blocked if _is_told(interval, found.telling))
     rows = [*_draining(found, names), *waits]
     where = {"topic": topic, "subscription": subscription}
