@@ -185,7 +185,15 @@ def _run(
 ) -> tuple[dict[str, DataFrame], list[Count]]:
     keep = settings.report.findings_per_rule_max
     frames = tables.stage(
-        replayed(packed.chunks, packed.groups, rules, keep, packed.tasks, keep_state=keep_state),
+        replayed(
+            packed.chunks,
+            packed.groups,
+            rules,
+            keep,
+            packed.tasks,
+            keep_state=keep_state,
+            recorders=packed.recorders,
+        ),
     )
     # Of files without a byte there are no rows, and not even a count of them.
     counted_rows = frames.pop("counted").collect() if "counted" in frames else []

@@ -1,6 +1,6 @@
 """From a trace to packed chunks: who reads it, and into how many tasks its groups are divided."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,14 +8,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.profile import Profile
 from pipeline.replay.group import Group
+from pipeline.replay.recorders import Recorders
 from pipeline.replay.spark import (
+    Named,
     chunks_of,
     chunks_of_earlier_publishes,
     chunks_of_files,
     chunks_of_state,
-    named_groups,
-    named_groups_of_files,
+    named,
+    named_in_files,
 )
+from pipeline.replay.terms_on_spark import recorders_in
 from pipeline.settings import Settings
 from pipeline.trace import Trace, read_events, trace_errors
 from pipeline.trace.delta_files import as_files
@@ -35,12 +38,14 @@ class Packed(NamedTuple):
         chunks: `CHUNK_SCHEMA`, not yet evaluated.
         groups: the subscriptions that they are numbered by.
         tasks: into how many the groups are divided.
+        recorders: of each topic of which rows name any.
         source: the rows as `pipeline.trace.read_events` gives them, or the files that they are read from.
     """
 
     chunks: DataFrame
     groups: list[Group]
     tasks: int
+    recorders: Mapping[str, Recorders]
     source: DataFrame | Sequence[Share]
 
 
@@ -106,20 +111,35 @@ class Reading:
         """The chunks of rows that Spark reads and validates."""
         with trace_errors():
             events = read_events(self.spark, self.trace)
-            groups = sorted({*named_groups(events), *self.carried.groups})
-            return self._with_carried(chunks_of(events, groups, self.profile), groups, events)
+            found = named(events)
+            groups = sorted({*found.groups, *self.carried.groups})
+            recorders = self._recorders(events, found)
+            assert recorders is not None, "Spark reads whatever is not plain"
+            return self._with_carried(chunks_of(events, groups, self.profile, recorders), groups, recorders, events)
 
     def packed_by_workers(self) -> Packed | None:
         """The chunks of files that the workers read; None where Spark has to."""
         shares = shares_of(as_files(self.spark, self.trace))
-        named = named_groups_of_files(self.spark, shares) if shares else None
-        if named is None:
+        found = named_in_files(self.spark, shares) if shares else None
+        recorders = None if found is None else self._recorders(shares, found)
+        if found is None or recorders is None:
             return None
-        groups = sorted({*named, *self.carried.groups})
-        chunks = chunks_of_files(self.spark, shares, groups, self.profile, self.settings.spark.chunk_rows)
-        return self._with_carried(chunks, groups, shares)
+        groups = sorted({*found.groups, *self.carried.groups})
+        chunk_rows = self.settings.spark.chunk_rows
+        chunks = chunks_of_files(self.spark, shares, groups, self.profile, chunk_rows, recorders)
+        return self._with_carried(chunks, groups, recorders, shares)
 
-    def _with_carried(self, chunks: DataFrame, groups: list[Group], source: DataFrame | Sequence[Share]) -> Packed:
+    def _recorders(self, source: DataFrame | Sequence[Share], found: Named) -> dict[str, Recorders] | None:
+        skew_us, chunk_rows = self.settings.trace.recorder_skew_us, self.settings.spark.chunk_rows
+        return recorders_in(self.spark, source, found.brokers, skew_us, chunk_rows)
+
+    def _with_carried(
+        self,
+        chunks: DataFrame,
+        groups: list[Group],
+        recorders: Mapping[str, Recorders],
+        source: DataFrame | Sequence[Share],
+    ) -> Packed:
         """The chunks of a window with what it takes over."""
         if self.carried.state is not None:
             chunks = chunks.unionByName(chunks_of_state(self.carried.state, groups))
@@ -128,7 +148,7 @@ class Reading:
             # What is published belongs to every subscription of the topic, also to one that came up later.
             earlier = read_events(self.spark, self.carried.earlier)
             chunks = chunks.unionByName(chunks_of_earlier_publishes(earlier, groups, come_up, self.profile))
-        return Packed(chunks, groups, _tasks(self.spark, self.settings, groups), source)
+        return Packed(chunks, groups, _tasks(self.spark, self.settings, groups), recorders, source)
 
 
 def _tasks(spark: SparkSession, settings: Settings, groups: list[Group]) -> int:

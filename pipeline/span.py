@@ -92,7 +92,7 @@ def span_of(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> Sp
         target: where the tables of the windows before are.
 
     Raises:
-        UsageError: the state that the window starts from is of another version.
+        UsageError: the state that the window starts from is of another version, or the log has several recorders.
         TraceError: the log cannot be read, or has no row at or behind the beginning of the window.
     """
     before = plan.before
@@ -103,6 +103,11 @@ def span_of(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> Sp
     moments = tuple(moment for moment in (*begins, plan.window.to_us) if moment is not None)
     within = None if plan.window.to_us is None else (plan.window.from_us or 0, plan.window.to_us)
     found = find_cuts(spark, trace, Question(moments, first, _places(plan), within))
+    if len(found.brokers) > 1:
+        raise UsageError(
+            f"{trace.path} has rows of the recorders {', '.join(sorted(found.brokers))}, and a window ends at one seq",
+            "audit the whole log without --from and --to, or the log of each recorder by itself",
+        )
     if plan.starts_from == "censored":
         lowest, first = found.seq_of[:2]
         if first is None:

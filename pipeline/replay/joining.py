@@ -25,8 +25,9 @@ _LEFT_OUT = -1
 def joined(batch: pa.RecordBatch, by_topic: Mapping[str, Recorders]) -> list[pa.RecordBatch]:
     """The rows with places for seqs and numbers of all recorders for consumers, where a topic has several.
 
-    Those of different terms come apart, so that no chunk holds rows before and behind those of another recorder. A row that came after the topic had gone to the next owner counts as of the moment when it did. Rows of a recorder
-    that was not there when the terms were found are left out.
+    Those of different terms come apart, so that no chunk holds rows before and behind those of another recorder. A row
+    that came after the topic had gone to the next owner counts as of the moment when it did. Rows of a recorder that
+    was not there when the terms were found are left out.
 
     Args:
         batch: rows with `pipeline.replay.pack.COLUMNS` and `broker`; `snapshot` as JSON.

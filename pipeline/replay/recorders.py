@@ -89,7 +89,7 @@ class Recorders(NamedTuple):
 
     def seq(self, place: int) -> int:
         """The recorder's own seq of the row at a place."""
-        return self.term_of(place).seq(place) if self.terms else int(place)
+        return self.term_of(place).seq(int(place)) if self.terms else int(place)
 
     def told(self, table: str, columns: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
         """Columns of a table with the recorder of each row, places turned into the recorder's own seqs.

@@ -10,9 +10,9 @@ Only `pyspark.sql`, so that Spark Connect and serverless run it. The functions t
 of plain values; the workers need this package and its dependencies.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -31,12 +31,14 @@ from pipeline.replay.chunk import (
 )
 from pipeline.replay.flat import flattened, restored
 from pipeline.replay.group import Group, replay_group
+from pipeline.replay.joining import joined
 from pipeline.replay.narrow import decode_events, encode_events
 from pipeline.replay.pack import COLUMNS, Groups, pack
 from pipeline.replay.producers import decode_published, encode_published
+from pipeline.replay.recorders import ONE, Recorders
 from pipeline.tables.payload import RESULT_SCHEMA, encode
 from pipeline.trace.counting import COUNTED_BY, Count, RowCounts
-from pipeline.trace.parquet_files import NotPlainError, Share, by_workers, read_names, read_share
+from pipeline.trace.parquet_files import NAMES, NotPlainError, Share, by_workers, read_names, read_share
 
 CHUNK_SCHEMA = (
     "group INT, first_seq LONG, last_seq LONG, events BINARY, membership STRING, snapshots STRING, published STRING"
@@ -53,6 +55,8 @@ _CHUNK_ARROW = pa.schema(
     ]
 )
 _COLUMNS = (*COLUMNS, *(name for name in COUNTED_BY if name not in COLUMNS))
+NO_NAMES: Mapping[str, Recorders] = {}
+"""Of a trace whose rows name no recorder."""
 NO_GROUP = -1
 """The group of the counts, which travel in the place of events."""
 STATE_SEQ = -1
@@ -63,13 +67,24 @@ _Pack = Callable[[_Batches], Iterator[pa.RecordBatch]]
 _Replay = Callable[[tuple[Any, ...], Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]
 
 
-def named_groups(events: DataFrame) -> list[Group]:
-    """Every subscription that rows of `pipeline.trace.read_events` name, good or not."""
-    named = events.select("topic", "subscription").where("topic IS NOT NULL AND subscription IS NOT NULL").distinct()
-    return sorted(Group(row["topic"], row["subscription"]) for row in named.collect())
+class Named(NamedTuple):
+    """What rows of a trace name, good or not.
+
+    Attributes:
+        groups: every subscription.
+        brokers: the names in column `broker`, by topic; None: rows without one.
+    """
+
+    groups: list[Group]
+    brokers: Mapping[str, Sequence[str | None]]
 
 
-def named_groups_of_files(spark: SparkSession, shares: Sequence[Share]) -> list[Group] | None:
+def named(events: DataFrame) -> Named:
+    """What rows of `pipeline.trace.read_events` name."""
+    return _named(row.asDict() for row in events.select(*NAMES).where("topic IS NOT NULL").distinct().collect())
+
+
+def named_in_files(spark: SparkSession, shares: Sequence[Share]) -> Named | None:
     """The same of files that the workers read; None: Spark has to read them."""
 
     def read(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
@@ -77,27 +92,47 @@ def named_groups_of_files(spark: SparkSession, shares: Sequence[Share]) -> list[
             try:
                 found = dict.fromkeys(read_names(share))
             except NotPlainError:
-                found = {(None, None): None}
-            topics, subscriptions = zip(*found, strict=True) if found else ((), ())
-            yield pa.record_batch(
-                {"topic": pa.array(topics, pa.string()), "subscription": pa.array(subscriptions, pa.string())}
-            )
+                found = {(None,) * len(NAMES): None}
+            columns = zip(*found, strict=True) if found else [()] * len(NAMES)
+            arrays = [pa.array(column, pa.string()) for column in columns]
+            yield pa.record_batch(arrays, names=list(NAMES))
 
-    rows = by_workers(spark, shares, read, "topic STRING, subscription STRING").collect()
-    named = {(row["topic"], row["subscription"]) for row in rows}
-    if (None, None) in named:
+    rows = by_workers(spark, shares, read, ", ".join(f"{name} STRING" for name in NAMES)).collect()
+    # A plain row has a topic.
+    if any(row["topic"] is None for row in rows):
         return None
-    return sorted(Group(topic, subscription) for topic, subscription in named if topic and subscription)
+    return _named(row.asDict() for row in rows)
 
 
-def chunks_of(events: DataFrame, groups: list[Group], profile: Profile) -> DataFrame:
-    """Packs the rows of `pipeline.trace.read_events`; `CHUNK_SCHEMA`, in no order."""
-    packed = _packer(_numbered(groups), profile)
+def _named(rows: Iterable[Mapping[str, str | None]]) -> Named:
+    groups: set[Group] = set()
+    brokers: dict[str, set[str | None]] = {}
+    for row in rows:
+        topic, subscription = row["topic"], row["subscription"]
+        if topic and subscription:
+            groups.add(Group(topic, subscription))
+        brokers.setdefault(topic or "", set()).add(row["broker"])
+    return Named(sorted(groups), {topic: list(names) for topic, names in brokers.items()})
+
+
+def chunks_of(
+    events: DataFrame, groups: list[Group], profile: Profile, recorders: Mapping[str, Recorders] = NO_NAMES
+) -> DataFrame:
+    """Packs the rows of `pipeline.trace.read_events`; `CHUNK_SCHEMA`, in no order.
+
+    Args:
+        events: the rows.
+        groups: every subscription that they name.
+        profile: of the broker.
+        recorders: of each topic of which rows name any.
+    """
+    moved = _moved(recorders)
+    packed = _packer(_numbered(groups), profile, moved)
 
     def read(batches: _Batches) -> Iterator[pa.RecordBatch]:
         return packed(map(restored, batches))
 
-    return flattened(events, _COLUMNS).mapInArrow(read, CHUNK_SCHEMA)
+    return flattened(events, _columns(moved)).mapInArrow(read, CHUNK_SCHEMA)
 
 
 def chunks_of_earlier_publishes(events: DataFrame, groups: list[Group], new: Set[Group], profile: Profile) -> DataFrame:
@@ -140,13 +175,20 @@ def chunks_of_state(state: DataFrame, groups: list[Group]) -> DataFrame:
 
 
 def chunks_of_files(
-    spark: SparkSession, shares: Sequence[Share], groups: list[Group], profile: Profile, chunk_rows: int
+    spark: SparkSession,
+    shares: Sequence[Share],
+    groups: list[Group],
+    profile: Profile,
+    chunk_rows: int,
+    recorders: Mapping[str, Recorders] = NO_NAMES,
 ) -> DataFrame:
     """Packs files that the workers read, as `chunks_of` does. Where one is not plain the counts say so."""
-    packed = _packer(_numbered(groups), profile)
+    moved = _moved(recorders)
+    packed = _packer(_numbered(groups), profile, moved)
+    columns = _columns(moved)
 
     def read(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
-        return packed(batch for share in own for batch in read_share(share, _COLUMNS, chunk_rows))
+        return packed(batch for share in own for batch in read_share(share, columns, chunk_rows))
 
     return by_workers(spark, shares, read, CHUNK_SCHEMA)
 
@@ -159,6 +201,7 @@ def replayed(
     tasks: int,
     *,
     keep_state: bool = False,
+    recorders: Mapping[str, Recorders] = NO_NAMES,
 ) -> DataFrame:
     """The rows of all tables that the replay of a trace fills, and what it counted.
 
@@ -169,11 +212,12 @@ def replayed(
         findings_per_rule_max: how many findings of a rule are kept a group.
         tasks: into how many the groups are divided.
         keep_state: whether the log goes on behind these rows, so that what is open is handed on.
+        recorders: as given to those.
 
     Returns:
         `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.
     """
-    replay = _replayer(groups, rules, findings_per_rule_max, keep_state)
+    replay = _replayer(groups, rules, findings_per_rule_max, keep_state, recorders)
     return in_order(chunks, tasks).groupBy("group").applyInPandas(replay, RESULT_SCHEMA)
 
 
@@ -193,7 +237,16 @@ def _numbered(groups: list[Group], among: Set[Group] | None = None) -> Groups:
     return numbers
 
 
-def _packer(groups: Groups, profile: Profile) -> _Pack:
+def _moved(recorders: Mapping[str, Recorders]) -> dict[str, Recorders]:
+    """The topics that several recorders wrote about."""
+    return {topic: of_topic for topic, of_topic in recorders.items() if of_topic.terms}
+
+
+def _columns(moved: Mapping[str, Recorders]) -> tuple[str, ...]:
+    return (*_COLUMNS, "broker") if moved else _COLUMNS
+
+
+def _packer(groups: Groups, profile: Profile, moved: Mapping[str, Recorders]) -> _Pack:
     def packed(batches: _Batches) -> Iterator[pa.RecordBatch]:
         counts = RowCounts()
 
@@ -201,7 +254,9 @@ def _packer(groups: Groups, profile: Profile) -> _Pack:
             counts.add(batch)
             refused = batch.column("refused")
             good = batch if refused.null_count == batch.num_rows else batch.filter(pc.is_null(refused))
-            return _rows_of(pack(good, groups, profile))
+            if not moved:
+                return _rows_of(pack(good, groups, profile))
+            return _rows_of([chunk for part in joined(good, moved) for chunk in pack(part, groups, profile)])
 
         try:
             # No variable here, which would hold the last batch while memory is given back.
@@ -236,7 +291,13 @@ def _row_of(counts: Sequence[Count]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row], schema=_CHUNK_ARROW)
 
 
-def _replayer(groups: list[Group], rules: Rules, findings_per_rule_max: int, keep_state: bool) -> _Replay:
+def _replayer(
+    groups: list[Group],
+    rules: Rules,
+    findings_per_rule_max: int,
+    keep_state: bool,
+    recorders: Mapping[str, Recorders],
+) -> _Replay:
     # The type hints are what makes Spark hand over the frames one by one, instead of the group as a whole.
     def replay(key: tuple[Any, ...], frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         if key[0] == NO_GROUP:
@@ -244,8 +305,15 @@ def _replayer(groups: list[Group], rules: Rules, findings_per_rule_max: int, kee
                 yield pd.DataFrame({"table": "counted", "payload": frame["events"]})
             return
         before, rest = _state_in(frames)
+        group = groups[key[0]]
         found = replay_group(
-            groups[key[0]], chunks_in(rest), rules, findings_per_rule_max, before=before, keep_state=keep_state
+            group,
+            chunks_in(rest),
+            rules,
+            findings_per_rule_max,
+            before=before,
+            keep_state=keep_state,
+            recorders=recorders.get(group.topic, ONE),
         )
         for table, columns in found:
             yield pd.DataFrame({"table": [table], "payload": [encode(table, columns)]})

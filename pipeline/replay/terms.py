@@ -229,7 +229,7 @@ def _runs(topic: str, parts: Sequence[Stretch], skew_us: int) -> list[_Run]:
 
 
 def _begins(topic: str, parts: Sequence[Stretch], runs: Sequence[_Run], skew_us: int) -> list[_Begin]:
-    """Where each run begins: with the consumers that ask for the topic, if these come before what only an owner does."""
+    """Where each run begins: with who asks for the topic, if that comes before what only an owner does."""
     begins: list[_Begin] = []
     for number, run in enumerate(runs):
         behind = max((other.last_seq for other in runs[:number] if other.broker == run.broker), default=-1)
@@ -255,6 +255,6 @@ def _begins(topic: str, parts: Sequence[Stretch], runs: Sequence[_Run], skew_us:
 def _overlap(topic: str, one: str, other: str, since_us: int, until_us: int) -> TraceError:
     called = " and ".join(name or "one without a name" for name in (one, other))
     return TraceError(
-        f"{topic}: the recorders {called} both wrote as its owner from {since_us} to {until_us} (microseconds since 1970)",
+        f"{topic}: the recorders {called} both wrote as its owner between {since_us} and {until_us} (microseconds)",
         _WAY_OUT,
     )

@@ -104,7 +104,7 @@ def _listed(finding: Finding) -> tuple[str, str, str]:
     reason = finding.known_bug or finding.permitted_by
     label = finding.severity.replace("_", " ") + (f" ({reason})" if reason else "")
     key = f", key {finding.key}" if finding.key is not None else ""
-    where = f"{finding.topic}, {finding.subscription}{key}, seq {finding.seq}"
+    where = f"{finding.topic}, {finding.subscription}{key}, {finding.row}"
     return f"{finding.rule}: {label}", where, finding.explanation
 
 

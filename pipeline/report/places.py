@@ -1,6 +1,6 @@
 """Where a finding stands in the logs: the file and the line of the event that completes it.
 
-The tables name findings by `seq`, which is what a broker orders by; an editor and a code-scanning page open lines. Only
+The tables name findings by `seq` and recorder; an editor and a code-scanning page open lines. Only
 lines of local JSON Lines logs can be named: other formats have none.
 """
 
@@ -22,8 +22,8 @@ _SEARCHED_BYTES_MAX = 256 << 20
 
 _SEQ = re.compile(rb'"seq"\s*:\s*(\d+)')
 
-_Row = tuple[str, int]
-"""Topic and seq: one recorder numbers its rows once, but several of them may have written one trace."""
+_Row = tuple[str, int, str | None]
+"""Topic, seq and recorder: each recorder numbers its rows once, and several of them may have written one trace."""
 
 
 @dataclass(frozen=True)
@@ -52,21 +52,26 @@ def places(trace: Trace, findings: Sequence[Finding]) -> list[Place]:
     """The place of each finding, in their order; the first log of the trace where no line is known."""
     first = trace.logs[0]
     anywhere = Place(_from_here(first.path) if first.local else first.path, local=first.local)
-    wanted = {(finding.topic, finding.seq) for finding in findings}
+    wanted = {_row(finding) for finding in findings}
     found = _found(trace.logs, wanted) if wanted else {}
-    return [found.get((finding.topic, finding.seq), anywhere) for finding in findings]
+    return [found.get(_row(finding), anywhere) for finding in findings]
+
+
+def _row(finding: Finding) -> _Row:
+    return finding.topic, finding.seq, finding.broker
 
 
 def _found(logs: Sequence[Log], wanted: set[_Row]) -> Mapping[_Row, Place]:
     files = [file for log in logs if log.local and log.kind == "json" for file in _files(Path(log.path))]
     if sum(file.stat().st_size for file in files) > _SEARCHED_BYTES_MAX:
         return {}
-    seqs = {b"%d" % seq for _, seq in wanted}
+    seqs = {b"%d" % seq for _, seq, _ in wanted}
     found: dict[_Row, Place] = {}
     for file in files:
         for row, line in _rows(file, seqs):
-            if row in wanted:
-                found.setdefault(row, Place(_from_here(str(file)), line))
+            # Tables that were written before there was a column for it name no recorder.
+            for meant in {row, (*row[:2], None)} & wanted:
+                found.setdefault(meant, Place(_from_here(str(file)), line))
     return found
 
 
@@ -95,7 +100,8 @@ def _rows_of(lines: Iterable[bytes], seqs: set[bytes]) -> Iterator[tuple[_Row, i
         except ValueError:
             continue  # a row that was refused
         if isinstance(row, dict) and isinstance(row.get("topic"), str) and isinstance(row.get("seq"), int):
-            yield (row["topic"], row["seq"]), number
+            broker = row.get("broker")
+            yield (row["topic"], row["seq"], broker if isinstance(broker, str) else None), number
 
 
 def _from_here(path: str) -> str:

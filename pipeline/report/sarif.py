@@ -101,6 +101,7 @@ def _result(finding: Finding, place: Place, fingerprint: str, profile: Profile) 
         "partialFingerprints": {"primaryLocationLineHash": fingerprint},
         "properties": {
             "severity": finding.severity,
+            "broker": finding.broker,
             "seq": finding.seq,
             "ts_us": finding.ts_us,
             "known_bug": finding.known_bug,
@@ -130,6 +131,7 @@ def _fingerprints(run: RunSummary) -> list[str]:
             "inputs": list(run.inputs),
             "rule": finding.rule,
             "group": [finding.topic, finding.subscription],
+            **({} if finding.broker is None else {"broker": finding.broker}),
             "seq": finding.seq,
             "hash": finding.sticky_hash,
             "entry": [finding.ledger_id, finding.entry_id],

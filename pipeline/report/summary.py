@@ -64,6 +64,12 @@ class Finding:
     entry_id: int | None = None
     consumer: int | None = None
     other_consumer: int | None = None
+    broker: str | None = None
+
+    @property
+    def row(self) -> str:
+        """How a text calls the row that completes it."""
+        return f"seq {self.seq}" if self.broker is None else f"seq {self.seq} of {self.broker}"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,11 @@ def _optional(name: str, kind: ColumnType, comment: str) -> Column:
     return Column(name, kind, comment, nullable=True)
 
 
+_BROKER = _optional(
+    "broker", "string", "recorder that has numbered the rows and consumers named here; NULL: the trace names none"
+)
+
+
 def _moment(name: str, comment: str, nullable: bool = False) -> tuple[Column, Column]:
     return (
         Column(f"{name}_us", "bigint", f"{comment}, microseconds since 1970 UTC", nullable),
@@ -31,7 +36,12 @@ def _moment(name: str, comment: str, nullable: bool = False) -> tuple[Column, Co
 def _interval(what: str) -> tuple[Column, ...]:
     return (
         Column("from_seq", "bigint", f"seq of the event with which {what} began"),
-        _optional("to_seq", "bigint", f"seq of the event with which {what} ended; NULL: still open"),
+        _optional(
+            "to_seq",
+            "bigint",
+            f"seq of the event with which {what} ended, or the last of its recorder before the topic went to another; "
+            "NULL: still open",
+        ),
         *_moment("from_ts", f"when {what} began"),
         *_moment("to_ts", f"when {what} ended; NULL: still open", nullable=True),
     )
@@ -122,6 +132,7 @@ VIOLATIONS = TableSchema(
         _optional("other_consumer", "bigint", "consumer on the other side, the holder for instance"),
         _optional("other_consumer_name", "string", "its name as the client gave it"),
         _optional("epoch", "bigint", "consumer epoch, counted from 0 at the first membership change"),
+        _BROKER,
         Column("seq", "bigint", "seq of the event that completes the finding"),
         *_moment("ts", "broker's clock at that event"),
         _optional("permitted_by", "string", "exception that permits it, E1 to E17"),
@@ -151,6 +162,7 @@ BLOCKING = TableSchema(
         _optional("consumer_name", "string", "its name as the client gave it"),
         _optional("blocking_consumer", "bigint", "consumer that it waited for"),
         _optional("blocking_consumer_name", "string", "its name as the client gave it"),
+        _BROKER,
         *_interval("the waiting"),
         Column("entries_waiting", "bigint", "entries that waited at any time of the interval"),
         Column("message_seconds", "double", "sum over the waiting messages of how long each waited, seconds"),
@@ -179,6 +191,7 @@ ASSIGNMENTS = TableSchema(
         _optional("consumer_name", "string", "its name as the client gave it"),
         Column("range_start", "bigint", "first hash of the range"),
         Column("range_end", "bigint", "last hash of the range"),
+        _BROKER,
         *_interval("it"),
         Column("change", "string", "membership change that it began with"),
         Column("hashes_moved", "bigint", "hashes of the selector's range that changed their owner with that change"),
@@ -202,6 +215,7 @@ DRAINING = TableSchema(
         _optional("holder_name", "string", "its name as the client gave it"),
         _optional("new_owner", "bigint", "consumer that the hash moved to; NULL: nobody owned it"),
         _optional("new_owner_name", "string", "its name as the client gave it"),
+        _BROKER,
         *_interval("the draining"),
         Column("entries_at_start", "bigint", "entries pending at the holder when it began"),
         _optional(
@@ -232,6 +246,7 @@ CONSUMERS = TableSchema(
         *_GROUP,
         Column("consumer", "bigint", "the consumer, as numbered in the trace"),
         _optional("consumer_name", "string", "its name as the client gave it"),
+        _BROKER,
         *_moment("joined_at", "when it joined; NULL: before the trace began", nullable=True),
         *_moment("left_at", "when it left; NULL: still connected", nullable=True),
         _optional("left_because", "string", "close_consumer, connection_closed, closed_by_broker, or a reset"),
@@ -444,6 +459,7 @@ REFUSED = TableSchema(
     (
         _RUN_KEY,
         *_GROUP,
+        _optional("broker", "string", "its recorder, empty if it has no name; NULL: the topic has but one"),
         Column("seq", "bigint", "seq of the row"),
         Column("reason", "string", "reason code"),
         Column("detail", "string", "what was wrong"),

@@ -1,4 +1,4 @@
-"""Where in the order of a log a moment lies, and how many rows lie between two such places: one look at two columns.
+"""Where in the order of a log a moment lies, and how many rows lie between two such places: one look at three columns.
 
 `seq` is the order of the trace and `ts_us` is only nearly so. A window that ends at a moment ends behind the last row
 before the first one, in the order of seq, that has this time or a later one; the rest is left to the window after it,
@@ -22,9 +22,10 @@ from pipeline.trace.sources import Trace
 from pipeline.trace.spark_errors import trace_errors, worker_died
 from pipeline.trace.validate import TS_US_MAX
 
-_SCHEMA = "what STRING, at INT, number LONG"
-_ARROW = pa.schema([("what", pa.string()), ("at", pa.int32()), ("number", pa.int64())])
-_LOOKED_AT = ("seq", "ts_us")
+_SCHEMA = "what STRING, at INT, number LONG, name STRING"
+_ARROW = pa.schema([("what", pa.string()), ("at", pa.int32()), ("number", pa.int64()), ("name", pa.string())])
+_NUMBERS = ("seq", "ts_us")
+_LOOKED_AT = (*_NUMBERS, "broker")
 _NOT_PLAIN = "not plain"
 
 
@@ -53,6 +54,7 @@ class Cuts(NamedTuple):
         without_seq: rows that have no readable seq.
         last_seq: the highest; None: no row has one.
         last_within: the highest, from `since` on, of a row whose time lies in `within_us`; None: there is none.
+        brokers: the recorders that rows name.
     """
 
     seq_of: tuple[int | None, ...]
@@ -60,6 +62,7 @@ class Cuts(NamedTuple):
     without_seq: int
     last_seq: int | None
     last_within: int | None = None
+    brokers: frozenset[str] = frozenset()
 
     @property
     def rows(self) -> int:
@@ -112,7 +115,7 @@ def _looked_at_by_workers(spark: SparkSession, shares: Sequence[Share], question
 def _answers(batch: pa.RecordBatch, question: Question) -> pa.RecordBatch:
     """What one batch has to say: numbers to add up, and seqs of which the lowest or highest counts."""
     known = pc.is_valid(batch.column("seq")).to_numpy(zero_copy_only=False)
-    seq, ts_us = (integers(batch.column(name))[known] for name in _LOOKED_AT)
+    seq, ts_us = (integers(batch.column(name))[known] for name in _NUMBERS)
     answers = [("without_seq", 0, int(known.size - seq.size))]
     between = _counted(seq, question.places)
     answers += [("rows", at, int(rows)) for at, rows in enumerate(between) if rows]
@@ -129,7 +132,9 @@ def _answers(batch: pa.RecordBatch, question: Question) -> pa.RecordBatch:
         within = seq[possible & (ts_us >= begin_us) & (ts_us < end_us)]
         if within.size:
             answers.append(("last_within", 0, int(within.max())))
-    return pa.record_batch([list(column) for column in zip(*answers, strict=True)], schema=_ARROW)
+    named = [("broker", 0, 0, name) for name in pc.unique(batch.column("broker")).to_pylist() if name is not None]
+    rows = [*((*answer, None) for answer in answers), *named]
+    return pa.record_batch([list(column) for column in zip(*rows, strict=True)], schema=_ARROW)
 
 
 def _counted(seq: NDArray[np.int64], places: Sequence[int]) -> NDArray[np.int64]:
@@ -141,9 +146,12 @@ def _counted(seq: NDArray[np.int64], places: Sequence[int]) -> NDArray[np.int64]
 def _together(answers: DataFrame, question: Question) -> Cuts | None:
     """The answers of all batches as one; None: a file is not plain."""
     numbers: dict[tuple[str, int], list[int]] = {}
+    brokers: set[str] = set()
     for row in answers.collect():
         if row["what"] == _NOT_PLAIN:
             return None
+        if row["name"] is not None:
+            brokers.add(row["name"])
         numbers.setdefault((row["what"], row["at"]), []).append(row["number"])
     return Cuts(
         tuple(min(numbers.get(("seq_of", at), ()), default=None) for at in range(len(question.moments_us))),
@@ -151,4 +159,5 @@ def _together(answers: DataFrame, question: Question) -> Cuts | None:
         sum(numbers.get(("without_seq", 0), ())),
         max(numbers.get(("last_seq", 0), ()), default=None),
         max(numbers.get(("last_within", 0), ()), default=None),
+        frozenset(brokers),
     )

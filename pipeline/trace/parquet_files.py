@@ -26,6 +26,8 @@ from pipeline.trace.sources import PARQUET_ENDING, Log, Trace
 _SHARE_BYTES: Final = 64 << 20
 _TYPES: Final = {field.name: field.type for field in to_arrow_schema(EVENT_SCHEMA)}
 _TEXTS: Final = [name for name, found in _TYPES.items() if found in (pa.string(), pa.binary())]
+NAMES: Final = ("topic", "subscription", "broker")
+"""What names the order that a row belongs to: all rows are looked through for it before one is replayed."""
 # Checked by the statistics of the file, so that they need not be read.
 _NEVER_READ: Final = ("publish_time_ms", "size_bytes")
 # The last: a text that is no UTF-8, which neither Arrow nor Parquet look for.
@@ -134,10 +136,10 @@ def read_columns(share: Share, columns: Sequence[str]) -> Iterator[pa.RecordBatc
                 yield pa.record_batch(_completed(share.seqs.of(batch), columns))
 
 
-def read_names(share: Share) -> Iterator[tuple[str | None, str | None]]:
-    """The different pairs of topic and subscription in a share. Raises as `read_share` does."""
+def read_names(share: Share) -> Iterator[tuple[str | None, ...]]:
+    """The different `NAMES` in a share. Raises as `read_share` does."""
     try:
-        for batch in read_columns(share, ["topic", "subscription"]):
+        for batch in read_columns(share, NAMES):
             different = pa.table(batch).group_by(batch.schema.names, use_threads=False).aggregate([])
             yield from zip(*(different.column(name).to_pylist() for name in batch.schema.names), strict=True)
     except _UNREADABLE as error:

@@ -19,7 +19,7 @@ from pipeline.trace.spark_errors import trace_errors
 QUARANTINE_COLUMNS = ("topic", "subscription", "seq", "reason", "detail", "file", "line", "raw")
 
 # What the replay says of a row: who refused it, and why, once for each time it did.
-_LATE = "STRUCT<subscription: STRING, refusals: ARRAY<STRUCT<reason: STRING, detail: STRING>>>"
+_LATE = "STRUCT<subscription: STRING, broker: STRING, refusals: ARRAY<STRUCT<reason: STRING, detail: STRING>>>"
 _CARRIED = ("topic", "subscription", "seq", "refused", "detail", "late", "raw")
 
 
@@ -36,7 +36,8 @@ def quarantined(
         spark: the session.
         trace: what was read.
         cut_off: where logs end in the middle of a row, as the survey found.
-        refused_late: what the replay refused: topic, subscription, seq, reason, detail.
+        refused_late: what the replay refused: topic, subscription, broker, seq, reason, detail; a broker that is null
+            means rows of any.
 
     Returns:
         `QUARANTINE_COLUMNS`. `line` is 1-based, in Parquet the row's number in its file, and null where Spark
@@ -85,12 +86,13 @@ def _with_late_refusals(rows: DataFrame, refused_late: DataFrame | None) -> Data
         return rows.withColumn("late", sf.lit(None).cast(_LATE))
     # One row per topic and seq, so that the join never doubles a row.
     late = (
-        refused_late.groupBy("topic", "seq", "subscription")
+        refused_late.groupBy("topic", "seq", "subscription", "broker")
         .agg(sf.sort_array(sf.collect_list(sf.struct("reason", "detail"))).alias("refusals"))
         .groupBy("topic", "seq")
-        .agg(sf.sort_array(sf.collect_list(sf.struct("subscription", "refusals"))).alias("late"))
+        .agg(sf.sort_array(sf.collect_list(sf.struct("subscription", "broker", "refusals"))).alias("late"))
     )
-    own = sf.filter("late", lambda r: (sf.col("event") == "publish") | (r.subscription == sf.col("subscription")))
+    by_broker = sf.filter("late", lambda r: r.broker.isNull() | (r.broker == sf.coalesce("broker", sf.lit(""))))
+    own = sf.filter(by_broker, lambda r: (sf.col("event") == "publish") | (r.subscription == sf.col("subscription")))
     return rows.join(late, ["topic", "seq"], "left").withColumn("late", sf.get(own, sf.lit(0)))
 
 
@@ -103,7 +105,7 @@ def _with_one_reason(rows: DataFrame) -> DataFrame:
     rows = rows.withColumn("late", sf.when(sf.col("refused").isNull(), sf.col("late")))
     # The line keeps apart the rows that the replay never saw: broken ones have neither topic nor seq.
     unseen = sf.when(sf.col("late").isNull(), sf.col("line"))
-    same_seq = Window.partitionBy("topic", "seq", "late.subscription", unseen)
+    same_seq = Window.partitionBy("topic", "seq", "late.subscription", "late.broker", unseen)
     last_first = same_seq.orderBy(sf.desc("file"), sf.desc("line"))
     rows = rows.withColumn("refusal", sf.get("late.refusals", sf.row_number().over(last_first) - 1))
     return rows.where("late IS NULL OR refusal IS NOT NULL").select(

@@ -203,9 +203,9 @@ def test_shares_cover_every_row_once(
 def test_names_are_told_once_a_row_group(tmp_path: Path) -> None:
     rows = [PUBLISH, FLOW, {**FLOW, "seq": 9}, {**FLOW, "subscription": "other"}]
     (share,) = shares_of(trace_of(tmp_path, table_of(rows)))
-    assert sorted(read_names(share), key=str) == [(TOPIC, "ks"), (TOPIC, "other"), (TOPIC, None)]
+    assert sorted(read_names(share), key=str) == [(TOPIC, "ks", None), (TOPIC, "other", None), (TOPIC, None, None)]
     (alone,) = shares_of(trace_of(tmp_path, table_of([PUBLISH]).drop_columns(["subscription"])))
-    assert list(read_names(alone)) == [(TOPIC, None)]
+    assert list(read_names(alone)) == [(TOPIC, None, None)]
 
 
 _LONGS = pa.array(range(len(PLAIN)), pa.int64())

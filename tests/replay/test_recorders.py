@@ -1,0 +1,177 @@
+"""The replay of what several recorders wrote about one topic."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from local_replay import (
+    LOW,
+    LOWEST,
+    SKEW_US,
+    Columns,
+    Log,
+    Tables,
+    recorded_logs,
+    recorded_tables,
+    recorders_in,
+    reported,
+    tables_of,
+)
+from two_recorders import Divided, divided
+
+_MOVED_US = 2_000_000_000
+_UNLOADED = ("unload-4.2.4", "unload-4.0.8")
+# Texts name the recorder, and rates hang on its clock; gaps in the seqs of two recorders are not those of one.
+_OF_THE_RECORDER = ("evidence", "explanation", "detail", "growth_per_second", "message_seconds", "seq_missing")
+
+
+def _of(broker: str | None, log: Log) -> list[Columns]:
+    return [{**row, "broker": broker} for row in log.rows]
+
+
+def _owner(entries: Sequence[int], *, now_us: int, wrong: Sequence[int] = ()) -> Log:
+    """Two consumers join, and the second, which owns the hash, is sent all entries but those that go wrong."""
+    log = Log(now_us=now_us)
+    log.join(1)
+    log.join(2)
+    for entry in entries:
+        log.publish(entry, LOW)
+        to = 1 if entry in wrong else 2
+        log.dispatch(to, entry, LOW)
+        log.ack(to, entry)
+    return log
+
+
+def _found(tables: Tables, table: str = "violations") -> list[tuple[Any, ...]]:
+    return sorted((row["broker"], row["rule"], row["seq"], row["consumer"]) for row in tables[table])
+
+
+def test_what_one_broker_does_wrong_before_the_transfer_and_the_other_behind_it_is_found_once_each() -> None:
+    before = _owner(range(3), now_us=1_000_000_000, wrong=[1])
+    before.reset("transfer")
+    behind = _owner(range(3, 6), now_us=_MOVED_US, wrong=[4])
+    alone = [row for row in tables_of(before.rows)["violations"] if row["rule"] == "ownership"]
+    tables = tables_of([*_of("b", behind), *_of("a", before)])
+    (seq,) = [row["seq"] for row in alone]
+    assert _found(tables) == [("a", "ownership", seq, 1), ("b", "ownership", seq, 1)]
+    texts = {row["broker"]: row["explanation"] + row["evidence"][-1] for row in tables["violations"]}
+    for broker, other in ("ab", "ba"):
+        assert f"(seq {seq} of {broker})" in texts[broker]
+        assert f"(consumer 1 of {broker})" in texts[broker]
+        assert f" of {other})" not in texts[broker]
+    assert "refused" not in tables
+
+
+@pytest.mark.parametrize("recorded", ["transfer", "unload", None])
+def test_equal_seqs_and_consumer_numbers_of_two_recorders_do_not_mix(recorded: str | None) -> None:
+    before = _owner(range(3), now_us=1_000_000_000)
+    before.publish(3, LOW)
+    before.dispatch(2, 3, LOW)  # held when the topic moves, and sent again by the next owner
+    if recorded is not None:
+        before.reset(recorded)
+    behind = Log(now_us=_MOVED_US)
+    behind.join(1, name="other")
+    behind.join(2)
+    behind.dispatch(2, 3, LOW)
+    behind.snapshot(reported(1, unacked_messages=0), reported(2, unacked_messages=1), seq_begin=6, seq_end=6)
+    behind.ack(2, 3)
+    tables = tables_of([*_of("b", behind), *_of("a", before)])
+    assert "violations" not in tables
+    assert "refused" not in tables
+    told = sorted(
+        (row["broker"], row["consumer"], row["consumer_name"], row["dispatched"], row["acked"])
+        for row in tables["consumers"]
+    )
+    assert told == [("a", 1, "c1", 0, 0), ("a", 2, "c2", 4, 3), ("b", 1, "other", 0, 0), ("b", 2, "c2", 1, 1)]
+    (partition,) = tables["partitions"]
+    assert (partition["rows"], partition["rows_judged"]) == (len(before.rows) + len(behind.rows),) * 2
+    assert partition["seq_missing"] == 0
+    ranges = {(row["broker"], row["consumer"], row["from_seq"], row["to_seq"]) for row in tables["assignments"]}
+    assert {(broker, consumer) for broker, consumer, *_ in ranges} == {("a", 1), ("a", 2), ("b", 1), ("b", 2)}
+    assert all(to is None or begin <= to <= len(before.rows) for broker, _, begin, to in ranges if broker == "a")
+
+
+def test_one_broker_that_sends_what_it_holds_is_still_found_out() -> None:
+    before = _owner(range(2), now_us=1_000_000_000)
+    behind = Log(now_us=_MOVED_US)
+    behind.join(1)
+    behind.publish(2, LOWEST)
+    behind.dispatch(1, 2, LOWEST)
+    behind.join(2)
+    again = behind.dispatch(1, 2, LOWEST)
+    tables = tables_of([*_of("a", before), *_of("b", behind)])
+    assert ("b", "early_duplicate", again, 1) in _found(tables)
+    (duplicate,) = [row for row in tables["violations"] if row["rule"] == "early_duplicate"]
+    assert json.loads(duplicate["detail"])["other_seq"] == 4
+    assert duplicate["evidence"][0].startswith("seq 4 of b: 1:2 dispatched to c1 (consumer 1 of b)")
+
+
+def test_acks_that_come_after_the_transfer_belong_to_the_owner_before() -> None:
+    before = _owner(range(2), now_us=1_000_000_000)
+    before.publish(2, LOW)
+    before.dispatch(2, 2, LOW)
+    behind = _owner([3], now_us=_MOVED_US)
+    before.now_us = behind.now_us + 500_000
+    before.ack(2, 2)
+    behind.now_us = before.now_us + 500_000
+    behind.publish(4, LOW)
+    behind.dispatch(2, 4, LOW)
+    tables = tables_of([*_of("a", before), *_of("b", behind)])
+    assert "violations" not in tables
+    assert tables["partitions"][0]["clock_steps_back"] == 0
+    acked = {(row["broker"], row["consumer"]): row["acked"] for row in tables["consumers"]}
+    assert (acked["a", 2], acked["b", 2]) == (3, 1)
+
+
+def test_a_row_that_the_replay_refuses_is_named_by_its_recorder() -> None:
+    before = _owner(range(2), now_us=1_000_000_000)
+    behind = _owner([2], now_us=_MOVED_US)
+    seq = behind.ack(7, 2)
+    tables = tables_of([*_of("a", before), *_of(None, behind)])
+    assert {(row["broker"], row["seq"], row["detail"]) for row in tables["refused"]} == {
+        ("", seq, "consumer 7 of a recorder without a name never joined"),
+        ("", seq + 1, "consumer 7 of a recorder without a name never joined"),
+    }
+
+
+def test_one_recorder_is_named_and_nothing_else_changes() -> None:
+    log = _owner(range(3), now_us=1_000_000_000, wrong=[1])
+    assert recorders_in([_of("a", log)], SKEW_US) == {}
+    assert tables_of(_of("a", log)) == tables_of(log.rows)
+
+
+@pytest.fixture(scope="module")
+def undivided() -> dict[str, Tables]:
+    return {name: recorded_tables(name) for name in _UNLOADED}
+
+
+@pytest.mark.parametrize("name", _UNLOADED)
+@pytest.mark.parametrize(("shift_us", "backwards"), [(3_000, False), (-3_000, True), (0, True)])
+def test_a_recording_divided_at_its_unloads_tells_what_the_whole_one_tells(
+    name: str, shift_us: int, backwards: bool, undivided: Mapping[str, Tables]
+) -> None:
+    both = divided(recorded_logs(name), shift_us)
+    logs = both.logs[::-1] if backwards else both.logs
+    tables = recorded_tables(name, logs)
+    assert tables.keys() == undivided[name].keys()
+    for table, rows in undivided[name].items():
+        assert _sorted(both.as_one(row) for row in tables[table]) == _sorted(rows), table
+
+
+def _sorted(rows: Any) -> list[str]:
+    """The rows without times, which are those of two clocks."""
+    told = (
+        {name: value for name, value in row.items() if name not in _OF_THE_RECORDER and not name.endswith("_us")}
+        for row in rows
+    )
+    return sorted(json.dumps(row, sort_keys=True, default=str) for row in told)
+
+
+def test_a_divided_recording_has_three_terms() -> None:
+    both: Divided = divided(recorded_logs("unload-4.0.8"), 3_000)
+    (recorders,) = recorders_in(both.logs, SKEW_US).values()
+    assert recorders.names == ("broker-a", "broker-b")
+    assert [term.recorder for term in recorders.terms] == [0, 1, 0]
+    resets = [row["seq"] for log in both.logs for row in log if row["event"] == "reset" and row["phase"] == "end"]
+    assert sorted(resets) == sorted(term.last_seq for term in recorders.terms[:-1])
