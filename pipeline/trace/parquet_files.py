@@ -140,8 +140,15 @@ def read_names(share: Share) -> Iterator[tuple[str | None, ...]]:
     """The different `NAMES` in a share. Raises as `read_share` does."""
     try:
         for batch in read_columns(share, NAMES):
-            different = pa.table(batch).group_by(batch.schema.names, use_threads=False).aggregate([])
-            yield from zip(*(different.column(name).to_pylist() for name in batch.schema.names), strict=True)
+            # A column that is not there costs as much to look through as one that is.
+            filled = [name for name in NAMES if batch.column(name).null_count < batch.num_rows]
+            if not filled:
+                yield from [(None,) * len(NAMES)][: batch.num_rows]
+                continue
+            different = pa.table(batch).group_by(filled, use_threads=False).aggregate([])
+            absent = [None] * different.num_rows
+            columns = (different.column(name).to_pylist() if name in filled else absent for name in NAMES)
+            yield from zip(*columns, strict=True)
     except _UNREADABLE as error:
         raise NotPlainError(f"{share.path}: {error}") from error
 

@@ -29,7 +29,7 @@ def test_the_floors_count_every_row(spark: SparkSession, trace: Path, capsys: py
     from benchmarks.own_floor import own_floor, packed
     from benchmarks.row_floor import row_floor
 
-    _, groups, tasks, _ = packed(spark, trace)
+    _, groups, tasks, *_ = packed(spark, trace)
     assert len(groups) == SHAPE.partitions
     counted = [
         {row["group"]: row["rows"] for row in floor.collect() if row["group"] >= 0}

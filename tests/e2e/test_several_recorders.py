@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 _S = 1_000_000
 _ENTRY = {"ledger_id": 1, "batch_size": 1, "key_source": "partition_key"}
-_KEY = {"jsonl": {"key_b64": "a2V5LTI="}, "parquet": {"key": b"key-2"}}
+_KEY: Mapping[str, Mapping[str, Any]] = {"jsonl": {"key_b64": "a2V5LTI="}, "parquet": {"key": b"key-2"}}
 
 
 def _owner(broker: str, now_us: int, entry_id: int, kind: str) -> list[dict[str, Any]]:

@@ -9,22 +9,29 @@ from pyspark.sql import functions as sf
 from pipeline.profile import profile_for
 from pipeline.replay.basis import Rules
 from pipeline.replay.group import Group
+from pipeline.replay.recorders import Recorders, Term
 from pipeline.replay.spark import chunks_of, chunks_of_earlier_publishes, chunks_of_state, in_order, replayed
 from pipeline.trace.schema import EVENT_SCHEMA
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("of_window", [False, True])
-def test_one_exchange_and_one_sort(of_window: bool, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("of_window", "moved"), [(False, False), (True, False), (False, True)])
+def test_one_exchange_and_one_sort(
+    of_window: bool, moved: bool, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
     events = spark.createDataFrame([], EVENT_SCHEMA).withColumn("refused", sf.lit(None).cast("string"))
     rules = Rules(profile_for("4.0.8", {}), "4.0.8", {}, skew_us=10_000, open_entries_max=1_000_000)
     groups = [Group("t", "s")]
-    chunks = chunks_of(events, groups, rules.profile)
+    terms = (Term(0, 1, 9, first=1, until_us=5), Term(1, 1, 9, first=12, until_us=None))
+    recorders = {"t": Recorders(("a", "b"), terms)} if moved else {}
+    chunks = chunks_of(events, groups, rules.profile, recorders)
     if of_window:
         state = spark.createDataFrame([("t", "s", b"state")], "topic STRING, subscription STRING, payload BINARY")
         chunks = chunks.unionByName(chunks_of_state(state, groups))
         chunks = chunks.unionByName(chunks_of_earlier_publishes(events, groups, set(groups), rules.profile))
-    replayed(chunks, groups, rules, findings_per_rule_max=10, tasks=2, keep_state=of_window).explain()
+    replayed(
+        chunks, groups, rules, findings_per_rule_max=10, tasks=2, keep_state=of_window, recorders=recorders
+    ).explain()
     plan = capsys.readouterr().out
     assert len(re.findall(r"\bExchange\b", plan)) == 1
     assert len(re.findall(r"\bSort\b", plan)) == 1

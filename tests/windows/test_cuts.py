@@ -60,6 +60,7 @@ def test_a_moment_lies_before_the_first_row_by_seq_that_has_reached_it(
     # Row 4 has reached 350 and row 5 has not: both lie behind it, and no row stands on both sides.
     assert find_cuts(spark, trace, question) == Cuts((2, 4, 4, None), (2, 3, 2), 0, 7)
     assert find_cuts(spark, trace, Question((200, 500), 5)).seq_of == (5, 6)
+    assert find_cuts(spark, trace, Question(())).brokers == frozenset()
     # Row 5 is the last of the 400s, although the window until 500 ends before row 4.
     assert find_cuts(spark, trace, Question((500,), 4, (), (400, 500))).last_within == 5
     assert find_cuts(spark, trace, Question((500,), 6, (), (400, 500))).last_within is None

@@ -121,17 +121,16 @@ def _weighed(block: Ints, mine: Ints, around: Circumstances) -> Verdict:
         "the signature of overlapping replay reads" if block.size > 1 else "consistent with overlapping replay reads"
     )
     if after is not None:
+        told = around.found.recorders.spoken(after.seq)
         grown = after.messages - (before.messages if before is not None else 0)
         since = before.seq_end if before is not None else UNKNOWN
         seqs = findings.seq[mine]
         expected = int(np.count_nonzero((seqs > since) & (seqs <= after.seq_begin)))
         if grown <= 0:
             return unexplained(
-                f"the snapshot at seq {after.seq} refutes that the broker sent it twice: it counts no message that the "
+                f"the snapshot at seq {told} refutes that the broker sent it twice: it counts no message that the "
                 "consumer does not hold"
             )
         if grown >= expected:
-            because = (
-                f"{because}, proven by the snapshot at seq {after.seq}: the broker counts {grown} messages too many"
-            )
+            because = f"{because}, proven by the snapshot at seq {told}: the broker counts {grown} messages too many"
     return Verdict("known_bug", around.exception("E17"), known, because)
