@@ -211,7 +211,7 @@ def _bounds(parts: Sequence[Stretch]) -> Stretch:
 def _runs(topic: str, parts: Sequence[Stretch], skew_us: int) -> list[_Run]:
     """Who owned the topic, one after the other."""
     owning = sorted(
-        (p for p in parts if p.kind in (Kind.OWNS, Kind.SENDS, Kind.JOINED)), key=lambda part: part.first_us
+        (p for p in parts if p.kind in (Kind.OWNS, Kind.SENDS, Kind.JOINED)), key=lambda part: (part.first_us, part)
     )
     runs: list[_Run] = []
     for part in owning:
@@ -253,7 +253,7 @@ def _begins(topic: str, parts: Sequence[Stretch], runs: Sequence[_Run], skew_us:
 
 
 def _overlap(topic: str, one: str, other: str, since_us: int, until_us: int) -> TraceError:
-    called = " and ".join(name or "one without a name" for name in (one, other))
+    called = " and ".join(name or "one without a name" for name in sorted((one, other)))
     return TraceError(
         f"{topic}: the recorders {called} both wrote as its owner between {since_us} and {until_us} (microseconds)",
         _WAY_OUT,

@@ -26,10 +26,11 @@ def tiny_splits(spark: SparkSession) -> Iterator[None]:
     spark.conf.unset(_SPLITS)
 
 
-def refusals(spark: SparkSession, *rows: tuple[str | None, int, str]) -> DataFrame:
+def refusals(spark: SparkSession, *rows: tuple[str | None, int, str], broker: str | None = None) -> DataFrame:
     """What the replay refused: subscription, seq, reason."""
-    schema = "topic string, subscription string, seq long, reason string, detail string"
-    return spark.createDataFrame([(TOPIC, name, seq, reason, "said so") for name, seq, reason in rows], schema)
+    schema = "topic string, subscription string, broker string, seq long, reason string, detail string"
+    told = [(TOPIC, name, broker, seq, reason, "said so") for name, seq, reason in rows]
+    return spark.createDataFrame(told, schema)
 
 
 # Garbage of many kinds and lengths, blank lines, and good rows, some of them with \r\n.
@@ -100,6 +101,15 @@ def test_a_duplicate_seq_names_the_row_that_was_refused(spark: SparkSession, wri
         (3, "ks", "duplicate_seq"),
         (4, "ks", "duplicate_seq"),
     ]
+
+
+@pytest.mark.parametrize(("broker", "line"), [("a", 1), ("", 2), (None, 2)])
+def test_of_two_recorders_the_row_of_the_one_that_is_named_is_refused(
+    spark: SparkSession, write_trace: WriteTrace, broker: str | None, line: int
+) -> None:
+    (trace,) = open_traces([write_trace([{**FLOW, "broker": "a"}, FLOW])])
+    late = refusals(spark, ("ks", 6, "unknown_consumer"), broker=broker)
+    assert [row.line for row in quarantined(spark, trace, refused_late=late).collect()] == [line]
 
 
 def test_a_publish_is_one_row_however_many_subscriptions_refuse_it(

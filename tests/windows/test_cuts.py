@@ -41,14 +41,26 @@ def parquet(folder: Path, rows: Sequence[Mapping[str, Any]], row_group_size: int
     (folder / "events").mkdir(parents=True)
     (folder / "trace.json").write_text(json.dumps(MANIFEST))
     told = [{**row, "key": b"key"} for row in rows]
-    names = {"event": pa.string(), "topic": pa.string(), "key": pa.binary(), "batch_size": pa.int32()}
+    names = {
+        "event": pa.string(),
+        "topic": pa.string(),
+        "broker": pa.string(),
+        "key": pa.binary(),
+        "batch_size": pa.int32(),
+    }
     names |= {name: pa.int64() for name in ("seq", "ts_us", "ledger_id", "entry_id")}
     schema = pa.schema(list(names.items()))
-    table = pa.Table.from_pylist([{name: row[name] for name in names} for row in told], schema)
+    table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in told], schema)
     pq.write_table(table, folder / "events" / "part-0.parquet", row_group_size=row_group_size)
     (trace,) = open_traces([folder])
     assert shares_of(trace), "this is about what workers read"
     return trace
+
+
+@pytest.mark.parametrize("log", [lines, parquet])
+def test_the_recorders_that_rows_name_are_told(log: Any, spark: SparkSession, tmp_path: Path) -> None:
+    named = [{**row, "broker": {1: None, 2: "a"}.get(row["seq"], "b")} for row in rows_of()]
+    assert find_cuts(spark, log(tmp_path / "trace", named), Question(())).brokers == {"a", "b"}
 
 
 @pytest.mark.parametrize("log", [lines, parquet])
@@ -60,7 +72,6 @@ def test_a_moment_lies_before_the_first_row_by_seq_that_has_reached_it(
     # Row 4 has reached 350 and row 5 has not: both lie behind it, and no row stands on both sides.
     assert find_cuts(spark, trace, question) == Cuts((2, 4, 4, None), (2, 3, 2), 0, 7)
     assert find_cuts(spark, trace, Question((200, 500), 5)).seq_of == (5, 6)
-    assert find_cuts(spark, trace, Question(())).brokers == frozenset()
     # Row 5 is the last of the 400s, although the window until 500 ends before row 4.
     assert find_cuts(spark, trace, Question((500,), 4, (), (400, 500))).last_within == 5
     assert find_cuts(spark, trace, Question((500,), 6, (), (400, 500))).last_within is None
