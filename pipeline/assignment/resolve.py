@@ -133,7 +133,7 @@ def _undecided(
 ) -> tuple[list[HashRanges], list[int]]:
     """By how many changes have happened, the hashes in doubt; and the changes whose order is open."""
     open_pairs = ~(orders.precedes | orders.precedes.T)
-    touched = _Touched(root, changes, fresh)
+    touched = _Touched(root, orders, changes, fresh)
     undecided: list[HashRanges] = []
     open_changes: set[int] = set()
     open_joined = open_joins(changes, orders.precedes)
@@ -157,8 +157,11 @@ def _disputed(selector: Selector, open_pairs: Sequence[tuple[int, int]]) -> list
 class _Touched:
     """The hashes that a change may move, whichever of the others happened before it."""
 
-    def __init__(self, root: Selector, changes: Sequence[Change], fresh: Callable[[], Selector]) -> None:
+    def __init__(
+        self, root: Selector, orders: Orders, changes: Sequence[Change], fresh: Callable[[], Selector]
+    ) -> None:
         self._root = root
+        self._orders = orders
         self._changes = changes
         self._fresh = fresh
         self._base: Selector | None = None
@@ -168,23 +171,44 @@ class _Touched:
         if number not in self._by:
             change = self._changes[number]
             if change.kind == "join":
-                self._by[number] = self._joining(change)
+                self._by[number] = self._joining(number)
             elif change.kind == "leave":
                 self._by[number] = self._leaving
             else:
                 self._by[number] = ALL_HASHES
         return self._by[number]
 
-    def _joining(self, change: Change) -> HashRanges:
+    def _joining(self, number: int) -> HashRanges:
         """What a newcomer gets at most: where nobody who leaves is there any more, and no other newcomer yet."""
+        change = self._changes[number]
+        if any(other.name == change.name for other in self._changes if other is not change):
+            # Which points it has hangs on how many namesakes are there.
+            bases = [self._before(number, leaving) for leaving in (True, False)]
+        else:
+            bases = [self._emptiest()]
+        states = (change.enter(base.copy(), self._fresh) for base in bases)
+        return union(both for state in states for both in owned_by(state.routing(), change.consumer))
+
+    def _before(self, number: int, leaving: bool) -> Selector:
+        """What is there when a change happens: what certainly was, less who may have left or not if they do leave."""
+        precedes = self._orders.precedes
+        state = self._root.copy()
+        for other in self._orders.order:
+            if precedes[other, number]:
+                state = self._changes[other].enter(state, self._fresh)
+        for other, change in enumerate(self._changes):
+            if leaving and change.kind == "leave" and not precedes[number, other]:
+                state.remove(change.consumer)
+        return state
+
+    def _emptiest(self) -> Selector:
         if self._base is None:
             resets = any(other.kind == "reset" for other in self._changes)
             self._base = self._fresh() if resets else self._root.copy()
             for other in self._changes:
                 if other.kind == "leave":
                     self._base.remove(other.consumer)
-        selector = change.enter(self._base.copy(), self._fresh)
-        return owned_by(selector.routing(), change.consumer)
+        return self._base
 
     @property
     def _leaving(self) -> HashRanges:
@@ -192,5 +216,5 @@ class _Touched:
         routing = self._root.routing()
         leavers = {change.consumer for change in self._changes if change.kind == "leave"}
         had = [both for consumer in leavers for both in owned_by(routing, consumer)]
-        came = [change for change in self._changes if change.kind == "join" and change.consumer in leavers]
-        return union([*had, *(both for change in came for both in self._joining(change))])
+        came = [n for n, change in enumerate(self._changes) if change.kind == "join" and change.consumer in leavers]
+        return union([*had, *(both for number in came for both in self._joining(number))])

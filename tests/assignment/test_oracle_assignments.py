@@ -65,7 +65,7 @@ def test_assignments_are_those_of_the_broker(trace: Path) -> None:
             assert selector.remove(change["ci"])
         else:
             # `snapshot` stands for the first add of a dispatcher that was there before its tap.
-            selector.add(change["ci"], change["consumer"], declared[change["ci"]])
+            selector.add(change["ci"], change["consumer"], declared.get(change["ci"], []))
         assert _reported(selector) == _by_consumer(change["ranges"]), change["seq"]
         impact = impacted_ranges(before, selector.ranges())
         for side, field in ((impact.removed, "impacted_removed"), (impact.added, "impacted_added")):

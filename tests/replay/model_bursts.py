@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 from hash_sets import contains
 from local_replay import AUTO_SPLIT, SKEW_US, Replay, replayed
 from model_dispatcher import Bracket, Bug, Consumer, ModelDispatcher
-from recording_epochs import Judged, State, claims_of, judged, undecided_of
+from recording_epochs import Judged, State, claims_of, judged
 
 from pipeline.replay.refused import Refused
 
@@ -161,7 +161,7 @@ def outcome(rng: Random, plan: Plan, bug: Bug | None = None) -> Outcome:
     sent = [row for row in model.log.rows if (row["event"], row.get("phase")) == ("dispatch", "start")]
     in_force = [(row, bisect_left(began, row["seq"]) - 1) for row in sent]
     unjudged = sum(
-        number >= 0 and contains(undecided_of(replay.epochs[number]), model.hashes[row["entry_id"]])
+        number >= 0 and contains(replay.epochs[number].undecided, model.hashes[row["entry_id"]])
         for row, number in in_force
     )
     epochs = judged(claims_of(replay.epochs), ran.states)

@@ -29,12 +29,12 @@ where none does, the state counts as one wrong epoch unless it is the same as th
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from hash_sets import Owned, Range, agree
-from local_replay import RECORDINGS, Replay, replayed_recording
+from local_replay import RECORDINGS, Replay, recorded_logs, replayed_recording
 from oracle import membership_changes, oracle_rows
 
 from pipeline.replay.group import Group
@@ -84,18 +84,17 @@ class Judged:
         return f"{self.right} / {self.undecided} / {len(self.wrong)}"
 
 
-def undecided_of(placed: PlacedEpoch) -> tuple[Range, ...]:
-    """The hashes of which the epoch does not say who owns them."""
-    return tuple(getattr(placed, "undecided", ()))
+def states_of(rows: Sequence[dict[str, Any]], group: Group, recorded: Container[int]) -> list[State]:
+    """The states of one subscription by the oracle's rows, ascending, but for those of consumers that are not recorded.
 
-
-def states_of(rows: Sequence[dict[str, Any]], group: Group) -> list[State]:
-    """The states of one subscription by the oracle's rows, ascending."""
+    A client whose connection closes while it subscribes may get a consumer for a millisecond. Its join has a start
+    without a consumer number then, and nothing in the trace says that the broker let it in.
+    """
     joined: set[int] = set()
     there: set[int] = set()
     states: list[State] = []
     for row in membership_changes(list(rows)):
-        if (row["topic"], row["sub"]) != group:
+        if (row["topic"], row["sub"]) != group or row["ci"] not in recorded:
             continue
         owned = {told["ci"]: [(start, end) for start, end in told["r"]] for told in row["ranges"]}
         if row["op"] == "remove":
@@ -120,7 +119,7 @@ def claims_of(epochs: Sequence[PlacedEpoch]) -> list[Claim]:
         joined |= epoch.names.keys()
         owned = {consumer: list(ranges) for consumer, ranges in epoch.ranges_of.items()}
         present = frozenset(joined), frozenset(epoch.names)
-        claims.append(Claim(placed.since.seq, epoch.change, present, owned, undecided_of(placed)))
+        claims.append(Claim(placed.since.seq, epoch.change, present, owned, placed.undecided))
     return claims
 
 
@@ -169,9 +168,12 @@ def _stretches(claims: Sequence[Claim], states: Sequence[State]) -> Iterator[_St
 def judged_recording(name: str, replays: dict[Group, Replay]) -> Judged:
     """The epochs of all subscriptions of a recording together."""
     rows = oracle_rows(RECORDINGS / name)
+    recorded = {
+        row["consumer"] for log in recorded_logs(name) for row in log if row["event"] == "join" and "consumer" in row
+    }
     found = Judged()
     for group, replay in replays.items():
-        found += judged(claims_of(replay.epochs), states_of(rows, group))
+        found += judged(claims_of(replay.epochs), states_of(rows, group, recorded))
     return found
 
 

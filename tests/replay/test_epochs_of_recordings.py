@@ -25,7 +25,8 @@ def test_no_epoch_of_a_recording_is_wrong(name: str) -> None:
 def test_the_states_of_the_broker_are_right_epochs(name: str) -> None:
     # The measure itself: what the broker had is right, and each of its states is one.
     for group in replay(name):
-        states = states_of(oracle_rows(RECORDINGS / name), group)
+        rows = oracle_rows(RECORDINGS / name)
+        states = states_of(rows, group, {row.get("ci") for row in rows})
         assert len({state.present for state in states}) == len(states)
         assert judged([_claim(state) for state in states], states) == Judged(right=len(states))
 
