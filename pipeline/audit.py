@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
+from pipeline.bad_rows import SetAside
 from pipeline.errors import TraceError
 from pipeline.keys import keys_of, with_keys
 from pipeline.leftovers import Leftovers, leftovers_of
 from pipeline.packing import NOTHING, Packed, Reading, configure
 from pipeline.question import Question, questions_of
 from pipeline.replay.basis import Rules
+from pipeline.replay.refused import DUPLICATE_SEQ, REPEATED_ROW
 from pipeline.replay.spark import replayed
 from pipeline.request import AuditRequest, AuditResult
 from pipeline.settings import Settings
@@ -201,23 +204,35 @@ def _run(
 
 
 def _set_aside(spark: SparkSession, found: _Replayed, settings: Settings) -> int:
-    """Adds the rows of `quarantine` and returns their number; too many make the trace unusable."""
+    """Adds the rows of `quarantine` and returns their number; too many bad ones make the trace unusable."""
     refused_late = found.frames.pop("refused", None)
     leftovers = found.leftovers
     if not found.survey.refused and refused_late is None and leftovers.rows is None:
         return 0
+    first = found.trace.seqs.first
+    if refused_late is not None and first is not None:
+        # A subscription that comes up is given what was published before it; the windows of then told of these.
+        told = sf.col("reason").isin(REPEATED_ROW, DUPLICATE_SEQ) & (sf.col("seq") < first)
+        refused_late = refused_late.where(~told)
     with found.stages.stage("quarantine") as stage:
         rows = quarantined(spark, found.trace, cut_off=found.survey.cut_off, refused_late=refused_late)
         found.frames["quarantine"] = rows.select("reason", "file", "line", "raw", "detail")
-        refused = found.frames["quarantine"].count()
+        refused = _counted(found)
         if leftovers.rows is not None:
             found.frames["quarantine"] = found.frames["quarantine"].unionByName(leftovers.rows)
-        stage["rows"] = refused + leftovers.number
+        stage["rows"] = refused.rows + leftovers.number
     # Of the rows of a window some may be refused only in the next.
     before = 0 if found.span is None else found.span.rows_before
-    if refused > settings.trace.quarantine_ratio_max * (found.survey.rows_in + before):
+    if refused.bad_share(found.survey.rows_in + before) > settings.trace.quarantine_ratio_max:
         raise _too_much_refused(found, refused, settings.trace.quarantine_ratio_max)
-    return refused + leftovers.number
+    return refused.rows + leftovers.number
+
+
+def _counted(found: _Replayed) -> SetAside:
+    """How many rows of `quarantine` there are."""
+    counts = {row["reason"]: row["count"] for row in found.frames["quarantine"].groupBy("reason").count().collect()}
+    repeated, early = counts.pop(REPEATED_ROW, 0), found.survey.refused
+    return SetAside(early, sum(counts.values()) - early, repeated)
 
 
 def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settings) -> str:
@@ -261,9 +276,9 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
     return tables.run_key
 
 
-def _too_much_refused(found: _Replayed, refused: int, ratio_max: float) -> TraceError:
+def _too_much_refused(found: _Replayed, refused: SetAside, ratio_max: float) -> TraceError:
     return TraceError(
-        f"{found.trace.path}: {refused} of {found.survey.rows_in} rows do not fit the rows before them, more than "
-        f"the share of {ratio_max:g} that is allowed",
+        f"{found.trace.path}: {refused.early + refused.late} of {found.survey.rows_in} rows do not fit the rows before "
+        f"them, more than the share of {ratio_max:g} that is allowed",
         "record from the first join on, or raise trace.quarantine_ratio_max",
     )

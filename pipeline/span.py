@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 
 from pipeline.chain import Plan
 from pipeline.errors import TraceError, UsageError
+from pipeline.late import late_rows
 from pipeline.packing import NOTHING, Carried
 from pipeline.replay.group import Group
 from pipeline.replay.saved import STATE_VERSION
@@ -34,7 +35,7 @@ class Span:
         cuts: what the look at the log found.
         carried: what the window takes over.
         next_seq: from which seq on rows are left to the next window; None: the log is taken to be complete.
-        late: rows of the windows before that were not there when those were audited.
+        late: rows of the windows before that were not there when those were audited (`pipeline.late`).
     """
 
     plan: Plan
@@ -124,7 +125,7 @@ def span_of(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> Sp
         cuts=found,
         carried=carried,
         next_seq=next_seq,
-        late=_late(found, plan),
+        late=late_rows(spark, trace, plan.before, _rows_now(found, plan), target),
     )
 
 
@@ -161,10 +162,10 @@ def _places(plan: Plan) -> tuple[int, ...]:
     return (*begins, plan.before[-1].next_seq or 0)
 
 
-def _late(found: Cuts, plan: Plan) -> int:
-    """Rows of the windows before beyond those that were counted then; rows that are gone make up for none."""
+def _rows_now(found: Cuts, plan: Plan) -> list[int]:
+    """How many rows each of the windows before has in the log as it is."""
     now = list(found.rows_until[: len(plan.before) + 1])
     if plan.before and plan.before[0].first_seq is None:
         # What lies below every window lies in the first.
         now[1] += now[0]
-    return sum(max(there - one.rows, 0) for there, one in zip(now[1:], plan.before, strict=True))
+    return now[1:]

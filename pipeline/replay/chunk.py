@@ -15,7 +15,8 @@ from pipeline.replay.events import Events
 from pipeline.replay.membership import Row
 from pipeline.replay.narrow import NarrowEvents, together
 from pipeline.replay.producers import NOTHING, Published
-from pipeline.replay.refused import DUPLICATE_SEQ, Refused
+from pipeline.replay.refused import Refused
+from pipeline.replay.repetitions import once
 from pipeline.replay.snapshot import SnapshotRow
 
 ROWS_MIN: Final = 1 << 16
@@ -53,13 +54,15 @@ class Merged(NamedTuple):
         events: the rows.
         membership: as in `Chunk`.
         snapshots: as in `Chunk`.
-        repeated: rows left out because a row of the same seq was there before.
+        repeated: rows left out because the same row was there before.
+        contradicted: rows left out because another row of the same seq says something else.
     """
 
     events: Events
     membership: list[Row]
     snapshots: list[SnapshotRow]
     repeated: list[Refused]
+    contradicted: list[Refused]
 
 
 def encode_membership(rows: Iterable[Row]) -> str:
@@ -123,20 +126,8 @@ def _split(waiting: list[NarrowEvents], seq: int) -> tuple[list[NarrowEvents], l
 
 
 def _in_order(parts: list[NarrowEvents], rows: list[Row], snapshots: list[SnapshotRow]) -> Iterator[Merged]:
-    events = together(parts).in_order()
+    events, rows, snapshots, repeated, contradicted = once(together(parts).in_order(), rows, snapshots)
     seq = events.column("seq")
-    # The first part of a row stands behind another row of the same seq: it is a repetition.
-    again = events.column("part") == 0
-    again[1:] &= seq[1:] == seq[:-1]
-    again[0] = False
-    repeated = [Refused(int(s), DUPLICATE_SEQ, "another row has the same seq") for s in seq[again]]
-    if repeated:
-        begins = np.flatnonzero(np.diff(seq, prepend=-1))
-        told = np.cumsum(again)
-        kept = told == np.repeat(told[begins], np.diff(np.append(begins, seq.size)))
-        events, seq = events.take(kept), seq[kept]
-        rows = list({row.seq: row for row in reversed(rows)}.values())
-        snapshots = list({snapshot.seq: snapshot for snapshot in reversed(snapshots)}.values())
     rows, snapshots = sorted(rows), sorted(snapshots)
     # What was made of one row stays together.
     starts = sorted({int(np.searchsorted(seq, seq[at])) for at in range(0, seq.size, ROWS_MAX)})
@@ -147,4 +138,5 @@ def _in_order(parts: list[NarrowEvents], rows: list[Row], snapshots: list[Snapsh
             [row for row in rows if first <= row.seq < behind],
             [snapshot for snapshot in snapshots if first <= snapshot.seq < behind],
             repeated if number == 0 else [],
+            contradicted if number == 0 else [],
         )

@@ -39,7 +39,7 @@ class RowsSeen:
     """Counts the rows of one subscription, the publishes of its topic included.
 
     Attributes:
-        rows: recorded, repetitions too.
+        rows: recorded; one that was delivered more than once counts once.
         clock_steps: how often the clock stood further back than the row before by more than the recorder's skew.
         seq_missing: numbers between the first and the last seq that no row has.
     """
@@ -58,7 +58,7 @@ class RowsSeen:
         """Takes the next rows in the order of seq."""
         whole = part.events.part == 0
         seq, ts_us = part.events.seq[whole], part.events.ts_us[whole].astype(np.int64)
-        self.rows += seq.size + len(part.repeated)
+        self.rows += seq.size + len(part.contradicted)
         self._distinct += seq.size
         if seq.size == 0:
             return

@@ -79,9 +79,9 @@ def _replayed_group(
         counted.add(part)
         replay.feed(part.events, part.membership, part.snapshots)
         yield from _any("assignments", rows.assignments(*group, tenures.follow(replay.take_epochs())))
-        of_part = [*part.repeated, *replay.take_refused()]
+        of_part = [*part.contradicted, *replay.take_refused()]
         refused += len(of_part)
-        yield from _any("refused", _refused(group, of_part))
+        yield from _any("refused", _refused(group, [*part.repeated, *of_part]))
     whole = None if keep_state else replay.finish()
     ended = tenures.follow([*replay.take_epochs(), *replay.open_epoch()])
     if keep_state:

@@ -5,6 +5,8 @@ from typing import Final, NamedTuple
 UNKNOWN_CONSUMER: Final = "unknown_consumer"
 IMPOSSIBLE_TRANSITION: Final = "impossible_transition"
 DUPLICATE_SEQ: Final = "duplicate_seq"
+REPEATED_ROW: Final = "repeated_row"
+"""The only reason that is no fault of the trace: the row counts, once."""
 
 
 class Refused(NamedTuple):

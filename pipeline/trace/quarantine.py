@@ -20,7 +20,7 @@ QUARANTINE_COLUMNS = ("topic", "subscription", "seq", "reason", "detail", "file"
 
 # What the replay says of a row: who refused it, and why, once for each time it did.
 _LATE = "STRUCT<subscription: STRING, broker: STRING, refusals: ARRAY<STRUCT<reason: STRING, detail: STRING>>>"
-_CARRIED = ("topic", "subscription", "seq", "refused", "detail", "late", "raw")
+_CARRIED = ("topic", "subscription", "seq", "ts_us", "refused", "detail", "late", "raw")
 
 
 def quarantined(
@@ -99,14 +99,14 @@ def _with_late_refusals(rows: DataFrame, refused_late: DataFrame | None) -> Data
 def _with_one_reason(rows: DataFrame) -> DataFrame:
     """One reason a row: its own, or that of the replay.
 
-    The replay names rows by seq. Where more rows bear that seq than it refused, it kept the others, and those
-    that stand last are taken for the refused ones.
+    The replay names rows by seq. Where more rows bear that seq than it refused it kept one of the earliest time, and
+    those that stand last are taken for the refused ones.
     """
     rows = rows.withColumn("late", sf.when(sf.col("refused").isNull(), sf.col("late")))
     # The line keeps apart the rows that the replay never saw: broken ones have neither topic nor seq.
     unseen = sf.when(sf.col("late").isNull(), sf.col("line"))
     same_seq = Window.partitionBy("topic", "seq", "late.subscription", "late.broker", unseen)
-    last_first = same_seq.orderBy(sf.desc("file"), sf.desc("line"))
+    last_first = same_seq.orderBy(sf.desc("ts_us"), sf.desc("file"), sf.desc("line"))
     rows = rows.withColumn("refusal", sf.get("late.refusals", sf.row_number().over(last_first) - 1))
     return rows.where("late IS NULL OR refusal IS NOT NULL").select(
         "topic",

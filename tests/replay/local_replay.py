@@ -614,7 +614,7 @@ def _replayed_group(chunks: list[Chunk], rules: Rules) -> Replay:
     for part in merged(sorted(chunks, key=lambda chunk: chunk.first_seq)):
         subscription.feed(part.events, part.membership, part.snapshots)
         epochs += subscription.take_epochs()
-        refused += [*part.repeated, *subscription.take_refused()]
+        refused += [*part.repeated, *part.contradicted, *subscription.take_refused()]
     found = subscription.finish()
     epochs += [*subscription.take_epochs(), *subscription.open_epoch()]
     return Replay(found, epochs, refused + subscription.take_refused(), rules)

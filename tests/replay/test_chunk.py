@@ -17,7 +17,7 @@ from pipeline.replay.chunk import (
 from pipeline.replay.events import concatenated
 from pipeline.replay.narrow import decode_events, encode_events, narrow
 from pipeline.replay.pack import pack
-from pipeline.replay.refused import DUPLICATE_SEQ
+from pipeline.replay.refused import REPEATED_ROW
 
 
 def _log() -> Log:
@@ -122,7 +122,7 @@ def test_a_row_that_is_there_twice_is_kept_once_and_told(cuts: tuple[int, ...]) 
     ack_of_three = next(row["seq"] for row in log.rows if row["event"] == "ack")
     parts = list(merged(_chunks(_rows_twice(log.rows, 1, 5, ack_of_three), *cuts)))
     told = [(refused.seq, refused.reason) for part in parts for refused in part.repeated]
-    assert told == [(seq, DUPLICATE_SEQ) for seq in (1, 5, ack_of_three)]
+    assert told == [(seq, REPEATED_ROW) for seq in (1, 5, ack_of_three)]
     events, membership = packed(log.rows)
     assert [seq for part in parts for seq in part.events.seq.tolist()] == events.seq.tolist()
     assert [number for part in parts for number in part.events.part.tolist()] == events.part.tolist()

@@ -40,7 +40,7 @@ def _unknown_consumer(log: Log) -> None:
 
 
 def _same_seq(log: Log) -> None:
-    log.rows.append(dict(log.rows[-1]))
+    log.rows.append({**log.rows[-1], "ts_us": log.rows[-1]["ts_us"] + 1})
 
 
 @pytest.mark.parametrize("fault", [_unknown_consumer, _same_seq])
@@ -51,6 +51,14 @@ def test_a_refused_row_counts_against_it_in_every_rule(fault: Callable[[Log], No
     (row,) = tables["partitions"]
     assert (row["rows_refused"], row["completeness"]) == (1, (len(log.rows) - 1) / len(log.rows))
     assert {rule["completeness"] for rule in tables["metrics"]} == {row["completeness"]}
+
+
+def test_a_log_that_is_delivered_twice_is_as_complete_as_delivered_once() -> None:
+    log = _log()
+    once = dict(tables_of(log.rows))
+    twice = tables_of([*log.rows, *log.rows])
+    assert [row["reason"] for row in twice.pop("refused")] == ["repeated_row"] * len(log.rows)
+    assert twice == once
 
 
 def test_a_dispatch_of_a_key_that_nothing_says_cannot_be_judged() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, SKEW_US, Log, Replay, replayed
 
-from pipeline.replay.refused import DUPLICATE_SEQ, IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER
+from pipeline.replay.refused import DUPLICATE_SEQ, IMPOSSIBLE_TRANSITION, REPEATED_ROW, UNKNOWN_CONSUMER
 
 WITHIN_US = SKEW_US - 2_000
 BEYOND_US = SKEW_US + 2_000
@@ -308,6 +308,18 @@ def test_a_row_that_is_there_twice_counts_once() -> None:
     log = _two()
     sent = log.dispatch(1, 1, HIGH)
     replay = replayed(log.rows + [row for row in log.rows if row["seq"] == sent])
+    assert [(r.seq, r.reason) for r in replay.refused] == [(sent, REPEATED_ROW)]
+    assert replay.findings == []
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_of_rows_of_one_seq_that_differ_the_earliest_is_used(first: bool) -> None:
+    log = _two()
+    sent = log.dispatch(1, 1, HIGH)
+    (row,) = (row for row in log.rows if row["seq"] == sent)
+    # To a consumer that does not own the hash: it would be a finding.
+    other = {**row, "consumer": 2, "ts_us": row["ts_us"] + 1}
+    replay = replayed([other, *log.rows] if first else [*log.rows, other])
     assert [(r.seq, r.reason) for r in replay.refused] == [(sent, DUPLICATE_SEQ)]
     assert replay.findings == []
 

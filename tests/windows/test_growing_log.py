@@ -163,20 +163,44 @@ def test_rows_that_come_late_are_told_and_audited_once_their_window_is_repeated(
     late = [rows.pop(5), rows.pop(4)]
     growing.add(rows)
     (first,) = growing.audit(to_us=at(9))
-    growing.add([*late, late[0]])
+    # One of them twice, and one that the first window has audited: neither is anything that no run has audited.
+    growing.add([*late, late[0], rows[1]])
     (last,) = growing.audit(at(9), None)
-    assert [growing.run(key)["events_late"] for key in (first, last)] == [0, 3]
+    assert [growing.run(key)["events_late"] for key in (first, last)] == [0, 2]
     assert [growing.run(key)["events_in"] for key in (first, last)] == [7, 22]
     other = tmp_path_factory.mktemp("other")
     shutil.copytree(growing.folder, other, dirs_exist_ok=True)
     # Of two traces one has no such window: a wrong call, and nothing was audited again.
     with pytest.raises(UsageError, match="no window that was audited holds"):
         growing.audit(reaudit_us=at(4), beside=(other,))
-    assert [growing.run(key)["events_late"] for key in (first, last)] == [0, 3]
+    assert [growing.run(key)["events_late"] for key in (first, last)] == [0, 2]
     assert growing.audit(reaudit_us=at(4)) == (first, last)
     assert [growing.run(key)["events_late"] for key in (first, last)] == [0, 0]
-    assert [growing.run(key)["events_in"] for key in (first, last)] == [10, 22]
+    assert [growing.run(key)["events_in"] for key in (first, last)] == [11, 22]
+    assert [row["reason"] for row in growing.rows("quarantine", first, last)] == ["repeated_row"] * 2
     assert differences(growing.told(first, last), growing.told(*growing.audit())) == {}
+
+
+def test_old_rows_that_are_delivered_again_are_not_late_and_change_nothing(growing: Growing) -> None:
+    rows = service(0, 31)
+    growing.add([*rows[:12], *rows[:4]])
+    (first,) = growing.audit(to_us=at(9))
+    # Most of the first window comes a second and a third time, and some rows of the second twice.
+    new = [{**row, "subscription": "new"} for row in later(service(0, 9), 40) if row["event"] != "publish"]
+    growing.add([*rows[:8], *rows[12:], *rows[2:6], *rows[14:20], *({**row, "seq": row["seq"] + 1} for row in new)])
+    (last,) = growing.audit(at(9), None)
+    runs = [growing.run(key) for key in (first, last)]
+    assert [run["events_late"] for run in runs] == [0, 0]
+    assert [run["events_in"] for run in runs] == [9 + 4, 22 + 6 + len(new)]
+    # What the new subscription is given of the time before is told by the window of that time, and not once more.
+    assert [run["events_quarantined"] for run in runs] == [4, 6]
+    assert {row["reason"] for row in growing.rows("quarantine", first, last)} == {"repeated_row"}
+    assert {row["completeness"] for row in growing.rows("partitions", first, last)} == {1.0}
+    assert growing.rows("violations", first, last) == []
+    # Once more, the log as it is has no row that no window has audited.
+    assert growing.audit(reaudit_us=0) == (first, last)
+    assert [growing.run(key)["events_in"] for key in (first, last)] == [9 + 4 + 8 + 4, 22 + 6 + len(new)]
+    assert [growing.run(key)["events_late"] for key in (first, last)] == [0, 0]
 
 
 def test_a_row_without_a_seq_is_counted_in_one_window_and_half_a_row_is_left_until_it_is_whole(
