@@ -7,7 +7,7 @@ format's, is left to Spark.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -48,6 +48,18 @@ class Share(NamedTuple):
     own: int
     shares: int
     seqs: Seqs = ALL
+
+
+class _Opened(NamedTuple):
+    """A file whose columns have the format's types.
+
+    Attributes:
+        file: to read from.
+        empty: its columns in which every value is null; they may have any type, and are not read.
+    """
+
+    file: pq.ParquetFile
+    empty: frozenset[str]
 
 
 class NotPlainError(Exception):
@@ -117,9 +129,10 @@ def read_share(share: Share, columns: Sequence[str], rows: int) -> Iterator[pa.R
         NotPlainError: Spark has to read the file.
     """
     try:
-        with _opened(share.path) as file:
+        file, empty = _opened(share.path)
+        with file:
             for number in _row_groups(share, file):
-                yield from _row_group(file, number, share.seqs, columns, rows)
+                yield from _row_group(file, number, _filled(file, number, empty), share.seqs, columns, rows)
     except _UNREADABLE as error:
         # Damaged, or not what its name says: Spark's own message names what is wrong.
         raise NotPlainError(f"{share.path}: {error}") from error
@@ -127,8 +140,9 @@ def read_share(share: Share, columns: Sequence[str], rows: int) -> Iterator[pa.R
 
 def read_columns(share: Share, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Some columns of a share that was found to be plain, a batch for each row group; an absent one is null."""
-    with _opened(share.path) as file:
-        needed = {*columns, *(() if share.seqs == ALL else ("seq",))}
+    file, empty = _opened(share.path)
+    with file:
+        needed = {*columns, *(() if share.seqs == ALL else ("seq",))} - empty
         read = [name for name in file.schema_arrow.names if name in needed]
         for number in _row_groups(share, file):
             table = file.read_row_group(number, columns=read, use_threads=False).combine_chunks()
@@ -153,24 +167,45 @@ def read_names(share: Share) -> Iterator[tuple[str | None, ...]]:
         raise NotPlainError(f"{share.path}: {error}") from error
 
 
-def _opened(path: str) -> pq.ParquetFile:
+def _opened(path: str) -> _Opened:
     metadata = pq.read_metadata(path)
     schema = metadata.schema.to_arrow_schema()
-    _check_types(schema)
+    others = _of_other_types(schema)
     # Texts stay encoded as the file has them: there are few different ones.
-    return pq.ParquetFile(path, metadata=metadata, read_dictionary=[name for name in _TEXTS if name in schema.names])
+    encoded = [name for name in _TEXTS if name in schema.names and name not in others]
+    file = pq.ParquetFile(path, metadata=metadata, read_dictionary=encoded)
+    for name in others:
+        if not _is_empty(file, name):
+            raise NotPlainError(f"{name} is {schema.field(name).type}")
+    return _Opened(file, frozenset(others))
 
 
-def _check_types(found: pa.Schema) -> None:
+def _of_other_types(found: pa.Schema) -> list[str]:
+    """The columns of the format that have another type; null throughout, they are no fault of a file."""
     # Spark does not tell names apart by case, and the statistics of a file not a dot in a name from a field within.
     if len({name.lower() for name in found.names}) < len(found.names) or any("." in name for name in found.names):
         raise NotPlainError(f"the columns are {', '.join(found.names)}")
     for field in found:
-        wanted = _TYPES.get(field.name)
         # What Spark does not read in the files of one run it must not in those of another.
-        fits = _is_known_to_spark(field.type) if wanted is None else _fits(field.type, wanted)
-        if field.name == "key_b64" or not fits:
+        if field.name == "key_b64" or not _is_known_to_spark(field.type):
             raise NotPlainError(f"{field.name} is {field.type}")
+    known = [field for field in found if field.name in _TYPES]
+    return [f.name for f in known if pa.types.is_null(f.type) or not _fits(f.type, _TYPES[f.name])]
+
+
+def _is_empty(file: pq.ParquetFile, name: str) -> bool:
+    """Whether every value of a column is null."""
+    if pa.types.is_null(file.schema_arrow.field(name).type):
+        return True
+    for number in range(file.num_row_groups):
+        told = _statistics(file, number, name)
+        if told is not None and told.has_null_count and told.null_count < file.metadata.row_group(number).num_rows:
+            return False
+        # The statistics of a list say the same of an empty one as of none.
+        column = file.read_row_group(number, columns=[name], use_threads=False).column(name)
+        if column.null_count < len(column):
+            return False
+    return True
 
 
 def _is_known_to_spark(found: pa.DataType) -> bool:
@@ -180,7 +215,9 @@ def _is_known_to_spark(found: pa.DataType) -> bool:
 
 
 def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a column of type `found` holds what `wanted` does; fields of structs may be absent."""
+    """Whether a column of type `found` holds what `wanted` does; fields of structs may be absent, or null."""
+    if pa.types.is_null(found):
+        return True
     if pa.types.is_dictionary(found):
         found = found.value_type
     if pa.types.is_struct(wanted) and pa.types.is_struct(found):
@@ -196,22 +233,23 @@ def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
 def _row_groups(share: Share, file: pq.ParquetFile) -> Iterator[int]:
     """The numbers of the row groups of a share in which there may be rows that are meant."""
     for number in range(share.own, file.num_row_groups, share.shares):
-        told = _seq_statistics(file, number)
+        told = _statistics(file, number, "seq")
         if told is None or not told.has_min_max or share.seqs.meets(told.min, told.max):
             yield number
 
 
-def _seq_statistics(file: pq.ParquetFile, number: int) -> pq.Statistics | None:
+def _statistics(file: pq.ParquetFile, number: int, name: str) -> pq.Statistics | None:
     group = file.metadata.row_group(number)
     chunks = (group.column(at) for at in range(group.num_columns))
-    return next((chunk.statistics for chunk in chunks if chunk.path_in_schema == "seq"), None)
+    return next((chunk.statistics for chunk in chunks if chunk.path_in_schema == name), None)
 
 
 def _row_group(
-    file: pq.ParquetFile, number: int, seqs: Seqs, columns: Sequence[str], rows: int
+    file: pq.ParquetFile, number: int, filled: Iterable[str], seqs: Seqs, columns: Sequence[str], rows: int
 ) -> Iterator[pa.RecordBatch]:
-    filled = _filled(file, number)
     read = [name for name in filled if name in _TYPES and name not in _NEVER_READ]
+    if not read:
+        raise NotPlainError(f"rows {number} are null")
     for read_batch in file.iter_batches(rows, row_groups=[number], columns=read, use_threads=False):
         batch = seqs.of(read_batch)
         if batch.num_rows == 0:
@@ -228,12 +266,30 @@ def _row_group(
 
 def _completed(batch: pa.RecordBatch, columns: Iterable[str]) -> dict[str, pa.Array]:
     """Columns of the format, each that the batch lacks of nulls."""
-    found = dict(zip(batch.schema.names, batch.columns, strict=True))
+    found = {field.name: _typed(batch.column(field.name), _TYPES[field.name]) for field in batch.schema}
     return {n: found[n] if n in found else pa.nulls(batch.num_rows, _TYPES[n]) for n in columns}
 
 
-def _filled(file: pq.ParquetFile, number: int) -> list[str]:
-    """The columns that are not null throughout a row group.
+def _typed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The column, with the type that they should have for what is of no type within."""
+    typed = _type_of(column.type, wanted)
+    return column if typed == column.type else column.cast(typed)
+
+
+def _type_of(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    if pa.types.is_null(found):
+        return wanted
+    if pa.types.is_struct(found):
+        return pa.struct([field.with_type(_type_of(field.type, wanted.field(field.name).type)) for field in found])
+    if pa.types.is_list(found):
+        return pa.list_(found.value_field.with_type(_type_of(found.value_type, wanted.value_type)))
+    if pa.types.is_map(found):
+        return pa.map_(found.key_type, found.item_field.with_type(_type_of(found.item_type, wanted.item_type)))
+    return found
+
+
+def _filled(file: pq.ParquetFile, number: int, null: Set[str]) -> list[str]:
+    """The columns that are not null throughout a row group, other than those that are so in the whole file.
 
     Raises:
         NotPlainError: one that is not read may hold what it must not.
@@ -243,6 +299,8 @@ def _filled(file: pq.ParquetFile, number: int) -> list[str]:
     for at in range(group.num_columns):
         chunk = group.column(at)
         name, *within = chunk.path_in_schema.split(".")
+        if name in null:
+            continue
         told = chunk.statistics
         empty = told is not None and told.has_null_count and told.null_count == chunk.num_values
         if name in _NEVER_READ and not empty and not (told is not None and told.has_min_max and told.min >= 0):

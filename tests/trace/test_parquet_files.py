@@ -245,6 +245,67 @@ def test_what_is_not_plain_is_left_to_spark(table: pa.Table, tmp_path: Path) -> 
         list(read(trace_of(tmp_path, table)))
 
 
+_FLOWS = [{**FLOW, "seq": seq} for seq in range(20)]
+# None of these has a value in a flow.
+_NULL_IN_FLOWS = ("positions", "reason", "snapshot", "batch_keys", "ack_set", "key", "ranges", "size_bytes", "entry_id")
+_TYPES_OF_NOTHING = (
+    pa.null(), pa.int32(), pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.binary(), pa.timestamp("us"),
+    pa.list_(pa.int64()), pa.list_(pa.null()), pa.struct([("x", pa.int32())]),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("found", _TYPES_OF_NOTHING, ids=str)
+@pytest.mark.parametrize("statistics", [True, False], ids=["statistics", "no statistics"])
+def test_a_column_of_nulls_may_have_any_type(found: pa.DataType, statistics: bool, tmp_path: Path) -> None:
+    table = table_of(_FLOWS)
+    nulls = table
+    for name in _NULL_IN_FLOWS:
+        nulls = nulls.set_column(nulls.schema.get_field_index(name), name, pa.nulls(len(_FLOWS), found))
+    (tmp_path / "typed").mkdir()
+    expected = list(read(trace_of(tmp_path / "typed", table)))
+    options = {"write_statistics": statistics, "row_group_size": 8}
+    # Beside a file with the format's types, in which they hold something.
+    trace = trace_of(tmp_path, nulls, table_of(_RICH), **options)
+    if not statistics:
+        # Sizes are trusted to statistics only.
+        nulls, rich = nulls.drop_columns(["size_bytes", "publish_time_ms"]), _RICH[:-5]
+        trace = trace_of(tmp_path, nulls, table_of(rich).drop_columns(["size_bytes", "publish_time_ms"]), **options)
+    else:
+        rich = _RICH
+    columns = [name for name in COLUMNS if name != "snapshot"]
+    assert list(read(trace, columns)) == [{name: row[name] for name in columns} for row in expected] + list(
+        table_of(rich).select(columns).to_pylist()
+    )
+
+
+def test_what_is_null_within_may_have_no_type(tmp_path: Path) -> None:
+    acks = [{**ACK, "seq": 1, "positions": [{"ledger_id": 31, "entry_id": 0, "ack_set": None}]}]
+    shown = [{**STATS, "snapshot": {**STATS["snapshot"], "read_position": None, "consumers": []}}]
+    # As pyarrow writes them, of which it has seen no value.
+    positions, snapshot = pa.array([acks[0]["positions"]]), pa.array([shown[0]["snapshot"]])
+    assert pa.types.is_null(positions.type.value_type.field("ack_set").type)
+    assert pa.types.is_null(snapshot.type.field("consumers").type.value_type)
+    (tmp_path / "b").mkdir()
+    for folder, name, column, rows in (
+        (tmp_path, "positions", positions, acks),
+        (tmp_path / "b", "snapshot", snapshot, shown),
+    ):
+        found = list(read(trace_of(folder, replaced(name, column, rows))))
+        (folder / "typed").mkdir()
+        assert found == list(read(trace_of(folder / "typed", table_of(rows))))
+        assert found[0][name] is not None
+
+
+def test_one_value_of_another_type_leaves_the_file_to_spark(tmp_path: Path) -> None:
+    rows = [*_FLOWS, {**FLOW, "seq": 20}]
+    reason = pa.array([None] * 20 + [4], pa.int32())
+    with pytest.raises(NotPlainError, match="reason is int32"):
+        list(read(trace_of(tmp_path, replaced("reason", reason, rows), row_group_size=8)))
+    positions = pa.array([None] * 20 + [[]], pa.list_(pa.int32()))
+    with pytest.raises(NotPlainError, match="positions is list"):
+        list(read(trace_of(tmp_path, replaced("positions", positions, rows), row_group_size=8)))
+
+
 def test_sizes_are_trusted_to_statistics_only(tmp_path: Path) -> None:
     sized = table_of([{**PUBLISH, "size_bytes": 9}])
     assert len(list(read(trace_of(tmp_path, sized)))) == 1
