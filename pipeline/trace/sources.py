@@ -49,7 +49,7 @@ class Log:
     @property
     def glob(self) -> str:
         """The path for Spark, which takes every path for a glob."""
-        return _GLOB_CHARACTERS.sub(r"\\\1", self.path) if self.local else self.path
+        return glob_of(self.path) if self.local else self.path
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,11 @@ class Trace:
     path: str
     logs: tuple[Log, ...]
     seqs: Seqs = ALL
+
+
+def glob_of(path: str) -> str:
+    """The glob that only this path matches."""
+    return _GLOB_CHARACTERS.sub(r"\\\1", path)
 
 
 def open_traces(arguments: Sequence[str | Path], profile: str | None = None) -> list[Trace]:

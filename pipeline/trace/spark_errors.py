@@ -58,6 +58,11 @@ def worker_died(error: Exception) -> bool:
     return _WORKER_DIED in str(error)
 
 
+def columns_do_not_merge(error: Exception) -> bool:
+    """Whether the files of a Parquet log have columns of one name and different types."""
+    return "[CANNOT_MERGE_" in str(error)
+
+
 def _translated(text: str, source: str) -> DispatchAuditError | None:
     if found := _UNREADABLE.search(text):
         return _unreadable(found, text)

@@ -115,6 +115,54 @@ def test_what_does_not_fit_refuses_the_row_and_names_it(
     assert '"permits":3000000000' in found[0].raw
 
 
+_NOTHING = ("int", "double", "boolean", "timestamp", "array<int>", "struct<x: int>", "string")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta"])
+def test_a_column_of_nulls_may_have_any_type(
+    kind: str, spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
+) -> None:
+    expected = [row for row in rows_of(spark, tmp_path) if row["event"] == "flow"]
+    # Each of them null in a flow.
+    nulls = {
+        name: sf.lit(None).cast(_NOTHING[at % len(_NOTHING)])
+        for at, name in enumerate([*(name for name in events.columns if expected[0][name] is None), "key_b64"])
+    }
+    assert len(nulls) > 2 * len(_NOTHING)
+    events.where("event = 'flow'").withColumns(nulls).write.format(kind).save(str(recording / "events"))
+    assert rows_of(spark, recording) == expected
+
+
+def test_files_of_one_log_may_differ_in_the_types_of_what_is_null(
+    spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
+) -> None:
+    expected = rows_of(spark, tmp_path)
+    log = str(recording / "events+%20{1}")
+    (recording / "trace.json").write_text(json.dumps(MANIFEST))
+    null = sf.lit(None).cast("int")
+    of_publish = dict.fromkeys(("phase", "consumer", "subscription", "positions", "snapshot", "ranges"), null)
+    events.where("event = 'publish'").withColumns(of_publish).write.parquet(f"{log}/day=1")
+    events.where("event = 'flow'").withColumn("key", null).write.parquet(f"{log}/day=2")
+    events.where("event NOT IN ('publish', 'flow')").write.parquet(f"{log}/day=2/more")
+    assert rows_of(spark, recording) == expected
+
+
+def test_fields_of_nulls_may_have_any_type(
+    spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
+) -> None:
+    expected = [row for row in rows_of(spark, tmp_path) if row["event"] == "ack"]
+    no_set = sf.transform("positions", lambda p: p.withField("ack_set", sf.lit(None).cast("int")))
+    acks = events.where("event = 'ack'")
+    acks.withColumn("positions", no_set).write.parquet(str(recording / "events"))
+    assert expected[0]["positions"][0]["ack_set"] is None
+    assert rows_of(spark, recording) == expected
+    with_set = sf.transform("positions", lambda p: p.withField("ack_set", sf.lit(4)))
+    acks.withColumn("positions", with_set).write.mode("append").parquet(str(recording / "events"))
+    (trace,) = open_traces([recording])
+    with pytest.raises(TraceError, match=r"column positions is array<struct<.*ack_set:int>>, and format 1 has"):
+        read_events(spark, trace)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "found"),
     [("seq", "6.0D", "double"), ("key", "'a'", "string"), ("positions", "1", "int"), ("topic", "1", "int")],
