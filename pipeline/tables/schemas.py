@@ -60,7 +60,7 @@ RUNS = TableSchema(
         Column("completeness", "double", "share of the trace that could carry a verdict, 0 to 1"),
         Column("events_in", "bigint", "rows read"),
         Column("events_audited", "bigint", "rows that the audit used"),
-        Column("events_quarantined", "bigint", "rows refused, see quarantine"),
+        Column("events_quarantined", "bigint", "rows refused, or delivered once more, see quarantine"),
         Column("profile", "string", "broker profile whose rules applied, of conf/profiles"),
         _optional("pulsar_version", "string", "version of the broker as trace.json states it"),
         Column("inputs", "array<string>", "paths of the trace as given"),
@@ -316,7 +316,7 @@ PARTITIONS = TableSchema(
         _RUN_KEY,
         *_GROUP,
         Column("completeness", "double", "rows_judged / rows, 0 to 1"),
-        Column("rows", "bigint", "rows read, the publishes of the topic included"),
+        Column("rows", "bigint", "rows read, each once however often delivered, publishes of the topic too"),
         Column("rows_judged", "bigint", "rows that could carry a verdict"),
         Column("rows_refused", "bigint", "rows that do not fit the rows before them, see quarantine"),
         Column(
@@ -426,7 +426,7 @@ CAPACITY = TableSchema(
 
 QUARANTINE = TableSchema(
     "quarantine",
-    "A row of the trace that could not be read or used.",
+    "A row of the trace that could not be read or used, or (reason repeated_row) that was delivered once more.",
     (
         _RUN_KEY,
         Column("reason", "string", "reason code"),

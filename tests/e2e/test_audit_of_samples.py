@@ -132,7 +132,8 @@ def test_rows_that_cannot_be_used_are_set_aside(spark: SparkSession, told: Told,
         "impossible_value": json.dumps(sent | {"seq": 10**9, "ledger_id": -4}),
         "unknown_event": json.dumps(sent | {"seq": 10**9 + 1, "event": "teleport"}),
         "unknown_consumer": json.dumps(sent | {"seq": 10**9 + 2, "consumer": 4711}),
-        "duplicate_seq": rows[4000],
+        "duplicate_seq": json.dumps(json.loads(rows[4001]) | {"ts_us": 10**15 * 2}),
+        "repeated_row": rows[4000],
     }
     messages.write_text("\n".join([*rows, *refused.values()]) + "\n")
     _, out, _ = told("audit", trace, "--out", tmp_path / "out", "--format", "json", "--quiet")
