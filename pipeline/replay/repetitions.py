@@ -97,7 +97,7 @@ def _unlike_the_first(
 ) -> NDArray[np.bool_]:
     """Which rows say something else than the first row of their seq."""
     first = np.maximum.accumulate(np.where(again, 0, np.arange(again.size)))
-    unlike = again & (sizes != sizes[first])
+    unlike: NDArray[np.bool_] = again & (sizes != sizes[first])
     compared = np.flatnonzero(again & ~unlike)
     row = np.repeat(compared, sizes[compared])
     of_row = np.flatnonzero(np.repeat(again & ~unlike, sizes))
