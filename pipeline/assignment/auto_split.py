@@ -7,9 +7,10 @@ from bisect import bisect_left
 from collections.abc import Hashable
 from typing import TypeVar
 
+from pipeline.assignment.change import Change, DeclaredRanges
 from pipeline.assignment.reported import ReportedRanges
 from pipeline.assignment.routing import HashRangeOf, Routing, routing_of_ranges
-from pipeline.assignment.selector import DeclaredRanges, Selector
+from pipeline.assignment.selector import Selector
 from pipeline.errors import AssignmentError
 
 # The broker's intervals end at the size of the hash range, one above the highest hash there is.
@@ -56,9 +57,9 @@ class AutoSplit(Selector):
         twin._uppers, twin._owners = list(self._uppers), list(self._owners)
         return twin
 
-    def commute(self, name: str, other_name: str, joins: int) -> bool:
-        """Two leaves do; a join splits what is widest at that moment."""
-        return joins == 0
+    def commute(self, one: Change, other: Change) -> bool:
+        """Whether both are leaves; a join splits what is widest at that moment."""
+        return one.kind == other.kind == "leave"
 
     def state(self) -> Hashable:
         """The intervals and their owners."""

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from pipeline.assignment.change import Change, DeclaredRanges
 from pipeline.assignment.factory import DEFAULT_POINTS, make_selector, slot_range
 from pipeline.assignment.hash_ranges import ALL_HASHES, HashRanges, union
-from pipeline.assignment.orders import MISTAKES, Change, Precedence
+from pipeline.assignment.orders import MISTAKES, Precedence
 from pipeline.assignment.resolve import Behind, Resolved, doubtful, resolve
 from pipeline.assignment.routing import HashRangeOf, Routing, hashes_moved
-from pipeline.assignment.selector import DeclaredRanges, Selector
+from pipeline.assignment.selector import Selector
 from pipeline.profile import Profile, SelectorKind
 
 

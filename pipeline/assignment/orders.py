@@ -9,17 +9,16 @@ have one way.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from itertools import combinations
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.assignment.change import Change
 from pipeline.assignment.reported import ReportedRanges
 from pipeline.assignment.routing import Routing
-from pipeline.assignment.selector import DeclaredRanges, Selector
-from pipeline.errors import AssignmentError
+from pipeline.assignment.selector import Selector
 
 Precedence = npt.NDArray[np.bool_]
 """(n, n): whether change i happened before change j for certain."""
@@ -27,27 +26,6 @@ Precedence = npt.NDArray[np.bool_]
 
 MISTAKES = 1
 """So many dispatches to somebody else may be the broker's mistake; more of them rule an assignment out."""
-
-
-class Change(NamedTuple):
-    """A membership change: who joins with which name and declared ranges, who leaves, or a reset of everything."""
-
-    kind: Literal["join", "leave", "reset"]
-    consumer: int
-    name: str
-    ranges: DeclaredRanges = ()
-
-    def enter(self, selector: Selector, fresh: Callable[[], Selector]) -> Selector:
-        """The selector behind the change; `selector` itself changes but for a reset, which needs a `fresh` one."""
-        if self.kind == "reset":
-            return fresh()
-        if self.kind == "leave":
-            selector.remove(self.consumer)
-        else:
-            # A join that the selector refuses is no change; that the broker did not refuse it shows in ownership.
-            with suppress(AssignmentError):
-                selector.add(self.consumer, self.name, self.ranges or None)
-        return selector
 
 
 def open_joins(changes: Sequence[Change], precedes: Precedence) -> list[tuple[int, int]]:
@@ -214,9 +192,12 @@ class _Ways:
         return precedes
 
     def _ruled_out(self, change: Change, selector: Selector, applied: int) -> bool:
-        reported = self._search.reported
-        if reported is None or change.kind != "join":
+        if change.kind != "join":
             return False
+        reported = self._search.reported
+        if reported is None or change.consumer not in selector:
+            # The broker let it in, so what it would have been refused for had not happened yet, or was over.
+            return change.consumer not in selector
         may: bool = selector.may_become(change.consumer, reported, bool(self._leaves & ~applied))
         return not may
 
@@ -268,4 +249,4 @@ class _Ways:
     def _commute(selector: Selector, one: Change, other: Change) -> bool:
         if "reset" in (one.kind, other.kind):
             return False
-        return selector.commute(one.name, other.name, (one.kind == "join") + (other.kind == "join"))
+        return selector.commute(one, other)

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipeline.assignment.change import Change
 from pipeline.assignment.hash_ranges import ALL_HASHES, HashRanges, differing, owned_by, union
-from pipeline.assignment.orders import Change, Orders, Precedence, Search, open_joins
+from pipeline.assignment.orders import Orders, Precedence, Search, open_joins
 from pipeline.assignment.reported import ReportedRanges
 from pipeline.assignment.routing import Routing
 from pipeline.assignment.selector import Selector

@@ -10,12 +10,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from pipeline.assignment.change import Change, DeclaredRanges
 from pipeline.assignment.contests import Contests
 from pipeline.assignment.reported import ReportedRanges
 from pipeline.assignment.ring import Ring
 from pipeline.assignment.ring_points import NameIndexes, ring_points
 from pipeline.assignment.routing import NOBODY, Routing
-from pipeline.assignment.selector import DeclaredRanges, Selector
+from pipeline.assignment.selector import Selector
 from udfs.sticky_key_hash import Int64Array
 
 
@@ -59,9 +60,9 @@ class RingSelector(Selector):
         """The owner of every hash."""
         return self._ring.routing()
 
-    def commute(self, name: str, other_name: str, joins: int) -> bool:
-        """Changes of different names do; namesakes get their indexes in the order of joins and leaves."""
-        return name != other_name or joins == 0
+    def commute(self, one: Change, other: Change) -> bool:
+        """Whether their names differ; namesakes get their indexes in the order of joins and leaves."""
+        return one.name != other.name or one.kind == other.kind == "leave"
 
     def state(self) -> Hashable:
         """Who has which index of its name."""

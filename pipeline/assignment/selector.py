@@ -5,17 +5,14 @@ assignment in force is a function of the joins and leaves so far and of the prof
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from copy import copy
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
+from pipeline.assignment.change import Change, DeclaredRanges
 from pipeline.assignment.reported import ReportedRanges
 from pipeline.assignment.routing import HashRangeOf, Routing
 from pipeline.errors import AssignmentError
-
-DeclaredRanges: TypeAlias = Sequence[tuple[int, int]]
-"""(start, end) pairs that a STICKY consumer asks for, both ends inclusive."""
-
 
 _S = TypeVar("_S", bound="Selector")
 
@@ -93,15 +90,10 @@ class Selector(ABC):
         twin._consumers = set(self._consumers)
         return twin
 
-    def commute(self, name: str, other_name: str, joins: int) -> bool:
-        """Whether two membership changes give the same ring structure in either order.
+    def commute(self, one: Change, other: Change) -> bool:
+        """Whether two joins or leaves give the same structure in either order.
 
         Contested ring points are no part of that structure: which joins contend for them is noted by `leave_open`.
-
-        Args:
-            name: of the consumer that one change is about.
-            other_name: of the other's.
-            joins: how many of the two are joins.
         """
         return True
 

@@ -54,9 +54,32 @@ def precedence(changes: Sequence[Bracket], bounds: Sequence[Bounds]) -> Preceden
             known[number, other_number] |= other.join is bracket or separated(bracket, other)
     for reset in (number for number, bracket in enumerate(changes) if bracket.row.kind == "reset"):
         for number, bracket in enumerate(changes):
-            # Whoever is closed about a restart is gone with it: whether a little before or after makes no difference.
-            known[number, reset] |= bracket.row.kind == "leave" and not known[reset, number]
+            if known[number, reset] or known[reset, number] or number == reset:
+                continue
+            # A restart closes everybody who is there, so who is there behind it came behind it.
+            survives = bracket.row.kind == "join" and (
+                bracket.leave is None or not _closed_with(bracket.leave, changes[reset])
+            )
+            known[reset, number] |= survives
+            known[number, reset] |= not survives
     return closed(known)
+
+
+def note_resets(changes: Sequence[Bracket], bounds_of: BoundsOf) -> None:
+    """Moves leaves that a restart brings about in front of its end: their rows may come a little later."""
+    for reset in (bracket for bracket in changes if bracket.row.kind == "reset"):
+        over = bounds_of(reset)[1]
+        for bracket in changes:
+            after, before = bounds_of(bracket)
+            if bracket.row.kind == "leave" and _closed_with(bracket, reset) and after < over < before:
+                bracket.seen_before = over
+
+
+def _closed_with(leave: Bracket, reset: Bracket) -> bool:
+    """Whether a restart may have closed a consumer: its leave is recorded at about the same time, or in between."""
+    if reset.end is None or leave.start is None:
+        return True
+    return leave.vague or leave.start.seq < reset.end.seq
 
 
 def separated(one: Bracket, other: Bracket) -> bool:

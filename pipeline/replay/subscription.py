@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.assignment import NOBODY, AssignmentLog, Epoch, Routing, Undecided
+from pipeline.assignment.change import Change
 from pipeline.assignment.hash_ranges import union
-from pipeline.assignment.orders import Change
 from pipeline.assignment.resolve import Behind, Resolved
 from pipeline.assignment.shares import HashShares
 from pipeline.profile import SelectorKind
@@ -229,7 +229,8 @@ class Subscription:
 
     def _change(self, row: Row) -> Change:
         if row.kind == "leave" and row.consumer in self._stays:
-            return Change("leave", row.consumer, self._stays[row.consumer].row.name)
+            joined = self._stays[row.consumer].row
+            return Change("leave", row.consumer, joined.name, joined.ranges)
         return Change(row.kind, row.consumer, row.name, row.ranges)
 
     def _doubt(self, changes: Sequence[Change], bounds: Sequence[Bounds], resolved: Resolved) -> str:

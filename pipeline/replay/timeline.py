@@ -14,7 +14,7 @@ from pipeline.assignment.resolve import Behind
 from pipeline.replay.events import Code, Events, concatenated, no_events
 from pipeline.replay.membership import CLOSED_BY_BROKER, RESTARTS, WAIT_US_MAX, Bracket, Membership, Place, Row, Side
 from pipeline.replay.placement import Bounds, Evidence, Ordered, place
-from pipeline.replay.sightings import note_dispatches, note_view, separated, shown
+from pipeline.replay.sightings import note_dispatches, note_resets, note_view, separated, shown
 from pipeline.replay.snapshot import Snapshot
 from pipeline.replay.state import Ints
 from pipeline.replay.views import View, view_of
@@ -198,7 +198,8 @@ class Timeline:
             return
         until = self._at(certain_us).seq
         if self._membership.open:
-            until = min(until, *(self._bounds(b)[0] for b in self._membership.open))
+            # A snapshot that was taken behind the row that opens a bracket may show the change.
+            until = min(until, *(self._bounds(b)[0] - 1 for b in self._membership.open))
         self._advance(until)
 
     def _waited(self, cluster: Sequence[Bracket], certain_us: int) -> bool:
@@ -213,6 +214,7 @@ class Timeline:
     def _narrow(self, cluster: Sequence[Bracket]) -> None:
         """Bounds changes by the dispatches and snapshots among them."""
         after, before = min(self._bounds(b)[0] for b in cluster), max(self._bounds(b)[1] for b in cluster)
+        note_resets(cluster, self._bounds)
         note_dispatches(cluster, self._decisions(after, before), self._bounds)
         for view in self._views:
             if after <= view.until.seq and view.since.seq < before:

@@ -17,20 +17,21 @@ An epoch is then
 - `wrong`: a hash that is not undecided has another owner than in its state.
 
 Where the evidence leaves the order of a burst open, the audit may pass through consumers that the broker never had
-together, and the broker through consumers that the audit does not have. Such an epoch has no state of its own. Its
-claim then concerns all states between the nearest epochs before and behind it that have one, as any of them may have
-been in force: it is wrong unless it agrees with each of them in every hash that is not undecided; if there is none
-between them, unless it agrees with the two states around it. So it can hardly be right without a word about what is
-undecided, and this is what "wrong without saying so" is held against.
+together, and the broker through consumers that the audit does not have. Such an epoch has no state of its own. It is
+wrong unless it agrees, in every hash that is not undecided, with a state that was in force while the epoch lasted. So
+it can hardly be right without a word about what is undecided, and this is what "wrong without saying so" is held
+against.
 
 A state that nobody claims is the same error seen from the other side: the audit claims that the assignment before it
 or behind it was in force meanwhile. Where an epoch without a state stands in the gap, that one answers for it;
 where none does, the state counts as one wrong epoch unless it is the same as the state before or behind the gap.
 """
 
+import math
 import sys
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from hash_sets import Owned, Range, agree
@@ -57,6 +58,7 @@ class Claim(NamedTuple):
     """What the audit says of one epoch."""
 
     seq: int
+    until: float
     change: str
     present: Present
     owned: Owned
@@ -119,7 +121,8 @@ def claims_of(epochs: Sequence[PlacedEpoch]) -> list[Claim]:
         joined |= epoch.names.keys()
         owned = {consumer: list(ranges) for consumer, ranges in epoch.ranges_of.items()}
         present = frozenset(joined), frozenset(epoch.names)
-        claims.append(Claim(placed.since.seq, epoch.change, present, owned, placed.undecided))
+        until = math.inf if placed.until is None else placed.until.seq
+        claims.append(Claim(placed.since.seq, until, epoch.change, present, owned, placed.undecided))
     return claims
 
 
@@ -128,8 +131,11 @@ def judged(claims: Sequence[Claim], states: Sequence[State]) -> Judged:
     found = Judged()
     for stretch in _stretches(claims, states):
         for claim in stretch.claims:
-            instead = stretch.states or stretch.around
-            if not all(agree(claim.owned, state.owned, claim.undecided) for state in instead):
+            instead = stretch.states if not stretch.around else _in_force(claim, states)
+            if stretch.around and claim.until == claim.seq:
+                # It lasted for no row, so nothing is claimed by it.
+                found.undecided += 1
+            elif not any(agree(claim.owned, state.owned, claim.undecided) for state in instead):
                 had = ", ".join(f"{state.change} at {state.seq}" for state in instead)
                 found.wrong.append(f"{claim.change} at {claim.seq}, where the broker had {had}")
             elif claim.undecided:
@@ -140,6 +146,12 @@ def judged(claims: Sequence[Claim], states: Sequence[State]) -> Judged:
             if not any(agree(state.owned, claimed.owned) for claimed in stretch.around):
                 found.wrong.append(f"nothing at {state.seq}, where the broker had {state.change}")
     return found
+
+
+def _in_force(claim: Claim, states: Sequence[State]) -> list[State]:
+    """The states that the broker had at some moment of an epoch."""
+    until = [state.seq for state in states[1:]]
+    return [s for s, end in zip_longest(states, until) if s.seq <= claim.until and (end is None or end >= claim.seq)]
 
 
 class _Stretch(NamedTuple):

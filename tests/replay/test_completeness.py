@@ -231,7 +231,10 @@ def test_a_recording_is_complete_and_a_part_of_it_says_nothing_false(name: str) 
     logs = recorded_logs(name)
     whole = recorded_tables(name, logs)
     for row in whole["partitions"]:
-        assert (row["completeness"], row["entries_without_publish"], row["clock_steps_back"]) == (1, 0, 0)
+        # All but dispatches while it is open which of two changes came first, at most one in a hundred rows.
+        assert row["rows_judged"] == row["rows"] - row["dispatches_undecided"]
+        assert row["dispatches_undecided"] <= 0.01 * row["rows"]
+        assert (row["entries_without_publish"], row["clock_steps_back"]) == (0, 0)
     seqs = sorted(row["seq"] for log in logs for row in log)
     later = [[row for row in log if row["seq"] >= seqs[len(seqs) // 3]] for log in logs]
     part = recorded_tables(name, later, complete_from_start=False)

@@ -69,7 +69,7 @@ def test_assignments_differ_only_where_the_order_of_the_joins_is_not_known(name:
         # All of a restart's consumers come back at once.
         restarts = [row["seq"] for row in recording(name).rows if row.get("reason") in RESTARTS]
         for mismatch in differing:
-            assert not mismatch.order_known
+            assert mismatch.undecided
             assert min(restarts) < mismatch.snapshot.seq
 
 

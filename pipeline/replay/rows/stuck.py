@@ -7,6 +7,7 @@ the whole stall is one, if nothing in the trace explains it.
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -50,7 +51,7 @@ def stuck_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[Rul
         ]
         if rule == "stalled":
             stalls = (b for b in watch.blocked if is_finding(b) and b.span.to_seq <= until_seq)
-            rows += [_stall_row(b, names) for b in stalls]
+            rows += [_stall_row(b, names, found.doubts.between(b.span.from_seq, b.span.to_seq)) for b in stalls]
         counts = severities(rows) + _beyond(rule, watch, rules)
         told.append(RuleFindings(rule, checked, counts, rows[: per_rule_max or None]))
     return told
@@ -144,14 +145,15 @@ def _hash_row(overlooked: Overlooked, names: Names, rules: Rules, doubt: Doubt |
     }
 
 
-def _stall_row(stall: Blocked, names: Names) -> dict[str, object]:
+def _stall_row(stall: Blocked, names: Names, doubts: Sequence[Doubt]) -> dict[str, object]:
     """Nobody was sent anything, although somebody had permits, and nothing says why."""
     span, permits, consumers = stall.span, stall.detail["with_permits"], stall.detail["consumers"]
     seconds = (span.to_ts - span.from_ts) / 1e6
     root = position(*stall.roots[0]) if stall.roots else "none"
     rows: Rows = [
         {
-            "severity": "violation",
+            # Who could have been sent something hangs on who owned what waited.
+            "severity": "not_provable" if doubts else "violation",
             "ledger_id": stall.roots[0][0] if stall.roots else None,
             "entry_id": stall.roots[0][1] if stall.roots else None,
             "consumer": names.number(stall.blocking),
@@ -165,7 +167,7 @@ def _stall_row(stall: Blocked, names: Names) -> dict[str, object]:
             "explanation": (
                 f"{stall.entries} entries, the oldest {root}, could have been sent for {seconds:.3f} s from "
                 f"{moment(span.from_ts)} on, and nothing was sent to any of {consumers} consumers, {permits} of whom "
-                "had permits"
+                f"had permits{f'; {doubts[0].because}' if doubts else ''}"
             ),
         }
     ]
