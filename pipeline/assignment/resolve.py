@@ -146,7 +146,30 @@ def _undecided(
         ranges += [both for selector in states for both in _disputed(selector, open_joined)]
         undecided.append(union(ranges))
         open_changes |= crossing
-    return undecided, sorted(open_changes)
+    return _whole_bursts(undecided, orders), sorted(open_changes)
+
+
+def _whole_bursts(undecided: Sequence[HashRanges], orders: Orders) -> list[HashRanges]:
+    """The same, but for that all moments of a burst have the doubts of each.
+
+    While the order is open the moment of a change is so too: what is assumed to hold between two of them may have held
+    between others.
+    """
+    whole = list(undecided)
+    first = 0
+    while first < len(whole):
+        last = first
+        while last < len(whole) and undecided[last]:
+            last += 1
+        burst = orders.states[max(first - 1, 0) : last + 1]
+        if last > first:
+            differs = differing([selector.routing() for states in burst for selector in states])
+            both = union([*differs, *(part for ranges in undecided[first:last] for part in ranges)])
+            # What is open before and behind all changes does not hang on when they happened.
+            for at in range(max(first, 1), min(last, len(whole) - 1)):
+                whole[at] = both
+        first = last + 1
+    return whole
 
 
 def _disputed(selector: Selector, open_pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -58,11 +58,11 @@ class Doubts:
         return [doubt for doubt in self.all if doubt.concerns(from_seq, to_seq)]
 
     def which(self, seq: Ints, hashes: Ints) -> NDArray[np.bool_]:
-        """Of n dispatches in the order of seq, which go to an owner that is open."""
+        """Which of n dispatches go to an owner that is open."""
         found = np.zeros(seq.size, dtype=np.bool_)
         slots = hashes % self.modulus if self.modulus else hashes
-        for doubt in self.between(int(seq[0]), int(seq[-1])) if seq.size else ():
-            within = (seq >= doubt.from_seq) & (seq <= (doubt.to_seq if doubt.to_seq is not None else seq[-1]))
+        for doubt in self.between(int(seq.min()), int(seq.max())) if seq.size else ():
+            within = (seq >= doubt.from_seq) & ((doubt.to_seq is None) | (seq <= (doubt.to_seq or 0)))
             found[within] |= contains(doubt.ranges, slots[within])
         return found
 

@@ -45,9 +45,9 @@ def note_view(changes: Sequence[Bracket], view: View, bounds_of: BoundsOf) -> No
             bracket.seen_after = max(after, view.since.seq)
 
 
-def precedence(changes: Sequence[Bracket], bounds: Sequence[Bounds]) -> Precedence:
+def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf) -> Precedence:
     """(n, n): which of n changes happened before which for certain, transitively."""
-    after, before = np.array(bounds, dtype=np.int64).T
+    after, before = np.array([bounds_of(bracket) for bracket in changes], dtype=np.int64).T
     known: Precedence = after[None, :] >= before[:, None]
     for number, bracket in enumerate(changes):
         for other_number, other in enumerate(changes):
@@ -58,7 +58,7 @@ def precedence(changes: Sequence[Bracket], bounds: Sequence[Bounds]) -> Preceden
                 continue
             # A restart closes everybody who is there, so who is there behind it came behind it.
             survives = bracket.row.kind == "join" and (
-                bracket.leave is None or not _closed_with(bracket.leave, changes[reset])
+                bracket.leave is None or not _closed_with(bracket.leave, changes[reset], bounds_of)
             )
             known[reset, number] |= survives
             known[number, reset] |= not survives
@@ -71,15 +71,13 @@ def note_resets(changes: Sequence[Bracket], bounds_of: BoundsOf) -> None:
         over = bounds_of(reset)[1]
         for bracket in changes:
             after, before = bounds_of(bracket)
-            if bracket.row.kind == "leave" and _closed_with(bracket, reset) and after < over < before:
+            if bracket.row.kind == "leave" and _closed_with(bracket, reset, bounds_of) and after < over < before:
                 bracket.seen_before = over
 
 
-def _closed_with(leave: Bracket, reset: Bracket) -> bool:
-    """Whether a restart may have closed a consumer: its leave is recorded at about the same time, or in between."""
-    if reset.end is None or leave.start is None:
-        return True
-    return leave.vague or leave.start.seq < reset.end.seq
+def _closed_with(leave: Bracket, reset: Bracket, bounds_of: BoundsOf) -> bool:
+    """Whether a restart may have closed a consumer: its leave may have happened by then."""
+    return bounds_of(leave)[0] < bounds_of(reset)[1]
 
 
 def separated(one: Bracket, other: Bracket) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from pipeline.assignment import NOBODY, AssignmentLog, Epoch, Routing, Undecided
 from pipeline.assignment.change import Change
 from pipeline.assignment.hash_ranges import union
+from pipeline.assignment.orders import Precedence
 from pipeline.assignment.resolve import Behind, Resolved
 from pipeline.assignment.shares import HashShares
 from pipeline.profile import SelectorKind
@@ -25,7 +26,6 @@ from pipeline.replay.policy import Policy
 from pipeline.replay.refusals import Refusals
 from pipeline.replay.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
 from pipeline.replay.replayed import Joined, PlacedEpoch, Replayed, Stay, Surplus
-from pipeline.replay.sightings import precedence
 from pipeline.replay.snapshot import Position, Snapshot, SnapshotRow, parsed_snapshot
 from pipeline.replay.state import Ints
 from pipeline.replay.telling import Settled, Telling, since
@@ -209,10 +209,12 @@ class Subscription:
         if first_join is not None:
             self._suit_selector(first_join)
 
-    def settle(self, changes: Sequence[Bracket], bounds: Sequence[Bounds], behind: Behind) -> Ordered:
+    def settle(
+        self, changes: Sequence[Bracket], bounds: Sequence[Bounds], precedes: Precedence, behind: Behind
+    ) -> Ordered:
         """Takes changes into the assignment, in an order that is possible; their places are still to be found."""
         entered = [self._change(bracket.row) for bracket in changes]
-        resolved = self._log.resolve(entered, precedence(changes, bounds), self._rules.orders.assignments_max, behind)
+        resolved = self._log.resolve(entered, precedes, self._rules.orders.assignments_max, behind)
         because = self._doubt(entered, bounds, resolved)
         log = self._log
         for at, number in enumerate(resolved.order):

@@ -10,11 +10,12 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from pipeline.assignment.orders import Precedence
 from pipeline.assignment.resolve import Behind
 from pipeline.replay.events import Code, Events, concatenated, no_events
 from pipeline.replay.membership import CLOSED_BY_BROKER, RESTARTS, WAIT_US_MAX, Bracket, Membership, Place, Row, Side
 from pipeline.replay.placement import Bounds, Evidence, Ordered, place
-from pipeline.replay.sightings import note_dispatches, note_resets, note_view, separated, shown
+from pipeline.replay.sightings import note_dispatches, note_resets, note_view, precedence, separated, shown
 from pipeline.replay.snapshot import Snapshot
 from pipeline.replay.state import Ints
 from pipeline.replay.views import View, view_of
@@ -37,12 +38,15 @@ class Stage(Protocol):
     def prepare(self, changes: Sequence[Bracket]) -> None:
         """The changes come next; the first consumer of a dispatcher decides how it hashes keys."""
 
-    def settle(self, changes: Sequence[Bracket], bounds: Sequence[Bounds], behind: Behind) -> Ordered:
+    def settle(
+        self, changes: Sequence[Bracket], bounds: Sequence[Bounds], precedes: Precedence, behind: Behind
+    ) -> Ordered:
         """Takes changes into the assignment, in an order that is possible; their places are still to be found.
 
         Args:
             changes: in an order that is possible.
             bounds: of each, the seqs behind and before which it took effect.
+            precedes: which of them happened before which for certain.
             behind: what shows of the assignment behind all of them.
         """
 
@@ -103,6 +107,7 @@ class Timeline:
         self._stage = stage
         self._undecided_rows_max = undecided_rows_max
         self._views: list[View] = []
+        self._placed_seq = -1  # behind which row the last change took effect
         self._skew_us = skew_us
         self._held_us = max(skew_us, SNAPSHOT_LAG_US)
         self._membership = Membership()
@@ -251,7 +256,8 @@ class Timeline:
             after = max(after, joined.seq if joined is not None else self._bounds(bracket.join)[0])
         if bracket.seen_before is not None:
             before = min(before, bracket.seen_before)
-        after = max(after, bracket.seen_after)
+        # What took effect before has done so for good.
+        after = max(after, bracket.seen_after, self._placed_seq)
         return after, max(before, after + 1)
 
     def _first_cluster(self) -> list[Bracket]:
@@ -288,17 +294,19 @@ class Timeline:
         self._advance(min(self._bounds(b)[0] for b in cluster) - 1)
         over = max(self._bounds(b)[1] for b in cluster)
         self._membership.open = [b for b in self._membership.open if b not in cluster]
-        bounds = [self._bounds(b) for b in cluster]
+        bounds, known = [self._bounds(b) for b in cluster], precedence(cluster, self._bounds)
         self._stage.prepare(cluster)
-        ordered = self._stage.settle(cluster, bounds, self._behind(over, view))
+        ordered = self._stage.settle(cluster, bounds, known, self._behind(over, view))
         # The row that closes the bracket stays in as well.
         rows = self._held.rows(0, int(np.searchsorted(self._held.seq, over, side="right")))
         in_order = [bounds[number] for number in ordered.order]
         cuts = place(in_order, rows.seq, rows.ts_us, self._decisions(-1, over + 1), ordered.routings)
-        for number, at in zip(ordered.order, cuts, strict=True):
+        for done, (number, at) in enumerate(zip(ordered.order, cuts, strict=True)):
             bracket = cluster[number]
-            self._advance(at.seq, bracket.shown_by)
+            # A snapshot that shows a later change was taken behind this one too.
+            self._advance(at.seq, set().union(*(cluster[later].shown_by for later in ordered.order[done:])))
             bracket.placed = at
+            self._placed_seq = at.seq
             self._stage.enact(bracket, at)
 
     def _behind(self, over: int, view: View | None) -> Behind:

@@ -64,13 +64,16 @@ class Circumstances:
         return [seq for seq, _ in sorted(left)], [place for _, place in sorted(left)]
 
     def strayed(self, seq: int) -> bool:
-        """Whether the dispatch went to somebody who did not own the hash."""
+        """Whether the dispatch went to somebody who did not own the hash for certain."""
         return seq in self._strays
 
     @cached_property
     def _strays(self) -> frozenset[int]:
         findings = self.found.findings
-        return frozenset(findings.seq[np.isin(findings.rule, (OWNERSHIP, GAP_DELIVERY))].tolist())
+        strays = np.isin(findings.rule, (OWNERSHIP, GAP_DELIVERY))
+        seq, hashes = findings.seq[strays], findings.hash[strays]
+        known = ~self.found.doubts.which(seq, hashes)
+        return frozenset(seq[known].tolist())
 
     def drained_before(self, finding: Any) -> bool:
         """Whether the hash stopped draining towards the receiver at most one read before it was sent the entry."""
