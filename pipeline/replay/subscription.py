@@ -213,7 +213,7 @@ class Subscription:
         self, changes: Sequence[Bracket], bounds: Sequence[Bounds], precedes: Precedence, behind: Behind
     ) -> Ordered:
         """Takes changes into the assignment, in an order that is possible; their places are still to be found."""
-        entered = [self._change(bracket.row) for bracket in changes]
+        entered = [self._change(bracket) for bracket in changes]
         resolved = self._log.resolve(entered, precedes, self._rules.orders.assignments_max, behind)
         because = self._doubt(entered, bounds, resolved)
         log = self._log
@@ -229,11 +229,12 @@ class Subscription:
         log.settle(resolved)
         return Ordered(resolved.order, [selector.routing() for selector in resolved.selectors[:-1]] + [log.routing])
 
-    def _change(self, row: Row) -> Change:
-        if row.kind == "leave" and row.consumer in self._stays:
-            joined = self._stays[row.consumer].row
-            return Change("leave", row.consumer, joined.name, joined.ranges)
-        return Change(row.kind, row.consumer, row.name, row.ranges)
+    @staticmethod
+    def _change(bracket: Bracket) -> Change:
+        row = bracket.row
+        # Only the rows of a join have to say what it is called, and which ranges it declares.
+        joined = row if bracket.join is None else bracket.join.row
+        return Change(row.kind, row.consumer, joined.name, joined.ranges)
 
     def _doubt(self, changes: Sequence[Change], bounds: Sequence[Bounds], resolved: Resolved) -> str:
         """Notes between which rows, and about which hashes, the owner is open while the changes happen, and behind.

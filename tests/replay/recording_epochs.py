@@ -18,9 +18,10 @@ An epoch is then
 
 Where the evidence leaves the order of a burst open, the audit may pass through consumers that the broker never had
 together, and the broker through consumers that the audit does not have. Such an epoch has no state of its own. It is
-wrong unless it agrees, in every hash that is not undecided, with a state that was in force while the epoch lasted. So
-it can hardly be right without a word about what is undecided, and this is what "wrong without saying so" is held
-against.
+wrong unless it agrees, in every hash that is not undecided, with a state that was in force while the epoch lasted, or
+between the nearest epochs before and behind it that have one: when a change happened inside of its bracket is not
+judged. So it can hardly be right without a word about what is undecided, and this is what "wrong without saying so" is
+held against.
 
 A state that nobody claims is the same error seen from the other side: the audit claims that the assignment before it
 or behind it was in force meanwhile. Where an epoch without a state stands in the gap, that one answers for it;
@@ -131,7 +132,7 @@ def judged(claims: Sequence[Claim], states: Sequence[State]) -> Judged:
     found = Judged()
     for stretch in _stretches(claims, states):
         for claim in stretch.claims:
-            instead = stretch.states if not stretch.around else _in_force(claim, states)
+            instead = [*stretch.states, *(_in_force(claim, states) if stretch.around else ())]
             if stretch.around and claim.until == claim.seq:
                 # It lasted for no row, so nothing is claimed by it.
                 found.undecided += 1
