@@ -27,7 +27,7 @@ def note_dispatches(changes: Sequence[Bracket], evidence: Evidence, bounds_of: B
             continue
         if bracket.row.kind == "join":
             bracket.seen_before = int(seqs[0])
-        elif bracket.row.kind == "leave" and not evidence.recorded_late and seqs[-1] < before - 1:
+        elif bracket.row.kind == "leave" and not evidence.recorded_late:
             # Only the decision is made under the dispatcher's lock; what is written later may have been decided before.
             bracket.seen_after = int(seqs[-1])
 

@@ -13,7 +13,6 @@ from local_replay import RECORDINGS, Columns, Excess, Replay, recorded_logs, rep
 
 from pipeline.known_bugs import known_bugs
 from pipeline.replay.group import Group
-from pipeline.replay.membership import RESTARTS
 
 ALL = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir())
 
@@ -61,16 +60,11 @@ def test_of_the_replay_queue_most_agrees_over_all_recordings() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_assignments_differ_only_where_the_order_of_the_joins_is_not_known(name: str) -> None:
+def test_assignments_never_differ(name: str) -> None:
+    # Snapshots are evidence of the order of joins and leaves as well, and the broker cannot contradict itself.
     for replay in recording(name).replays.values():
-        differing = [m for m in replay.replayed.comparison.mismatches if m.rule == "assignment_mismatch"]
         agreed, compared = replay.agreement["assignment_mismatch"]
-        assert compared - agreed == len(differing)
-        # All of a restart's consumers come back at once.
-        restarts = [row["seq"] for row in recording(name).rows if row.get("reason") in RESTARTS]
-        for mismatch in differing:
-            assert mismatch.undecided
-            assert min(restarts) < mismatch.snapshot.seq
+        assert agreed == compared > 0
 
 
 @pytest.mark.parametrize("name", ALL)

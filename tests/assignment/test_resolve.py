@@ -1,0 +1,147 @@
+"""What is undecided, against all orders that are possible, tried one by one."""
+
+from itertools import permutations
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.assignment import NOBODY, Selector, make_selector
+from pipeline.assignment.change import Change
+from pipeline.assignment.hash_ranges import ALL_HASHES, HashRanges, covers, differing
+from pipeline.assignment.orders import Precedence
+from pipeline.assignment.reported import ReportedRanges
+from pipeline.assignment.resolve import Behind, Resolved, closed, resolve
+from pipeline.profile import SelectorKind
+
+# So few hashes to so many points that consumers contend for them.
+SELECTORS: dict[str, tuple[SelectorKind, int, str]] = {
+    "ring of 4.x": ("consistent_hashing", 150, "pulsar-4.2"),
+    "ring of 3.x": ("consistent_hashing", 150, "pulsar-3.0"),
+    "AutoSplit": ("auto_split", 1, "pulsar-4.2"),
+}
+ENOUGH = 5_000
+
+
+class Burst(NamedTuple):
+    """Changes that overlap: a selector before them, what is known of their order, and the order that was."""
+
+    before: Selector
+    changes: list[Change]
+    precedes: Precedence
+    happened: tuple[int, ...]
+
+
+def fresh(kind: str) -> Selector:
+    selector, points, profile = SELECTORS[kind]
+    return make_selector(selector, points, profile)
+
+
+def burst(rng: Random, kind: str, changes_max: int = 5) -> Burst:
+    """A random burst of changes, each inside of an interval."""
+    before = fresh(kind)
+    names = ("same",) if rng.random() < 0.3 else tuple("abcdefgh")
+    there = list(range(rng.randint(0, 4)))
+    for consumer in there:
+        before.add(consumer, rng.choice(names))
+    named = {consumer: before._members[consumer].name if hasattr(before, "_members") else "" for consumer in there}
+    changes: list[Change] = []
+    for number in range(rng.randint(2, changes_max)):
+        if there and rng.random() < 0.4:
+            leaver = there.pop(rng.randrange(len(there)))
+            changes.append(Change("leave", leaver, named[leaver]))
+        else:
+            changes.append(Change("join", 10 + number, rng.choice(names)))
+    moments = [rng.random() for _ in changes]
+    spans = [(moment - rng.random() / 2, moment + rng.random() / 2) for moment in moments]
+    precedes = np.array([[end <= start for start, _ in spans] for _, end in spans])
+    happened = tuple(sorted(range(len(changes)), key=moments.__getitem__))
+    order = sorted(range(len(changes)), key=lambda number: spans[number][1])
+    changes = [changes[number] for number in order]
+    return Burst(before, changes, closed(precedes[np.ix_(order, order)]), tuple(order.index(n) for n in happened))
+
+
+def states(burst: Burst, order: tuple[int, ...], kind: str) -> list[Selector]:
+    """The selectors before the first change and behind each one, in an order."""
+    found = [burst.before]
+    for number in order:
+        found.append(burst.changes[number].enter(found[-1].copy(), lambda: fresh(kind)))
+    return found
+
+
+def resolved(burst: Burst, kind: str, reported: ReportedRanges | None, nodes_max: int = ENOUGH) -> Resolved:
+    nothing_seen = Behind(reported, lambda start, end: NOBODY, lambda routing: 0)
+    return resolve([burst.before], burst.changes, burst.precedes, lambda: fresh(kind), nodes_max, nothing_seen)
+
+
+def agree(some: Selector, others: Selector, but_for: HashRanges) -> bool:
+    return covers(but_for, differing([some.routing(), others.routing()]))
+
+
+@pytest.mark.parametrize("kind", SELECTORS)
+@settings(max_examples=120, deadline=None)
+@given(seed=st.integers(0, 2**32), shown=st.booleans())
+def test_no_possible_order_contradicts_what_is_decided(kind: str, seed: int, shown: bool) -> None:
+    made = burst(Random(seed), kind)
+    reported = states(made, made.happened, kind)[-1].reported() if shown else None
+    found = resolved(made, kind, reported)
+    assert found.complete
+    for order in permutations(range(len(made.changes))):
+        place = {number: at for at, number in enumerate(order)}
+        if any(place[one] > place[other] for one, other in np.argwhere(made.precedes).tolist()):
+            continue
+        way = states(made, order, kind)
+        if reported is not None and way[-1].reported() != reported:
+            assert order != made.happened
+            continue
+        for at, state in enumerate(way):
+            assert agree(state, found.worlds[0] if at == len(order) else found.selectors[at], found.undecided[at])
+
+
+@pytest.mark.parametrize("kind", SELECTORS)
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_behind_a_report_everything_is_as_it_says(kind: str, seed: int) -> None:
+    made = burst(Random(seed), kind)
+    reported = states(made, made.happened, kind)[-1].reported()
+    found = resolved(made, kind, reported)
+    assert found.worlds[0].reported() == reported
+    assert found.undecided[-1] == ()
+
+
+@pytest.mark.parametrize("kind", SELECTORS)
+def test_thirty_joins_at_one_time_are_told_apart_by_what_follows(kind: str) -> None:
+    rng = Random(1)
+    changes = [Change("join", consumer, f"consumer-{consumer}") for consumer in range(30)]
+    happened = tuple(rng.sample(range(30), 30))
+    made = Burst(fresh(kind), changes, np.zeros((30, 30), dtype=np.bool_), happened)
+    way = states(made, happened, kind)
+    found = resolved(made, kind, way[-1].reported(), nodes_max=100)
+    assert found.complete
+    assert found.worlds[0].reported() == way[-1].reported()
+    if kind == "AutoSplit":
+        assert tuple(found.order) == happened
+        assert set(found.undecided) == {()}
+
+
+def test_beyond_the_limit_nothing_is_known_until_a_report() -> None:
+    changes = [Change("join", consumer, "") for consumer in range(8)]
+    made = Burst(fresh("AutoSplit"), changes, np.zeros((8, 8), dtype=np.bool_), tuple(range(8)))
+    found = resolved(made, "AutoSplit", None, nodes_max=100)
+    assert not found.complete
+    assert found.undecided[1:] == [ALL_HASHES] * 8
+    reported = states(made, (3, 1, 2, 0, 7, 6, 5, 4), "AutoSplit")[-1].reported()
+    again = resolved(made, "AutoSplit", reported, nodes_max=4)
+    assert again.complete
+    assert again.worlds[0].reported() == reported
+    assert (again.undecided[1], again.undecided[-1]) == (ALL_HASHES, ())
+
+
+def test_a_report_that_no_order_leads_to_says_nothing_of_the_order() -> None:
+    made = burst(Random(3), "AutoSplit")
+    impossible = ReportedRanges({99: frozenset({(0, 65536)})})
+    with_it, without = resolved(made, "AutoSplit", impossible), resolved(made, "AutoSplit", None)
+    assert (with_it.order, with_it.undecided) == (without.order, without.undecided)
