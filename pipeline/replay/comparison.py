@@ -66,7 +66,9 @@ class Comparison:
         self._places = places
         self._lazy_return = lazy_return
 
-    def compare(self, snapshot: Snapshot, before: Moment, after: Moment, drains: bool, doubts: Doubts) -> None:
+    def compare(
+        self, snapshot: Snapshot, before: Moment, after: Moment, drains: bool, doubts: Doubts, vague: str = ""
+    ) -> None:
         """Compares one snapshot with both sides of its bracket.
 
         Args:
@@ -75,6 +77,7 @@ class Comparison:
             after: and last.
             drains: whether moved hashes drain.
             doubts: where the owners of hashes are open.
+            vague: why the trace does not show what was pending at that moment, as a clause; empty: it does.
         """
         if snapshot.in_replay is not None:
             in_replay = before.rebuilt.in_replay.widened(after.rebuilt.in_replay)
@@ -88,7 +91,7 @@ class Comparison:
                 held = before.rebuilt.unacked[place].widened(after.rebuilt.unacked[place])
                 self._note("unacked_messages", held.admits(consumer.unacked))
             if drains and consumer.draining is not None:
-                self._compare_draining(snapshot, consumer, place, before.rebuilt, after.rebuilt, doubts)
+                self._compare_draining(snapshot, consumer, place, before.rebuilt, after.rebuilt, doubts, vague)
 
     def forget(self, told_seq: int) -> None:
         """The snapshots up to the row `told_seq` were told of."""
@@ -130,6 +133,7 @@ class Comparison:
         before: Reconstruction,
         after: Reconstruction,
         doubts: Doubts,
+        vague: str,
     ) -> None:
         assert consumer.draining is not None
         missing: list[str] = []
@@ -145,7 +149,7 @@ class Comparison:
                 )
                 # A hash that began to drain while its owner was open may do so for long.
                 doubt = doubts.about(sticky_hash, 0, snapshot.seq)
-                reasons.append("" if doubt is None else doubt.because)
+                reasons.append(vague if doubt is None else doubt.because)
         self._note("draining_mismatch", not missing and not surplus)
         if missing or surplus:
             self._report("draining_mismatch", snapshot, place, reasons[0] if all(reasons) else "", missing, surplus)

@@ -21,6 +21,7 @@ from pipeline.replay.dispatcher import Dispatcher
 from pipeline.replay.doubts import Doubt, Doubts, in_words
 from pipeline.replay.events import Code, Events
 from pipeline.replay.membership import Bracket, Place, Row
+from pipeline.replay.one_sided import OneSided
 from pipeline.replay.placement import Bounds, Evidence, Ordered
 from pipeline.replay.policy import Policy
 from pipeline.replay.refusals import Refusals
@@ -80,6 +81,7 @@ class Subscription:
         self._dispatcher = Dispatcher(policy, rules.open_entries_max, watch, counts_indexes, exceptions)
         self._timeline = Timeline(self, rules.skew_us, rules.orders.rows_max)
         self._doubts = Doubts()
+        self._one_sided = OneSided()
         self._undecided = 0
         self._censor = Censor(rules.complete_from_start)
         self._known_since: int | None = 0 if rules.complete_from_start else None
@@ -214,6 +216,7 @@ class Subscription:
     ) -> Ordered:
         """Takes changes into the assignment, in an order that is possible; their places are still to be found."""
         entered = [self._change(bracket) for bracket in changes]
+        self._one_sided.note_changes(changes, bounds)
         resolved = self._log.resolve(entered, precedes, self._rules.orders.assignments_max, behind)
         because = self._doubt(entered, bounds, resolved)
         log = self._log
@@ -360,6 +363,7 @@ class Subscription:
                 detail = f"consumer {events.consumer[at]} never joined"
                 self._refused.append(Refused(int(events.seq[at]), UNKNOWN_CONSUMER, detail))
         self._recognise(events)
+        self._one_sided.note_traffic(events)
         admitted = self._censor.admitted(events, strange)
         if not admitted.all():
             events = events.take(admitted)
@@ -424,7 +428,9 @@ class Subscription:
         self._note_known(at)
         if not self._censor.settled:
             return
-        self._comparison.compare(snapshot, before, after, self._dispatcher.drains, self._doubts)
+        self._comparison.compare(
+            snapshot, before, after, self._dispatcher.drains, self._doubts, self._one_sided.about(snapshot)
+        )
         self._dispatcher.take_in(snapshot, at)
         self._refusals.note(snapshot, self._dispatcher.places)
         for consumer in snapshot.consumers:

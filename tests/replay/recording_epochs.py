@@ -146,7 +146,10 @@ def judged(claims: Sequence[Claim], states: Sequence[State]) -> Judged:
                 found.right += 1
         for state in () if stretch.claims else stretch.states:
             following = next((claim.change for claim in claims if claim.seq >= state.seq), "")
-            if following != "reset" and not any(agree(state.owned, claimed.owned) for claimed in stretch.around):
+            before = next((claim.change for claim in reversed(claims) if claim.seq <= state.seq), "")
+            if "reset" not in (before, following) and not any(
+                agree(state.owned, claimed.owned) for claimed in stretch.around
+            ):
                 found.wrong.append(f"nothing at {state.seq}, where the broker had {state.change}")
     return found
 
