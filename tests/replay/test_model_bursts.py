@@ -88,7 +88,7 @@ BROUGHT_OUT_BY: Final[dict[Bug, dict[str, Any]]] = {
     Bug.NO_DRAINING: HELD_LONG,
     Bug.NO_REPLAY_CHECK: HELD_LONG,
     Bug.EARLY_UNBLOCK: {**HELD_LONG, "patience": 0.8, "piecemeal": 1.0},
-    Bug.DOUBLE_REGISTRATION: {**HELD_LONG, "keys": 12, "patience": 0.8},
+    Bug.DOUBLE_REGISTRATION: {**HELD_LONG, "keys": 12, "patience": 0.8, "snapshots": "after each change"},
     Bug.WRONG_OWNER: {},
 }
 # The broker says itself how it stands, and who is sent what others wait for leaves these waiting.

@@ -57,7 +57,7 @@ def judged(found: Replayed, rules: Rules) -> list[Verdict]:
         if finding.rule == SINGLE_HOLDER:
             verdicts[at] = two_holders(finding, around)
         elif finding.rule == FIRST_DELIVERY_ORDER:
-            verdicts[at] = late_first(finding, overtakings)
+            verdicts[at] = late_first(finding, overtakings, around)
         elif finding.rule == REDELIVERY_COUNT:
             verdicts[at] = _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
         elif finding.rule in _OWNERSHIP and (doubt := found.doubts.about(int(finding.hash), int(finding.seq))):

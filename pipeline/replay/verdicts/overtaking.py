@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.replay.read_position import READ_US
-from pipeline.replay.state import GIVEN_BACK, NACKED, READ, UNKNOWN
+from pipeline.replay.state import GIVEN_BACK, NACKED, READ, UNKNOWN, UNPUBLISHED
 from pipeline.replay.verdicts.circumstances import Circumstances
 from pipeline.replay.verdicts.two_holders import recently_joined_flaw
 from pipeline.replay.verdicts.verdict import UNEXPLAINED, Verdict, unexplained
@@ -74,13 +74,16 @@ def _unblocked_amid_a_read(finding: Any, around: Circumstances) -> bool:
     return bool(around.named("#23870") and both_read and around.drained_before(finding))
 
 
-def late_first(finding: Any, overtakings: Mapping[int, Verdict]) -> Verdict:
+def late_first(finding: Any, overtakings: Mapping[int, Verdict], around: Circumstances) -> Verdict:
     """The verdict on a first delivery after that of a later entry: that of the overtaking, if there was one.
 
     Args:
         finding: of `first_delivery_order`.
         overtakings: by seq, the verdict on every dispatch that passed an entry of its hash which waited.
+        around: the subscription and its broker.
     """
+    if finding.marks & UNPUBLISHED != 0 and "E2" in around.exceptions:
+        return Verdict("not_provable", because="its publish is not in the trace, so it may have been delayed (E2)")
     overtaking = overtakings.get(int(finding.other_seq))
     if overtaking is None:
         return unexplained("when the later one was sent, nothing shows that this one waited")
