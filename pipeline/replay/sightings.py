@@ -46,7 +46,7 @@ def note_view(changes: Sequence[Bracket], view: View, bounds_of: BoundsOf) -> No
 
 
 def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf) -> Precedence:
-    """(n, n): which of n changes happened before which for certain, transitively."""
+    """(n, n): which of n changes, in an order that is likely, happened before which for certain, transitively."""
     after, before = np.array([bounds_of(bracket) for bracket in changes], dtype=np.int64).T
     known: Precedence = after[None, :] >= before[:, None]
     for number, bracket in enumerate(changes):
@@ -54,7 +54,7 @@ def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf) -> Precedence:
             known[number, other_number] |= other.join is bracket or separated(bracket, other)
     for reset in (number for number, bracket in enumerate(changes) if bracket.row.kind == "reset"):
         for number, bracket in enumerate(changes):
-            if known[number, reset] or known[reset, number] or number == reset:
+            if known[number, reset] or known[reset, number] or bracket.row.kind == "reset":
                 continue
             # A restart closes everybody who is there, so who is there behind it came behind it.
             survives = bracket.row.kind == "join" and (
@@ -62,7 +62,9 @@ def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf) -> Precedence:
             )
             known[reset, number] |= survives
             known[number, reset] |= not survives
-    return closed(known)
+    known = closed(known)
+    # Rows that contradict each other leave no order: then the changes are taken in the one in which they stand.
+    return np.triu(np.ones_like(known), 1) if (known & known.T).any() else known
 
 
 def note_resets(changes: Sequence[Bracket], bounds_of: BoundsOf) -> None:
