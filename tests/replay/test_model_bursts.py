@@ -111,12 +111,14 @@ def test_a_bug_is_found_in_bursts_too(bug: Bug) -> None:
     fault = FAULTS[bug]
     shown: Counter[str] = Counter()
     by_its_rules = 0
-    for seed in range(SOME):
+    # A hash has to move away, back and away again with nothing sent meanwhile, so it shows in few bursts.
+    tries = 2 * SOME if bug is Bug.DOUBLE_REGISTRATION else SOME
+    for seed in range(tries):
         rng = Random(seed)
         plan = replace(drawn(rng, versions=[fault.version]), **BROUGHT_OUT_BY[bug])
         broken = set(outcome(rng, plan, bug).broken)
         shown.update(broken)
         by_its_rules += bool(broken & fault.rules)
-    print(f"\n{bug.name.lower()}: found by its rules in {by_its_rules} of {SOME} bursts, {dict(shown)}")
+    print(f"\n{bug.name.lower()}: found by its rules in {by_its_rules} of {tries} bursts, {dict(shown)}")
     assert by_its_rules > 0
     assert set(shown) <= fault.rules | FOLLOWS[bug]
