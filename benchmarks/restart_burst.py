@@ -177,22 +177,22 @@ def main(
     for _ in range(rounds):
         for name, trace in traces.items():
             runs[name].append(replayed(trace))
-    told: dict[str, float] = {"events": events, "consumers": consumers, "within_ms": within_ms, "rounds": rounds}
+    figures: dict[str, float] = {"events": events, "consumers": consumers, "within_ms": within_ms, "rounds": rounds}
     for name, of_trace in runs.items():
-        told[f"{name}_rows"] = sum(batch.num_rows for batch in traces[name])
-        told[f"{name}_cpu_s"] = round(statistics.median(run.cpu_s for run in of_trace), 3)
-        told[f"{name}_violations"] = of_trace[0].violations
-        told[f"{name}_not_provable"] = of_trace[0].not_provable
-    told["ratio"] = round(told["restart_cpu_s"] / told["steady_cpu_s"], 2)
+        figures[f"{name}_rows"] = sum(batch.num_rows for batch in traces[name])
+        figures[f"{name}_cpu_s"] = round(statistics.median(run.cpu_s for run in of_trace), 3)
+        figures[f"{name}_violations"] = of_trace[0].violations
+        figures[f"{name}_not_provable"] = of_trace[0].not_provable
+    figures["ratio"] = round(figures["restart_cpu_s"] / figures["steady_cpu_s"], 2)
     if told_as_json:
-        print(json.dumps(told))  # noqa: T201 - its output
+        print(json.dumps(figures))  # noqa: T201 - its output
         return
     for name in traces:
         print(  # noqa: T201 - its output
-            f"{name:8} {told[f'{name}_rows']:8} rows {told[f'{name}_cpu_s']:8.3f} s   "
-            f"{told[f'{name}_violations']} violations, {told[f'{name}_not_provable']} not provable"
+            f"{name:8} {figures[f'{name}_rows']:8} rows {figures[f'{name}_cpu_s']:8.3f} s   "
+            f"{figures[f'{name}_violations']} violations, {figures[f'{name}_not_provable']} not provable"
         )
-    print(f"restart / steady: {told['ratio']} (the aim is below 2)")  # noqa: T201 - its output
+    print(f"restart / steady: {figures['ratio']} (the aim is below 2)")  # noqa: T201 - its output
 
 
 if __name__ == "__main__":

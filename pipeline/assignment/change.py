@@ -24,6 +24,10 @@ class Change(NamedTuple):
     name: str
     ranges: DeclaredRanges = ()
 
+    def touches(self, other: "Change") -> bool:
+        """Whether a range that one consumer declares has a hash in common with a range of the other."""
+        return any(start <= last and first <= end for start, end in self.ranges for first, last in other.ranges)
+
     def enter(self, selector: "Selector", fresh: Callable[[], "Selector"]) -> "Selector":
         """The selector behind the change; `selector` itself changes but for a reset, which needs a `fresh` one."""
         if self.kind == "reset":

@@ -99,7 +99,7 @@ class AssignmentLog:
             selector = changes[0].enter(self._selector.copy(), self._fresh)
             disputed = union(selector.disputed())
             resolved = Resolved([0], [self._selector, selector], [self.undecided, disputed], [], [selector], True)
-        if not resolved.worlds[0].reported().consumers:
+        if not len(resolved.worlds[0]):
             # Who joins next finds nobody, whatever happened before.
             return resolved._replace(undecided=[*resolved.undecided[:-1], ()], complete=True)
         if self._complete or (resolved.complete and behind.reported is not None):
@@ -135,12 +135,12 @@ class AssignmentLog:
             self._begin(words, seq, undecided)
         return happened
 
-    def settle(self, resolved: Resolved) -> bool:
-        """Takes what is possible behind the last of the changes; returns whether that corrects the open epoch."""
+    def settle(self, resolved: Resolved) -> None:
+        """Takes what is possible behind the last of the changes."""
         self._selector, *self._others = resolved.worlds
         self._complete = resolved.complete
         self.undecided = resolved.undecided[-1]
-        return self._correct()
+        self._correct()
 
     def learn(self, behind: Behind) -> bool:
         """Takes what is seen of the assignment in force; returns whether that corrects the open epoch."""
@@ -150,7 +150,7 @@ class AssignmentLog:
         worlds = [self._selector, *self._others]
         if reported is not None:
             for world in worlds:
-                world.learn(lambda start, end: reported.owner_of(end))
+                world.learn(reported.owner_of_range)
             agreeing = [world for world in worlds if world.reported() == reported]
             if not agreeing and self._selector.adopt(reported):
                 agreeing = [self._selector]

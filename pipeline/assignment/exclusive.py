@@ -6,7 +6,7 @@ Source: SEMANTICS 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` of
 from bisect import bisect_right
 from itertools import pairwise
 
-from pipeline.assignment.change import Change, DeclaredRanges
+from pipeline.assignment.change import DeclaredRanges
 from pipeline.assignment.routing import HashRangeOf, Routing, routing_of_ranges
 from pipeline.assignment.selector import Selector
 from pipeline.errors import AssignmentError
@@ -35,10 +35,6 @@ class Exclusive(Selector):
     def routing(self) -> Routing:
         """The owner of every hash."""
         return routing_of_ranges(self._ranges)
-
-    def commute(self, one: Change, other: Change) -> bool:
-        """Whether no range of one touches a range of the other: who comes waits until who has it is gone."""
-        return one.kind == other.kind == "leave" or not touching(one.ranges, other.ranges)
 
     def _place(self, consumer: int, name: str, ranges: DeclaredRanges) -> None:
         declared = checked_ranges(name, ranges)
@@ -78,8 +74,3 @@ def checked_ranges(name: str, ranges: DeclaredRanges) -> list[tuple[int, int]]:
 def conflict(name: str, declared: tuple[int, int], holder: int) -> AssignmentError:
     """The refusal of a range that touches another consumer's."""
     return AssignmentError(f"{name} declares [{declared[0]}, {declared[1]}], held by consumer {holder} in part")
-
-
-def touching(some: DeclaredRanges, others: DeclaredRanges) -> bool:
-    """Whether any of some ranges has a hash in common with any of others."""
-    return any(start <= other_end and other_start <= end for start, end in some for other_start, other_end in others)

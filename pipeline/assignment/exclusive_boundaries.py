@@ -6,8 +6,8 @@ Source: SEMANTICS 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` of
 from bisect import bisect_left, bisect_right
 from typing import TypeVar
 
-from pipeline.assignment.change import Change, DeclaredRanges
-from pipeline.assignment.exclusive import checked_ranges, conflict, touching
+from pipeline.assignment.change import DeclaredRanges
+from pipeline.assignment.exclusive import checked_ranges, conflict
 from pipeline.assignment.routing import HashRangeOf, Routing, routing_of_ranges
 from pipeline.assignment.selector import Selector
 
@@ -86,10 +86,6 @@ class ExclusiveBoundaries(Selector):
         twin = super().copy()
         twin._declared = dict(self._declared)
         return twin
-
-    def commute(self, one: Change, other: Change) -> bool:
-        """Whether no range of one touches a range of the other: who comes waits until who has it is gone."""
-        return one.kind == other.kind == "leave" or not touching(one.ranges, other.ranges)
 
     def _place(self, consumer: int, name: str, ranges: DeclaredRanges) -> None:
         declared = checked_ranges(name, ranges)

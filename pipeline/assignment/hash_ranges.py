@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.assignment.routing import HASH_MAX, Routing
+from pipeline.assignment.routing import HASH_MAX, Routing, differing_ranges
 from udfs.sticky_key_hash import Int64Array
 
 HashRanges: TypeAlias = tuple[tuple[int, int], ...]
@@ -30,10 +30,8 @@ def differing(routings: Sequence[Routing]) -> HashRanges:
     first, *others = routings
     found: list[tuple[int, int]] = []
     for other in others:
-        ends = np.union1d(first.uppers, other.uppers)
-        differs = first.owners[np.searchsorted(first.uppers, ends)] != other.owners[np.searchsorted(other.uppers, ends)]
-        starts = np.concatenate(([0], ends[:-1] + 1))
-        found += zip(starts[differs].tolist(), ends[differs].tolist(), strict=True)
+        starts, ends = differing_ranges(first, other)
+        found += zip(starts.tolist(), ends.tolist(), strict=True)
     return union(found)
 
 

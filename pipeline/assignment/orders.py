@@ -38,6 +38,13 @@ def open_joins(changes: Sequence[Change], precedes: Precedence) -> list[tuple[in
     ]
 
 
+def with_open_joins(selector: Selector, changes: Sequence[Change], precedes: Precedence) -> Selector:
+    """A copy of a selector that knows which joins happened in an order that is open."""
+    twin = selector.copy()
+    twin.leave_open(open_joins(changes, precedes))
+    return twin
+
+
 class Orders(NamedTuple):
     """What the search found.
 
@@ -143,9 +150,8 @@ class _Ways:
 
     def agrees(self, selector: Selector, reported: ReportedRanges) -> bool:
         """Whether a report shows this assignment, with its contested points as one of the possible orders has them."""
-        twin = selector.copy()
-        twin.leave_open(open_joins(self._changes, self._precedes))
-        twin.learn(lambda start, end: reported.owner_of(end))
+        twin = with_open_joins(selector, self._changes, self._precedes)
+        twin.learn(reported.owner_of_range)
         return twin.reported() == reported
 
     def only(self, root: Selector) -> Orders:

@@ -1,6 +1,6 @@
 """An assignment as a broker reports it: the ranges of every consumer at one moment (SEMANTICS 7, `keyHashRanges`)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -17,12 +17,10 @@ class ReportedRanges:
         consumers: who has any.
     """
 
-    def __init__(self, ranges_of: Mapping[int, frozenset[tuple[int, int]]]) -> None:
-        """Takes the ranges of each consumer; one without ranges counts as not there."""
-        self.ranges: list[HashRangeOf] = sorted(
-            (start, end, consumer) for consumer, ranges in ranges_of.items() for start, end in ranges
-        )
-        self.consumers = frozenset(consumer for consumer, ranges in ranges_of.items() if ranges)
+    def __init__(self, ranges: Iterable[HashRangeOf]) -> None:
+        """Takes the ranges of all consumers, in any order; one without ranges counts as not there."""
+        self.ranges: list[HashRangeOf] = sorted(ranges)
+        self.consumers = frozenset(consumer for _, _, consumer in self.ranges)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ReportedRanges) and self.ranges == other.ranges
@@ -33,6 +31,10 @@ class ReportedRanges:
     def routing(self) -> Routing:
         """The owner of every hash."""
         return routing_of_ranges(self.ranges)
+
+    def owner_of_range(self, start: int, end: int) -> int:
+        """Who owns the hashes between two bounds, inclusive, all of which one consumer owns."""
+        return self.owner_of(end)
 
     def owner_of(self, sticky_hash: int) -> int:
         """Who owns a hash, `NOBODY` if nobody does."""

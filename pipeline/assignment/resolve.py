@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeline.assignment.change import Change
 from pipeline.assignment.hash_ranges import ALL_HASHES, HashRanges, differing, owned_by, union
-from pipeline.assignment.orders import Orders, Precedence, Search, open_joins
+from pipeline.assignment.orders import Orders, Precedence, Search, with_open_joins
 from pipeline.assignment.reported import ReportedRanges
 from pipeline.assignment.routing import Routing
 from pipeline.assignment.selector import Selector
@@ -73,7 +73,7 @@ def resolve(
         behind: what shows in which order they happened.
     """
     reported = behind.reported
-    owner_of: OwnerOf = behind.owner_of if reported is None else lambda start, end: reported.owner_of(end)
+    owner_of: OwnerOf = behind.owner_of if reported is None else reported.owner_of_range
     search = Search(fresh, nodes_max, reported, behind.unexplained)
     orders = search.orders(roots, changes, precedes)
     learned = _learned(orders, changes, owner_of)
@@ -104,8 +104,7 @@ def doubtful(worlds: Sequence[Selector]) -> HashRanges:
 
 def _learned(orders: Orders, changes: Sequence[Change], owner_of: OwnerOf) -> Precedence:
     """Which joins came before which, as the owners of contested points show it."""
-    selector = orders.states[-1][0].copy()
-    selector.leave_open(open_joins(changes, orders.precedes))
+    selector = with_open_joins(orders.states[-1][0], changes, orders.precedes)
     number_of = {change.consumer: number for number, change in enumerate(changes) if change.kind == "join"}
     found = np.zeros_like(orders.precedes)
     for earlier, later in selector.learn(owner_of):
@@ -115,8 +114,7 @@ def _learned(orders: Orders, changes: Sequence[Change], owner_of: OwnerOf) -> Pr
 
 
 def _settled(selector: Selector, orders: Orders, changes: Sequence[Change], owner_of: OwnerOf) -> Selector:
-    twin = selector.copy()
-    twin.leave_open(open_joins(changes, orders.precedes))
+    twin = with_open_joins(selector, changes, orders.precedes)
     twin.learn(owner_of)
     return twin
 
@@ -137,13 +135,13 @@ def _undecided(
     touched = _Touched(root, orders, changes, fresh)
     undecided: list[HashRanges] = []
     open_changes: set[int] = set()
-    open_joined = open_joins(changes, orders.precedes)
     for at, states in enumerate(orders.states):
         done, to_come = orders.order[:at], orders.order[at:]
         crossing = {n for one in done for other in to_come if open_pairs[one, other] for n in (one, other)}
         ranges = [*differing([selector.routing() for selector in states])] if len(states) > 1 else []
         ranges += [both for number in crossing for both in touched.by(number)]
-        ranges += [both for selector in states for both in _disputed(selector, open_joined)]
+        disputing = (with_open_joins(selector, changes, orders.precedes) for selector in states)
+        ranges += [both for selector in disputing for both in selector.disputed()]
         undecided.append(union(ranges))
         open_changes |= crossing
     return _whole_bursts(undecided, orders), sorted(open_changes)
@@ -170,12 +168,6 @@ def _whole_bursts(undecided: Sequence[HashRanges], orders: Orders) -> list[HashR
                 whole[at] = both
         first = last + 1
     return whole
-
-
-def _disputed(selector: Selector, open_pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    twin = selector.copy()
-    twin.leave_open(open_pairs)
-    return twin.disputed()
 
 
 class _Touched:

@@ -70,9 +70,15 @@ def hashes_moved(before: Routing, after: Routing, space: HashRange) -> int:
         after: routing of the next one, of the same selector.
         space: the hashes to count, as the selector looks them up, that is after `modulus`.
     """
+    starts, ends = differing_ranges(before, after)
+    widths = np.minimum(ends, space.last) - np.maximum(starts, space.first) + 1
+    return int(widths[widths > 0].sum())
+
+
+def differing_ranges(before: Routing, after: Routing) -> tuple[Int64Array, Int64Array]:
+    """The first and the last hash of each range that two routings give to different consumers, ascending."""
     # Between two neighbouring bounds of either routing the owners are constant.
-    bounds = np.concatenate((before.uppers, after.uppers, [space.last]))
-    ends = np.unique(bounds[(bounds >= space.first) & (bounds <= space.last)])
-    widths = np.diff(ends, prepend=space.first - 1)
+    ends = np.union1d(before.uppers, after.uppers)
     differs = before.owners[np.searchsorted(before.uppers, ends)] != after.owners[np.searchsorted(after.uppers, ends)]
-    return int(widths[differs].sum())
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    return starts[differs], ends[differs]

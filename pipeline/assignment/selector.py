@@ -30,6 +30,9 @@ class Selector(ABC):
     def __contains__(self, consumer: int) -> bool:
         return consumer in self._consumers
 
+    def __len__(self) -> int:
+        return len(self._consumers)
+
     def add(self, consumer: int, name: str, ranges: DeclaredRanges | None = None) -> None:
         """Lets a consumer in.
 
@@ -67,10 +70,7 @@ class Selector(ABC):
 
     def reported(self) -> ReportedRanges:
         """The same, to be compared with what a broker reports."""
-        ranges_of: dict[int, set[tuple[int, int]]] = {}
-        for start, end, consumer in self.ranges():
-            ranges_of.setdefault(consumer, set()).add((start, end))
-        return ReportedRanges({consumer: frozenset(ranges) for consumer, ranges in ranges_of.items()})
+        return ReportedRanges(self.ranges())
 
     @abstractmethod
     def select(self, sticky_hash: int) -> int | None:
@@ -93,9 +93,10 @@ class Selector(ABC):
     def commute(self, one: Change, other: Change) -> bool:
         """Whether two joins or leaves give the same structure in either order.
 
-        Contested ring points are no part of that structure: which joins contend for them is noted by `leave_open`.
+        They do unless both ask for a hash: who comes waits until who has it is gone. Contested ring points are no part
+        of that structure: which joins contend for them is noted by `leave_open`.
         """
-        return True
+        return one.kind == other.kind == "leave" or not one.touches(other)
 
     def state(self) -> Hashable:
         """What tells two selectors apart that had the same joins and leaves in another order."""

@@ -84,10 +84,6 @@ class Doubts:
         """What was assumed since the doubt that goes on began has turned out to be right."""
         self.all = [doubt for doubt in self.all if doubt.to_seq is not None]
 
-    def forget(self, seq: int) -> None:
-        """Drops the doubts that ended before a row."""
-        self.all = [doubt for doubt in self.all if doubt.to_seq is None or doubt.to_seq >= seq]
-
 
 def in_words(changes: Iterable[str]) -> str:
     """Why the owners are open, as a clause."""

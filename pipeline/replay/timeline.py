@@ -232,8 +232,8 @@ class Timeline:
         last = min(first + self._undecided_rows_max, self._held.seq.size - 1)
         for view in self._views:
             if view.reported is not None and before <= view.until.seq + 1 and view.snapshot <= self._held.seq[last]:
-                told = [shown(view, b, self._bounds) for b in self._membership.open]
-                if None not in told and sum(map(bool, told)) <= _SEGMENT_MAX:
+                happened = [shown(view, b, self._bounds) for b in self._membership.open]
+                if None not in happened and sum(map(bool, happened)) <= _SEGMENT_MAX:
                     return view
         return None
 

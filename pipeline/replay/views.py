@@ -31,8 +31,8 @@ class View(NamedTuple):
 def view_of(snapshot: Snapshot, since: Place, until: Place) -> View:
     """What a snapshot shows that was taken between two places and whose ranges are filled in."""
     listed = frozenset(consumer.consumer for consumer in snapshot.consumers)
-    ranges = {consumer.consumer: consumer.ranges for consumer in snapshot.consumers if consumer.ranges}
-    complete = bool(listed) and len(ranges) == len(listed)
+    complete = bool(listed) and all(consumer.ranges for consumer in snapshot.consumers)
+    ranges = ((*both, consumer.consumer) for consumer in snapshot.consumers for both in consumer.ranges or ())
     return View(snapshot.seq, since, until, listed, ReportedRanges(ranges) if complete else None)
 
 

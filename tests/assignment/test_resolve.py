@@ -142,6 +142,6 @@ def test_beyond_the_limit_nothing_is_known_until_a_report() -> None:
 
 def test_a_report_that_no_order_leads_to_says_nothing_of_the_order() -> None:
     made = burst(Random(3), "AutoSplit")
-    impossible = ReportedRanges({99: frozenset({(0, 65536)})})
+    impossible = ReportedRanges([(0, 65536, 99)])
     with_it, without = resolved(made, "AutoSplit", impossible), resolved(made, "AutoSplit", None)
     assert (with_it.order, with_it.undecided) == (without.order, without.undecided)
