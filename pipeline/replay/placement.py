@@ -7,6 +7,7 @@ them, which is where the largest possible error is smallest.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -78,26 +79,38 @@ class Evidence(NamedTuple):
         known = keys >= 0
         return Evidence(sent.seq[known], keys[known], sent.consumer[known], recorded_late)
 
-    def behind(self, reported: ReportedRanges | None) -> Behind:
-        """What the dispatches and a snapshot show of the one mapping that was in force during all of them."""
-        order = np.argsort(self.hashes, kind="stable")
-        hashes, consumers = self.hashes[order], self.consumers[order]
-
-        def owner_of(start: int, end: int) -> int:
-            first, last = np.searchsorted(hashes, (start, end + 1))
-            seen = consumers[first:last]
-            # A single one may be the broker's mistake.
-            return int(seen[0]) if seen.size > 1 and bool((seen == seen[0]).all()) else NOBODY
-
-        def unexplained(routing: Routing) -> int:
-            return int(np.count_nonzero(routing.owners_of(hashes) != consumers))
-
-        return Behind(reported, owner_of, unexplained)
-
     def disagrees(self, routings: Sequence[Routing]) -> NDArray[np.bool_]:
         """(routings, decisions): whether the decision goes to somebody else than the routing says."""
         against = np.stack([routing.owners_of(self.hashes) != self.consumers for routing in routings])
         return np.logical_and.accumulate(against, axis=0) if self.recorded_late else against
+
+
+def behind(reported: ReportedRanges | None, decisions: Callable[[], Evidence]) -> Behind:
+    """What a snapshot and the dispatches show of the one mapping that was in force during all of them.
+
+    Args:
+        reported: what the broker reports; None: nothing.
+        decisions: the dispatches. Nearly no change needs them, so they are looked for when one does.
+    """
+
+    @cache
+    def by_hash() -> tuple[Ints, Ints]:
+        sent = decisions()
+        order = np.argsort(sent.hashes, kind="stable")
+        return sent.hashes[order], sent.consumers[order]
+
+    def owner_of(start: int, end: int) -> int:
+        hashes, consumers = by_hash()
+        first, last = np.searchsorted(hashes, (start, end + 1))
+        seen = consumers[first:last]
+        # A single one may be the broker's mistake.
+        return int(seen[0]) if seen.size > 1 and bool((seen == seen[0]).all()) else NOBODY
+
+    def unexplained(routing: Routing) -> int:
+        hashes, consumers = by_hash()
+        return int(np.count_nonzero(routing.owners_of(hashes) != consumers))
+
+    return Behind(reported, owner_of, unexplained)
 
 
 def place(

@@ -22,7 +22,7 @@ from pipeline.replay.doubts import Doubt, Doubts, in_words
 from pipeline.replay.events import Code, Events
 from pipeline.replay.membership import Bracket, Place, Row
 from pipeline.replay.one_sided import OneSided
-from pipeline.replay.placement import Bounds, Evidence, Ordered
+from pipeline.replay.placement import Bounds, Evidence, Ordered, behind
 from pipeline.replay.policy import Policy
 from pipeline.replay.refusals import Refusals
 from pipeline.replay.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
@@ -381,7 +381,7 @@ class Subscription:
         going_on = self._doubts.going_on
         if going_on is not None and self._log.undecided and events.seq.size and not self._opened:
             seen = Evidence(events.seq[sent], hashes[sent], events.consumer[sent], late)
-            self._learn(seen.behind(None), Place(int(events.seq[-1]), int(events.ts_us[-1])))
+            self._learn(behind(None, lambda: seen), Place(int(events.seq[-1]), int(events.ts_us[-1])))
 
     def _learn(self, behind: Behind, at: Place) -> None:
         """Takes what is seen of the assignment in force, whose owners are open in part."""

@@ -14,7 +14,7 @@ from pipeline.assignment.orders import Precedence
 from pipeline.assignment.resolve import Behind
 from pipeline.replay.events import Code, Events, concatenated, no_events
 from pipeline.replay.membership import CLOSED_BY_BROKER, RESTARTS, WAIT_US_MAX, Bracket, Membership, Place, Row, Side
-from pipeline.replay.placement import Bounds, Evidence, Ordered, place
+from pipeline.replay.placement import Bounds, Evidence, Ordered, behind, place
 from pipeline.replay.sightings import note_dispatches, note_resets, note_view, precedence, separated, shown
 from pipeline.replay.snapshot import Snapshot
 from pipeline.replay.state import Ints
@@ -312,8 +312,7 @@ class Timeline:
     def _behind(self, over: int, view: View | None) -> Behind:
         """What shows of the assignment behind changes that are over by the row `over`."""
         following = min((self._bounds(b)[0] for b in self._membership.open), default=_NEVER)
-        decisions = self._decisions(over - 1, following)
-        return decisions.behind(None if view is None else view.reported)
+        return behind(None if view is None else view.reported, lambda: self._decisions(over - 1, following))
 
     def _decisions(self, after: int, before: int) -> Evidence:
         """The dispatches between two held rows."""
