@@ -33,6 +33,7 @@ from pipeline.replay.state import (
     DOUBTFUL,
     FIRST_DELIVERIES,
     GIVEN_BACK,
+    LEAVING,
     LIMITED_DISPATCHES,
     NO_RESET,
     NOBODY,
@@ -80,6 +81,29 @@ def _foreign_holding(state: State, sent: Dispatch, before_us: int) -> int:
 
 
 @compiled
+def _older_of_a_leaver(state: State, slot: int, sent: Dispatch, before_us: int) -> int:
+    """An older entry of the hash whose holder, not the receiver, is about to leave or has just left; -1: none.
+
+    Whichever it is, the entry passes it: the leaver has the older one still, or it waits again (3.6).
+    """
+    hashes, entries = state.hashes, state.entries
+    position = (entries[slot].ledger, entries[slot].entry)
+    at = sent.hash_at
+    holder = hashes[at].holder
+    if hashes[at].held_elsewhere == 0 and (holder < 0 or state.consumers[holder].leaving != LEAVING):
+        return NOBODY
+    other = hashes[at].first
+    while other >= 0:
+        holder = entries[other].holder
+        leaves = holder != sent.consumer and state.consumers[holder].leaving == LEAVING
+        certain = entries[other].marks & (DOUBTFUL | VAGUE) == 0 and entries[other].sent_ts <= before_us
+        if leaves and certain and (entries[other].ledger, entries[other].entry) < position:
+            return int(other)
+        other = entries[other].next
+    return NOBODY
+
+
+@compiled
 def _perhaps_dropped(state: State, sent: Dispatch) -> int:
     """An entry of the hash that another consumer has, unless an administrator made the broker drop it; -1: none."""
     entries = state.entries
@@ -102,17 +126,25 @@ def _is_settled(marks: int) -> bool:
 
 
 @compiled
-def _check_overtaking(state: State, out: Output, slot: int, sent: Dispatch) -> None:
+def _check_overtaking(state: State, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
     """V5, V6: nothing of the hash that waits stands before the entry. What waits aside is reported too (E1, E2, E6)."""
     hashes, at = state.hashes, sent.hash_at
-    if hashes[at].queue_first == slot and hashes[at].aside_first < 0:
-        return
-    other = older_waiting(state, slot, False)
-    if other < 0:
-        other = older_waiting(state, slot, True)
+    other = NOBODY
+    if hashes[at].queue_first != slot or hashes[at].aside_first >= 0:
+        other = older_waiting(state, slot, False)
+        if other < 0:
+            other = older_waiting(state, slot, True)
     if other >= 0:
         given_back = state.entries[other].marks & GIVEN_BACK != 0
         report_against(state, out, REDELIVERY_ORDER if given_back else REPLAY_OVERTAKEN, slot, sent, other)
+        return
+    other = _older_of_a_leaver(state, slot, sent, before_us)
+    if other >= 0:
+        row = report_against(state, out, REDELIVERY_ORDER, slot, sent, other)
+        # Judged as the milder of the two: its consumer left just now.
+        out.findings[row].other_marks |= GIVEN_BACK
+        out.findings[row].other_since_seq = sent.seq
+        out.findings[row].other_since_ts = sent.ts_us
 
 
 @compiled
@@ -208,7 +240,7 @@ def check_dispatch(
         # What waits and what counts is of the old dispatcher or of the new one: nothing is certain.
         entries[slot].redelivered = max(sent.redelivery_count, 0)
         return
-    _check_overtaking(state, out, slot, sent)
+    _check_overtaking(state, out, slot, sent, before_us)
     _check_redelivery_count(state, out, slot, sent)
     _check_unacked(state, out, slot, sent, unacked_max)
     # An entry that is acknowledged was sent before, seen or not: mark-delete passing it must not decide.

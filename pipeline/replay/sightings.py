@@ -94,14 +94,15 @@ def shown(view: View, bracket: Bracket, bounds_of: BoundsOf) -> bool | None:
         return True
     if after > view.until.seq:
         return False
-    if view.reported is None:
-        return None
     listed = bracket.row.consumer in view.listed
+    if bracket.row.kind == "leave" and listed:
+        return False
+    if view.reported is None:
+        # It may leave consumers out, and who joins is listed before the selector has a range for it.
+        return None
     if bracket.row.kind == "join":
         # One that is not listed has not joined, unless it has left again.
         gone = bracket.leave is not None and bounds_of(bracket.leave)[0] <= view.until.seq
         return True if listed else None if gone else False
-    if bracket.row.kind == "leave":
-        there = bracket.join is None or bracket.join.placed is not None or bounds_of(bracket.join)[1] <= view.since.seq
-        return False if listed else True if there else None
-    return None
+    there = bracket.join is None or bracket.join.placed is not None or bounds_of(bracket.join)[1] <= view.since.seq
+    return True if bracket.row.kind == "leave" and there else None

@@ -43,7 +43,7 @@ class Burst:
 
 
 def _claim(state: State, *undecided: tuple[int, int]) -> Claim:
-    return Claim(state.seq, state.seq, state.change, state.present, state.owned, undecided)
+    return Claim(state.seq, state.seq + 1, state.change, state.present, state.owned, undecided)
 
 
 def _state(seq: int, change: str, joined: str, there: str, **owned: tuple[int, int]) -> State:

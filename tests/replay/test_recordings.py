@@ -61,6 +61,7 @@ FLAWS: dict[str, dict[tuple[str, tuple[str, ...]], int]] = {
         ("single_holder", ("F2", "F4")): 216,
         ("single_holder", ("F1", "F4")): 12,
         ("redelivery_order", ("F11",)): 27,
+        ("redelivery_order", ("F2", "F4")): 2,
     },
     "hash-unblock-1-4.0.1": {("replay_overtaken", ("#23870",)): 18, ("first_delivery_order", ("#23870",)): 19},
     "heavy-churn-1-3.0.7": {("single_holder", ("F2",)): 11, ("single_holder", ("F2", "F4")): 2},

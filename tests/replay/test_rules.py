@@ -135,6 +135,32 @@ def test_nothing_is_certain_of_a_consumer_that_begins_to_leave() -> None:
     assert found(log, "single_holder") == []
 
 
+def test_what_passes_an_older_entry_of_a_leaver_breaks_the_order_whether_the_leaver_is_gone_or_not() -> None:
+    for gone_by_then in (False, True):
+        log = two_held()
+        held = next(r["seq"] for r in log.rows if r["event"] == "dispatch")
+        log.leave(1, phases="start")
+        log.now_us += 5_000 * gone_by_then
+        passes = log.dispatch(2, 2)
+        log.now_us += 5_000 * (not gone_by_then)
+        log.leave(1, phases="end")
+        (finding,) = found(log, "redelivery_order")
+        assert (finding.seq, finding.other_consumer, finding.other_seq) == (passes, 1, held)
+
+
+def test_so_does_not_what_passes_a_newer_entry_of_a_leaver() -> None:
+    log = Log()
+    log.join(1)
+    for entry in range(2):
+        log.publish(entry)
+    log.dispatch(1, 1)
+    log.join(2)
+    log.leave(1, phases="start")
+    log.dispatch(2, 0)
+    log.leave(1, phases="end")
+    assert found(log, "redelivery_order") == []
+
+
 def test_nor_after_an_expiry_of_one_that_begins_to_leave() -> None:
     log = two_held()
     log.reset("expire")

@@ -6,16 +6,21 @@ from typing import Any, NamedTuple
 from pipeline.known_bugs import catalogue
 from pipeline.replay.output import RULE_NAMES
 from pipeline.replay.rows.names import Names, moment, position
-from pipeline.replay.state import GIVEN_BACK, NACKED, NOBODY, PASSED, UNKNOWN
+from pipeline.replay.state import GIVEN_BACK, NACKED, NOBODY, PASSED, UNKNOWN, WAITING
 from pipeline.replay.verdicts import Verdict
 from pipeline.rules import RuleName
 
 _ACKNOWLEDGING: tuple[RuleName, ...] = ("cumulative_ack", "foreign_ack")
+_OVERTAKING: tuple[RuleName, ...] = ("redelivery_order", "replay_overtaken")
 
 
 _SENT = "entry {entry} of hash {hash} went to {receiver} {here}"
 _HELD = "sent at seq {other_seq} and neither acknowledged nor given back since"
 _OVERTOOK = "{sent}, although the older entry {other_entry} of the hash waited, {waited} (seq {other_since_seq})"
+_PASSED_LEAVER = (
+    "{sent}, although {other}, which was leaving, still held the older entry {other_entry} of the hash, or had just "
+    "given it back"
+)
 _ACKNOWLEDGED = "{sent} once more, although it was acknowledged"
 _PASSED = "{sent} once more, although mark-delete had passed it, without an acknowledgement"
 _SENTENCES: Mapping[RuleName, str] = {
@@ -58,7 +63,7 @@ def _events(finding: Any, names: Names) -> Iterator[tuple[int, str]]:
     other = entry if finding.other_ledger == UNKNOWN else other
     if finding.other_seq != UNKNOWN:
         yield int(finding.other_seq), f"{other} dispatched to {names.spoken(finding.other_consumer)}"
-    if finding.other_since_seq != UNKNOWN and rule in ("redelivery_order", "replay_overtaken"):
+    if finding.other_since_seq != UNKNOWN and rule in _OVERTAKING and finding.other_marks & WAITING:
         yield int(finding.other_since_seq), f"{other} {_since_when(finding.other_marks)}"
     if rule == "redelivery_count" and finding.sent_before_seq != UNKNOWN:
         yield int(finding.sent_before_seq), f"{entry} dispatched to {names.spoken(finding.sent_before_to)}"
@@ -91,7 +96,7 @@ def explanation(finding: Any, verdict: Verdict, names: Names, epoch: EpochNamed)
 def _broken(finding: Any, names: Names, epoch: EpochNamed) -> str:
     """What happened, and the promise that it breaks."""
     rule = RULE_NAMES[finding.rule]
-    overtaking = rule in ("redelivery_order", "replay_overtaken")
+    overtaking = rule in _OVERTAKING
     words = {
         "receiver": names.spoken(finding.consumer),
         "other": names.spoken(finding.other_consumer),
@@ -111,6 +116,8 @@ def _broken(finding: Any, names: Names, epoch: EpochNamed) -> str:
     }
     words["routed"] = words["routed"].format_map(words)
     sentence = _SENTENCES[rule]
+    if overtaking and finding.other_marks & WAITING == 0:
+        sentence = _PASSED_LEAVER
     if rule == "early_duplicate" and finding.acknowledged:
         sentence = _PASSED if finding.marks & PASSED else _ACKNOWLEDGED
     return sentence.format(sent=_SENT.format_map(words), held=_HELD.format_map(words), **words)

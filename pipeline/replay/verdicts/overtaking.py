@@ -7,14 +7,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.replay.read_position import READ_US
-from pipeline.replay.state import GIVEN_BACK, NACKED, READ, UNKNOWN, UNPUBLISHED
+from pipeline.replay.state import GIVEN_BACK, NACKED, READ, REPLAYED, UNKNOWN, UNPUBLISHED, WAITING
 from pipeline.replay.verdicts.circumstances import Circumstances
-from pipeline.replay.verdicts.two_holders import recently_joined_flaw
+from pipeline.replay.verdicts.two_holders import recently_joined_flaw, two_holders
 from pipeline.replay.verdicts.verdict import UNEXPLAINED, Verdict, unexplained
+from pipeline.tables.severity import SEVERITIES
 
 
 def overtaken(finding: Any, around: Circumstances) -> Verdict:
-    """The verdict on an entry that was sent while an older one of its hash, `other`, waited."""
+    """The verdict on an entry that was sent while an older one of its hash, `other`, waited.
+
+    Where the older one's consumer was leaving, it may have held it still: then what is milder holds.
+    """
+    if finding.other_marks & WAITING == 0:
+        either = two_holders(finding, around), _overtaken(finding, around)
+        return min(either, key=lambda verdict: SEVERITIES.index(verdict.severity))
+    return _overtaken(finding, around)
+
+
+def _overtaken(finding: Any, around: Circumstances) -> Verdict:
     if around.strayed(finding.seq):
         return unexplained("the receiver did not own the hash")
     left_behind = bool(finding.other_marks & (GIVEN_BACK | NACKED) == GIVEN_BACK)
@@ -22,13 +33,9 @@ def overtaken(finding: Any, around: Circumstances) -> Verdict:
     hidden = _hidden(finding, left_behind, around.skew_us) if around.named("F11") else ""
     if hidden:
         return Verdict("known_bug", None, around.named("F11"), hidden)
-    if left_behind and _replay_in_flight(finding, around):
-        since_ms = (finding.ts_us - finding.other_since_ts) / 1000
-        because = (
-            f"the older one entered replay {since_ms:.3f} ms before, when a consumer left; this one waited there "
-            "already, so a replay read may have had it in flight"
-        )
-        return Verdict("permitted", "E7", (), because)
+    in_flight = _replay_in_flight(finding, around) if left_behind else None
+    if in_flight is not None:
+        return in_flight
     if not left_behind and _unblocked_amid_a_read(finding, around):
         because = "the hash had just stopped draining, and the older one had been refused before it did"
         return Verdict("known_bug", around.exception("E8"), around.named("#23870"), because)
@@ -37,15 +44,31 @@ def overtaken(finding: Any, around: Circumstances) -> Verdict:
     return UNEXPLAINED
 
 
-def _replay_in_flight(finding: Any, around: Circumstances) -> bool:
-    """E7 as far as rows show it: that another position in replay was smaller than both they do not."""
-    return bool(
-        "E7" in around.exceptions
-        and finding.ts_us - finding.other_since_ts <= READ_US
-        and finding.marks & READ != 0
-        and finding.since_seq != UNKNOWN
-        and finding.since_seq < finding.other_since_seq
-    )
+def _replay_in_flight(finding: Any, around: Circumstances) -> Verdict | None:
+    """E7 as far as rows show it: that another position in replay was smaller than both they do not.
+
+    The entry was in replay before the older one came back to it, so it had been read and refused. It was read if a
+    later one was sent. Where none was, it may have been if its hash had to wait since it was published: the hash
+    drained, or the older one itself was sent by a replay read.
+    """
+    since_us = finding.ts_us - finding.other_since_ts
+    there_before = UNKNOWN != finding.since_seq < finding.other_since_seq
+    if "E7" not in around.exceptions or since_us > READ_US or not there_before:
+        return None
+    entered = f"the older one entered replay {since_us / 1000:.3f} ms before, when a consumer left"
+    if finding.other_marks & WAITING == 0:
+        entered = "the older one entered replay just before, if its consumer was gone by then"
+    if finding.marks & READ:
+        because = f"{entered}; this one waited there already, so a replay read may have had it in flight"
+        return Verdict("permitted", "E7", (), because)
+    waited = finding.other_marks & REPLAYED and finding.since_seq < finding.other_seq
+    if waited or finding.draining or around.drained_before(finding):
+        because = (
+            f"{entered}; if this one waited there already, which no row shows, a replay read may have had it in "
+            "flight (E7)"
+        )
+        return Verdict("not_provable", because=because)
+    return None
 
 
 def _hidden(finding: Any, left_behind: bool, skew_us: int) -> str:
