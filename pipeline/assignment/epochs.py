@@ -102,7 +102,8 @@ class AssignmentLog:
         if not len(resolved.worlds[0]):
             # Who joins next finds nobody, whatever happened before.
             return resolved._replace(undecided=[*resolved.undecided[:-1], ()], complete=True)
-        if self._complete or (resolved.complete and behind.reported is not None):
+        shown = behind.reported is not None and resolved.worlds[0].reported() == behind.reported
+        if self._complete or (resolved.complete and shown):
             return resolved
         # Without a report nothing is known that was not known before.
         return resolved._replace(undecided=[ALL_HASHES] * len(resolved.undecided), complete=False)

@@ -115,7 +115,7 @@ class RingSelector(Selector):
         for consumer in members:
             won = sorted(point for point, owner in owners.items() if owner == consumer)
             self._ring.occupy(np.array(won, dtype=np.int64), consumer)
-        self._names = NameIndexes()
+        self._names.release_all()
         for consumer, member in members.items():
             self._adopted(consumer, member)
         self._contend(claims, owners)
@@ -126,9 +126,7 @@ class RingSelector(Selector):
         members: dict[int, Member] = {}
         taken: set[tuple[str, int]] = set()
         for consumer, member in self._members.items():
-            # Freed indexes are given out first, so there are no more than there ever were consumers of the name.
-            candidates = [member.index, *range(len(self._members) + 1)]
-            for index in candidates:
+            for index in (member.index, *self._names.possible(member.name)):
                 points = ring_points(member.name, index, self._points, self._hash_rule)
                 members[consumer] = Member(member.name, index, points)
                 if (member.name, index) not in taken and self._ends_at(points, consumer, reported):

@@ -25,8 +25,9 @@ held against.
 
 A state that nobody claims is the same error seen from the other side: the audit claims that the assignment before it
 or behind it was in force meanwhile. Where an epoch without a state stands in the gap, that one answers for it;
-where none does, the state counts as one wrong epoch unless it is the same as the state before or behind the gap. A
-restart is an exception: one consumer after the other is closed within microseconds, and the audit has one epoch for it.
+where none does, the state counts as one wrong epoch unless it is the same as the state before or behind the gap, or as
+an epoch meanwhile but for what is undecided there. A restart is an exception: one consumer after the other is closed
+within microseconds, and the audit has one epoch for it.
 """
 
 import math
@@ -147,9 +148,10 @@ def judged(claims: Sequence[Claim], states: Sequence[State]) -> Judged:
         for state in () if stretch.claims else stretch.states:
             following = next((claim.change for claim in claims if claim.seq >= state.seq), "")
             before = next((claim.change for claim in reversed(claims) if claim.seq <= state.seq), "")
-            if "reset" not in (before, following) and not any(
-                agree(state.owned, claimed.owned) for claimed in stretch.around
-            ):
+            claimed = any(agree(state.owned, around.owned) for around in stretch.around) or any(
+                agree(claim.owned, state.owned, claim.undecided) for claim in _claimed_then(state, states, claims)
+            )
+            if "reset" not in (before, following) and not claimed:
                 found.wrong.append(f"nothing at {state.seq}, where the broker had {state.change}")
     return found
 
@@ -158,6 +160,12 @@ def _in_force(claim: Claim, states: Sequence[State]) -> list[State]:
     """The states that the broker had at some moment of an epoch."""
     until = [state.seq for state in states[1:]]
     return [s for s, end in zip_longest(states, until) if s.seq <= claim.until and (end is None or end >= claim.seq)]
+
+
+def _claimed_then(state: State, states: Sequence[State], claims: Sequence[Claim]) -> list[Claim]:
+    """The epochs that were in force while the broker had a state."""
+    until = next((later.seq for later in states if later.seq > state.seq), math.inf)
+    return [claim for claim in claims if claim.undecided and claim.seq <= until and claim.until >= state.seq]
 
 
 class _Stretch(NamedTuple):
