@@ -10,7 +10,7 @@ from pipeline.replay.compiled import compiled
 from pipeline.replay.delay import note_limits
 from pipeline.replay.events import Code, Events
 from pipeline.replay.findings import Dispatch, report_row
-from pipeline.replay.mark_delete import jump, new_entry, was_deleted
+from pipeline.replay.mark_delete import jump, new_entry, was_deleted, was_skipped
 from pipeline.replay.output import (
     BY_DISPATCH,
     BY_FLOW,
@@ -32,6 +32,7 @@ from pipeline.replay.state import (
     NACKED,
     NEXT_SAMPLE_TS,
     NO_RESET,
+    PASSED,
     PAUSE,
     RESETTING,
     SENT,
@@ -204,7 +205,8 @@ def _dispatched(
         slot = new_entry(state, events, i)
         entries[slot].messages = events.value[i]
         if deleted:
-            entries[slot].marks = ACKED | SENT
+            skipped = was_skipped(state, events.ledger[i], events.entry[i], events.ts_us[i])
+            entries[slot].marks = ACKED | PASSED if skipped else ACKED | SENT
         else:
             note_spoken_of(state, slot)
     set_key(state, slot, events.murmur[i], events.key_id[i], hashes[i])

@@ -8,6 +8,7 @@ several consumers is deleted at the cursor and yet pending; on 4.0.x it is relea
 from pipeline.replay.compiled import compiled
 from pipeline.replay.events import Code, Events
 from pipeline.replay.output import BY_MARK_DELETE, Output
+from pipeline.replay.read_position import READ_US
 from pipeline.replay.state import (
     ACKED,
     DELETED_ENTRY,
@@ -15,6 +16,11 @@ from pipeline.replay.state import (
     DOUBTFUL,
     FLOOR_ENTRY,
     FLOOR_LEDGER,
+    JUMPED_ENTRY,
+    JUMPED_LEDGER,
+    LANDED_ENTRY,
+    LANDED_LEDGER,
+    LANDED_TS,
     LATE,
     LEDGERS,
     PASSED,
@@ -83,6 +89,16 @@ def was_deleted(state: State, ledger: int, entry: int) -> bool:
 
 
 @compiled
+def was_skipped(state: State, ledger: int, entry: int, ts: int) -> bool:
+    """Whether mark-delete jumped over a position without a slot so lately that a read in flight may still send it."""
+    cells = state.cells
+    if cells[LANDED_TS] == UNKNOWN or ts > cells[LANDED_TS] + READ_US:
+        return False
+    at = (ledger, entry)
+    return (cells[JUMPED_LEDGER], cells[JUMPED_ENTRY]) < at <= (cells[LANDED_LEDGER], cells[LANDED_ENTRY])
+
+
+@compiled
 def _pass_entry(state: State, out: Output, slot: int, seq: int, ts: int, releases: bool) -> None:
     if releases and state.entries[slot].holder >= 0:
         release(state, out, slot, seq, ts, BY_MARK_DELETE)
@@ -134,6 +150,12 @@ def jump(state: State, out: Output, ledger: int, entry: int, seq: int, ts: int, 
         return
     if (ledger, entry) <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY]):
         return
+    if cells[LANDED_TS] == UNKNOWN or ts > cells[LANDED_TS] + READ_US:
+        cells[JUMPED_LEDGER] = cells[DELETED_LEDGER]
+        cells[JUMPED_ENTRY] = cells[DELETED_ENTRY]
+    cells[LANDED_LEDGER] = ledger
+    cells[LANDED_ENTRY] = entry
+    cells[LANDED_TS] = ts
     cells[DELETED_LEDGER] = ledger
     cells[DELETED_ENTRY] = entry
     for slot in range(entries.size):
@@ -151,5 +173,8 @@ def jump(state: State, out: Output, ledger: int, entry: int, seq: int, ts: int, 
                     entries[slot].sent_ts = ts
                 if entries[slot].marks & ACKED == 0:
                     entries[slot].marks |= ACKED | PASSED
+                else:
+                    # It stays for a while, unlike what was never seen (`was_skipped`).
+                    entries[slot].marks |= LATE
                 retire(state, slot)
     advance(state, out, seq, ts, releases)

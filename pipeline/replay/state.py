@@ -90,7 +90,12 @@ UNACKED_FULL_UNTIL_TS: Final = 38  # until when it was so last
 WAITING_SINCE_SEQ: Final = 39
 UNSEEN_UNTIL_TS: Final = 40  # what is recorded until then may lie before the last reset
 DOUBTED_TS: Final = 41  # when an administrator moved mark-delete last
-CELLS: Final = 42
+JUMPED_LEDGER: Final = 42  # from where mark-delete jumped: what lies between nobody need have acknowledged
+JUMPED_ENTRY: Final = 43
+LANDED_LEDGER: Final = 44  # where it went
+LANDED_ENTRY: Final = 45
+LANDED_TS: Final = 46  # when it jumped last; UNKNOWN: it never did
+CELLS: Final = 47
 
 # `RESETTING`: between the two rows of a reset both the old dispatcher and the new one may act.
 NO_RESET: Final = 0
@@ -272,6 +277,7 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
     cells[UNACKED_FULL_UNTIL_TS] = UNKNOWN
     cells[UNSEEN_UNTIL_TS] = UNKNOWN
     cells[DOUBTED_TS] = UNKNOWN
+    cells[LANDED_TS] = UNKNOWN
     return State(
         entries=blank(ENTRY, entries),
         entry_table=empty_table(entries),

@@ -52,17 +52,18 @@ def _replay_in_flight(finding: Any, around: Circumstances) -> Verdict | None:
     drained, or the older one itself was sent by a replay read.
     """
     since_us = finding.ts_us - finding.other_since_ts
-    there_before = UNKNOWN != finding.since_seq < finding.other_since_seq
+    unseen = finding.marks & UNPUBLISHED != 0 and finding.since_seq == UNKNOWN
+    there_before = unseen or UNKNOWN != finding.since_seq < finding.other_since_seq
     if "E7" not in around.exceptions or since_us > READ_US or not there_before:
         return None
     entered = f"the older one entered replay {since_us / 1000:.3f} ms before, when a consumer left"
     if finding.other_marks & WAITING == 0:
         entered = "the older one entered replay just before, if its consumer was gone by then"
-    if finding.marks & READ:
+    if finding.marks & READ and not unseen:
         because = f"{entered}; this one waited there already, so a replay read may have had it in flight"
         return Verdict("permitted", "E7", (), because)
     waited = finding.other_marks & REPLAYED and finding.since_seq < finding.other_seq
-    if waited or finding.draining or around.drained_before(finding):
+    if unseen or waited or finding.draining or around.drained_before(finding):
         because = (
             f"{entered}; if this one waited there already, which no row shows, a replay read may have had it in "
             "flight (E7)"
