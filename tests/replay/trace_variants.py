@@ -5,7 +5,8 @@
 prints what each variant breaks that the whole trace does not. A variant leaves rows out; it never says anything else:
 
 - `key_hash_ranges` that are absent mean "as in the snapshot before", so a snapshot that stays names all ranges that
-  were last named by then;
+  were last named by then. One that names none, and lists other consumers than the snapshot before it, was written
+  behind a later one, and stays without;
 - a recorder of ends still sees that a broker closes a consumer, which has a start only; what never ended it does not;
 - one side is bounded by the other "plus the configured recorder skew" (TRACE_FORMAT), so the skew of such a variant is
   as long as the longest bracket of which it leaves a side out.
@@ -48,11 +49,13 @@ def _some_snapshots(logs: Logs, stays: Callable[[int, Columns], bool]) -> Varian
     for row in rows:
         group = row["topic"], row["subscription"]
         snapshot = json.loads(row["snapshot"])
-        for consumer in snapshot["consumers"]:
-            if consumer.get("key_hash_ranges") is not None:
-                ranges[group][consumer["consumer"]] = consumer["key_hash_ranges"]
-            elif consumer["consumer"] in ranges[group]:
-                consumer["key_hash_ranges"] = ranges[group][consumer["consumer"]]
+        consumers = {consumer["consumer"]: consumer for consumer in snapshot["consumers"]}
+        said = {who: told["key_hash_ranges"] for who, told in consumers.items() if told.get("key_hash_ranges")}
+        if said or ranges[group].keys() == consumers.keys():
+            known = ranges[group] | said
+            ranges[group] = {who: known[who] for who in consumers if who in known}
+            for who, told in ranges[group].items():
+                consumers[who]["key_hash_ranges"] = told
         if stays(numbers[group], row):
             kept[row["seq"]] = {**row, "snapshot": json.dumps(snapshot)}
         numbers[group] += 1
