@@ -7,9 +7,12 @@ from bisect import bisect_left
 from collections.abc import Hashable
 from typing import TypeVar
 
+import numpy as np
+
 from pipeline.assignment.change import Change, DeclaredRanges
 from pipeline.assignment.reported import ReportedRanges
 from pipeline.assignment.routing import HashRangeOf, Routing, routing_of_ranges
+from pipeline.assignment.seen import Behind
 from pipeline.assignment.selector import Selector
 from pipeline.errors import AssignmentError
 
@@ -65,14 +68,17 @@ class AutoSplit(Selector):
         """The intervals and their owners."""
         return tuple(self._uppers), tuple(self._owners)
 
-    def may_become(self, consumer: int, reported: ReportedRanges, leaves_to_come: bool) -> bool:
-        """Whether its interval ends where the report has it end: joins leave the upper end to who is there.
+    def may_become(self, consumer: int, behind: Behind, leaves_to_come: bool) -> bool:
+        """Whether its interval ends where it is seen to end: joins leave the upper end to who is there.
 
         Only the leave of who has the highest interval gives another upper end to somebody, the highest.
         """
+        upper, reported = self._uppers[self._owners.index(consumer)], behind.reported
+        if reported is None:
+            ends = np.unique(np.array([upper, _TOP], dtype=np.int64))
+            return not behind.sent.rule_out(consumer, ends, self._modulus)
         if consumer not in reported.consumers:
             return True
-        upper = self._uppers[self._owners.index(consumer)]
         end = int(reported.ends_of(consumer)[-1])
         return upper == end or (leaves_to_come and end == _TOP)
 

@@ -12,9 +12,10 @@ from typing import NamedTuple
 from pipeline.assignment.change import Change, DeclaredRanges
 from pipeline.assignment.factory import DEFAULT_POINTS, make_selector, slot_range
 from pipeline.assignment.hash_ranges import ALL_HASHES, HashRanges, union
-from pipeline.assignment.orders import MISTAKES, Precedence
-from pipeline.assignment.resolve import Behind, Resolved, doubtful, resolve
+from pipeline.assignment.orders import Precedence
+from pipeline.assignment.resolve import Resolved, doubtful, resolve
 from pipeline.assignment.routing import HashRangeOf, Routing, hashes_moved
+from pipeline.assignment.seen import MISTAKES, Behind
 from pipeline.assignment.selector import Selector
 from pipeline.profile import Profile, SelectorKind
 
@@ -159,10 +160,10 @@ class AssignmentLog:
                 return False
             worlds, self._complete = agreeing, True
         else:
-            counts = [behind.unexplained(world.routing()) for world in worlds]
+            counts = [behind.sent.unexplained(world.routing()) for world in worlds]
             worlds = [world for world, count in zip(worlds, counts, strict=True) if count <= min(counts) + MISTAKES]
             for world in worlds:
-                world.learn(behind.owner_of)
+                world.learn(behind.owner_of_range)
         self._selector, *self._others = worlds
         self.undecided = doubtful(worlds) if self._complete else ALL_HASHES
         return self._correct()

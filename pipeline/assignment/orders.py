@@ -17,15 +17,11 @@ import numpy.typing as npt
 
 from pipeline.assignment.change import Change
 from pipeline.assignment.reported import ReportedRanges
-from pipeline.assignment.routing import Routing
+from pipeline.assignment.seen import MISTAKES, NO_DISPATCHES, Behind
 from pipeline.assignment.selector import Selector
 
 Precedence = npt.NDArray[np.bool_]
 """(n, n): whether change i happened before change j for certain."""
-
-
-MISTAKES = 1
-"""So many dispatches to somebody else may be the broker's mistake; more of them rule an assignment out."""
 
 
 def open_joins(changes: Sequence[Change], precedes: Precedence) -> list[tuple[int, int]]:
@@ -78,14 +74,12 @@ class Search(NamedTuple):
     Attributes:
         fresh: makes a selector without consumers, for a reset.
         nodes_max: how many intermediate assignments are looked at before the search is given up.
-        reported: what the broker reports behind the changes; None: nothing.
-        unexplained: how many dispatches behind the changes a routing leaves unexplained.
+        behind: what is seen behind the changes.
     """
 
     fresh: Callable[[], Selector]
     nodes_max: int
-    reported: ReportedRanges | None
-    unexplained: Callable[[Routing], int]
+    behind: Behind
 
     def orders(self, roots: Sequence[Selector], changes: Sequence[Change], precedes: Precedence) -> Orders:
         """All orders that lead from one of the roots to what the broker reports, or explain most dispatches.
@@ -99,15 +93,18 @@ class Search(NamedTuple):
         layers = ways.layers(roots)
         if layers is None:
             return ways.only(roots[0])
-        goals = layers[-1]
-        if self.reported is not None:
-            goals = [node for node in goals if ways.agrees(node.selector, self.reported)]
+        goals, (reported, sent) = layers[-1], self.behind
+        if reported is not None:
+            goals = [node for node in goals if ways.agrees(node.selector, reported)]
         elif len(goals) > 1:
-            counts = [self.unexplained(node.selector.routing()) for node in goals]
+            counts = [sent.unexplained(node.selector.routing()) for node in goals]
             goals = [node for node, count in zip(goals, counts, strict=True) if count <= min(counts) + MISTAKES]
+        if not goals and reported is None and sent is NO_DISPATCHES:
+            return ways.only(roots[0])
         if not goals:
-            # Nothing leads there: the report contradicts the trace, and says nothing about the order.
-            return self._replace(reported=None).orders(roots, changes, precedes)
+            # Nothing leads there: what is seen contradicts the trace, and says nothing about the order.
+            less = Behind(None, NO_DISPATCHES if reported is None else sent)
+            return self._replace(behind=less).orders(roots, changes, precedes)
         return ways.found(layers, goals)
 
 
@@ -200,11 +197,10 @@ class _Ways:
     def _ruled_out(self, change: Change, selector: Selector, applied: int) -> bool:
         if change.kind != "join":
             return False
-        reported = self._search.reported
-        if reported is None or change.consumer not in selector:
+        if change.consumer not in selector:
             # The broker let it in, so what it would have been refused for had not happened yet, or was over.
-            return change.consumer not in selector
-        may: bool = selector.may_become(change.consumer, reported, bool(self._leaves & ~applied))
+            return True
+        may: bool = selector.may_become(change.consumer, self._search.behind, bool(self._leaves & ~applied))
         return not may
 
     def _choices(self, applied: int) -> list[int]:

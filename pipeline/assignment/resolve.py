@@ -12,12 +12,8 @@ import numpy as np
 from pipeline.assignment.change import Change
 from pipeline.assignment.hash_ranges import ALL_HASHES, HashRanges, differing, owned_by, union
 from pipeline.assignment.orders import Orders, Precedence, Search, with_open_joins
-from pipeline.assignment.reported import ReportedRanges
-from pipeline.assignment.routing import Routing
-from pipeline.assignment.selector import Selector
-
-OwnerOf = Callable[[int, int], int]
-"""The consumer that owns the hashes between two bounds, inclusive; `NOBODY`: not known."""
+from pipeline.assignment.seen import Behind
+from pipeline.assignment.selector import OwnerOf, Selector
 
 
 class Resolved(NamedTuple):
@@ -40,20 +36,6 @@ class Resolved(NamedTuple):
     complete: bool
 
 
-class Behind(NamedTuple):
-    """What is known of the assignment behind membership changes.
-
-    Attributes:
-        reported: what the broker reports; None: nothing.
-        owner_of: who was sent the hashes of a range.
-        unexplained: how many dispatches a routing leaves unexplained.
-    """
-
-    reported: ReportedRanges | None
-    owner_of: OwnerOf
-    unexplained: Callable[[Routing], int]
-
-
 def resolve(
     roots: Sequence[Selector],
     changes: Sequence[Change],
@@ -72,9 +54,8 @@ def resolve(
         nodes_max: how many intermediate assignments are looked at.
         behind: what shows in which order they happened.
     """
-    reported = behind.reported
-    owner_of: OwnerOf = behind.owner_of if reported is None else reported.owner_of_range
-    search = Search(fresh, nodes_max, reported, behind.unexplained)
+    reported, owner_of = behind.reported, behind.owner_of_range
+    search = Search(fresh, nodes_max, behind)
     orders = search.orders(roots, changes, precedes)
     learned = _learned(orders, changes, owner_of)
     if learned.any():

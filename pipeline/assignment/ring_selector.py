@@ -16,6 +16,7 @@ from pipeline.assignment.reported import ReportedRanges
 from pipeline.assignment.ring import Ring
 from pipeline.assignment.ring_points import NameIndexes, ring_points
 from pipeline.assignment.routing import NOBODY, Routing
+from pipeline.assignment.seen import Behind
 from pipeline.assignment.selector import Selector
 from udfs.sticky_key_hash import Int64Array
 
@@ -68,9 +69,12 @@ class RingSelector(Selector):
         """Who has which index of its name."""
         return tuple(sorted((consumer, member.index) for consumer, member in self._members.items()))
 
-    def may_become(self, consumer: int, reported: ReportedRanges, leaves_to_come: bool) -> bool:
-        """Whether the ranges that are reported of it end at points that its index gives it."""
-        return self._ends_at(self._members[consumer].points, consumer, reported)
+    def may_become(self, consumer: int, behind: Behind, leaves_to_come: bool) -> bool:
+        """Whether its ranges, as they are seen, end at points that its index gives it."""
+        points = self._members[consumer].points
+        if behind.reported is None:
+            return not behind.sent.rule_out(consumer, points)
+        return self._ends_at(points, consumer, behind.reported)
 
     def leave_open(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Notes pairs of consumers of which the trace does not say which joined first."""

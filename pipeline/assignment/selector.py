@@ -12,7 +12,11 @@ from typing import TypeVar
 from pipeline.assignment.change import Change, DeclaredRanges
 from pipeline.assignment.reported import ReportedRanges
 from pipeline.assignment.routing import HashRangeOf, Routing
+from pipeline.assignment.seen import Behind
 from pipeline.errors import AssignmentError
+
+OwnerOf = Callable[[int, int], int]
+"""The consumer that owns the hashes between two bounds, inclusive; `NOBODY`: not known."""
 
 _S = TypeVar("_S", bound="Selector")
 
@@ -102,12 +106,12 @@ class Selector(ABC):
         """What tells two selectors apart that had the same joins and leaves in another order."""
         return None
 
-    def may_become(self, consumer: int, reported: ReportedRanges, leaves_to_come: bool) -> bool:
-        """Whether the place that a newcomer has just got can be the one that a later report shows it at.
+    def may_become(self, consumer: int, behind: Behind, leaves_to_come: bool) -> bool:
+        """Whether the place that a newcomer has just got can be the one that it is seen at later on.
 
         Args:
             consumer: the newcomer.
-            reported: what the broker reports later on, with more joins and leaves in between.
+            behind: what is seen later on, with more joins and leaves in between.
             leaves_to_come: whether any of them are leaves.
         """
         return True
@@ -120,7 +124,7 @@ class Selector(ABC):
         """The hash ranges, inclusive, that would have another owner if an open pair had joined the other way round."""
         return []
 
-    def learn(self, owner_of: Callable[[int, int], int]) -> list[tuple[int, int]]:
+    def learn(self, owner_of: OwnerOf) -> list[tuple[int, int]]:
         """Corrects disputed ranges by what is known of their owners.
 
         Args:

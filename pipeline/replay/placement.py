@@ -7,15 +7,14 @@ them, which is where the largest possible error is smallest.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.assignment import NOBODY, Routing
+from pipeline.assignment import Routing
 from pipeline.assignment.reported import ReportedRanges
-from pipeline.assignment.resolve import Behind
+from pipeline.assignment.seen import Behind, SeenDispatches, Sent
 from pipeline.replay.compiled import compiled
 from pipeline.replay.events import Code, Column, Events
 from pipeline.replay.membership import Place
@@ -85,32 +84,20 @@ class Evidence(NamedTuple):
         return np.logical_and.accumulate(against, axis=0) if self.recorded_late else against
 
 
-def behind(reported: ReportedRanges | None, decisions: Callable[[], Evidence]) -> Behind:
+def behind(reported: ReportedRanges | None, decisions: Callable[[], Evidence], recorded_late: bool) -> Behind:
     """What a snapshot and the dispatches show of the one mapping that was in force during all of them.
 
     Args:
         reported: what the broker reports; None: nothing.
         decisions: the dispatches. Nearly no change needs them, so they are looked for when one does.
+        recorded_late: only the ends of dispatches were recorded, so some were decided before.
     """
 
-    @cache
-    def by_hash() -> tuple[Ints, Ints]:
-        sent = decisions()
-        order = np.argsort(sent.hashes, kind="stable")
-        return sent.hashes[order], sent.consumers[order]
+    def sent() -> Sent:
+        found = decisions()
+        return found.hashes, found.consumers
 
-    def owner_of(start: int, end: int) -> int:
-        hashes, consumers = by_hash()
-        first, last = np.searchsorted(hashes, (start, end + 1))
-        seen = consumers[first:last]
-        # A single one may be the broker's mistake.
-        return int(seen[0]) if seen.size > 1 and bool((seen == seen[0]).all()) else NOBODY
-
-    def unexplained(routing: Routing) -> int:
-        hashes, consumers = by_hash()
-        return int(np.count_nonzero(routing.owners_of(hashes) != consumers))
-
-    return Behind(reported, owner_of, unexplained)
+    return Behind(reported, SeenDispatches(sent, in_order=not recorded_late))
 
 
 def place(

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.assignment import NOBODY, AssignmentLog, Epoch, Routing, Undecided
+from pipeline.assignment import AssignmentLog, Epoch, Routing, Undecided
 from pipeline.assignment.change import Change
 from pipeline.assignment.hash_ranges import union
 from pipeline.assignment.orders import Precedence
-from pipeline.assignment.resolve import Behind, Resolved
+from pipeline.assignment.resolve import Resolved
+from pipeline.assignment.seen import NO_DISPATCHES, Behind
 from pipeline.assignment.shares import HashShares
 from pipeline.profile import SelectorKind
 from pipeline.replay.basis import Rules
@@ -381,7 +382,7 @@ class Subscription:
         going_on = self._doubts.going_on
         if going_on is not None and self._log.undecided and events.seq.size and not self._opened:
             seen = Evidence(events.seq[sent], hashes[sent], events.consumer[sent], late)
-            self._learn(behind(None, lambda: seen), Place(int(events.seq[-1]), int(events.ts_us[-1])))
+            self._learn(behind(None, lambda: seen, late), Place(int(events.seq[-1]), int(events.ts_us[-1])))
 
     def _learn(self, behind: Behind, at: Place) -> None:
         """Takes what is seen of the assignment in force, whose owners are open in part."""
@@ -419,7 +420,7 @@ class Subscription:
         view = view_of(snapshot, at, at)
         still = self._looked[snapshot.seq].ranges == self._ranges_in_force and not self._opened
         if self._log.undecided and still and view.reported is not None:
-            self._learn(Behind(view.reported, lambda start, end: NOBODY, lambda routing: 0), at)
+            self._learn(Behind(view.reported, NO_DISPATCHES), at)
             self._looked[snapshot.seq] = self._looked[snapshot.seq]._replace(ranges=self._ranges_in_force)
         before, after = self._looked.pop(snapshot.seq), self._moment(snapshot)
         self._in_snapshots |= {consumer.consumer for consumer in snapshot.consumers}

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from pipeline.assignment.orders import Precedence
-from pipeline.assignment.resolve import Behind
+from pipeline.assignment.seen import Behind
 from pipeline.replay.events import Code, Events, concatenated, no_events
 from pipeline.replay.membership import CLOSED_BY_BROKER, RESTARTS, WAIT_US_MAX, Bracket, Membership, Place, Row, Side
 from pipeline.replay.placement import Bounds, Evidence, Ordered, behind, place
@@ -312,7 +312,8 @@ class Timeline:
     def _behind(self, over: int, view: View | None) -> Behind:
         """What shows of the assignment behind changes that are over by the row `over`."""
         following = min((self._bounds(b)[0] for b in self._membership.open), default=_NEVER)
-        return behind(None if view is None else view.reported, lambda: self._decisions(over - 1, following))
+        reported = None if view is None else view.reported
+        return behind(reported, lambda: self._decisions(over - 1, following), self._recorded_late)
 
     def _decisions(self, after: int, before: int) -> Evidence:
         """The dispatches between two held rows."""

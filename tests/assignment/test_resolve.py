@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.assignment import NOBODY, Selector, make_selector
+from pipeline.assignment import Selector, make_selector
 from pipeline.assignment.change import Change
 from pipeline.assignment.hash_ranges import ALL_HASHES, HashRanges, covers, differing
 from pipeline.assignment.orders import Precedence
 from pipeline.assignment.reported import ReportedRanges
-from pipeline.assignment.resolve import Behind, Resolved, closed, resolve
+from pipeline.assignment.resolve import Resolved, closed, resolve
+from pipeline.assignment.seen import NO_DISPATCHES, Behind
 from pipeline.profile import SelectorKind
 
 # So few hashes to so many points that consumers contend for them.
@@ -73,7 +74,7 @@ def states(burst: Burst, order: tuple[int, ...], kind: str) -> list[Selector]:
 
 
 def resolved(burst: Burst, kind: str, reported: ReportedRanges | None, nodes_max: int = ENOUGH) -> Resolved:
-    nothing_seen = Behind(reported, lambda start, end: NOBODY, lambda routing: 0)
+    nothing_seen = Behind(reported, NO_DISPATCHES)
     return resolve([burst.before], burst.changes, burst.precedes, lambda: fresh(kind), nodes_max, nothing_seen)
 
 

@@ -36,11 +36,7 @@ def _require_faultless(outcomes: list[tuple[int, Outcome]]) -> None:
     assert dict(faults) == {}, f"of {len(outcomes)} schedules; the first of each kind is seed {seeds}"
 
 
-@pytest.mark.slow
-@pytest.mark.xfail(
-    reason="in a few of a thousand schedules the measure finds a state that no epoch names", strict=False
-)
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=500, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_a_small_burst_breaks_nothing(rng: Random) -> None:
     came = outcome(rng, drawn(rng, changes_max=6))
