@@ -201,6 +201,10 @@ class Dispatcher:
         upheaval.depart(self._state, self._out, self.places[number], at.seq, at.ts_us, self.policy.skew_us)
         self._limit_look_ahead()
 
+    def doubt_counts(self) -> None:
+        """Nobody may have been connected for a moment."""
+        upheaval.doubt_counts(self._state)
+
     def _limit_look_ahead(self) -> None:
         # It grows with the number of consumers (SEMANTICS 4.7).
         self._state.cells[LOOK_AHEAD_LIMIT] = self.watch.limits.look_ahead(self.connected) or 0

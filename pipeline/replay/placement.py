@@ -113,7 +113,9 @@ def place(
         routings: the mapping before the first change, and after each of them.
     """
     disagrees = evidence.disagrees(routings)
-    bounds = list(brackets)
+    # None of them comes behind the end of a later one.
+    ends = np.minimum.accumulate([end for _, end in reversed(brackets)])[::-1].tolist()
+    bounds = [(after, before) for (after, _), before in zip(brackets, ends, strict=True)]
     places: list[Place] = []
     for change in range(len(bounds)):
         after, before = _window(bounds, change, evidence.seq, disagrees)

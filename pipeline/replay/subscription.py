@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeline.assignment import AssignmentLog, Epoch, Routing, Undecided
 from pipeline.assignment.change import Change
+from pipeline.assignment.emptied import may_be_empty
 from pipeline.assignment.hash_ranges import union
 from pipeline.assignment.orders import Precedence
 from pipeline.assignment.resolve import Resolved
@@ -59,6 +60,7 @@ class Subscription:
         self._began: list[Place] = []
         self._changes: list[str] = []
         self._opened: deque[_Opened | None] = deque()
+        self._perhaps_empty = False  # amid the changes that take effect
         self._unplaced: list[Epoch] = []
         self._refused: list[Refused] = []
         self._stays: dict[int, Stay] = {}
@@ -219,6 +221,7 @@ class Subscription:
         entered = [self._change(bracket) for bracket in changes]
         self._one_sided.note_changes(changes, bounds)
         resolved = self._log.resolve(entered, precedes, self._rules.orders.assignments_max, behind)
+        self._perhaps_empty = len(changes) > 1 and may_be_empty(self._connected(), entered, precedes)
         because = self._doubt(entered, bounds, resolved)
         log = self._log
         for at, number in enumerate(resolved.order):
@@ -267,6 +270,8 @@ class Subscription:
     def enact(self, change: Bracket, at: Place) -> None:
         """The change takes effect: in the broker too the mapping changes first (SEMANTICS 3.5, 3.6)."""
         row, dispatcher = change.row, self._dispatcher
+        if self._perhaps_empty:
+            dispatcher.doubt_counts()
         if row.kind == "join":
             self._stays[row.consumer].joined = at
             dispatcher.connect(row.consumer, at)

@@ -100,6 +100,15 @@ def depart(state: State, out: Output, consumer: int, seq: int, ts: int, skew_us:
 
 
 @compiled
+def doubt_counts(state: State) -> None:
+    """The last consumer may have left, and the redelivery counts may be lost with it (5.8)."""
+    entries = state.entries
+    for slot in range(entries.size):
+        if entries[slot].ledger >= 0 and entries[slot].redelivered > 0:
+            entries[slot].marks |= COUNT_LOST
+
+
+@compiled
 def _forget_order(state: State) -> None:
     """The cursor rewinds to mark-delete: what waits is read anew, and the redelivery counts are lost (3.6, 5.8)."""
     for at in range(state.hashes.size):

@@ -1,6 +1,10 @@
 """Where, inside of its bracket, a membership change is taken to have happened."""
 
+import numpy as np
 from local_replay import HIGH, LOW, LOWEST, STEP_US, Log, replayed
+
+from pipeline.assignment.routing import routing_of_ranges
+from pipeline.replay.placement import Evidence, place
 
 
 def _owned_by_one() -> Log:
@@ -122,6 +126,16 @@ def test_two_changes_at_once_without_evidence_keep_their_order() -> None:
     places = dict(replayed(log.rows).changes)
     assert first <= places["join c2"] <= places["join c3"]
     assert places["join c3"] >= second
+
+
+def test_an_earlier_change_leaves_room_for_a_later_one_that_ends_before_it() -> None:
+    nothing = np.zeros(0, dtype=np.int64)
+    rows = np.arange(20, dtype=np.int64)
+    evidence = Evidence(nothing, nothing, nothing, recorded_late=False)
+    routing = routing_of_ranges([(0, 65_535, 1)])
+    places = place([(0, 15), (0, 5)], rows, rows * STEP_US, evidence, [routing] * 3)
+    assert [0 <= at.seq < 5 for at in places] == [True, True]
+    assert places[0] <= places[1]
 
 
 def test_a_change_stays_inside_its_bracket_whatever_the_evidence() -> None:
