@@ -1,6 +1,6 @@
 """What a restart of twenty consumers at once costs: the same traffic replayed with and without it, without Spark.
 
-    .venv/bin/python -m benchmarks.restart_burst --events 300000 --rounds 5
+    .venv/bin/python -m benchmarks.restart_burst --events 1000000 --rounds 5
 
 Half way through the trace all consumers leave and come back under their names within some milliseconds. The rows of
 these changes overlap: the first side comes up to 30 ms before the change and the second up to 100 ms behind it, in any
@@ -158,7 +158,7 @@ def replayed(trace: Sequence[pa.RecordBatch]) -> Replayed:
 
 
 def main(
-    events: Annotated[int, typer.Option(min=1_000, help="Rows of each trace, about.")] = 300_000,
+    events: Annotated[int, typer.Option(min=1_000, help="Rows of each trace, about.")] = 1_000_000,
     consumers: Annotated[int, typer.Option(min=1, help="How many restart.")] = 20,
     within_ms: Annotated[int, typer.Option(min=1, help="They leave within this time, and are back as soon.")] = 40,
     rounds: Annotated[int, typer.Option(min=1, help="How often each trace is replayed.")] = 5,

@@ -16,23 +16,18 @@ ALL_HASHES: HashRanges = ((0, HASH_MAX),)
 
 def union(ranges: Iterable[tuple[int, int]]) -> HashRanges:
     """The hashes that are in any of the ranges."""
-    merged: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if merged and start <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return tuple(merged)
+    starts, ends = np.array(sorted(ranges), dtype=np.int64).reshape(-1, 2).T
+    reach = np.maximum.accumulate(ends)
+    # A range that begins behind all before it, and not right behind them, is another one.
+    first = np.append(starts[:1] == starts[:1], starts[1:] > reach[:-1] + 1)
+    last = np.append(first[1:], first[:1])
+    return tuple(zip(starts[first].tolist(), reach[last].tolist(), strict=True))
 
 
 def differing(routings: Sequence[Routing]) -> HashRanges:
     """The hashes, as the selector looks them up, that not all of the routings give to the same consumer."""
-    first, *others = routings
-    found: list[tuple[int, int]] = []
-    for other in others:
-        starts, ends = differing_ranges(first, other)
-        found += zip(starts.tolist(), ends.tolist(), strict=True)
-    return union(found)
+    starts, ends = differing_ranges(*routings)
+    return union(zip(starts.tolist(), ends.tolist(), strict=True))
 
 
 def owned_by(routing: Routing, consumer: int) -> HashRanges:

@@ -4,7 +4,8 @@ The changes are put in an order that everything known allows. Where another orde
 that it would give to somebody else: while the changes happened, and afterwards.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -120,7 +121,7 @@ def _undecided(
         done, to_come = orders.order[:at], orders.order[at:]
         crossing = {n for one in done for other in to_come if open_pairs[one, other] for n in (one, other)}
         ranges = [*differing([selector.routing() for selector in states])] if len(states) > 1 else []
-        ranges += [both for number in crossing for both in touched.by(number)]
+        ranges += touched.by(crossing)
         disputing = (with_open_joins(selector, changes, orders.precedes) for selector in states)
         ranges += [both for selector in disputing for both in selector.disputed()]
         undecided.append(union(ranges))
@@ -162,20 +163,22 @@ class _Touched:
         self._changes = changes
         self._fresh = fresh
         self._base: Selector | None = None
-        self._by: dict[int, HashRanges] = {}
+        self._joined: dict[int, HashRanges] = {}
 
-    def by(self, number: int) -> HashRanges:
-        if number not in self._by:
-            change = self._changes[number]
-            if change.kind == "join":
-                self._by[number] = self._joining(number)
-            elif change.kind == "leave":
-                self._by[number] = self._leaving
-            else:
-                self._by[number] = ALL_HASHES
-        return self._by[number]
+    def by(self, numbers: Iterable[int]) -> list[tuple[int, int]]:
+        """The ranges that any of some changes may move."""
+        kinds = {self._changes[number].kind for number in numbers}
+        if "reset" in kinds:
+            return [*ALL_HASHES]
+        moved = [both for n in numbers if self._changes[n].kind == "join" for both in self._joining(n)]
+        return [*moved, *self._leaving] if "leave" in kinds else moved
 
     def _joining(self, number: int) -> HashRanges:
+        if number not in self._joined:
+            self._joined[number] = self._owned_at_most(number)
+        return self._joined[number]
+
+    def _owned_at_most(self, number: int) -> HashRanges:
         """What a newcomer gets at most: where nobody who leaves is there any more, and no other newcomer yet."""
         change = self._changes[number]
         if any(other.name == change.name for other in self._changes if other is not change):
@@ -207,7 +210,7 @@ class _Touched:
                     self._base.remove(other.consumer)
         return self._base
 
-    @property
+    @cached_property
     def _leaving(self) -> HashRanges:
         """What those who leave have: one may inherit from another before it leaves itself."""
         routing = self._root.routing()

@@ -75,10 +75,13 @@ def hashes_moved(before: Routing, after: Routing, space: HashRange) -> int:
     return int(widths[widths > 0].sum())
 
 
-def differing_ranges(before: Routing, after: Routing) -> tuple[Int64Array, Int64Array]:
-    """The first and the last hash of each range that two routings give to different consumers, ascending."""
-    # Between two neighbouring bounds of either routing the owners are constant.
-    ends = np.union1d(before.uppers, after.uppers)
-    differs = before.owners[np.searchsorted(before.uppers, ends)] != after.owners[np.searchsorted(after.uppers, ends)]
+def differing_ranges(first: Routing, *others: Routing) -> tuple[Int64Array, Int64Array]:
+    """The first and the last hash of each range that not all routings give to the same consumer, ascending."""
+    # Between two neighbouring bounds of any of them the owners are constant.
+    ends = np.unique(np.concatenate([first.uppers, *(other.uppers for other in others)]))
+    owners = first.owners[np.searchsorted(first.uppers, ends)]
+    differs = np.zeros(ends.size, dtype=np.bool_)
+    for other in others:
+        differs |= other.owners[np.searchsorted(other.uppers, ends)] != owners
     starts = np.concatenate(([0], ends[:-1] + 1))
     return starts[differs], ends[differs]
