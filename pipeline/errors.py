@@ -44,7 +44,7 @@ class GaveWayError(DispatchAuditError):
 class AssignmentError(DispatchAuditError):
     """Raised when a selector refuses a consumer, as the broker's would; the selector is unchanged.
 
-    Source: SEMANTICS 2.3 (no interval left to split) and 2.4 (ranges of a STICKY consumer conflict).
+    Source: contract 2.3 (no interval left to split) and 2.4 (ranges of a STICKY consumer conflict).
     """
 
 

@@ -2,7 +2,7 @@
 
 That a broker can have one does not explain a finding yet: each leaves traces of its own, which the audit looks for.
 
-Source: SEMANTICS 2.4, 3.9 to 3.12, 6.5 and 6.6.
+Source: contract 2.4, 3.9 to 3.12, 6.5 and 6.6.
 """
 
 import sys
@@ -35,7 +35,7 @@ class KnownBug(BaseModel):
     """A flaw of some versions.
 
     Attributes:
-        id: a public number such as `#23845`, an id of SEMANTICS 6.5 such as `F10`, or a name.
+        id: a public number such as `#23845`, an id of contract 6.5 such as `F10`, or a name.
         title: what happens, in a sentence.
         dispatcher: which one has it.
         introduced: the oldest release that may have it.

@@ -36,15 +36,15 @@ class Profile(BaseModel):
         name: file name in `conf/profiles/` without its ending.
         from_version: first version the profile is for.
         dispatcher: `draining` (PIP-379) or `recently_joined` (3.x and classic).
-        keyless: what stands in for the key of a keyless message (SEMANTICS 1.1).
-        ring_collision: who keeps a ring point that two consumers hash to (SEMANTICS 2.1, 2.2).
-        exclusive_gap_delivery: whether a gap inside one STICKY consumer is routed to it (SEMANTICS 2.4).
-        draining_return: when a hash that returns to its holder stops draining (SEMANTICS 3.4, 3.10).
-        mark_delete_releases: which moves of mark-delete release pending entries (SEMANTICS 3.11).
+        keyless: what stands in for the key of a keyless message (contract 1.1).
+        ring_collision: who keeps a ring point that two consumers hash to (contract 2.1, 2.2).
+        exclusive_gap_delivery: whether a gap inside one STICKY consumer is routed to it (contract 2.4).
+        draining_return: when a hash that returns to its holder stops draining (contract 3.4, 3.10).
+        mark_delete_releases: which moves of mark-delete release pending entries (contract 3.11).
         rules: what the dispatcher is held to (`pipeline.rules`).
-        exceptions: what may break those rules legitimately (SEMANTICS 9.3).
-        hash: hash rule by selector (SEMANTICS 1.3).
-        settings: defaults of broker.conf (SEMANTICS 8), as far as the dispatcher heeds them.
+        exceptions: what may break those rules legitimately (contract 9.3).
+        hash: hash rule by selector (contract 1.3).
+        settings: defaults of broker.conf (contract 8), as far as the dispatcher heeds them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

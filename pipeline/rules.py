@@ -3,7 +3,7 @@
 Their names are public: they stand in the tables, in reports and in `conf/`. Which of them apply to a broker is said
 by its profile (`pipeline.profile`), how they are checked by the replay.
 
-Source: DESIGN, "Rules"; SEMANTICS 9.2 (statements) and 9.3 (exceptions).
+Source: contract 9.2 (statements) and 9.3 (exceptions).
 """
 
 from collections.abc import Mapping

@@ -4,7 +4,7 @@ Two steps, kept apart because the first is costly and the second is not. `hash_k
 the 31-bit murmur value; `sticky_from_murmur` folds that into the hash range of one selector. A packed trace
 stores the murmur value only, so that it can be judged under any selector.
 
-Source: SEMANTICS 1.1 to 1.3; Pulsar's `Murmur3_32Hash`, `StickyKeyConsumerSelectorUtils`, `Commands`.
+Source: contract 1.1 to 1.3; Pulsar's `Murmur3_32Hash`, `StickyKeyConsumerSelectorUtils`, `Commands`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ Int64Array: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = "Sequence[bytes | None] | pd.Series[Any] | pa.Array | pa.ChunkedArray"
 
 NONE_KEY = b"NONE_KEY"
-"""What the broker hashes when an entry has no key that it could read (SEMANTICS 1.1, step 5)."""
+"""What the broker hashes when an entry has no key that it could read (contract 1.1, step 5)."""
 
 _MURMUR_MASK = 0x7FFF_FFFF
 
@@ -60,7 +60,7 @@ HASH_RANGES: Mapping[str, HashRange] = {
     # 3.x routes by the murmur value as it is, and knows no unset hash.
     "raw": HashRange(0, 2**31 - 1, zero_means_unset=False),
 }
-"""Hash range by selector name (SEMANTICS 1.3); `classic` is 4.x's classic dispatcher, `raw` is 3.x."""
+"""Hash range by selector name (contract 1.3); `classic` is 4.x's classic dispatcher, `raw` is 3.x."""
 
 
 def hash_range(selector: str) -> HashRange:

@@ -1,4 +1,4 @@
-"""Who owns which hash: Pulsar's selectors, rebuilt from the joins and leaves of a trace (SEMANTICS 2)."""
+"""Who owns which hash: Pulsar's selectors, rebuilt from the joins and leaves of a trace (contract 2)."""
 
 from pipeline.assignment.change import DeclaredRanges
 from pipeline.assignment.epochs import AssignmentLog, Epoch, Undecided

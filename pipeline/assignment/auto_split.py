@@ -1,6 +1,6 @@
 """AutoSplit: each consumer owns one interval, a newcomer halves the widest.
 
-Source: SEMANTICS 2.3; Pulsar's `HashRangeAutoSplitStickyKeyConsumerSelector`, the same from 3.0.0 to 5.0.1.
+Source: contract 2.3; Pulsar's `HashRangeAutoSplitStickyKeyConsumerSelector`, the same from 3.0.0 to 5.0.1.
 """
 
 from bisect import bisect_left

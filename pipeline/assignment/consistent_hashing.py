@@ -1,6 +1,6 @@
 """Consistent hashing of 4.x: who stands on a ring point first keeps it, later comers queue behind.
 
-Source: SEMANTICS 2.1; Pulsar's `ConsistentHashingStickyKeyConsumerSelector` of 4.0.0 to 5.0.1.
+Source: contract 2.1; Pulsar's `ConsistentHashingStickyKeyConsumerSelector` of 4.0.0 to 5.0.1.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
 """Consistent hashing of 3.x: a newcomer takes the ring points that it shares with others.
 
-Source: SEMANTICS 2.2, read from 3.0.7, 3.3.2 and 3.3.6. 3.0.0 and older number no namesakes and place points
+Source: contract 2.2, read from 3.0.7, 3.3.2 and 3.3.6. 3.0.0 and older number no namesakes and place points
 by another text; they are not rebuilt here.
 """
 

@@ -1,7 +1,7 @@
 """Ring points that several consumers hash to, and which of those consumers came first.
 
 With 30 consumers of 100 points about 70 points of the ring of 4.x have more than one consumer. Who joined first keeps
-such a point on 4.x; who joined last has it on 3.x (SEMANTICS 2.1, 2.2). Only there does the order of joins matter, so
+such a point on 4.x; who joined last has it on 3.x (contract 2.1, 2.2). Only there does the order of joins matter, so
 an order that the trace leaves open leaves open these points and no others.
 """
 

@@ -1,6 +1,6 @@
 """Whether nobody may have been connected at a moment among membership changes whose order is known in part.
 
-With its last consumer a subscription loses what the dispatcher remembers of entries (SEMANTICS 3.6, 5.8).
+With its last consumer a subscription loses what the dispatcher remembers of entries (contract 3.6, 5.8).
 """
 
 from collections.abc import Collection, Sequence

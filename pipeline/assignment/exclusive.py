@@ -1,6 +1,6 @@
 """STICKY: each consumer names the hash ranges it wants, and keeps them for itself.
 
-Source: SEMANTICS 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` of 4.0.7 and later.
+Source: contract 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` of 4.0.7 and later.
 """
 
 from bisect import bisect_right

@@ -1,6 +1,6 @@
 """STICKY up to 4.0.6: only the boundaries of the ranges are kept, with a flaw that the audit has to rebuild.
 
-Source: SEMANTICS 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` of 3.x and 4.0.0 to 4.0.4.
+Source: contract 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` of 3.x and 4.0.0 to 4.0.4.
 """
 
 from bisect import bisect_left, bisect_right
@@ -69,7 +69,7 @@ class ExclusiveBoundaries(Selector):
         return routing_of_ranges(stretches, self._modulus)
 
     def promised(self) -> Routing:
-        """The owner of every hash that a consumer declared; a gap is nobody's (SEMANTICS 9.2, V12)."""
+        """The owner of every hash that a consumer declared; a gap is nobody's (contract 9.2, V12)."""
         declared = ((start, end, owner) for owner, ranges in self._declared.items() for start, end in ranges)
         disjoint: list[HashRangeOf] = []
         for start, end, owner in sorted(declared):

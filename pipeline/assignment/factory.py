@@ -11,14 +11,14 @@ from pipeline.profile import NEWEST, Profile, SelectorKind, profile_named
 from udfs.sticky_key_hash import HashRange, hash_range
 
 DEFAULT_POINTS = 100
-"""Default of `subscriptionKeySharedConsistentHashingReplicaPoints` in all versions (SEMANTICS 2)."""
+"""Default of `subscriptionKeySharedConsistentHashingReplicaPoints` in all versions (contract 2)."""
 
 
 def make_selector(kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Profile | str | None = None) -> Selector:
     """An empty selector.
 
     Args:
-        kind: which one; mode and settings of the subscription decide (SEMANTICS 2).
+        kind: which one; mode and settings of the subscription decide (contract 2).
         points: ring points of a consumer under consistent hashing; the others have none.
         profile: the broker's version, or a profile's name; None for the newest 4.x.
 

@@ -1,6 +1,6 @@
 """What a membership change takes from whom and gives to whom, as the broker works it out.
 
-Source: SEMANTICS 2.5; Pulsar's `ConsumerHashAssignmentsSnapshot.resolveImpactedConsumers`.
+Source: contract 2.5; Pulsar's `ConsumerHashAssignmentsSnapshot.resolveImpactedConsumers`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""An assignment as a broker reports it: the ranges of every consumer at one moment (SEMANTICS 7, `keyHashRanges`)."""
+"""An assignment as a broker reports it: the ranges of every consumer at one moment (contract 7, `keyHashRanges`)."""
 
 from collections.abc import Iterable
 from functools import cached_property

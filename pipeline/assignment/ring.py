@@ -15,7 +15,7 @@ class Ring:
     """Points in ascending order, each with one owner.
 
     A point owns the hashes from behind the point before it up to itself; the first point also owns what lies
-    behind the last one (SEMANTICS 2.1).
+    behind the last one (contract 2.1).
     """
 
     def __init__(self) -> None:

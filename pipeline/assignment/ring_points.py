@@ -1,6 +1,6 @@
 """Where a consumer stands on the ring of consistent hashing: its name, its index among namesakes, its points.
 
-Source: SEMANTICS 2.1; Pulsar's `ConsumerNameIndexTracker`, `ConsistentHashingStickyKeyConsumerSelector`.
+Source: contract 2.1; Pulsar's `ConsumerNameIndexTracker`, `ConsistentHashingStickyKeyConsumerSelector`.
 """
 
 from collections import Counter

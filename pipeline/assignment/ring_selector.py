@@ -1,6 +1,6 @@
 """What both versions of consistent hashing share: members with points on a ring, some of them contested.
 
-Source: SEMANTICS 2.1 and 2.2; Pulsar's `ConsistentHashingStickyKeyConsumerSelector`.
+Source: contract 2.1 and 2.2; Pulsar's `ConsistentHashingStickyKeyConsumerSelector`.
 """
 
 from abc import abstractmethod

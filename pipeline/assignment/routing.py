@@ -16,7 +16,7 @@ NOBODY = -1
 """Owner of the hashes that no consumer gets."""
 
 HASH_MAX = 2**31 - 1
-"""No selector of any version sees a higher hash (SEMANTICS 1.2)."""
+"""No selector of any version sees a higher hash (contract 1.2)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Routing:
     Attributes:
         uppers: k inclusive upper bounds, ascending, the last at least `HASH_MAX`.
         owners: k consumers, `NOBODY` where a hash goes to none.
-        modulus: what the selector reduces a hash by before the look-up (3.x, SEMANTICS 1.3); 0 for nothing.
+        modulus: what the selector reduces a hash by before the look-up (3.x, contract 1.3); 0 for nothing.
     """
 
     uppers: Int64Array

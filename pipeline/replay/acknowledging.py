@@ -1,4 +1,4 @@
-"""Acknowledgements, whole and in part, and what mark-delete does with them (SEMANTICS 5)."""
+"""Acknowledgements, whole and in part, and what mark-delete does with them (contract 5)."""
 
 from pipeline.replay.charges import charge, messages_left
 from pipeline.replay.compiled import compiled
@@ -53,7 +53,7 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
     if slot < 0:
         if was_deleted(state, ledger, entry):
             return
-        # Any consumer may acknowledge any position, also one that this trace has not shown yet (SEMANTICS 5.1).
+        # Any consumer may acknowledge any position, also one that this trace has not shown yet (contract 5.1).
         slot = new_entry(state, events, i)
         note_spoken_of(state, slot)
         if state.cells[UNSEEN_UNTIL_TS] != UNKNOWN:

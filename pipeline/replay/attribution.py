@@ -1,4 +1,4 @@
-"""Why entries waited, whom they waited for, and how long (Q8 to Q14 of OPERATORS).
+"""Why entries waited, whom they waited for, and how long (Q8 to Q14 of docs/QUESTIONS.md).
 
 An interval is looked at when it ends, while the state still shows who waits: during it nothing of what it held back
 was sent, so whoever waits at its end is whoever waited, each since it began to.

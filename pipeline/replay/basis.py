@@ -56,7 +56,7 @@ class Rules:
     complete_from_start: bool = True
 
     def selector(self, sticky: bool) -> SelectorKind:
-        """The selector of a new dispatcher (SEMANTICS 2)."""
+        """The selector of a new dispatcher (contract 2)."""
         if sticky:
             return "exclusive"
         return "auto_split" if self.broker.get(_CONSISTENT_HASHING) is False else "consistent_hashing"

@@ -1,4 +1,4 @@
-"""How near the subscription is to its limits, looked at now and then (Q20, Q21; SEMANTICS 4.7)."""
+"""How near the subscription is to its limits, looked at now and then (Q20, Q21; contract 4.7)."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""What a dispatch costs: messages to acknowledge at the consumer and the subscription, and permits (SEMANTICS 4.14)."""
+"""What a dispatch costs: messages to acknowledge at the consumer and the subscription, and permits (contract 4.14)."""
 
 from pipeline.replay.compiled import compiled
 from pipeline.replay.progress import BY_FLOWS

@@ -76,11 +76,11 @@ class Dispatcher:
         numbers: the trace's numbers of the consumers, in the order of their place in the state.
         places: the reverse.
         policy: what profile and subscription ask of the core.
-        holds_back: whether recently joined consumers are (3.x and classic, ordered; SEMANTICS 6.1).
+        holds_back: whether recently joined consumers are (3.x and classic, ordered; contract 6.1).
         watch: notes who waited for whom.
         traffic: what was dispatched, by key and hash.
         peaks: what was pending at one time, by hash.
-        drains: whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; SEMANTICS 3.1).
+        drains: whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; contract 3.1).
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class Dispatcher:
         upheaval.doubt_counts(self._state)
 
     def _limit_look_ahead(self) -> None:
-        # It grows with the number of consumers (SEMANTICS 4.7).
+        # It grows with the number of consumers (contract 4.7).
         self._state.cells[LOOK_AHEAD_LIMIT] = self.watch.limits.look_ahead(self.connected) or 0
 
     def begin(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
@@ -222,7 +222,7 @@ class Dispatcher:
         Args:
             routing: what the broker is held to.
             at: since when.
-            served: where the broker's selector sends hashes, if a flaw makes that another mapping (SEMANTICS 2.4).
+            served: where the broker's selector sends hashes, if a flaw makes that another mapping (contract 2.4).
         """
         self._drain_output()
         self._served = self._placed(served or routing)

@@ -1,8 +1,8 @@
-"""Draining hashes (PIP-379; SEMANTICS 3): a hash moved away while its former owner still holds entries of it.
+"""Draining hashes (PIP-379; contract 3): a hash moved away while its former owner still holds entries of it.
 
 An episode begins with the membership change that moves the hash, and ends when its holder has none of it pending
 any more. In between the hash may come back to the holder (the broker then takes it off its list, at once from 4.0.7
-on, at the next attempt before; SEMANTICS 3.4, 3.10) and may move away again; the episode says when it came back,
+on, at the next attempt before; contract 3.4, 3.10) and may move away again; the episode says when it came back,
 and entries count as waiting only while the hash is away.
 """
 

@@ -3,7 +3,7 @@
 A row of a trace becomes one row here, except that an `ack` or `redeliver` that names several positions becomes one
 row for each, and an ack set of several words one row a word (they share their `seq`, `part` counts them).
 Consumers are still the trace's own numbers; the hash is not derived yet, because it depends on the selector in
-force (SEMANTICS 1.3).
+force (contract 1.3).
 """
 
 from enum import IntEnum

@@ -1,4 +1,4 @@
-"""The broker's limits on what may wait or be unacknowledged, and when they are reached (SEMANTICS 4.7, 4.14)."""
+"""The broker's limits on what may wait or be unacknowledged, and when they are reached (contract 4.7, 4.14)."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -1,8 +1,8 @@
-"""Mark-delete, followed from the acknowledgements (SEMANTICS 10: no recorder sees it move).
+"""Mark-delete, followed from the acknowledgements (contract 10: no recorder sees it move).
 
 It stands where the acknowledged entries begin to have gaps. An entry whose batch was acknowledged piecewise by
 several consumers is deleted at the cursor and yet pending; on 4.0.x it is released when mark-delete passes it
-(SEMANTICS 3.11, 5.3, 5.9). Snapshots carry the broker's own position and mend what the trace could not show.
+(contract 3.11, 5.3, 5.9). Snapshots carry the broker's own position and mend what the trace could not show.
 """
 
 from pipeline.replay.compiled import compiled

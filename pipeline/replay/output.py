@@ -12,7 +12,7 @@ from pipeline.replay.compiled import compiled
 from pipeline.replay.state import Ints, Records
 from pipeline.rules import RuleName
 
-# Rules that one dispatch can break (DESIGN, "Rules").
+# Rules that one dispatch can break (docs/RULES.md).
 SINGLE_HOLDER: Final = 0
 OWNERSHIP: Final = 1
 FIRST_DELIVERY_ORDER: Final = 2

@@ -26,7 +26,7 @@ class Kind(NamedTuple):
 
     Attributes:
         drained: whether it drained from another consumer before.
-        counted_again: whether its pending entries were counted as draining more than once there (SEMANTICS 3.9).
+        counted_again: whether its pending entries were counted as draining more than once there (contract 3.9).
     """
 
     drained: bool

@@ -1,4 +1,4 @@
-"""What an exception of the contract permits by the marks of a finding alone (SEMANTICS 9.3: E1, E2, E5, E6).
+"""What an exception of the contract permits by the marks of a finding alone (contract 9.3: E1, E2, E5, E6).
 
 Asked of many findings at once, while they are collected: a subscription that allows out-of-order delivery, or one with
 delayed messages, has millions of them, and none may count as a violation because there was no room to look at it.

@@ -40,7 +40,7 @@ class Policy(NamedTuple):
     Attributes:
         skew_us: how far a row may lie behind what it records where its early side is missing.
         unordered_us: see `rules.check_dispatch`.
-        mark_delete_releases: whether ordinary moves of mark-delete release pending entries (SEMANTICS 3.11).
+        mark_delete_releases: whether ordinary moves of mark-delete release pending entries (contract 3.11).
         keeps_order: False for a subscription that allows out-of-order delivery (E5).
         sticky: whether its consumers name the hashes that they want (STICKY).
         unacked_max: maxUnackedMessagesPerConsumer; 0: no limit.

@@ -1,4 +1,4 @@
-"""What producers sent: batches, batches of several keys, keyless messages, chunks (Q29; SEMANTICS 1.1, 1.5).
+"""What producers sent: batches, batches of several keys, keyless messages, chunks (Q29; contract 1.1, 1.5).
 
 It is counted where the rows are packed, because names, batch keys and sequence ids do not travel with the events:
 a small summary goes with every chunk instead, and those of a group are added up. There is a record for each producer

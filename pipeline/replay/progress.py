@@ -21,7 +21,7 @@ from pipeline.replay.state import (
     State,
 )
 
-# Why a consumer can be sent nothing (SEMANTICS 4.8), and why a hash was not served.
+# Why a consumer can be sent nothing (contract 4.8), and why a hash was not served.
 READY: Final = 0
 NO_PERMITS: Final = 1
 UNACKED_LIMIT: Final = 2

@@ -1,6 +1,6 @@
 """Entries that others speak of and whose publish never showed: sent before the trace began, or lost from it.
 
-A publish may be recorded after the dispatch of its entry (SEMANTICS 10.3), so such an entry is counted when it is
+A publish may be recorded after the dispatch of its entry (contract 10.3), so such an entry is counted when it is
 first spoken of, and taken back when its publish comes. Positions between two publishes that were seen are taken to be
 published too: what mark-delete has passed is forgotten, and comes again after a seek.
 """

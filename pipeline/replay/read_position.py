@@ -1,7 +1,7 @@
 """How far the broker has read, as the dispatches show it: what waits and was read is in its replay queue.
 
 The true read position is at or behind the highest position dispatched, so `IN_REPLAY` is what the replay queue holds
-at least. It goes back to mark-delete when the last consumer leaves and at a restart (SEMANTICS 3.5, 3.6).
+at least. It goes back to mark-delete when the last consumer leaves and at a restart (contract 3.5, 3.6).
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ from pipeline.replay.state import (
 )
 
 READ_US: Final = 1_000_000
-"""How long a read may be in flight: 0.7 to 40 ms were measured (SEMANTICS 6.6, which allows 1 s)."""
+"""How long a read may be in flight: 0.7 to 40 ms were measured (contract 6.6, which allows 1 s)."""
 
 
 @compiled

@@ -1,10 +1,10 @@
-"""Recently joined consumers, as 3.x and the classic dispatcher keep them (SEMANTICS 6.1, 6.3).
+"""Recently joined consumers, as 3.x and the classic dispatcher keep them (contract 6.1, 6.3).
 
 A consumer that joins while others hold entries is sent nothing from the read position of that moment on, until
 mark-delete has reached it. They are released in the order in which they joined, so one unacknowledged entry blocks
 all of them (F5).
 
-PIP-282 would have held them back behind the last sent position instead. No release has that rule (SEMANTICS 6.0), but
+PIP-282 would have held them back behind the last sent position instead. No release has that rule (contract 6.0), but
 it can be chosen, to see what it would have changed.
 """
 

@@ -47,7 +47,7 @@ class PlacedEpoch(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Where the dispatcher stood when a consumer joined (SEMANTICS 6.7).
+    """Where the dispatcher stood when a consumer joined (contract 6.7).
 
     Attributes:
         read: the highest position dispatched before; None: nothing was, or the consumer never joined.

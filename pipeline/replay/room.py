@@ -30,7 +30,7 @@ from pipeline.replay.state import (
     blank,
 )
 
-# A replay read in flight is over by then (SEMANTICS 6.6: measured 0.7 to 40 ms, allow 1 s; ten for a slow disk).
+# A replay read in flight is over by then (contract 6.6: measured 0.7 to 40 ms, allow 1 s; ten for a slow disk).
 IN_FLIGHT_US = 10_000_000
 # Fewer in use are no reason to grow again and again.
 _IN_USE_MIN = 1024

@@ -1,4 +1,4 @@
-"""The rules that one dispatch can break (DESIGN, "Rules"; SEMANTICS 9.2), asked before it takes effect.
+"""The rules that one dispatch can break (docs/RULES.md; contract 9.2), asked before it takes effect.
 
 A recorded event is an interval, and a finding must hold at every moment of it (TRACE_FORMAT, "Phases"). So another
 consumer counts as holder only while it does so for certain: from the decision to dispatch, until the first sign of

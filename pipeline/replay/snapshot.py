@@ -1,4 +1,4 @@
-"""What the broker said of itself: a `stats` row of the trace (SEMANTICS 7, TRACE_FORMAT `snapshot`).
+"""What the broker said of itself: a `stats` row of the trace (contract 7, TRACE_FORMAT `snapshot`).
 
 It travels as JSON beside the packed events, because there are few of them and nothing in the hot loop reads one.
 """

@@ -268,7 +268,7 @@ class Subscription:
         return because
 
     def enact(self, change: Bracket, at: Place) -> None:
-        """The change takes effect: in the broker too the mapping changes first (SEMANTICS 3.5, 3.6)."""
+        """The change takes effect: in the broker too the mapping changes first (contract 3.5, 3.6)."""
         row, dispatcher = change.row, self._dispatcher
         if self._perhaps_empty:
             dispatcher.doubt_counts()
@@ -307,7 +307,7 @@ class Subscription:
             self._dispatcher.depart(number, at)
 
     def _suit_selector(self, row: Row) -> None:
-        """The first consumer of a dispatcher decides its policy (SEMANTICS 2, E16)."""
+        """The first consumer of a dispatcher decides its policy (contract 2, E16)."""
         if self._log.current is not None and self._log.current.names:
             return
         kind = self._rules.selector(row.sticky)

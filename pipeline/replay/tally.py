@@ -3,7 +3,7 @@
 Misra-Gries in its mergeable form (Agarwal et al., "Mergeable Summaries", PODS 2012): when more keys are counted than
 there is room for, the count of the largest one that does not fit is taken off every count, and what is left of
 nothing goes. No count is then too large, and none is too small by more than what was taken off in all, which is at
-most the number of observations over the room. A trace of keyless messages has a key for every entry (SEMANTICS 1.1),
+most the number of observations over the room. A trace of keyless messages has a key for every entry (contract 1.1),
 so this is no rare case.
 
 Observations are summed by a fixed number at a time, and the sums folded in when there are many: how a trace is cut must

@@ -1,7 +1,7 @@
 """Who held which range of hashes, and for how long: one row a range, not one a range and epoch.
 
 A membership change moves a few of the ranges, and a consistent hashing ring has a hundred for each consumer
-(SEMANTICS 2.1): all ranges of all epochs would be rows by consumers times changes.
+(contract 2.1): all ranges of all epochs would be rows by consumers times changes.
 """
 
 from collections.abc import Iterable

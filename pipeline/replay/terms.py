@@ -5,7 +5,7 @@ the terms of several are ordered by time, and nothing else is compared between t
 to its term before, as acks in flight do that come after the transfer; but joins that begin about when the term of the
 other one ends belong to the next.
 
-Source: TRACE_FORMAT, "Several recorders"; SEMANTICS 5.10.
+Source: TRACE_FORMAT, "Several recorders"; contract 5.10.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

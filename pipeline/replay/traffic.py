@@ -84,7 +84,7 @@ class Peaks:
     """
 
     def __init__(self, room: int = ROOM) -> None:
-        """Takes how many hashes are remembered; a 4.x dispatcher has fewer (SEMANTICS 1.3)."""
+        """Takes how many hashes are remembered; a 4.x dispatcher has fewer (contract 1.3)."""
         self._room = room
         self._parts: list[Peak] = []
         self._size = 0

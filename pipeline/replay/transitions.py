@@ -1,4 +1,4 @@
-"""Every transition of an entry, in one place (SEMANTICS 5.9 has the broker's own list).
+"""Every transition of an entry, in one place (contract 5.9 has the broker's own list).
 
     publish   absent           -> WAITING
     dispatch  any              -> pending: `hold`

@@ -88,7 +88,7 @@ def give_back_all(state: State, out: Output, consumer: int, seq: int, ts: int, e
 
 @compiled
 def depart(state: State, out: Output, consumer: int, seq: int, ts: int, skew_us: int) -> None:
-    """The consumer is gone (SEMANTICS 3.6). With the last one the order starts anew: the cursor rewinds."""
+    """The consumer is gone (contract 3.6). With the last one the order starts anew: the cursor rewinds."""
     if state.consumers[consumer].connected == 0:
         return
     state.consumers[consumer].connected = 0

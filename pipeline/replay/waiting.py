@@ -1,4 +1,4 @@
-"""The entries of a hash that wait, in order of position, as the dispatcher has to send them (SEMANTICS 4.11, 4.12).
+"""The entries of a hash that wait, in order of position, as the dispatcher has to send them (contract 4.11, 4.12).
 
 Two queues a hash: what later entries must not overtake, and what they may (`ASIDE`): nacked or timed out (E1),
 delayed (E2), or perhaps dropped by an administrator (E6). Entries mostly come at the end and go at the front; where

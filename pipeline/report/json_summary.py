@@ -1,4 +1,4 @@
-"""The summary as one JSON object, for programs. Its names are public (DESIGN, "Command line")."""
+"""The summary as one JSON object, for programs. Its names are public (docs/CI.md)."""
 
 import json
 from collections.abc import Iterable

@@ -64,7 +64,7 @@ class Column:
     """One column.
 
     Attributes:
-        name: as in DESIGN.md.
+        name: public: others rely on it.
         type: as in Spark SQL, but for `stages`.
         comment: what it means, with its unit; becomes the comment in Delta.
         nullable: whether a row may leave it out.
@@ -83,7 +83,7 @@ class TableSchema:
     """One table.
 
     Attributes:
-        name: as in DESIGN.md.
+        name: public: others rely on it.
         comment: what a row is; becomes the comment in Delta.
         columns: in the order of the table, `run_key` first.
         constraints: CHECK expressions by name. Delta refuses a row for which one is NULL, unlike the SQL

@@ -3,7 +3,7 @@
 A subscriber asks for it by a flag in its key-shared metadata. The broker then assigns buckets of a segment instead of
 hashes, by the bucket that producers stamp on entries, so the hash of a key says nothing about who may get it.
 
-Source: SEMANTICS 3.12; TRACE_FORMAT, "Entry buckets".
+Source: contract 3.12; TRACE_FORMAT, "Entry buckets".
 """
 
 from collections.abc import Mapping

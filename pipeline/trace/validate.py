@@ -7,7 +7,7 @@ own event. What depends on other rows is left to the replay.
 Absent optional fields are no fault, nor is what a recorder legitimately lacks: the `join` start of a refused
 consumer has no number (and ranges that the broker refused), a `dispatch` end leaves out what its start said.
 
-Source: TRACE_FORMAT, "Columns" and "Phases"; SEMANTICS 1.1 (keyless messages), 2.4 (STICKY ranges).
+Source: TRACE_FORMAT, "Columns" and "Phases"; contract 1.1 (keyless messages), 2.4 (STICKY ranges).
 """
 
 from collections.abc import Mapping, Sequence

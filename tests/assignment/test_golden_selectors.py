@@ -1,4 +1,4 @@
-"""Every recorded step of Pulsar's own selector classes (4.0.8), and the executed vectors of SEMANTICS 2."""
+"""Every recorded step of Pulsar's own selector classes (4.0.8), and the executed vectors of contract 2."""
 
 import gzip
 import json
@@ -67,7 +67,7 @@ def _summary(selector: Selector, consumer: int) -> tuple[int, int]:
 
 
 def test_consistent_hashing_vectors() -> None:
-    """SEMANTICS 2.6, with numbers 1..3 for c1..c3 and 4 for the second c1."""
+    """contract 2.6, with numbers 1..3 for c1..c3 and 4 for the second c1."""
     ring = make_selector("consistent_hashing", 100, "pulsar-4.0.3")
     ring.add(1, "c1")
     assert ring.ranges() == [(1, 65535, 1)]
@@ -128,7 +128,7 @@ def test_eight_consumers_on_the_ring() -> None:
 
 
 def test_auto_split_vectors() -> None:
-    """SEMANTICS 2.6, a0..a5 by their numbers."""
+    """contract 2.6, a0..a5 by their numbers."""
     split = make_selector("auto_split")
     for consumer in range(6):
         split.add(consumer, f"a{consumer}")
@@ -150,7 +150,7 @@ def test_auto_split_vectors() -> None:
     ("profile", "gap_owner", "reports_one_slot"), [("pulsar-4.0.3", 1, False), ("pulsar-4.0.7", None, True)]
 )
 def test_exclusive_vectors(profile: str, gap_owner: int | None, reports_one_slot: bool) -> None:
-    """SEMANTICS 2.4, executed; S11 of section 11 is its beginning."""
+    """contract 2.4, executed; S11 of section 11 is its beginning."""
     sticky = make_selector("exclusive", profile=profile)
     sticky.add(1, "c1", [(0, 10), (20, 30)])
     assert sticky.select(15) == gap_owner

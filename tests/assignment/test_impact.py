@@ -45,7 +45,7 @@ def test_hashes_moved_equals_counting(before: list[HashRangeOf], after: list[Has
 
 
 def test_equal_consumers_take_nothing_from_each_other() -> None:
-    """SEMANTICS 2.5: 7 came back as 8 with the same id on the same connection."""
+    """contract 2.5: 7 came back as 8 with the same id on the same connection."""
     before, after = [(0, 9, 7), (10, 19, 1)], [(0, 4, 8), (5, 12, 2), (13, 19, 1)]
     impact = impacted_ranges(before, after, same=lambda one, other: one == other or {one, other} == {7, 8})
     assert impact.removed == {7: [(5, 9)], 1: [(10, 12)]}

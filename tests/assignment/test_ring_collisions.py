@@ -33,7 +33,7 @@ def _small_ring_points(name: str, index: int, points: int, hash_rule: str) -> In
 
 
 class _Model:
-    """Reads as SEMANTICS 2.1 and 2.2 do: one point after the other, one index count for each."""
+    """Reads as contract 2.1 and 2.2 do: one point after the other, one index count for each."""
 
     def __init__(self, *, incumbent_keeps: bool) -> None:
         self.incumbent_keeps = incumbent_keeps

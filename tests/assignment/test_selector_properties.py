@@ -113,7 +113,7 @@ def test_a_routing_that_was_handed_out_stays(made: tuple[SelectorKind, int, str]
 @settings(deadline=None)
 @given(operations, st.integers(1, 12), st.sampled_from(["pulsar-4.0-classic", "pulsar-4.2"]))
 def test_third_parties_never_exchange_hashes(history: list[Operation], points: int, profile: str) -> None:
-    """SEMANTICS 2.1: with the incumbent keeping its point, only the one who joins or leaves is concerned."""
+    """contract 2.1: with the incumbent keeping its point, only the one who joins or leaves is concerned."""
     ring = make_selector("consistent_hashing", points, profile)
     for operation in history:
         before = ring.routing()

@@ -6,7 +6,7 @@
     log.dispatch(1, 0, LOW)
     assert replayed(log.rows).findings == []
 
-Consumers split the hashes as AutoSplit does (SEMANTICS 2.3) unless a test asks for something else, because that can
+Consumers split the hashes as AutoSplit does (contract 2.3) unless a test asks for something else, because that can
 be followed by hand: the first consumer owns everything, the second takes the lower half, the third the lowest quarter.
 """
 
@@ -51,7 +51,7 @@ SKEW_US: Final = 10_000
 STEP_US: Final = 1_000
 """Between two rows of a `Log`, unless a test sets `Log.now_us`."""
 
-# Two keys of each quarter of the AutoSplit hashes 0..65535 (SEMANTICS 1.6).
+# Two keys of each quarter of the AutoSplit hashes 0..65535 (contract 1.6).
 LOWEST: Final = b"key-1"  # hash 5536
 LOW: Final = b"key-2"  # 21772
 HIGH: Final = b"order-42"  # 41358

@@ -1,14 +1,14 @@
-"""A dispatcher that keeps its promise, with a recorder and clients: 4.0.8, AUTO_SPLIT, ordered (SEMANTICS 11).
+"""A dispatcher that keeps its promise, with a recorder and clients: 4.0.8, AUTO_SPLIT, ordered (contract 11).
 
 Everything happens at a moment of simulated time, under the lock where the broker has one, and takes a latency that the
 caller draws: of a read, of a command on its way, of a message to its client. These are the source of all races.
 
 What it leaves out: batches, delayed delivery, expiry and the like, read failures. In four things it is better than the
-4.0.8 of SEMANTICS, which breaks its promise there: what a replay read brings that began before the last consumer left
-is dropped, as from 5.0.1 on (3.12), else the rewound cursor reads those entries once more; it looks ahead only where
-there is something to read, as from 4.2.4 on (3.11); a leave always asks for a read, else what waited for a leaver that
-held nothing waits until somebody else asks for one (3.6); results are dispatched one at a time, so that no two replay
-reads overlap (6.6). A `Bug` takes one safeguard away.
+4.0.8 of the contract, which breaks its promise there: what a replay read brings that began before the last consumer
+left is dropped, as from 5.0.1 on (3.12), else the rewound cursor reads those entries once more; it looks ahead only
+where there is something to read, as from 4.2.4 on (3.11); a leave always asks for a read, else what waited for a leaver
+that held nothing waits until somebody else asks for one (3.6); results are dispatched one at a time, so that no two
+replay reads overlap (6.6). A `Bug` takes one safeguard away.
 """
 
 import heapq

@@ -1,9 +1,9 @@
 """The dispatcher once more, as simple as it gets: dictionaries, lists, and a look at everything for every row.
 
-Written from SEMANTICS 3, 5 and 9 and from the statements of the rules in DESIGN, not from the compiled core, so that
-the two can be held against each other. It takes rows of a `Log` in which every interval has both sides and no width:
-an effect happens at its first row, but for redeliver rows, which have the first one only. AUTO_SPLIT, ordered, no
-resets, no administrative moves.
+Written from contract 3, 5 and 9 and from the statements of the rules in docs/RULES.md, not from the compiled core, so
+that the two can be held against each other. It takes rows of a `Log` in which every interval has both sides and no
+width: an effect happens at its first row, but for redeliver rows, which have the first one only. AUTO_SPLIT, ordered,
+no resets, no administrative moves.
 """
 
 from collections.abc import Mapping
@@ -233,7 +233,7 @@ class SimpleDispatcher:
         not_yet = sum((word & (1 << 64) - 1) << 64 * i for i, word in enumerate(ack_set))
         entry.left = not_yet if entry.left is None else entry.left & not_yet
         if entry.left == 0:
-            entry.acked, entry.waiting = True, False  # and yet pending (SEMANTICS 5.3)
+            entry.acked, entry.waiting = True, False  # and yet pending (contract 5.3)
             self._move_mark_delete()
 
     def _redeliver(self, row: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Rows of `consumers`: shares, and the broker's own statistics under the broker's names (SEMANTICS 7, PIP-379).
+"""Rows of `consumers`: shares, and the broker's own statistics under the broker's names (contract 7, PIP-379).
 
 Consumer 1 owns everything at first, 2 takes the lower half, 3 the lowest quarter.
 """

@@ -1,4 +1,4 @@
-"""The effective limit of look-ahead, case by case (SEMANTICS 4.7)."""
+"""The effective limit of look-ahead, case by case (contract 4.7)."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""When a consumer can be sent nothing: for lack of permits, or with too much unacknowledged (SEMANTICS 4.8, 4.14).
+"""When a consumer can be sent nothing: for lack of permits, or with too much unacknowledged (contract 4.8, 4.14).
 
 Consumer 1 owns HIGH and HIGHEST, consumer 2 the rest. Rows take no time here: what passes is written down.
 """

@@ -175,7 +175,7 @@ def test_every_break_of_the_contract_has_the_flaw_that_made_it(name: str) -> Non
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_dispatch_goes_to_the_owner(name: str) -> None:
-    # SEMANTICS 9.2: V2 holds for all versions and modes, also where the broker breaks the order.
+    # contract 9.2: V2 holds for all versions and modes, also where the broker breaks the order.
     assert [f for f in found(name) if f[0] == "ownership"] == []
 
 

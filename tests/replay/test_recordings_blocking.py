@@ -8,7 +8,7 @@ from local_replay import RECORDINGS, Replay, recorded_logs, replayed_recording
 from pipeline.replay.rows import stuck_findings
 
 ALL = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir())
-# Where the draining dispatcher counts a hash twice (SEMANTICS 3.9), and what that leaves lying (README of the traces).
+# Where the draining dispatcher counts a hash twice (contract 3.9), and what that leaves lying (README of the traces).
 STUCK = {"double-registration-4.0.1": (15, 598), "hash-unblock-12-4.0.1": (1, 27)}
 HUNG = "c7"
 

@@ -1,4 +1,4 @@
-"""Redeliver rows are recorded before their effect (SEMANTICS 10.3): what is sent in between may be given back too.
+"""Redeliver rows are recorded before their effect (contract 10.3): what is sent in between may be given back too.
 
 Every case has one that differs only in what rules this out.
 """

@@ -1,4 +1,4 @@
-"""A seek or an unload: what the old dispatcher did up to it, and what is evidence after it (SEMANTICS 5.10, E3).
+"""A seek or an unload: what the old dispatcher did up to it, and what is evidence after it (contract 5.10, E3).
 
 The second consumer of these logs takes the place of the first, which the reset closes. What a rule finds after the
 reset and what it must not find stand side by side.

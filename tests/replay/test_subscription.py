@@ -367,7 +367,7 @@ def test_publishes_before_the_first_sticky_join_get_the_hash_of_its_selector() -
     log.publish(0, LOWEST)
     log.publish(1, LOWEST)
     log.join(1, ranges=[(0, 65_535)])
-    # Consistent hashing, the default, would put key-1 at 11858 (SEMANTICS 1.6).
+    # Consistent hashing, the default, would put key-1 at 11858 (contract 1.6).
     early, late = [log.dispatch(1, 1, LOWEST), log.dispatch(1, 0, LOWEST)]
     replay = replayed(log.rows, settings={})
     assert replay.broken == [("replay_overtaken", early), ("first_delivery_order", late)]

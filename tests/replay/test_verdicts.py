@@ -255,7 +255,7 @@ def test_what_a_leaver_had_is_counted_out_of_its_hash_by_the_classic_dispatcher(
 def test_a_leave_moves_a_hash_to_one_that_was_there(gone: bool, expected: object) -> None:
     ring: dict[str, object] = {"subscriptionKeySharedUseConsistentHashing": True}
     # A point of c1248 collides with one of c712 on the ring of 3.x: it takes it over and takes it along when it
-    # leaves, so that what lies before it goes to b1 (SEMANTICS 2.2, #23315).
+    # leaves, so that what lies before it goes to b1 (contract 2.2, #23315).
     key = b"key-1198"
     log = Log()
     log.join(1, name="c712")

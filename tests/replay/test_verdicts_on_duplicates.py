@@ -1,4 +1,4 @@
-"""Overlapping replay reads (F10, SEMANTICS 6.6) and what only looks like them."""
+"""Overlapping replay reads (F10, contract 6.6) and what only looks like them."""
 
 from dataclasses import replace
 

@@ -184,7 +184,7 @@ def test_a_hash_that_was_served_in_between_is_found_twice() -> None:
 
 
 def _registered_twice() -> Log:
-    """SEMANTICS 3.9: LOW moves from 1 to 2, back, and to 3; its entry is counted as draining twice."""
+    """contract 3.9: LOW moves from 1 to 2, back, and to 3; its entry is counted as draining twice."""
     log = Log(step_us=0)
     log.join(1)
     log.flow(1, 1)

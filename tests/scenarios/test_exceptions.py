@@ -1,4 +1,4 @@
-"""Every exception of the contract (SEMANTICS 9.3) has a story that it excuses, and one that only lacks the excuse.
+"""Every exception of the contract (contract 9.3) has a story that it excuses, and one that only lacks the excuse.
 
 E4 and E11 have none: entry filters, markers and transactions leave no row in a trace. What an entry filter rejects is
 never sent, as if it were not read yet; that one rescheduled it, or that a transaction was aborted, shows in nothing

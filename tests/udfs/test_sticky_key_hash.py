@@ -1,4 +1,4 @@
-"""The sticky key hash against Pulsar's own classes (golden data) and SEMANTICS 1.6."""
+"""The sticky key hash against Pulsar's own classes (golden data) and contract 1.6."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ from udfs.sticky_key_hash import (
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 
-# SEMANTICS 1.6: key, murmur, hash under consistent hashing, hash under auto-split and exclusive.
+# contract 1.6: key, murmur, hash under consistent hashing, hash under auto-split and exclusive.
 VECTORS = [
     ("", 0, 1, 1),
     ("a", 1009084850, 42456, 27058),

@@ -1,4 +1,4 @@
-"""Rows of `consumers`: each with its share, and with the broker's statistics under the broker's names (SEMANTICS 7).
+"""Rows of `consumers`: each with its share, and with the broker's statistics under the broker's names (contract 7).
 
 The broker's statistics are point-in-time; here they are as of the moment when the consumer left, or the trace ended,
 and beside them stands the most that there was at one time.

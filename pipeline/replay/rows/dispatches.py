@@ -94,7 +94,7 @@ def _by_badness(found: Records, verdicts: list[Verdict]) -> Ints:
     """The order in which findings of one rule are told: what the contract forbids most, then what harms most."""
     rank = {severity: -number for number, severity in enumerate(SEVERITIES)}
     severity = np.array([rank[verdict.severity] for verdict in verdicts], dtype=np.int64)
-    # Two keys that share a hash are no harm to anybody but the promise (SEMANTICS 9.1).
+    # Two keys that share a hash are no harm to anybody but the promise (contract 9.1).
     other_key = (found.other_seq != UNKNOWN) & (found.key_id != found.other_key_id)
     order: Ints = np.lexsort((found.seq, -_lasted_us(found), other_key, severity))
     return order

@@ -27,7 +27,7 @@ def producers(topic: str, subscription: str, sent: Producers) -> Rows:
 
 
 def mixed_key_batches(sent: Producers, recorders: Recorders) -> RuleFindings:
-    """The batches of several keys, of which the broker heeds the first only (SEMANTICS 1.5)."""
+    """The batches of several keys, of which the broker heeds the first only (contract 1.5)."""
     every = sent.all()
     looked_into = sum(of.batches_looked_into for of in every)
     return RuleFindings(

@@ -1,7 +1,7 @@
 """Verdicts on `early_duplicate`: overlapping replay reads (F10, E17), or something else.
 
 Two replay reads in flight at the same time hold the same entries, and both are sent: a block of entries goes to the
-same consumer once more, in the same order, at most one read later. Source: SEMANTICS 6.6, whose five points are asked
+same consumer once more, in the same order, at most one read later. Source: contract 6.6, whose five points are asked
 here as far as findings show them. Of entries that were not sent again they show nothing, so that the whole block
 repeats is seen by its order only.
 
@@ -79,7 +79,7 @@ def _blocks(mine: Ints, findings: Records) -> list[Ints]:
 
 
 def _against_block(block: Records, skew_us: int) -> str:
-    """What shows that no overlapping read made a block; empty if nothing does. By the points of SEMANTICS 6.6."""
+    """What shows that no overlapping read made a block; empty if nothing does. By the points of contract 6.6."""
     if not (block.other_marks & REPLAYED).any():
         return "a normal read sent it the first time, and only replay reads overlap"
     if (np.diff(block.other_seq) < 0).any():

@@ -1,4 +1,4 @@
-"""The verdict on every finding of a subscription (SEMANTICS 9.3 and 9.4, 6.5 to 6.7)."""
+"""The verdict on every finding of a subscription (contract 9.3 and 9.4, 6.5 to 6.7)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -92,5 +92,5 @@ def applies(rule: RuleName, rules: Rules) -> bool:
     """Whether a broker with these settings is held to a rule."""
     if rule not in rules.profile.rules:
         return False
-    # Without its tracker the broker sends 0 with everything (SEMANTICS 5.8).
+    # Without its tracker the broker sends 0 with everything (contract 5.8).
     return rule != RULE_NAMES[REDELIVERY_COUNT] or rules.broker.get("subscriptionRedeliveryTrackerEnabled") is not False

@@ -29,7 +29,7 @@ def _overtaken(finding: Any, around: Circumstances) -> Verdict:
     if around.strayed(finding.seq):
         return unexplained("the receiver did not own the hash")
     left_behind = bool(finding.other_marks & (GIVEN_BACK | NACKED) == GIVEN_BACK)
-    # Before E7, which is rarer: under the classic dispatcher every leave does this (SEMANTICS 6.5).
+    # Before E7, which is rarer: under the classic dispatcher every leave does this (contract 6.5).
     hidden = _hidden(finding, left_behind, around.skew_us) if around.named("F11") else ""
     if hidden:
         return Verdict("known_bug", None, around.named("F11"), hidden)
@@ -93,7 +93,7 @@ def _hidden(finding: Any, left_behind: bool, skew_us: int) -> str:
 
 
 def _unblocked_amid_a_read(finding: Any, around: Circumstances) -> bool:
-    """#23870 (SEMANTICS 4.11): both waited in replay, and their hash stopped draining at most one read ago."""
+    """#23870 (contract 4.11): both waited in replay, and their hash stopped draining at most one read ago."""
     both_read = finding.marks & finding.other_marks & READ != 0
     return bool(around.named("#23870") and both_read and around.drained_before(finding))
 

@@ -1,7 +1,7 @@
 """Verdicts on `single_holder`: two consumers hold entries of one hash.
 
 The dispatcher of recently joined consumers (3.x, classic) promises a single holder and does not keep it; its flaws F1
-to F4 and F11 are told apart by SEMANTICS 6.7. The draining dispatcher has #26471 (SEMANTICS 3.12), which leaves nothing
+to F4 and F11 are told apart by contract 6.7. The draining dispatcher has #26471 (contract 3.12), which leaves nothing
 in a trace that would tell it from another fault, so two holders are a violation there.
 """
 

@@ -11,7 +11,7 @@ class Verdict(NamedTuple):
 
     Attributes:
         severity: what it weighs.
-        permitted_by: the exception of SEMANTICS 9.3 that it matches; also beside a known bug that has one.
+        permitted_by: the exception of contract 9.3 that it matches; also beside a known bug that has one.
         known_bugs: flaws of the broker that explain it, the closest first (ids of `conf/known_bugs.toml`).
         because: what in the trace speaks for this severity, as a clause; empty where there is nothing to add.
     """
