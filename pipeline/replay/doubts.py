@@ -9,8 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.assignment.hash_ranges import HashRanges, contains
+from pipeline.assignment.hash_ranges import ALL_HASHES, HashRanges, contains
 from pipeline.replay.state import Ints
+
+RANGES_MAX = 200_000
+"""So many ranges are kept with their doubts; older doubts concern all hashes then."""
 
 
 class Doubt(NamedTuple):
@@ -32,6 +35,17 @@ class Doubt(NamedTuple):
         """Whether rows between two, inclusive, are concerned."""
         return from_seq <= (to_seq if self.to_seq is None else self.to_seq) and self.from_seq <= to_seq
 
+    def meets(self, later: "Doubt") -> bool:
+        """Whether another one that is over too concerns the same hashes, and no row lies between the two."""
+        if self.to_seq is None or later.to_seq is None or self.ranges != later.ranges:
+            return False
+        return self.from_seq <= later.to_seq + 1 and later.from_seq <= self.to_seq + 1
+
+    def joined(self, later: "Doubt") -> "Doubt":
+        """One instead of two that meet."""
+        to = max(self.to_seq or 0, later.to_seq or 0)
+        return self._replace(from_seq=min(self.from_seq, later.from_seq), to_seq=to)
+
 
 class Doubts:
     """The doubts about one subscription, in the order of their first rows."""
@@ -40,6 +54,7 @@ class Doubts:
         """Starts without any."""
         self.all: list[Doubt] = []
         self.modulus = 0
+        self._ranges = 0  # of those that are not coarse, and perhaps some more
 
     def __bool__(self) -> bool:
         return bool(self.all)
@@ -73,8 +88,31 @@ class Doubts:
 
     def add(self, doubt: Doubt) -> None:
         """Takes a doubt; one that goes on has to be ended before another one may."""
-        if doubt.ranges:
-            self.all.append(doubt)
+        if not doubt.ranges:
+            return
+        if self.all and self.all[-1].meets(doubt):
+            self.all[-1] = self.all[-1].joined(doubt)
+            return
+        self.all.append(doubt)
+        self._ranges += len(doubt.ranges)
+        if self._ranges > RANGES_MAX:
+            self._coarsen()
+
+    def _coarsen(self) -> None:
+        """Doubts all hashes where the oldest doubts concern some: a long trace may have many bursts."""
+        kept, known = len(self.all), 0
+        while kept and known + len(self.all[kept - 1].ranges) <= RANGES_MAX // 2:
+            kept -= 1
+            known += len(self.all[kept].ranges)
+        coarse: list[Doubt] = []
+        for doubt in self.all[:kept]:
+            whole = doubt._replace(ranges=ALL_HASHES)
+            if coarse and coarse[-1].meets(whole):
+                coarse[-1] = coarse[-1].joined(whole)
+            else:
+                coarse.append(whole)
+        self.all[:kept] = coarse
+        self._ranges = known
 
     def end(self, seq: int) -> None:
         """The doubt that goes on ends with a row."""
