@@ -49,7 +49,7 @@ def _replay_in_flight(finding: Any, around: Circumstances) -> Verdict | None:
 
     The entry was in replay before the older one came back to it, so it had been read and refused. It was read if a
     later one was sent. Where none was, it may have been if its hash had to wait since it was published: the hash
-    drained, or the older one itself was sent by a replay read.
+    drained, or may have, or the older one itself was sent by a replay read.
     """
     since_us = finding.ts_us - finding.other_since_ts
     unseen = finding.marks & UNPUBLISHED != 0 and finding.since_seq == UNKNOWN
@@ -63,7 +63,9 @@ def _replay_in_flight(finding: Any, around: Circumstances) -> Verdict | None:
         because = f"{entered}; this one waited there already, so a replay read may have had it in flight"
         return Verdict("permitted", "E7", (), because)
     waited = finding.other_marks & REPLAYED and finding.since_seq < finding.other_seq
-    if unseen or waited or finding.draining or around.drained_before(finding):
+    drained = finding.draining or around.drained_before(finding)
+    since_seq, owners = int(finding.since_seq), around.found.doubts
+    if unseen or waited or drained or owners.about(int(finding.hash), since_seq, int(finding.seq)) is not None:
         because = (
             f"{entered}; if this one waited there already, which no row shows, a replay read may have had it in "
             "flight (E7)"
