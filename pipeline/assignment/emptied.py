@@ -18,7 +18,7 @@ def may_be_empty(present: Collection[int], changes: Sequence[Change], precedes: 
         precedes: (n, n) which of them came before which for certain, transitively.
     """
     leave_of = {change.consumer: number for number, change in enumerate(changes) if change.kind == "leave"}
-    # The fewest changes that have happened by then: who is there leaves, and whoever had to come before that, too.
+    # By then at least these have happened: the leave of everybody who is there, and all changes that precede it.
     gone = [leave_of.get(consumer) for consumer in present]
     happened: set[int] = set()
     while gone:

@@ -19,8 +19,9 @@ def union(ranges: Iterable[tuple[int, int]]) -> HashRanges:
     starts, ends = np.array(sorted(ranges), dtype=np.int64).reshape(-1, 2).T
     reach = np.maximum.accumulate(ends)
     # A range that begins behind all before it, and not right behind them, is another one.
-    first = np.append(starts[:1] == starts[:1], starts[1:] > reach[:-1] + 1)
-    last = np.append(first[1:], first[:1])
+    first = np.ones(starts.size, dtype=np.bool_)
+    first[1:] = starts[1:] > reach[:-1] + 1
+    last = np.roll(first, -1)
     return tuple(zip(starts[first].tolist(), reach[last].tolist(), strict=True))
 
 

@@ -33,7 +33,7 @@ class ReportedRanges:
         return routing_of_ranges(self.ranges)
 
     def owner_of_range(self, start: int, end: int) -> int:
-        """Who owns the hashes between two bounds, inclusive, all of which one consumer owns."""
+        """The consumer that owns all hashes between two bounds, inclusive; the caller knows that it is one."""
         return self.owner_of(end)
 
     def owner_of(self, sticky_hash: int) -> int:

@@ -39,7 +39,7 @@ class SeenDispatches:
         return hashes[order], consumers[order]
 
     def owner_of_range(self, start: int, end: int) -> int:
-        """Who was sent the hashes between two bounds, inclusive, all of which one consumer owns; else `NOBODY`."""
+        """The consumer that was sent all that was sent between two bounds, inclusive; `NOBODY`: several, or too few."""
         hashes, consumers = self._by_hash
         first, last = np.searchsorted(hashes, (start, end + 1))
         seen = consumers[first:last]
@@ -72,7 +72,7 @@ class SeenDispatches:
         at = np.searchsorted(others, ends[used], side="right")
         padded = np.concatenate(([-1, -1], others))
         highest, next_highest = padded[at + 1], padded[at]
-        # Pairs of dispatches of which one must be a mistake: none, one, or two that share none.
+        # How many pairs of dispatches contradict each other, up to two that share none; each pair holds a mistake.
         pairs = (highest > lowest).astype(np.int64)
         pairs += (count > 1) & (highest > next_lowest) & (next_highest > lowest)
         return int(pairs.sum()) > MISTAKES
@@ -81,7 +81,7 @@ class SeenDispatches:
         """The distinct slots that a consumer was sent, and those that others were sent, ascending."""
         if (consumer, modulus) not in self._split:
             if modulus not in self._pairs:
-                hashes, consumers = self._sent()
+                hashes, consumers = self._by_hash
                 slots = hashes % modulus if modulus else hashes
                 distinct = np.unique(np.stack((slots, consumers)), axis=1)
                 self._pairs[modulus] = distinct[0], distinct[1]
@@ -102,7 +102,7 @@ class Behind(NamedTuple):
     sent: SeenDispatches
 
     def owner_of_range(self, start: int, end: int) -> int:
-        """Who owns the hashes between two bounds, inclusive, all of which one consumer owns; `NOBODY`: not known."""
+        """The consumer that owns all hashes between two bounds, inclusive; `NOBODY`: not known."""
         return (self.sent if self.reported is None else self.reported).owner_of_range(start, end)
 
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from pipeline.known_bugs import catalogue
 from pipeline.replay.output import RULE_NAMES
 from pipeline.replay.rows.names import Names, moment, position
-from pipeline.replay.state import GIVEN_BACK, NACKED, NOBODY, PASSED, UNKNOWN, WAITING
-from pipeline.replay.verdicts import Verdict
+from pipeline.replay.state import GIVEN_BACK, NACKED, NOBODY, PASSED, UNKNOWN
+from pipeline.replay.verdicts import Verdict, passes_a_leaver
 from pipeline.rules import RuleName
 
 _ACKNOWLEDGING: tuple[RuleName, ...] = ("cumulative_ack", "foreign_ack")
@@ -63,7 +63,7 @@ def _events(finding: Any, names: Names) -> Iterator[tuple[int, str]]:
     other = entry if finding.other_ledger == UNKNOWN else other
     if finding.other_seq != UNKNOWN:
         yield int(finding.other_seq), f"{other} dispatched to {names.spoken(finding.other_consumer)}"
-    if finding.other_since_seq != UNKNOWN and rule in _OVERTAKING and finding.other_marks & WAITING:
+    if finding.other_since_seq != UNKNOWN and rule in _OVERTAKING and not passes_a_leaver(finding):
         yield int(finding.other_since_seq), f"{other} {_since_when(finding.other_marks)}"
     if rule == "redelivery_count" and finding.sent_before_seq != UNKNOWN:
         yield int(finding.sent_before_seq), f"{entry} dispatched to {names.spoken(finding.sent_before_to)}"
@@ -116,7 +116,7 @@ def _broken(finding: Any, names: Names, epoch: EpochNamed) -> str:
     }
     words["routed"] = words["routed"].format_map(words)
     sentence = _SENTENCES[rule]
-    if overtaking and finding.other_marks & WAITING == 0:
+    if overtaking and passes_a_leaver(finding):
         sentence = _PASSED_LEAVER
     if rule == "early_duplicate" and finding.acknowledged:
         sentence = _PASSED if finding.marks & PASSED else _ACKNOWLEDGED

@@ -2,6 +2,7 @@
 
 from pipeline.replay.verdicts.circumstances import Circumstances
 from pipeline.replay.verdicts.judge import applies, judged, plain_verdict
+from pipeline.replay.verdicts.overtaking import passes_a_leaver
 from pipeline.replay.verdicts.verdict import Verdict
 
-__all__ = ["Circumstances", "Verdict", "applies", "judged", "plain_verdict"]
+__all__ = ["Circumstances", "Verdict", "applies", "judged", "passes_a_leaver", "plain_verdict"]

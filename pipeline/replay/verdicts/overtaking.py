@@ -14,12 +14,17 @@ from pipeline.replay.verdicts.verdict import UNEXPLAINED, Verdict, unexplained
 from pipeline.tables.severity import SEVERITIES
 
 
+def passes_a_leaver(finding: Any) -> bool:
+    """Whether the older entry of an overtaking may still have been held, by a consumer that was leaving."""
+    return bool(finding.other_marks & WAITING == 0)
+
+
 def overtaken(finding: Any, around: Circumstances) -> Verdict:
     """The verdict on an entry that was sent while an older one of its hash, `other`, waited.
 
     Where the older one's consumer was leaving, it may have held it still: then what is milder holds.
     """
-    if finding.other_marks & WAITING == 0:
+    if passes_a_leaver(finding):
         either = two_holders(finding, around), _overtaken(finding, around)
         return min(either, key=lambda verdict: SEVERITIES.index(verdict.severity))
     return _overtaken(finding, around)
@@ -57,7 +62,7 @@ def _replay_in_flight(finding: Any, around: Circumstances) -> Verdict | None:
     if "E7" not in around.exceptions or since_us > READ_US or not there_before:
         return None
     entered = f"the older one entered replay {since_us / 1000:.3f} ms before, when a consumer left"
-    if finding.other_marks & WAITING == 0:
+    if passes_a_leaver(finding):
         entered = "the older one entered replay just before, if its consumer was gone by then"
     if finding.marks & READ and not unseen:
         because = f"{entered}; this one waited there already, so a replay read may have had it in flight"
