@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from benchmarks.broker import PUBLISHED, Changes, Traffic, run
 from benchmarks.trace_columns import Rows, batches, key_bytes, name_of, trace_schema
 from pipeline.assignment import AssignmentLog
-from pipeline.profile import profile_for
+from pipeline.contract.profile import profile_for
 from udfs.sticky_key_hash import sticky_hashes
 
 Order = Literal["time", "random"]

@@ -11,8 +11,8 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline.contract.profile import profile_for
 from pipeline.packing import Packed, Reading, configure
-from pipeline.profile import profile_for
 from pipeline.replay.chunk import merged
 from pipeline.replay.spark import NO_GROUP, chunks_in, in_order
 from pipeline.settings import load_settings

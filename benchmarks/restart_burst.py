@@ -24,7 +24,7 @@ from benchmarks.broker import JOINED, LEFT, PUBLISHED, Changes, Ints, Traffic, r
 from benchmarks.generate import VERSION
 from benchmarks.trace_columns import Rows, batches, key_bytes, name_of
 from pipeline.assignment import AssignmentLog
-from pipeline.profile import profile_for
+from pipeline.contract.profile import profile_for
 from pipeline.replay.basis import Rules
 from pipeline.replay.group import Group, replay_group
 from pipeline.replay.pack import COLUMNS, pack

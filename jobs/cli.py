@@ -23,14 +23,14 @@ from jobs.logs import log_runs, log_stage
 from jobs.outputs import Format, parse_outputs, write_reports
 from jobs.progress import shown_stages
 from jobs.stderr import NAME, LogFormat, Stderr, errors_on_one_line
+from pipeline.contract.profile import profile_named
+from pipeline.contract.severity import FailOn, fails
 from pipeline.errors import TraceError, UsageError
-from pipeline.profile import profile_named
 from pipeline.report.remarks import remarks
 from pipeline.report.validation import json_validation, print_validation
 from pipeline.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.tables.run_key import code_version
-from pipeline.tables.severity import FailOn, fails
 from pipeline.tables.target import parse_target
 from pipeline.tables.threads import both
 from pipeline.trace import open_traces

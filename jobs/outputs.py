@@ -11,6 +11,7 @@ from typing import Literal, get_args
 import typer
 from rich.console import Console
 
+from pipeline.contract.severity import FailOn
 from pipeline.errors import UsageError
 from pipeline.report.github import annotations, markdown
 from pipeline.report.json_summary import json_summary
@@ -19,7 +20,6 @@ from pipeline.report.sarif import sarif_report
 from pipeline.report.summary import Summary
 from pipeline.report.text import print_report
 from pipeline.tables.run_key import code_version
-from pipeline.tables.severity import FailOn
 from pipeline.trace import Trace
 
 FileFormat = Literal["text", "json", "junit", "sarif"]

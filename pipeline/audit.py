@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from pipeline.bad_rows import SetAside
+from pipeline.contract.severity import worst_verdict
 from pipeline.errors import TraceError
 from pipeline.keys import keys_of, with_keys
 from pipeline.leftovers import Leftovers, leftovers_of
@@ -26,7 +27,6 @@ from pipeline.span import Span, span_of
 from pipeline.stages import Progress, Stages
 from pipeline.tables.create import open_tables
 from pipeline.tables.run_key import code_version
-from pipeline.tables.severity import worst_verdict
 from pipeline.tables.threads import both
 from pipeline.tables.write import RunTables
 from pipeline.trace import Survey, Trace, quarantined, read_events, survey, trace_errors

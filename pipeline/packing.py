@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.profile import Profile
+from pipeline.contract.profile import Profile
 from pipeline.replay.group import Group
 from pipeline.replay.recorders import Recorders
 from pipeline.replay.spark import (

@@ -6,7 +6,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from pipeline import chain
-from pipeline.profile import Profile, profile_for, profile_named
+from pipeline.contract.profile import Profile, profile_for, profile_named
 from pipeline.request import AuditRequest
 from pipeline.settings import Settings
 from pipeline.tables.run_key import chain_of, run_key_of

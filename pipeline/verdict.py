@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from pipeline.tables.severity import Severity
+from pipeline.contract.severity import Severity
 
 # Counts of `metrics`, and what each weighs.
 _WEIGHTS: Mapping[str, Severity] = {

@@ -17,7 +17,7 @@ from pipeline.assignment.resolve import Resolved, doubtful, resolve
 from pipeline.assignment.routing import HashRangeOf, Routing, hashes_moved
 from pipeline.assignment.seen import MISTAKES, Behind
 from pipeline.assignment.selector import Selector
-from pipeline.profile import Profile, SelectorKind
+from pipeline.contract.profile import Profile, SelectorKind
 
 
 class Undecided(NamedTuple):

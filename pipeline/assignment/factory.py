@@ -6,8 +6,8 @@ from pipeline.assignment.consistent_hashing_3x import ConsistentHashing3x
 from pipeline.assignment.exclusive import Exclusive
 from pipeline.assignment.exclusive_boundaries import ExclusiveBoundaries
 from pipeline.assignment.selector import Selector
+from pipeline.contract.profile import NEWEST, Profile, SelectorKind, profile_named
 from pipeline.errors import UsageError
-from pipeline.profile import NEWEST, Profile, SelectorKind, profile_named
 from udfs.sticky_key_hash import HashRange, hash_range
 
 DEFAULT_POINTS = 100

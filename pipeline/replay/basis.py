@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pipeline.assignment import DEFAULT_POINTS
-from pipeline.profile import Profile, SelectorKind
+from pipeline.contract.profile import Profile, SelectorKind
 from pipeline.replay.limits import Limits, limits_of
 from pipeline.replay.patience import Patience
 from pipeline.replay.telling import UNSETTLED_US

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.assignment import Routing
 from pipeline.assignment.routing import routing_of_ranges
+from pipeline.contract.rules import ExceptionId
 from pipeline.replay import core, draining, upheaval
 from pipeline.replay.completeness import Seen
 from pipeline.replay.events import Code, Events
@@ -61,7 +62,6 @@ from pipeline.replay.state import (
 from pipeline.replay.timeline import SNAPSHOT_LAG_US
 from pipeline.replay.traffic import Peaks, Traffic, decisions
 from pipeline.replay.watch import Watch
-from pipeline.rules import ExceptionId
 
 _FINDINGS_ROOM = 4096
 

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from pipeline.contract.rules import RuleName
 from pipeline.replay.compiled import compiled
 from pipeline.replay.state import Ints, Records
-from pipeline.rules import RuleName
 
 # Rules that one dispatch can break (docs/RULES.md).
 SINGLE_HOLDER: Final = 0

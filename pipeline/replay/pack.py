@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.profile import Profile
+from pipeline.contract.profile import Profile
 from pipeline.replay.chunk import Chunk
 from pipeline.replay.events import Code, Column, Events
 from pipeline.replay.membership import Row

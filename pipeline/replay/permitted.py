@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.contract.rules import ExceptionId
 from pipeline.replay.output import (
     EARLY_DUPLICATE,
     FIRST_DELIVERY_ORDER,
@@ -18,7 +19,6 @@ from pipeline.replay.output import (
     SINGLE_HOLDER,
 )
 from pipeline.replay.state import DELAYED, DOUBTFUL, NACKED, PASSED, SENT, Ints, Records
-from pipeline.rules import ExceptionId
 
 NOT_PERMITTED: Final = 0
 

@@ -23,7 +23,7 @@ STATE_VERSION: Final = 3
 _WAY_OUT: Final = "audit the log from its beginning"
 # Room that is free is most of a state, and all zeros or ones.
 _LEVEL: Final = 1
-_OWN: Final = ("pipeline.replay.", "pipeline.assignment.", "pipeline.profile", "udfs.sticky_key_hash")
+_OWN: Final = ("pipeline.replay.", "pipeline.assignment.", "pipeline.contract.profile", "udfs.sticky_key_hash")
 _OTHERS: Final = frozenset(
     {
         ("builtins", "int"),

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.profile import Profile
+from pipeline.contract.profile import Profile
 from pipeline.replay.basis import Rules
 from pipeline.replay.chunk import (
     Chunk,

@@ -15,7 +15,7 @@ from pipeline.assignment.orders import Precedence
 from pipeline.assignment.resolve import Resolved
 from pipeline.assignment.seen import NO_DISPATCHES, Behind
 from pipeline.assignment.shares import HashShares
-from pipeline.profile import SelectorKind
+from pipeline.contract.profile import SelectorKind
 from pipeline.replay.basis import Rules
 from pipeline.replay.censor import Censor
 from pipeline.replay.comparison import Comparison, Moment

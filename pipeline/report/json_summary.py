@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from pipeline.contract.severity import SEVERITIES
 from pipeline.report.summary import CauseTotals, RuleCounts, RunSummary, Summary
-from pipeline.tables.severity import SEVERITIES
 
 
 def json_summary(summary: Summary) -> str:

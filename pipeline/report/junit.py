@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from junitparser import Failure, JUnitXml, Skipped, SystemOut, TestCase, TestSuite
 
+from pipeline.contract.severity import SEVERITIES, FailOn, Severity, fails
 from pipeline.report.levels import tally
 from pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
 from pipeline.report.words import count, printable, share, together
-from pipeline.tables.severity import SEVERITIES, FailOn, Severity, fails
 
 # Of one test case; the table has the rest.
 _SHOWN = 5

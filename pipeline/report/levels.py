@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from pipeline.tables.severity import SEVERITIES, Severity
+from pipeline.contract.severity import SEVERITIES, Severity
 
 Level = Literal["error", "warning", "note"]
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
+from pipeline.contract.severity import SEVERITIES, Severity
 from pipeline.errors import UsageError
 from pipeline.report.summary import (
     CauseTotals,
@@ -30,7 +31,6 @@ from pipeline.report.summary import (
     total_rules,
 )
 from pipeline.tables.schemas import TABLES
-from pipeline.tables.severity import SEVERITIES, Severity
 from pipeline.tables.table_schema import RUN_KEY
 from pipeline.tables.target import Target, parse_target
 from pipeline.tables.threads import at_one_time

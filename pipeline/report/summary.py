@@ -7,7 +7,7 @@ microseconds since 1970 UTC, because a collected timestamp would be in the zone 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pipeline.tables.severity import SEVERITIES, Severity, Verdict, worst_verdict
+from pipeline.contract.severity import SEVERITIES, Severity, Verdict, worst_verdict
 from pipeline.window import Window
 
 

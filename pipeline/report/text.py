@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.contract.severity import Severity, Verdict
 from pipeline.report.summary import (
     Finding,
     HotKey,
@@ -23,7 +24,6 @@ from pipeline.report.summary import (
     Wait,
 )
 from pipeline.report.words import count, duration, moment, printable, share, together
-from pipeline.tables.severity import Severity, Verdict
 
 _VERDICT_STYLE: dict[Verdict, str] = {
     "violation": "bold red",

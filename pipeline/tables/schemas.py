@@ -6,7 +6,7 @@ recorded (`ts_us`) and the timestamp made of them (`ts`). An interval is `from_*
 and what a report claims.
 """
 
-from pipeline.tables.severity import SEVERITIES, VERDICTS
+from pipeline.contract.severity import SEVERITIES, VERDICTS
 from pipeline.tables.table_schema import RUN_KEY, Column, ColumnType, TableSchema
 
 _RUN_KEY = Column(RUN_KEY, "string", "the run that wrote this row, see runs")

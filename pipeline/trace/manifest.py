@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
 
+from pipeline.contract.profile import profile_named
 from pipeline.errors import TraceError, UsageError
-from pipeline.profile import profile_named
 from pipeline.trace.entry_buckets import entry_buckets_refused, sets_entry_buckets
 
 FILE_NAME = "trace.json"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pipeline.assignment import NOBODY, Selector, impacted_ranges, make_selector
+from pipeline.contract.profile import SelectorKind
 from pipeline.errors import AssignmentError
-from pipeline.profile import SelectorKind
 from udfs.sticky_key_hash import sticky_hashes
 
 DATA = Path(__file__).resolve().parents[1] / "data"

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from pipeline.assignment import Selector, impacted_ranges, make_selector
-from pipeline.profile import SelectorKind, profile_for
+from pipeline.contract.profile import SelectorKind, profile_for
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 KINDS: dict[str, SelectorKind] = {

@@ -16,7 +16,7 @@ from pipeline.assignment.orders import Precedence
 from pipeline.assignment.reported import ReportedRanges
 from pipeline.assignment.resolve import Resolved, closed, resolve
 from pipeline.assignment.seen import NO_DISPATCHES, Behind
-from pipeline.profile import SelectorKind
+from pipeline.contract.profile import SelectorKind
 
 # So few hashes to so many points that consumers contend for them.
 SELECTORS: dict[str, tuple[SelectorKind, int, str]] = {

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pipeline.assignment import NOBODY, Selector, auto_split, hashes_moved, make_selector
 from pipeline.assignment.factory import slot_range
+from pipeline.contract.profile import SelectorKind, profile_named
 from pipeline.errors import AssignmentError, UsageError
-from pipeline.profile import SelectorKind, profile_named
 
 # One profile for each set of rules: 3.x, classic, the gap flaw, and the present.
 PROFILES = ["pulsar-3.0", "pulsar-4.0-classic", "pulsar-4.0.3", "pulsar-4.2"]

@@ -12,9 +12,9 @@ import jobs.session
 import pipeline.validation
 from jobs.load import Load
 from jobs.nightly_audit import audit_arguments
+from pipeline.contract.severity import Severity, worst_verdict
 from pipeline.errors import TraceError
 from pipeline.request import ValidationResult
-from pipeline.tables.severity import Severity, worst_verdict
 
 WriteTrace = Callable[..., Path]
 Told = Callable[..., tuple[int, str, str]]

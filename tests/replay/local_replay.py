@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from pipeline.profile import profile_for
+from pipeline.contract.profile import profile_for
 from pipeline.replay.basis import Rules
 from pipeline.replay.capacity import Sample
 from pipeline.replay.chunk import Chunk, merged

@@ -23,8 +23,8 @@ from typing import NamedTuple
 from local_replay import Log
 
 from pipeline.assignment import make_selector
+from pipeline.contract.profile import SelectorKind, profile_for
 from pipeline.errors import AssignmentError
-from pipeline.profile import SelectorKind, profile_for
 from pipeline.replay.limits import limits_of
 from pipeline.replay.membership import CLOSED_BY_BROKER
 from udfs.sticky_key_hash import sticky_hashes

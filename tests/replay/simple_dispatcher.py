@@ -13,7 +13,7 @@ from typing import Any
 from local_replay import SKEW_US, Episode, Finding
 
 from pipeline.assignment import make_selector
-from pipeline.profile import profile_for
+from pipeline.contract.profile import profile_for
 from udfs.sticky_key_hash import sticky_hashes
 
 Position = tuple[int, int]

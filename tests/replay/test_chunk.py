@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_replay import HIGH, LOW, TOPIC, Columns, Log, batches, packed, same_rows
 
-from pipeline.profile import profile_for
+from pipeline.contract.profile import profile_for
 from pipeline.replay.chunk import (
     Chunk,
     decode_membership,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from local_replay import Columns, recorded_logs, replayed_logs
 
-from pipeline.rules import RULES, RuleName
+from pipeline.contract.rules import RULES, RuleName
 
 Logs = list[list[Columns]]
 PLACES = 3

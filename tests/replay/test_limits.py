@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pipeline.profile import profile_for
+from pipeline.contract.profile import profile_for
 from pipeline.replay.basis import Rules
 from pipeline.replay.limits import Limits, limits_of
 

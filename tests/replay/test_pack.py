@@ -5,7 +5,7 @@ import json
 import pytest
 from local_replay import HIGH, LOW, TOPIC, Log, batches, packed
 
-from pipeline.profile import profile_for
+from pipeline.contract.profile import profile_for
 from pipeline.replay.events import Code, Events
 from pipeline.replay.membership import Row
 from pipeline.replay.pack import pack

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.profile import profile_for
+from pipeline.contract.profile import profile_for
 from pipeline.replay.basis import Rules
 from pipeline.replay.group import Group
 from pipeline.replay.recorders import Recorders, Term

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from local_replay import RECORDINGS, Columns, Excess, Replay, recorded_logs, replayed_recording
 
-from pipeline.known_bugs import known_bugs
+from pipeline.contract.known_bugs import known_bugs
 from pipeline.replay.group import Group
 
 ALL = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir())

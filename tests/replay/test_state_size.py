@@ -2,7 +2,7 @@
 
 from local_replay import AUTO_SPLIT, Log, chunks_of, named_in
 
-from pipeline.profile import profile_for
+from pipeline.contract.profile import profile_for
 from pipeline.replay.basis import Rules
 from pipeline.replay.group import replay_group
 from pipeline.replay.pair_index import empty_table

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.assignment import AssignmentLog, Epoch
-from pipeline.profile import SelectorKind
+from pipeline.contract.profile import SelectorKind
 from pipeline.replay.membership import Place
 from pipeline.replay.replayed import PlacedEpoch
 from pipeline.replay.tenures import Tenure, Tenures

@@ -22,7 +22,7 @@ from local_replay import (
 )
 from windows import told_by_windows
 
-from pipeline.profile import profile_for
+from pipeline.contract.profile import profile_for
 from pipeline.replay.basis import Rules
 from pipeline.replay.patience import Patience
 from pipeline.replay.rows import stuck_findings

@@ -13,8 +13,8 @@ from local_replay import AUTO_SPLIT, RECORDINGS, SKEW_US, Log, recorded_logs
 from test_cutting import Operation, operations, rows_of
 from windows import folded, told_by_windows
 
+from pipeline.contract.profile import profile_for
 from pipeline.errors import StateError
-from pipeline.profile import profile_for
 from pipeline.replay.basis import Rules
 from pipeline.replay.membership import Place
 from pipeline.replay.patience import Patience

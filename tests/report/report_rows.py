@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from pipeline.contract.severity import SEVERITIES, Severity
 from pipeline.report.summary import (
     CauseTotals,
     Finding,
@@ -15,7 +16,6 @@ from pipeline.report.summary import (
     Summary,
     Wait,
 )
-from pipeline.tables.severity import SEVERITIES, Severity
 from pipeline.trace import Trace
 from pipeline.trace.manifest import Manifest
 from pipeline.trace.sources import Log

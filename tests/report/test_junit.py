@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from report_rows import BOTH, BROKEN, CLEAN, FINDING, HOSTILE, OF_HOSTILES, TABLES, counts, group
 
+from pipeline.contract.severity import FailOn
 from pipeline.report.junit import junit_report
 from pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
 from pipeline.report.words import printable
-from pipeline.tables.severity import FailOn
 from pipeline.window import Window
 
 # Elements with what may stand in them, as Jenkins's, GitLab's and Ant's schemas have in common.

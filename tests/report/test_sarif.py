@@ -13,11 +13,11 @@ import jsonschema
 import pytest
 from report_rows import BOTH, BROKEN, CLEAN, DUPLICATE, FINDING, HOSTILE, OF_HOSTILES, TABLES, trace_at
 
+from pipeline.contract.rules import STATEMENTS
+from pipeline.contract.severity import SEVERITIES
 from pipeline.report.sarif import sarif_report
 from pipeline.report.summary import Finding, RunSummary, Summary
 from pipeline.report.words import printable
-from pipeline.rules import STATEMENTS
-from pipeline.tables.severity import SEVERITIES
 from pipeline.trace import open_traces
 from pipeline.window import Window
 

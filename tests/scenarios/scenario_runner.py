@@ -34,7 +34,7 @@ import audit_text
 import pyarrow as pa
 
 from pipeline.assignment import make_selector
-from pipeline.profile import Profile, SelectorKind, profile_for
+from pipeline.contract.profile import Profile, SelectorKind, profile_for
 from pipeline.replay.basis import Rules
 from pipeline.replay.group import Group, replay_group
 from pipeline.replay.pack import COLUMNS, pack

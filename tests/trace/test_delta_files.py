@@ -10,8 +10,8 @@ from conftest import MANIFEST
 from pyspark.sql import SparkSession
 from test_plain import PLAIN
 
+from pipeline.contract.profile import profile_for
 from pipeline.packing import Reading
-from pipeline.profile import profile_for
 from pipeline.settings import load_settings
 from pipeline.trace import Trace, open_traces, read_events
 from pipeline.trace.delta_files import as_files

@@ -20,9 +20,9 @@ from test_plain import PLAIN
 from trace_rows import FLOW, JOIN, TOPIC
 
 from pipeline.audit import audit
+from pipeline.contract.profile import profile_for
 from pipeline.errors import TraceError, UsageError
 from pipeline.packing import Reading
-from pipeline.profile import profile_for
 from pipeline.replay.pack import COLUMNS
 from pipeline.request import AuditRequest
 from pipeline.settings import Settings, load_settings

@@ -17,9 +17,9 @@ from test_plain import PLAIN
 from trace_rows import ACK, FLOW, JOIN, PUBLISH, REDELIVER, STATS, TOPIC, without
 
 from pipeline.audit import audit
+from pipeline.contract.profile import profile_for
 from pipeline.errors import TraceError
 from pipeline.packing import Reading
-from pipeline.profile import profile_for
 from pipeline.replay.chunk import merged
 from pipeline.replay.pack import COLUMNS, pack
 from pipeline.replay.spark import NO_GROUP, chunks_in

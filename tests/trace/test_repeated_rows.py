@@ -11,7 +11,7 @@ from test_plain import PLAIN
 from trace_rows import ACK, DISPATCH, DISPATCH_END, FLOW, LEAVE, STATS, TOPIC, Row
 
 from pipeline.bad_rows import SetAside
-from pipeline.profile import profile_for
+from pipeline.contract.profile import profile_for
 from pipeline.replay.chunk import Chunk, merged
 from pipeline.replay.pack import pack
 

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipeline.known_bugs import label
+from pipeline.contract.known_bugs import label
+from pipeline.contract.severity import SEVERITIES, Severity
 from pipeline.replay.basis import Rules
 from pipeline.replay.output import (
     CUMULATIVE_ACK,
@@ -39,7 +40,6 @@ from pipeline.replay.state import (
     Records,
 )
 from pipeline.replay.verdicts import Circumstances, Verdict, applies, judged, plain_verdict
-from pipeline.tables.severity import SEVERITIES, Severity
 
 ALL: Final = 0
 """As a limit on findings: none."""

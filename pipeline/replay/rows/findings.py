@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from pipeline.contract.rules import RuleName
+from pipeline.contract.severity import SEVERITIES, Severity
 from pipeline.replay.rows.names import Rows
-from pipeline.rules import RuleName
-from pipeline.tables.severity import SEVERITIES, Severity
 
 # Columns of `metrics` that count findings, and what they count.
 _COUNTS: Mapping[str, Severity] = {

@@ -2,14 +2,14 @@
 
 import json
 
-from pipeline.known_bugs import catalogue, known_bugs, label
+from pipeline.contract.known_bugs import catalogue, known_bugs, label
+from pipeline.contract.rules import RuleName
+from pipeline.contract.severity import Severity
 from pipeline.replay.basis import Rules
 from pipeline.replay.comparison import Mismatch
 from pipeline.replay.replayed import Replayed
 from pipeline.replay.rows.findings import RuleFindings, severities
 from pipeline.replay.rows.names import Names, moment
-from pipeline.rules import RuleName
-from pipeline.tables.severity import Severity
 
 _NAMED_MAX = 10
 _RULES: tuple[RuleName, ...] = ("assignment_mismatch", "draining_mismatch")

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pipeline.known_bugs import catalogue
+from pipeline.contract.known_bugs import catalogue
+from pipeline.contract.rules import RuleName
 from pipeline.replay.output import RULE_NAMES
 from pipeline.replay.rows.names import Names, moment, position
 from pipeline.replay.state import GIVEN_BACK, NACKED, NOBODY, PASSED, UNKNOWN
 from pipeline.replay.verdicts import Verdict, passes_a_leaver
-from pipeline.rules import RuleName
 
 _ACKNOWLEDGING: tuple[RuleName, ...] = ("cumulative_ack", "foreign_ack")
 _OVERTAKING: tuple[RuleName, ...] = ("redelivery_order", "replay_overtaken")

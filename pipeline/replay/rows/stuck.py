@@ -11,7 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.known_bugs import catalogue, known_bugs, label
+from pipeline.contract.known_bugs import catalogue, known_bugs, label
+from pipeline.contract.rules import RuleName
+from pipeline.contract.severity import Severity
 from pipeline.replay.attribution import Blocked
 from pipeline.replay.basis import Rules
 from pipeline.replay.doubts import Doubt
@@ -23,8 +25,6 @@ from pipeline.replay.rows.names import Names, Rows, moment, position
 from pipeline.replay.stall import is_finding
 from pipeline.replay.state import DISPATCHES, NOBODY
 from pipeline.replay.watch import Watch
-from pipeline.rules import RuleName
-from pipeline.tables.severity import Severity
 
 
 def stuck_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[RuleFindings]:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.known_bugs import known_bugs
+from pipeline.contract.known_bugs import known_bugs
+from pipeline.contract.rules import ExceptionId
 from pipeline.replay.basis import Rules
 from pipeline.replay.membership import Place
 from pipeline.replay.output import BY_RESET, GAP_DELIVERY, OWNERSHIP
 from pipeline.replay.read_position import READ_US
 from pipeline.replay.replayed import Joined, Replayed, Surplus
 from pipeline.replay.state import NOBODY, Ints
-from pipeline.rules import ExceptionId
 
 
 class Circumstances:

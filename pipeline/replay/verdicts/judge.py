@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from pipeline.contract.rules import EXCEPTIONS, ExceptionId, RuleName
 from pipeline.replay.basis import Rules
 from pipeline.replay.output import (
     CUMULATIVE_ACK,
@@ -26,7 +27,6 @@ from pipeline.replay.verdicts.duplicates import duplicates
 from pipeline.replay.verdicts.overtaking import late_first, overtaken
 from pipeline.replay.verdicts.two_holders import two_holders
 from pipeline.replay.verdicts.verdict import INFORMATION, UNEXPLAINED, Verdict, permitted_by, unexplained
-from pipeline.rules import EXCEPTIONS, ExceptionId, RuleName
 
 _EXCEPTION_OF: Final[Mapping[int, ExceptionId]] = {int(exception[1:]): exception for exception in EXCEPTIONS}
 _INFORMING: Final = (CUMULATIVE_ACK, FOREIGN_ACK)

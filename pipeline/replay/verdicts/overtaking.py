@@ -6,12 +6,12 @@ What the marks alone permit (E1, E2, E5, E6) is decided before (`replay.permitte
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.contract.severity import SEVERITIES
 from pipeline.replay.read_position import READ_US
 from pipeline.replay.state import GIVEN_BACK, NACKED, READ, REPLAYED, UNKNOWN, UNPUBLISHED, WAITING
 from pipeline.replay.verdicts.circumstances import Circumstances
 from pipeline.replay.verdicts.two_holders import recently_joined_flaw, two_holders
 from pipeline.replay.verdicts.verdict import UNEXPLAINED, Verdict, unexplained
-from pipeline.tables.severity import SEVERITIES
 
 
 def passes_a_leaver(finding: Any) -> bool:

@@ -2,8 +2,8 @@
 
 from typing import Final, NamedTuple
 
-from pipeline.rules import EXCEPTIONS, ExceptionId
-from pipeline.tables.severity import Severity
+from pipeline.contract.rules import EXCEPTIONS, ExceptionId
+from pipeline.contract.severity import Severity
 
 
 class Verdict(NamedTuple):

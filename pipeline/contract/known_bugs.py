@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from pipeline.profile import Profile, version_parts
-from pipeline.rules import RuleName
+from pipeline.contract.profile import Profile, version_parts
+from pipeline.contract.rules import RuleName
 
 if sys.version_info >= (3, 11):
     import tomllib

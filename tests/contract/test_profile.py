@@ -3,10 +3,10 @@
 import pytest
 from pydantic import ValidationError
 
+from pipeline.contract.profile import Profile, profile_for, profile_named, profiles, version_parts
+from pipeline.contract.rules import EXCEPTIONS, RULES, STATEMENTS
 from pipeline.errors import UsageError
-from pipeline.profile import Profile, profile_for, profile_named, profiles, version_parts
 from pipeline.replay.output import RULE_NAMES
-from pipeline.rules import EXCEPTIONS, RULES, STATEMENTS
 
 CLASSIC = {"subscriptionKeySharedUseClassicPersistentImplementation": True}
 LOOK_AHEAD = "keySharedLookAheadMsgInReplayThresholdPer"

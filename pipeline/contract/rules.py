@@ -1,7 +1,7 @@
 """The contract that an audit holds a broker to: the rules, and what may break them legitimately.
 
 Their names are public: they stand in the tables, in reports and in `conf/`. Which of them apply to a broker is said
-by its profile (`pipeline.profile`), how they are checked by the replay.
+by its profile (`pipeline.contract.profile`), how they are checked by the replay.
 
 Source: contract 9.2 (statements) and 9.3 (exceptions).
 """

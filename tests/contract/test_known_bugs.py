@@ -5,8 +5,8 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from pipeline.known_bugs import KnownBug, catalogue, known_bugs
-from pipeline.profile import profile_for, profile_named, profiles, version_parts
+from pipeline.contract.known_bugs import KnownBug, catalogue, known_bugs
+from pipeline.contract.profile import profile_for, profile_named, profiles, version_parts
 
 CLASSIC = {"subscriptionKeySharedUseClassicPersistentImplementation": True}
 OF_3X = {"F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9"}

@@ -11,8 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt
 
+from pipeline.contract.rules import ExceptionId, RuleName
 from pipeline.errors import UsageError
-from pipeline.rules import ExceptionId, RuleName
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -41,7 +41,7 @@ class Profile(BaseModel):
         exclusive_gap_delivery: whether a gap inside one STICKY consumer is routed to it (contract 2.4).
         draining_return: when a hash that returns to its holder stops draining (contract 3.4, 3.10).
         mark_delete_releases: which moves of mark-delete release pending entries (contract 3.11).
-        rules: what the dispatcher is held to (`pipeline.rules`).
+        rules: what the dispatcher is held to (`pipeline.contract.rules`).
         exceptions: what may break those rules legitimately (contract 9.3).
         hash: hash rule by selector (contract 1.3).
         settings: defaults of broker.conf (contract 8), as far as the dispatcher heeds them.

@@ -1,6 +1,6 @@
 import pytest
 
-from pipeline.tables.severity import SEVERITIES, FailOn, Severity, fails, worst_verdict
+from pipeline.contract.severity import SEVERITIES, FailOn, Severity, fails, worst_verdict
 
 
 @pytest.mark.parametrize(
