@@ -1,0 +1,82 @@
+"""Compares the tables of all recordings row by row with those of an earlier commit, names and sentences aside.
+
+    python tests/replay/same_tables.py write FILE      # before a change that must change no finding
+    python tests/replay/same_tables.py compare FILE    # after it; exit code 1 where a row differs
+
+The file holds a digest of each row: `NAMES` says which tables, columns and values have got other names since it was
+written, so that a renaming is no difference. What people read (`explanation`) may be worded anew.
+"""
+
+import hashlib
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
+
+from local_replay import RECORDINGS, Columns, recorded_tables  # noqa: E402  (the path comes first)
+
+NAMES: Final[dict[str, str]] = {}
+"""Today's names of tables, columns and values, by which the file knows them under another."""
+
+_WORDED: Final = frozenset({"explanation"})
+Digests = npt.NDArray[np.uint32]
+
+
+def digests(name: str) -> dict[str, Digests]:
+    """The sorted digests of all rows of a recording, by the file's name of the table."""
+    return {
+        f"{name}/{NAMES.get(table, table)}": np.sort(np.array([_digest(row) for row in rows], dtype=np.uint32))
+        for table, rows in recorded_tables(name).items()
+    }
+
+
+def _digest(row: Columns) -> int:
+    columns = {name: _under_old_names(value) for name, value in _under_old_names(row).items() if name not in _WORDED}
+    text = json.dumps(columns, sort_keys=True, default=str)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
+
+
+def _under_old_names(value: object) -> object:
+    if isinstance(value, dict):
+        return {NAMES.get(name, name): _under_old_names(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_under_old_names(part) for part in value]
+    if isinstance(value, str):
+        return NAMES.get(value, value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def main(command: str, file: Path, *only: str) -> int:
+    """Writes the file, or compares with it; returns the exit code."""
+    names = only or sorted(folder.name for folder in RECORDINGS.iterdir() if folder.is_dir())
+    now: dict[str, Digests] = {}
+    for name in names:
+        now.update(digests(name))
+        print(name, flush=True)
+    if command == "write":
+        np.savez_compressed(file, **now)  # type: ignore[arg-type]  # its stub takes the arrays for allow_pickle
+        return 0
+    before = np.load(file)
+    wanted = {key for key in before.files if key.split("/")[0] in names}
+    differing = 0
+    for key in sorted(wanted | set(now)):
+        none = np.zeros(0, dtype=np.uint32)
+        then, today = Counter(before[key] if key in before.files else none), Counter(now.get(key, none))
+        gone, new = (then - today).total(), (today - then).total()
+        differing += gone + new
+        if gone or new:
+            print(f"{key}: {gone} rows are gone, {new} are new")
+    print(f"{sum(rows.size for rows in now.values())} rows in {len(now)} tables compared: {differing} differ")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3 or sys.argv[1] not in ("write", "compare"):
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:]))
