@@ -12,9 +12,10 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.contract.profile import profile_for
-from pipeline.packing import Packed, Reading, configure
-from pipeline.replay.chunk import merged
-from pipeline.replay.spark import NO_GROUP, chunks_in, in_order
+from pipeline.replay.pack_on_spark import NO_GROUP
+from pipeline.replay.packed_source import Packed, Reading, configure
+from pipeline.replay.packing.packed_batch import merged
+from pipeline.replay.replay_on_spark import chunks_in, in_order
 from pipeline.settings import load_settings
 from pipeline.trace import open_traces
 

@@ -14,7 +14,7 @@ from benchmarks.two_rules import Broken
 from jobs.load import Load, load_of
 from jobs.session import spark_session
 from pipeline.audit import audit
-from pipeline.request import AuditRequest
+from pipeline.run.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.tables.target import parse_target
 from pipeline.trace import open_traces

@@ -25,9 +25,10 @@ from benchmarks.generate import VERSION
 from benchmarks.trace_columns import Rows, batches, key_bytes, name_of
 from pipeline.assignment import AssignmentLog
 from pipeline.contract.profile import profile_for
-from pipeline.replay.basis import Rules
-from pipeline.replay.group import Group, replay_group
-from pipeline.replay.pack import COLUMNS, pack
+from pipeline.replay.packing.pack import COLUMNS, pack
+from pipeline.replay.packing.packed_batch import Group
+from pipeline.replay.replay_group import replay_group
+from pipeline.replay.subscription.config import Rules
 from udfs.sticky_key_hash import sticky_hashes
 
 _GROUP: Final = Group("persistent://public/default/generated-partition-0", "ks")

@@ -26,15 +26,15 @@ from jobs.stderr import NAME, LogFormat, Stderr, errors_on_one_line
 from pipeline.contract.profile import profile_named
 from pipeline.contract.severity import FailOn, fails
 from pipeline.errors import TraceError, UsageError
-from pipeline.report.remarks import remarks
 from pipeline.report.validation import json_validation, print_validation
-from pipeline.request import AuditRequest
+from pipeline.report.warnings import remarks
+from pipeline.run.request import AuditRequest
+from pipeline.run.run_key import code_version
 from pipeline.settings import load_settings
-from pipeline.tables.run_key import code_version
 from pipeline.tables.target import parse_target
 from pipeline.tables.threads import both
 from pipeline.trace import open_traces
-from pipeline.window import WHOLE, moment_us, window_of
+from pipeline.windows.window import WHOLE, moment_us, window_of
 
 _USAGE = 2
 
@@ -145,7 +145,7 @@ def audit(
             spark = _spark_session(load, debug, meanwhile_import="pipeline.audit")
             # Not imported above, for the reason that `_spark_session` gives.
             from pipeline.audit import audit as run_audit  # noqa: PLC0415
-            from pipeline.report.read import summarise  # noqa: PLC0415
+            from pipeline.report.query import summarise  # noqa: PLC0415
 
             clock.append(time.monotonic())
             log_stage("start Spark", clock[-1] - clock[-2])

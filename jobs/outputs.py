@@ -19,7 +19,7 @@ from pipeline.report.junit import junit_report
 from pipeline.report.sarif import sarif_report
 from pipeline.report.summary import Summary
 from pipeline.report.text import print_report
-from pipeline.tables.run_key import code_version
+from pipeline.run.run_key import code_version
 from pipeline.trace import Trace
 
 FileFormat = Literal["text", "json", "junit", "sarif"]

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from jobs.java import require_java
 from jobs.load import Load
 from pipeline.errors import UsageError
-from pipeline.tables.spark_errors import reason_of
+from pipeline.spark_errors import reason_of
 
 _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

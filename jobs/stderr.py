@@ -11,7 +11,7 @@ import typer
 
 from jobs.logs import json_logs
 from pipeline.errors import DispatchAuditError
-from pipeline.tables.spark_errors import reason_of
+from pipeline.spark_errors import reason_of
 
 NAME = "dispatch-audit"
 LogFormat = Literal["text", "json"]

@@ -33,7 +33,7 @@ def show(table: Any) -> None:
 
 from jobs.session import spark_session
 from pipeline.audit import audit
-from pipeline.request import AuditRequest
+from pipeline.run.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.tables.target import parse_target
 

@@ -14,27 +14,28 @@ from pyspark.sql import functions as sf
 from pipeline.bad_rows import SetAside
 from pipeline.contract.severity import worst_verdict
 from pipeline.errors import TraceError
-from pipeline.keys import keys_of, with_keys
-from pipeline.leftovers import Leftovers, leftovers_of
-from pipeline.packing import NOTHING, Packed, Reading, configure
-from pipeline.question import Question, questions_of
-from pipeline.replay.basis import Rules
-from pipeline.replay.refused import DUPLICATE_SEQ, REPEATED_ROW
-from pipeline.replay.spark import replayed
-from pipeline.request import AuditRequest, AuditResult
+from pipeline.replay.packed_source import NOTHING, Packed, Reading, configure
+from pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW
+from pipeline.replay.replay_on_spark import replayed
+from pipeline.replay.subscription.config import Rules
+from pipeline.run.audit_task import Question, questions_of
+from pipeline.run.key_lookup import keys_of, with_keys
+from pipeline.run.replay_config import replay_config
+from pipeline.run.request import AuditRequest, AuditResult
+from pipeline.run.run_key import code_version
+from pipeline.run.stages import Progress, Stages
+from pipeline.run.verdict import completeness_of, severities_in
 from pipeline.settings import Settings
-from pipeline.span import Span, span_of
-from pipeline.stages import Progress, Stages
+from pipeline.spark_errors import worker_died
 from pipeline.tables.create import open_tables
-from pipeline.tables.run_key import code_version
 from pipeline.tables.threads import both
 from pipeline.tables.write import RunTables
 from pipeline.trace import Survey, Trace, quarantined, read_events, survey, trace_errors
-from pipeline.trace.counting import NOT_PLAIN, Count, together
-from pipeline.trace.parquet_files import Share
-from pipeline.trace.spark_errors import worker_died
-from pipeline.verdict import completeness_of, severities_in
-from pipeline.window import WHOLE
+from pipeline.trace.parquet.worker_reader import Share
+from pipeline.trace.quarantine.row_counts import NOT_PLAIN, Count, together
+from pipeline.windows.resolve import Span, span_of
+from pipeline.windows.rows_without_seq import Leftovers, leftovers_of
+from pipeline.windows.window import WHOLE
 
 
 @dataclass(frozen=True)
@@ -137,17 +138,7 @@ def _replay(spark: SparkSession, question: Question, request: AuditRequest, stag
             span = span_of(spark, trace, plan, target)
         trace = span.trace
     complete = trace.manifest.complete_from_start and (span is None or span.plan.complete_from_start)
-    rules = Rules(
-        profile=profile,
-        version=trace.manifest.pulsar_version,
-        broker=profile.broker(trace.manifest.settings),
-        skew_us=settings.trace.recorder_skew_us,
-        open_entries_max=settings.limits.open_entries_max,
-        orders=settings.orders.limits,
-        hot_keys_max=settings.report.hot_keys_max,
-        complete_from_start=complete,
-        patience=settings.patience,
-    )
+    rules = replay_config(trace.manifest, profile, settings, complete)
     reading = Reading(spark, trace, profile, settings, NOTHING if span is None else span.carried)
     with stages.stage("open"):
         # Both are a few statements each, which take their time one by one and leave cores idle.

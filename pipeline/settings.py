@@ -8,8 +8,6 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pipeline.errors import UsageError
-from pipeline.replay.basis import OrderLimits
-from pipeline.replay.patience import Patience
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -58,11 +56,6 @@ class OrderSettings(_Section):
     assignments_max: int = Field(ge=1)
     rows_max: int = Field(ge=0)
 
-    @property
-    def limits(self) -> OrderLimits:
-        """The limits as the replay takes them."""
-        return OrderLimits(self.assignments_max, self.rows_max)
-
 
 class BlockingSettings(_Section):
     """What counts as waiting."""
@@ -96,17 +89,6 @@ class Settings(_Section):
     blocking: BlockingSettings
     capacity: CapacitySettings
     report: ReportSettings
-
-    @property
-    def patience(self) -> Patience:
-        """What the replay finds interesting, in the unit of `ts_us`."""
-        return Patience(
-            shortest_us=self.blocking.shortest_ms * 1000,
-            stalled_us=self.blocking.stalled_ms * 1000,
-            sample_us=self.capacity.interval_s * 1_000_000,
-            intervals_max=self.blocking.intervals_max,
-            as_pip_282=self.blocking.recently_joined == "last_sent_position",
-        )
 
 
 def load_settings(path: Path | None = None) -> Settings:

@@ -2,12 +2,12 @@
 
 from pyspark.sql import SparkSession
 
-from pipeline.packing import configure
-from pipeline.question import profile_of
-from pipeline.request import AuditRequest, ValidationResult
-from pipeline.stages import Progress
+from pipeline.replay.packed_source import configure
+from pipeline.run.audit_task import profile_of
+from pipeline.run.request import AuditRequest, ValidationResult
+from pipeline.run.stages import Progress
 from pipeline.trace import counted, open_traces, read_events, trace_errors
-from pipeline.trace.survey import counted_up, fault_of
+from pipeline.trace.quarantine.survey import counted_up, fault_of
 
 
 def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[ValidationResult]:

@@ -73,9 +73,9 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[Any]]:
     # The compiler behind the replay takes a second to import.
     import jobs.session
     import pipeline.audit
-    import pipeline.report.read
+    import pipeline.report.query
     from pipeline.report.summary import Summary
-    from pipeline.request import AuditRequest, AuditResult
+    from pipeline.run.request import AuditRequest, AuditResult
     from pipeline.trace import open_traces
 
     def put(outcome: Summary | BaseException) -> list[AuditRequest]:
@@ -93,7 +93,7 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[Any]]:
 
         monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet, load: None)
         monkeypatch.setattr(pipeline.audit, "audit", audit)
-        monkeypatch.setattr(pipeline.report.read, "summarise", lambda spark, target, run_keys: outcome)
+        monkeypatch.setattr(pipeline.report.query, "summarise", lambda spark, target, run_keys: outcome)
         return requests
 
     return put

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.keys import keys_of, with_keys
-from pipeline.trace.parquet_files import Share
+from pipeline.run.key_lookup import keys_of, with_keys
+from pipeline.trace.parquet.worker_reader import Share
 
 pytestmark = pytest.mark.spark
 

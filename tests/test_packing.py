@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.packing import _tasks
-from pipeline.replay.group import Group
+from pipeline.replay.packed_source import _tasks
+from pipeline.replay.packing.packed_batch import Group
 from pipeline.settings import load_settings
 
 

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from benchmarks.line_damage import another_value, cut, flipped, noise, repeated_name
 from benchmarks.runs import ROOT
 from pipeline.audit import audit
-from pipeline.request import AuditRequest
+from pipeline.run.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.trace import EVENT_SCHEMA, open_traces, read_events
 

@@ -9,10 +9,10 @@ from pyspark.sql import functions as sf
 from benchmarks.runs import ROOT
 from benchmarks.told_by import told_by
 from pipeline.audit import audit
-from pipeline.request import AuditRequest
+from pipeline.run.request import AuditRequest
 from pipeline.settings import Settings, load_settings
 from pipeline.trace import open_traces, read_events
-from pipeline.window import WHOLE, Window
+from pipeline.windows.window import WHOLE, Window
 
 SAMPLES = ROOT / "data" / "samples"
 _WINDOWS_MAX = 5

@@ -30,7 +30,7 @@ from benchmarks.table_rows import rows_of_tables
 from jobs.session import spark_session
 from pipeline.audit import audit
 from pipeline.errors import DispatchAuditError
-from pipeline.request import AuditRequest
+from pipeline.run.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.tables.schemas import TABLES
 from pipeline.tables.target import parse_target

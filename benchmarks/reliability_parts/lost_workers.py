@@ -22,7 +22,7 @@ from cluster.standalone import StandaloneCluster
 from cluster.submit import submit_command, submit_environment
 from pipeline.audit import audit
 from pipeline.errors import DispatchAuditError
-from pipeline.request import AuditRequest
+from pipeline.run.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.trace import open_traces, read_events
 

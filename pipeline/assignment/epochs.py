@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from pipeline.assignment.change import Change, DeclaredRanges
-from pipeline.assignment.factory import DEFAULT_POINTS, make_selector, slot_range
-from pipeline.assignment.hash_ranges import ALL_HASHES, HashRanges, union
-from pipeline.assignment.orders import Precedence
+from pipeline.assignment.join_orders import Precedence
+from pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, union
+from pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
+from pipeline.assignment.ranges.observed import MISTAKES, Behind
+from pipeline.assignment.ranges.routing import HashRangeOf, Routing, hashes_moved
 from pipeline.assignment.resolve import Resolved, doubtful, resolve
-from pipeline.assignment.routing import HashRangeOf, Routing, hashes_moved
-from pipeline.assignment.seen import MISTAKES, Behind
-from pipeline.assignment.selector import Selector
+from pipeline.assignment.selectors.factory import DEFAULT_POINTS, make_selector, slot_range
+from pipeline.assignment.selectors.selector import Selector, with_change
 from pipeline.contract.profile import Profile, SelectorKind
 
 
@@ -97,7 +97,7 @@ class AssignmentLog:
         if len(changes) > 1 or self._others:
             resolved = resolve(roots, changes, precedes, self._fresh, nodes_max, behind)
         else:
-            selector = changes[0].enter(self._selector.copy(), self._fresh)
+            selector = with_change(self._selector.copy(), changes[0], self._fresh)
             disputed = union(selector.disputed())
             resolved = Resolved([0], [self._selector, selector], [self.undecided, disputed], [], [selector], True)
         if not len(resolved.worlds[0]):
@@ -191,7 +191,7 @@ class AssignmentLog:
             Whether it was in; if not, the epoch goes on.
         """
         change = Change("leave", consumer, self._names.get(consumer, ""))
-        return self.enter(change, change.enter(self._selector.copy(), self._fresh), DECIDED, seq)
+        return self.enter(change, with_change(self._selector.copy(), change, self._fresh), DECIDED, seq)
 
     def reset(self, seq: int) -> bool:
         """Starts an epoch without consumers and with a new dispatcher, which remembers no name index.

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.assignment.change import Change
-from pipeline.assignment.hash_ranges import ALL_HASHES, HashRanges, differing, owned_by, union
-from pipeline.assignment.orders import Orders, Precedence, Search, with_open_joins
-from pipeline.assignment.seen import Behind
-from pipeline.assignment.selector import OwnerOf, Selector
+from pipeline.assignment.join_orders import Orders, Precedence, Search, with_open_joins
+from pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, differing, owned_by, union
+from pipeline.assignment.ranges.membership_change import Change
+from pipeline.assignment.ranges.observed import Behind
+from pipeline.assignment.selectors.selector import OwnerOf, Selector, with_change
 
 
 class Resolved(NamedTuple):
@@ -186,7 +186,7 @@ class _Touched:
             bases = [self._before(number, leaving) for leaving in (True, False)]
         else:
             bases = [self._emptiest()]
-        states = (change.enter(base.copy(), self._fresh) for base in bases)
+        states = (with_change(base.copy(), change, self._fresh) for base in bases)
         return union(both for state in states for both in owned_by(state.routing(), change.consumer))
 
     def _before(self, number: int, leaving: bool) -> Selector:
@@ -195,7 +195,7 @@ class _Touched:
         state = self._root.copy()
         for other in self._orders.order:
             if precedes[other, number]:
-                state = self._changes[other].enter(state, self._fresh)
+                state = with_change(state, self._changes[other], self._fresh)
         for other, change in enumerate(self._changes):
             if leaving and change.kind == "leave" and not precedes[number, other]:
                 state.remove(change.consumer)

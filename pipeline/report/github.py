@@ -11,9 +11,9 @@ from operator import itemgetter
 
 from pipeline.contract.severity import worst_verdict
 from pipeline.report.levels import LEVELS, Level, tally
-from pipeline.report.places import Place, places
+from pipeline.report.locations import Place, places
 from pipeline.report.summary import Finding, RunSummary, Summary
-from pipeline.report.words import count, printable, share, together
+from pipeline.report.wording import count, printable, share, together
 from pipeline.trace import Trace
 
 _COMMANDS: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}

@@ -11,7 +11,7 @@ from junitparser import Failure, JUnitXml, Skipped, SystemOut, TestCase, TestSui
 from pipeline.contract.severity import SEVERITIES, FailOn, Severity, fails
 from pipeline.report.levels import tally
 from pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
-from pipeline.report.words import count, printable, share, together
+from pipeline.report.wording import count, printable, share, together
 
 # Of one test case; the table has the rest.
 _SHOWN = 5

@@ -14,9 +14,9 @@ from pipeline.contract.known_bugs import KnownBug, known_bugs
 from pipeline.contract.profile import Profile, profile_named
 from pipeline.contract.rules import EXCEPTIONS, STATEMENTS, RuleName
 from pipeline.report.levels import LEVELS
-from pipeline.report.places import Place, places
+from pipeline.report.locations import Place, places
 from pipeline.report.summary import Finding, RunSummary, Summary
-from pipeline.report.words import printable, together
+from pipeline.report.wording import printable, together
 from pipeline.trace import Trace
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pipeline.contract.severity import SEVERITIES, Severity, Verdict, worst_verdict
-from pipeline.window import Window
+from pipeline.windows.window import Window
 
 
 @dataclass(frozen=True)

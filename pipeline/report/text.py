@@ -23,7 +23,7 @@ from pipeline.report.summary import (
     Summary,
     Wait,
 )
-from pipeline.report.words import count, duration, moment, printable, share, together
+from pipeline.report.wording import count, duration, moment, printable, share, together
 
 _VERDICT_STYLE: dict[Verdict, str] = {
     "violation": "bold red",

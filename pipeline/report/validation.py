@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from pipeline.report.words import count, printable, share
-from pipeline.request import ValidationResult
+from pipeline.report.wording import count, printable, share
+from pipeline.run.request import ValidationResult
 
 
 def print_validation(results: Iterable[ValidationResult], console: Console) -> None:

@@ -12,9 +12,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pipeline.errors import UsageError
+from pipeline.spark_errors import reason_of
 from pipeline.tables.migrate import migrate
 from pipeline.tables.schemas import TABLES
-from pipeline.tables.spark_errors import reason_of
 from pipeline.tables.table_schema import TableSchema
 from pipeline.tables.target import Target
 from pipeline.tables.threads import at_one_time

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 from pipeline.errors import UsageError
-from pipeline.tables.spark_errors import reason_of
+from pipeline.spark_errors import reason_of
 from pipeline.tables.table_schema import TableSchema
 from pipeline.tables.target import Target
 

@@ -469,7 +469,7 @@ REFUSED = TableSchema(
 
 COUNTED = TableSchema(
     "counted",
-    "How many rows of a kind were read (`pipeline.trace.counting.Count`); the survey adds them up, no table has them.",
+    "How many rows of a kind were read; the survey adds them up, no table has them.",
     (
         _RUN_KEY,
         _optional("topic", "string", "topic that the rows name"),

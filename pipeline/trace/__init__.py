@@ -1,13 +1,13 @@
 """Reading dispatch traces: where they are, what a row means, which rows cannot be audited and why."""
 
-from pipeline.trace.counting import counted
+from pipeline.spark_errors import trace_errors
 from pipeline.trace.manifest import Manifest
-from pipeline.trace.quarantine import quarantined
+from pipeline.trace.quarantine.quarantine import quarantined
+from pipeline.trace.quarantine.row_counts import counted
+from pipeline.trace.quarantine.survey import GroupSurvey, Survey, survey
 from pipeline.trace.read import read_events
 from pipeline.trace.schema import EVENT_SCHEMA
 from pipeline.trace.sources import Log, Trace, open_traces
-from pipeline.trace.spark_errors import trace_errors
-from pipeline.trace.survey import GroupSurvey, Survey, survey
 
 __all__ = [
     "EVENT_SCHEMA",

@@ -32,9 +32,9 @@ from pyspark.sql.types import (
 )
 
 from pipeline.errors import TraceError
+from pipeline.spark_errors import columns_do_not_merge, plain_path, trace_errors
 from pipeline.trace.schema import EVENT_SCHEMA
 from pipeline.trace.sources import PARQUET_ENDING, Log, glob_of
-from pipeline.trace.spark_errors import columns_do_not_merge, plain_path, trace_errors
 
 _INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
 

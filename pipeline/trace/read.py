@@ -4,11 +4,11 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline.spark_errors import trace_errors
 from pipeline.trace.columnar import read_columns, with_valid_texts
 from pipeline.trace.json_lines import read_json_lines
-from pipeline.trace.seqs import ALL
+from pipeline.trace.seq_range import ALL
 from pipeline.trace.sources import Trace
-from pipeline.trace.spark_errors import trace_errors
 from pipeline.trace.validate import validated
 
 
@@ -18,7 +18,7 @@ def read_events(spark: SparkSession, trace: Trace) -> DataFrame:
     Nothing is read before the frame is used.
 
     Where rows came from is not part of it: file, line and text are worked out by a second scan, and only if
-    rows have to be set aside (`pipeline.trace.quarantine`).
+    rows have to be set aside (`pipeline.trace.quarantine.quarantine`).
 
     Returns:
         The columns of `EVENT_SCHEMA`, and `refused` and `detail` of `pipeline.trace.validate`. The order of

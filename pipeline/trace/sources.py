@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlparse
 
 from pipeline.errors import TraceError, UsageError
 from pipeline.trace.manifest import FILE_NAME, Manifest, manifest_in, manifest_without_file
-from pipeline.trace.seqs import ALL, Seqs
+from pipeline.trace.seq_range import ALL, Seqs
 
 LogKind = Literal["json", "parquet", "delta", "table"]
 

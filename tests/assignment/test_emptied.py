@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.assignment.change import Change
-from pipeline.assignment.emptied import may_be_empty
-from pipeline.assignment.orders import Precedence
+from pipeline.assignment.join_orders import Precedence
+from pipeline.assignment.possibly_empty import may_be_empty
+from pipeline.assignment.ranges.membership_change import Change
 from pipeline.assignment.resolve import closed
 
 

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.assignment import Selector, make_selector
-from pipeline.assignment.change import Change
-from pipeline.assignment.hash_ranges import ALL_HASHES, HashRanges, covers, differing
-from pipeline.assignment.orders import Precedence
-from pipeline.assignment.reported import ReportedRanges
+from pipeline.assignment.join_orders import Precedence
+from pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, covers, differing
+from pipeline.assignment.ranges.membership_change import Change
+from pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
+from pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from pipeline.assignment.resolve import Resolved, closed, resolve
-from pipeline.assignment.seen import NO_DISPATCHES, Behind
+from pipeline.assignment.selectors.selector import with_change
 from pipeline.contract.profile import SelectorKind
 
 # So few hashes to so many points that consumers contend for them.
@@ -69,7 +70,7 @@ def states(burst: Burst, order: tuple[int, ...], kind: str) -> list[Selector]:
     """The selectors before the first change and behind each one, in an order."""
     found = [burst.before]
     for number in order:
-        found.append(burst.changes[number].enter(found[-1].copy(), lambda: fresh(kind)))
+        found.append(with_change(found[-1].copy(), burst.changes[number], lambda: fresh(kind)))
     return found
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.assignment.ring import Ring
+from pipeline.assignment.selectors.ring import Ring
 from udfs.sticky_key_hash import HashRange
 
 SPACE = HashRange(1, 10)

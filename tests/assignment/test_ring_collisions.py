@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.assignment import make_selector, ring_selector
+from pipeline.assignment import make_selector
+from pipeline.assignment.selectors import ring_selector
 from udfs.sticky_key_hash import Int64Array, murmur31
 
 POINTS = 4

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.assignment import NOBODY, Selector, auto_split, hashes_moved, make_selector
-from pipeline.assignment.factory import slot_range
+from pipeline.assignment import NOBODY, Selector, hashes_moved, make_selector
+from pipeline.assignment.selectors import auto_split
+from pipeline.assignment.selectors.factory import slot_range
 from pipeline.contract.profile import SelectorKind, profile_named
 from pipeline.errors import AssignmentError, UsageError
 

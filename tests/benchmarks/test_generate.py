@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.generate import Shape, write_trace
 from pipeline.audit import audit
-from pipeline.request import AuditRequest
+from pipeline.run.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.tables.target import parse_target
 from pipeline.validation import validate

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from pipeline.contract.profile import Profile, profile_for, profile_named, profiles, version_parts
 from pipeline.contract.rules import EXCEPTIONS, RULES, STATEMENTS
 from pipeline.errors import UsageError
-from pipeline.replay.output import RULE_NAMES
+from pipeline.replay.state.output import RULE_NAMES
 
 CLASSIC = {"subscriptionKeySharedUseClassicPersistentImplementation": True}
 LOOK_AHEAD = "keySharedLookAheadMsgInReplayThresholdPer"

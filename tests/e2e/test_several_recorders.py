@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 
 from pipeline.audit import audit
 from pipeline.errors import TraceError, UsageError
-from pipeline.request import AuditRequest
+from pipeline.run.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.tables.target import parse_target
-from pipeline.window import WHOLE, Window
+from pipeline.windows.window import WHOLE, Window
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ from jobs.load import Load
 from jobs.nightly_audit import audit_arguments
 from pipeline.contract.severity import Severity, worst_verdict
 from pipeline.errors import TraceError
-from pipeline.request import ValidationResult
+from pipeline.run.request import ValidationResult
 
 WriteTrace = Callable[..., Path]
 Told = Callable[..., tuple[int, str, str]]

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.table_rows import rows_of_tables
 from pipeline.audit import audit
-from pipeline.request import AuditRequest
+from pipeline.run.request import AuditRequest
 from pipeline.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ import pytest
 from cli_summary import summary_of
 
 from pipeline.errors import TraceError
-from pipeline.window import Window
+from pipeline.windows.window import Window
 
 Told = Callable[..., tuple[int, str, str]]
 

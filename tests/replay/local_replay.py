@@ -24,22 +24,22 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.contract.profile import profile_for
-from pipeline.replay.basis import Rules
-from pipeline.replay.capacity import Sample
-from pipeline.replay.chunk import Chunk, merged
-from pipeline.replay.events import Events, concatenated
-from pipeline.replay.group import Group, replay_group
-from pipeline.replay.joining import joined
-from pipeline.replay.membership import Row
-from pipeline.replay.output import ENDINGS, RULE_NAMES
-from pipeline.replay.pack import COLUMNS, pack
-from pipeline.replay.patience import Patience
-from pipeline.replay.recorders import ONE, Recorders
-from pipeline.replay.refused import Refused
-from pipeline.replay.replayed import PlacedEpoch, Replayed
+from pipeline.replay.blocking.capacity_samples import Sample
+from pipeline.replay.blocking.thresholds import Patience
+from pipeline.replay.packing.events import Events, concatenated
+from pipeline.replay.packing.membership_rows import Row
+from pipeline.replay.packing.pack import COLUMNS, pack
+from pipeline.replay.packing.packed_batch import Chunk, Group, merged
+from pipeline.replay.packing.refused import Refused
+from pipeline.replay.recorders.one_order import joined
+from pipeline.replay.recorders.ownership_terms import recorders_of, stretches
+from pipeline.replay.recorders.recorders import ONE, Recorders
+from pipeline.replay.replay_group import replay_group
 from pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
-from pipeline.replay.subscription import Subscription
-from pipeline.replay.terms import recorders_of, stretches
+from pipeline.replay.state.output import ENDINGS, RULE_NAMES
+from pipeline.replay.subscription.config import Rules
+from pipeline.replay.subscription.result import PlacedEpoch, Replayed
+from pipeline.replay.subscription.subscription import Subscription
 from pipeline.replay.verdicts import Verdict, judged
 
 RECORDINGS: Final = Path(__file__).resolve().parents[1] / "data" / "traces"

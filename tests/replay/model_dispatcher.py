@@ -25,8 +25,8 @@ from local_replay import Log
 from pipeline.assignment import make_selector
 from pipeline.contract.profile import SelectorKind, profile_for
 from pipeline.errors import AssignmentError
-from pipeline.replay.limits import limits_of
-from pipeline.replay.membership import CLOSED_BY_BROKER
+from pipeline.replay.blocking.broker_limits import limits_of
+from pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER
 from udfs.sticky_key_hash import sticky_hashes
 
 READ_BATCH = 100  # dispatcherMaxReadBatchSize

@@ -37,7 +37,7 @@ def digests(name: str) -> dict[str, Digests]:
 
 
 def _digest(row: Columns) -> int:
-    columns = {name: _under_old_names(value) for name, value in _under_old_names(row).items() if name not in _WORDED}
+    columns = _under_old_names({name: value for name, value in row.items() if name not in _WORDED})
     text = json.dumps(columns, sort_keys=True, default=str)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
 

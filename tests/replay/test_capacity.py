@@ -3,7 +3,7 @@
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, LOW, TOPIC, Log, replayed
 
-from pipeline.replay.capacity import Sample
+from pipeline.replay.blocking.capacity_samples import Sample
 from pipeline.replay.rows import capacity
 
 SECOND = 1_000_000

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.replay import doubts
-from pipeline.replay.doubts import Doubt, Doubts
+from pipeline.replay.timeline import undecided_ranges as doubts
+from pipeline.replay.timeline.undecided_ranges import Doubt, Doubts
 
 LOW, HIGH = ((0, 9),), ((20, 29),)
 

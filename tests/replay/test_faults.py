@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from local_replay import Columns, Finding, recorded_logs, replayed_logs
 
-from pipeline.replay.group import Group
+from pipeline.replay.packing.packed_batch import Group
 
 NAMES = ["join-leave-1-4.0.8", "crash-1-4.2.4", "heavy-churn-1-4.0.8"]
 PLACES = 5

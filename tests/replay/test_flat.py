@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, MapType, StructType
 
-from pipeline.replay.flat import flattened, restored
-from pipeline.replay.pack import COLUMNS
+from pipeline.replay.packing.flat_rows import flattened, restored
+from pipeline.replay.packing.pack import COLUMNS
 from pipeline.trace.schema import EVENT_SCHEMA
 
 pytestmark = pytest.mark.spark

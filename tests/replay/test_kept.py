@@ -3,10 +3,10 @@
 import numpy as np
 from local_replay import Log, replayed
 
-from pipeline.replay.kept import Kept
-from pipeline.replay.output import FINDING, FOREIGN_ACK, OWNERSHIP, SINGLE_HOLDER
 from pipeline.replay.rows import dispatch_findings
-from pipeline.replay.state import Records
+from pipeline.replay.rules.capped_findings import Kept
+from pipeline.replay.state.output import FINDING, FOREIGN_ACK, OWNERSHIP, SINGLE_HOLDER
+from pipeline.replay.state.state import Records
 
 
 def findings(rule: int, permitted: int, count: int) -> Records:

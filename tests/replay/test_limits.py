@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from pipeline.contract.profile import profile_for
-from pipeline.replay.basis import Rules
-from pipeline.replay.limits import Limits, limits_of
+from pipeline.replay.blocking.broker_limits import Limits, limits_of
+from pipeline.replay.subscription.config import Rules
 
 PER_CONSUMER = "keySharedLookAheadMsgInReplayThresholdPerConsumer"
 PER_SUBSCRIPTION = "keySharedLookAheadMsgInReplayThresholdPerSubscription"

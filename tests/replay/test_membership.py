@@ -2,7 +2,8 @@
 
 import pytest
 
-from pipeline.replay.membership import WAIT_US_MAX, Bracket, Kind, Membership, Place, Row, Side
+from pipeline.replay.packing.membership_rows import Kind, Place, Row
+from pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Membership, Side
 
 SKEW = 10
 

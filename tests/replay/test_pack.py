@@ -6,9 +6,9 @@ import pytest
 from local_replay import HIGH, LOW, TOPIC, Log, batches, packed
 
 from pipeline.contract.profile import profile_for
-from pipeline.replay.events import Code, Events
-from pipeline.replay.membership import Row
-from pipeline.replay.pack import pack
+from pipeline.replay.packing.events import Code, Events
+from pipeline.replay.packing.membership_rows import Row
+from pipeline.replay.packing.pack import pack
 from udfs.sticky_key_hash import NONE_KEY, hash_keys
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.replay.pair_index import NOBODY, Keys, Slots, drop, empty_table, find, put
+from pipeline.replay.state.pair_index import NOBODY, Keys, Slots, drop, empty_table, find, put
 
 Pair = tuple[int, int]
 

@@ -7,10 +7,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from pipeline.contract.profile import profile_for
-from pipeline.replay.basis import Rules
-from pipeline.replay.group import Group
-from pipeline.replay.recorders import Recorders, Term
-from pipeline.replay.spark import chunks_of, chunks_of_earlier_publishes, chunks_of_state, in_order, replayed
+from pipeline.replay.pack_on_spark import chunks_of, chunks_of_earlier_publishes, chunks_of_state
+from pipeline.replay.packing.packed_batch import Group
+from pipeline.replay.recorders.recorders import Recorders, Term
+from pipeline.replay.replay_on_spark import in_order, replayed
+from pipeline.replay.subscription.config import Rules
 from pipeline.trace.schema import EVENT_SCHEMA
 
 

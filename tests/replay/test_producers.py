@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from local_replay import LOW, Columns, Log, batches, recorded_tables, tables_of
 from numpy.typing import NDArray
 
-from pipeline.replay.producers import Producers, decode_published, encode_published, published
+from pipeline.replay.packing.producer_summary import decode_published, encode_published, published
+from pipeline.replay.traffic.producers import Producers
 
 COUNTS = (
     "entries",

@@ -5,9 +5,11 @@ from typing import TypeAlias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.replay.mark_delete import note_position
-from pipeline.replay.read_position import note_read, rewind, was_read
-from pipeline.replay.state import (
+from pipeline.replay.dispatcher.entries import add_entry, entry_at, set_key
+from pipeline.replay.dispatcher.mark_delete import note_position
+from pipeline.replay.dispatcher.transitions import stop_waiting, wait
+from pipeline.replay.state.read_position import note_read, rewind, was_read
+from pipeline.replay.state.state import (
     DELAYED,
     DOUBTFUL,
     IN_REPLAY,
@@ -18,7 +20,6 @@ from pipeline.replay.state import (
     State,
     new_state,
 )
-from pipeline.replay.transitions import add_entry, entry_at, set_key, stop_waiting, wait
 
 Position: TypeAlias = tuple[int, int]
 WAYS = [0, 0, 0, NACKED, DELAYED, DELAYED | SENT, DOUBTFUL]

@@ -8,7 +8,7 @@ import pytest
 from local_replay import RECORDINGS, Episode, Replay, recorded_logs, replayed_recording
 from oracle import Drained, drained, membership_changes, oracle_rows
 
-from pipeline.replay.group import Group
+from pipeline.replay.packing.packed_batch import Group
 from pipeline.replay.verdicts import Verdict
 
 # Of 4.0.8 and 4.2.4, the draining dispatcher, without resets.

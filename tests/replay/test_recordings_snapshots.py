@@ -12,7 +12,7 @@ import pytest
 from local_replay import RECORDINGS, Columns, Excess, Replay, recorded_logs, replayed_recording
 
 from pipeline.contract.known_bugs import known_bugs
-from pipeline.replay.group import Group
+from pipeline.replay.packing.packed_batch import Group
 
 ALL = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir())
 

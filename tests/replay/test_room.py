@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from local_replay import HIGHEST, LOW, Log, replayed
 
-from pipeline.assignment.routing import routing_of_ranges
+from pipeline.assignment.ranges.routing import routing_of_ranges
 from pipeline.errors import LimitError
-from pipeline.replay.dispatcher import Dispatcher
-from pipeline.replay.events import DTYPES, Code, Events
-from pipeline.replay.limits import limits_of
-from pipeline.replay.membership import Place
-from pipeline.replay.patience import Patience
-from pipeline.replay.policy import Policy
-from pipeline.replay.state import Ints
-from pipeline.replay.watch import Watch
+from pipeline.replay.blocking.broker_limits import limits_of
+from pipeline.replay.blocking.monitor import Watch
+from pipeline.replay.blocking.thresholds import Patience
+from pipeline.replay.dispatcher.dispatcher import Dispatcher
+from pipeline.replay.packing.events import DTYPES, Code, Events
+from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.state.policy import Policy
+from pipeline.replay.state.state import Ints
 
 HASHES = 65_536
 

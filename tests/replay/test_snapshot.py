@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline.replay.snapshot import Snapshot, SnapshotRow, parsed_position, parsed_snapshot
+from pipeline.replay.packing.snapshot import Snapshot, SnapshotRow, parsed_position, parsed_snapshot
 
 
 def _parsed(**told: object) -> Snapshot:

@@ -3,10 +3,10 @@
 from local_replay import AUTO_SPLIT, Log, chunks_of, named_in
 
 from pipeline.contract.profile import profile_for
-from pipeline.replay.basis import Rules
-from pipeline.replay.group import replay_group
-from pipeline.replay.pair_index import empty_table
-from pipeline.replay.state import ENTRY, free_slots
+from pipeline.replay.replay_group import replay_group
+from pipeline.replay.state.pair_index import empty_table
+from pipeline.replay.state.state import ENTRY, free_slots
+from pipeline.replay.subscription.config import Rules
 from pipeline.settings import load_settings
 
 CELL_BYTES_MAX = 2**31 - 1

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from pipeline.assignment import AssignmentLog, Epoch
 from pipeline.contract.profile import SelectorKind
-from pipeline.replay.membership import Place
-from pipeline.replay.replayed import PlacedEpoch
-from pipeline.replay.tenures import Tenure, Tenures
+from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.subscription.range_ownership import Tenure, Tenures
+from pipeline.replay.subscription.result import PlacedEpoch
 
 KINDS: Sequence[SelectorKind] = ("consistent_hashing", "auto_split")
 

@@ -6,8 +6,8 @@ import pytest
 from local_replay import SKEW_US, TOPIC, Columns, Log, batches
 
 from pipeline.errors import TraceError
-from pipeline.replay.recorders import Recorders
-from pipeline.replay.terms import recorders_of, stretches
+from pipeline.replay.recorders.ownership_terms import recorders_of, stretches
+from pipeline.replay.recorders.recorders import Recorders
 
 _S = 1_000_000
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from local_replay import HIGH, Log, Replay, replayed
 
-from pipeline.replay.replayed import Joined, Surplus
+from pipeline.replay.subscription.result import Joined, Surplus
 from pipeline.replay.verdicts import Verdict, judged
-from pipeline.replay.verdicts.duplicates import LOOK_AHEAD_US
+from pipeline.replay.verdicts.early_duplicate import LOOK_AHEAD_US
 
 
 def overlapping(order: tuple[int, ...] = (0, 1), gap_us: int = 0, count: int | None = None) -> Replay:

@@ -6,10 +6,10 @@ from typing import TypeAlias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.replay.mark_delete import note_position
-from pipeline.replay.state import ASIDE, DELAYED, DOUBTFUL, NACKED, NOBODY, SENT, State, new_state
-from pipeline.replay.transitions import add_entry, entry_at, set_key
-from pipeline.replay.waiting import dequeue, enqueue, older_waiting
+from pipeline.replay.dispatcher.entries import add_entry, entry_at, set_key
+from pipeline.replay.dispatcher.mark_delete import note_position
+from pipeline.replay.state.state import ASIDE, DELAYED, DOUBTFUL, NACKED, NOBODY, SENT, State, new_state
+from pipeline.replay.state.waiting_queues import dequeue, enqueue, older_waiting
 
 Position: TypeAlias = tuple[int, int]
 LEDGERS, ENTRIES = 3, 6

@@ -23,9 +23,9 @@ from local_replay import (
 from windows import told_by_windows
 
 from pipeline.contract.profile import profile_for
-from pipeline.replay.basis import Rules
-from pipeline.replay.patience import Patience
+from pipeline.replay.blocking.thresholds import Patience
 from pipeline.replay.rows import stuck_findings
+from pipeline.replay.subscription.config import Rules
 
 SECOND = 1_000_000
 LOW_HASH, LOWEST_HASH, HIGH_HASH = 21_772, 5_536, 41_358

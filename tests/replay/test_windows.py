@@ -15,11 +15,11 @@ from windows import folded, told_by_windows
 
 from pipeline.contract.profile import profile_for
 from pipeline.errors import StateError
-from pipeline.replay.basis import Rules
-from pipeline.replay.membership import Place
-from pipeline.replay.patience import Patience
-from pipeline.replay.saved import restored
-from pipeline.replay.telling import EVERYTHING, Settled, since
+from pipeline.replay.blocking.thresholds import Patience
+from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.subscription.checkpoint import restored
+from pipeline.replay.subscription.config import Rules
+from pipeline.replay.subscription.watermark import EVERYTHING, Settled, since
 
 # So many that no table is cut short: of the worst of each window there are more than of the worst of all.
 ALL = 1_000_000

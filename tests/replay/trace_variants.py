@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 
 from local_replay import RECORDINGS, SKEW_US, Columns, Replay, recorded_logs, replayed_logs
 
-from pipeline.replay.group import Group
-from pipeline.replay.membership import CLOSED_BY_BROKER
+from pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER
+from pipeline.replay.packing.packed_batch import Group
 from pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
 
 Logs = Sequence[Sequence[Columns]]

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from local_replay import Columns, Tables, chunks_of, named_in
 
-from pipeline.replay.basis import Rules
-from pipeline.replay.group import replay_group
+from pipeline.replay.replay_group import replay_group
+from pipeline.replay.subscription.config import Rules
 
 INTERVALS: Final = ("draining", "blocking", "assignments")
 # What is counted, by what it is counted.

@@ -10,7 +10,7 @@ from report_rows import BOTH, BROKEN, DUPLICATE, FINDING, HOSTILE, OF_HOSTILES, 
 
 from pipeline.report.github import annotations, markdown
 from pipeline.report.summary import Summary
-from pipeline.report.words import printable
+from pipeline.report.wording import printable
 
 # actions/runner, ActionCommand.TryParseV2: the command, its properties, and all that follows the next colons.
 COMMAND = re.compile(r"^::(?P<name>\S+) (?P<properties>.*?)::(?P<data>.*)$")

@@ -4,7 +4,7 @@ from dataclasses import replace
 from report_rows import BOTH, CLEAN, TABLES
 
 from pipeline.report.json_summary import json_summary
-from pipeline.window import Window
+from pipeline.windows.window import Window
 
 
 def test_totals_over_all_traces() -> None:

@@ -9,8 +9,8 @@ from report_rows import BOTH, BROKEN, CLEAN, FINDING, HOSTILE, OF_HOSTILES, TABL
 from pipeline.contract.severity import FailOn
 from pipeline.report.junit import junit_report
 from pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
-from pipeline.report.words import printable
-from pipeline.window import Window
+from pipeline.report.wording import printable
+from pipeline.windows.window import Window
 
 # Elements with what may stand in them, as Jenkins's, GitLab's and Ant's schemas have in common.
 CHILDREN = {

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from report_rows import FINDING
 
-import pipeline.report.places
-from pipeline.report.places import Place, places
+import pipeline.report.locations
+from pipeline.report.locations import Place, places
 from pipeline.trace import Trace, open_traces
 
 OTHER_TOPIC = replace(FINDING, topic="persistent://shop/eu/orders-partition-1")
@@ -67,7 +67,7 @@ def test_a_log_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None
 
 def test_large_logs_are_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = trace_of(tmp_path / "night", events__jsonl=row(20).encode())
-    monkeypatch.setattr(pipeline.report.places, "_SEARCHED_BYTES_MAX", 10)
+    monkeypatch.setattr(pipeline.report.locations, "_SEARCHED_BYTES_MAX", 10)
     assert places(trace, [FINDING]) == [Place("night/events.jsonl")]
 
 

@@ -5,7 +5,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.errors import UsageError
-from pipeline.report.read import summarise
+from pipeline.report.query import summarise
 from pipeline.report.summary import CauseTotals, Summary
 from pipeline.tables.create import open_tables
 from pipeline.tables.payload import RESULT_SCHEMA, encode

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 from report_rows import BOTH, CLEAN
 
-from pipeline.report.remarks import remarks
-from pipeline.window import Window
+from pipeline.report.warnings import remarks
+from pipeline.windows.window import Window
 
 
 def test_audits_of_whole_logs_need_no_remark() -> None:

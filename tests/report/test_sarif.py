@@ -17,9 +17,9 @@ from pipeline.contract.rules import STATEMENTS
 from pipeline.contract.severity import SEVERITIES
 from pipeline.report.sarif import sarif_report
 from pipeline.report.summary import Finding, RunSummary, Summary
-from pipeline.report.words import printable
+from pipeline.report.wording import printable
 from pipeline.trace import open_traces
-from pipeline.window import Window
+from pipeline.windows.window import Window
 
 SCHEMA = json.loads(Path(__file__).with_name("sarif-2.1.0-rtm.5.json").read_text())
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from pipeline.report.summary import Summary
 from pipeline.report.text import print_report
-from pipeline.window import Window
+from pipeline.windows.window import Window
 
 
 def text_of(summary: Summary, width: int = 80) -> str:

@@ -1,6 +1,6 @@
 import pytest
 
-from pipeline.report.words import consumer, count, duration, moment, share, together
+from pipeline.report.wording import consumer, count, duration, moment, share, together
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,10 @@ import pyarrow as pa
 
 from pipeline.assignment import make_selector
 from pipeline.contract.profile import Profile, SelectorKind, profile_for
-from pipeline.replay.basis import Rules
-from pipeline.replay.group import Group, replay_group
-from pipeline.replay.pack import COLUMNS, pack
+from pipeline.replay.packing.pack import COLUMNS, pack
+from pipeline.replay.packing.packed_batch import Group
+from pipeline.replay.replay_group import replay_group
+from pipeline.replay.subscription.config import Rules
 from udfs.sticky_key_hash import sticky_hashes
 
 Columns: TypeAlias = dict[str, Any]

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from pipeline.run import run_key
+from pipeline.run.run_key import run_key_of
 from pipeline.settings import load_settings
-from pipeline.tables import run_key
-from pipeline.tables.run_key import run_key_of
 
 SETTINGS = load_settings()
 QUESTION: dict[str, Any] = {

@@ -1,6 +1,6 @@
 import pytest
 
-from pipeline.tables.spark_errors import reason_of
+from pipeline.spark_errors import reason_of
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 from test_plain import PLAIN
 
 from pipeline.contract.profile import profile_for
-from pipeline.packing import Reading
+from pipeline.replay.packed_source import Reading
 from pipeline.settings import load_settings
 from pipeline.trace import Trace, open_traces, read_events
-from pipeline.trace.delta_files import as_files
-from pipeline.trace.parquet_files import read_share, shares_of
+from pipeline.trace.parquet.delta_files import as_files
+from pipeline.trace.parquet.worker_reader import read_share, shares_of
 
 pytestmark = pytest.mark.spark
 

@@ -22,12 +22,12 @@ from trace_rows import FLOW, JOIN, TOPIC
 from pipeline.audit import audit
 from pipeline.contract.profile import profile_for
 from pipeline.errors import TraceError, UsageError
-from pipeline.packing import Reading
-from pipeline.replay.pack import COLUMNS
-from pipeline.request import AuditRequest
+from pipeline.replay.packed_source import Reading
+from pipeline.replay.packing.pack import COLUMNS
+from pipeline.run.request import AuditRequest
 from pipeline.settings import Settings, load_settings
 from pipeline.trace import open_traces, quarantined, read_events
-from pipeline.trace.parquet_files import NotPlainError, Share, read_share
+from pipeline.trace.parquet.worker_reader import NotPlainError, Share, read_share
 from pipeline.validation import validate
 
 _ROWS = [{**FLOW, "seq": seq} for seq in range(1, 31)]

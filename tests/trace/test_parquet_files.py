@@ -19,14 +19,16 @@ from trace_rows import ACK, FLOW, JOIN, PUBLISH, REDELIVER, STATS, TOPIC, withou
 from pipeline.audit import audit
 from pipeline.contract.profile import profile_for
 from pipeline.errors import TraceError
-from pipeline.packing import Reading
-from pipeline.replay.chunk import merged
-from pipeline.replay.pack import COLUMNS, pack
-from pipeline.replay.spark import NO_GROUP, chunks_in
-from pipeline.request import AuditRequest
+from pipeline.replay.pack_on_spark import NO_GROUP
+from pipeline.replay.packed_source import Reading
+from pipeline.replay.packing.pack import COLUMNS, pack
+from pipeline.replay.packing.packed_batch import merged
+from pipeline.replay.replay_on_spark import chunks_in
+from pipeline.run.request import AuditRequest
 from pipeline.settings import load_settings
-from pipeline.trace import EVENT_SCHEMA, Trace, open_traces, parquet_files, read_events
-from pipeline.trace.parquet_files import NotPlainError, Share, read_columns, read_names, read_share, shares_of
+from pipeline.trace import EVENT_SCHEMA, Trace, open_traces, read_events
+from pipeline.trace.parquet import worker_reader as parquet_files
+from pipeline.trace.parquet.worker_reader import NotPlainError, Share, read_columns, read_names, read_share, shares_of
 from pipeline.validation import validate
 
 _PROFILE = profile_for("4.0.8", {})

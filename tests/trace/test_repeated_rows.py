@@ -12,8 +12,8 @@ from trace_rows import ACK, DISPATCH, DISPATCH_END, FLOW, LEAVE, STATS, TOPIC, R
 
 from pipeline.bad_rows import SetAside
 from pipeline.contract.profile import profile_for
-from pipeline.replay.chunk import Chunk, merged
-from pipeline.replay.pack import pack
+from pipeline.replay.packing.pack import pack
+from pipeline.replay.packing.packed_batch import Chunk, merged
 
 _GROUPS = {TOPIC: {"ks": 0}}
 _PROFILE = profile_for("4.0.8", {})

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from trace_rows import ACK, FLOW, GOOD_ROWS, PUBLISH, TOPIC
 
 from pipeline.trace import open_traces, quarantined, read_events
-from pipeline.trace.cut_off import CutOff
+from pipeline.trace.quarantine.truncated_logs import CutOff
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ from trace_rows import FLOW, GOOD_ROWS, JOIN, PUBLISH, REFUSED_JOIN, TOPIC
 from pipeline.errors import TraceError, UsageError
 from pipeline.settings import TraceSettings, load_settings
 from pipeline.trace import Survey, counted, open_traces, read_events, survey, trace_errors
-from pipeline.trace.cut_off import CutOff
+from pipeline.trace.quarantine.truncated_logs import CutOff
 
 pytestmark = pytest.mark.spark
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.chain import Past, Plan, StartsFrom, continued, path_to, planned, windows_since
 from pipeline.errors import UsageError
-from pipeline.window import Window
+from pipeline.windows.chain import Past, Plan, StartsFrom, continued, path_to, planned, windows_since
+from pipeline.windows.window import Window
 
 
 def past(from_us: int | None, to_us: int | None, started: int = 0, **changed: Any) -> Past:

@@ -12,9 +12,9 @@ from conftest import MANIFEST
 from pyspark.sql import SparkSession
 
 from pipeline.trace import Trace, open_traces, quarantined, read_events
-from pipeline.trace.cuts import Cuts, Question, find_cuts
-from pipeline.trace.parquet_files import read_columns, read_share, shares_of
-from pipeline.trace.seqs import ALL, Seqs
+from pipeline.trace.parquet.worker_reader import read_columns, read_share, shares_of
+from pipeline.trace.seq_range import ALL, Seqs
+from pipeline.windows.seq_bounds import Cuts, Question, find_cuts
 
 pytestmark = pytest.mark.spark
 

@@ -2,7 +2,7 @@ import pytest
 
 from pipeline.errors import UsageError
 from pipeline.trace.validate import TS_US_MAX
-from pipeline.window import WHOLE, Window, moment_us, told, window_of
+from pipeline.windows.window import WHOLE, Window, moment_us, told, window_of
 
 NOON_US = 1_795_262_400_000_000
 

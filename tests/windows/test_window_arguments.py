@@ -9,8 +9,8 @@ import jobs.session
 import pipeline.audit
 from jobs.cli import main
 from pipeline.errors import TraceError
-from pipeline.request import AuditRequest
-from pipeline.window import WHOLE, Window
+from pipeline.run.request import AuditRequest
+from pipeline.windows.window import WHOLE, Window
 
 
 @pytest.fixture

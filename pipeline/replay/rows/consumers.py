@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.replay.output import BY_RESET, STILL_OPEN
-from pipeline.replay.replayed import Joined, Replayed
-from pipeline.replay.rows.names import Rows, position
-from pipeline.replay.state import UNKNOWN, Records
-from pipeline.replay.telling import Telling
+from pipeline.replay.state.output import BY_RESET, STILL_OPEN
+from pipeline.replay.state.state import UNKNOWN, Records
+from pipeline.replay.subscription.result import Joined, Replayed
+from pipeline.replay.subscription.watermark import Telling
+from pipeline.replay.verdicts.naming import Rows, position
 
 # What the broker needs to keep a draining hash, by the estimate of PIP-379.
 _BYTES_A_HASH = 80

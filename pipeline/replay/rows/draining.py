@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from pipeline.replay.output import ENDINGS, STILL_OPEN
-from pipeline.replay.replayed import Replayed
-from pipeline.replay.rows.names import Names, Rows, or_none
-from pipeline.replay.state import Records
+from pipeline.replay.state.output import ENDINGS, STILL_OPEN
+from pipeline.replay.state.state import Records
+from pipeline.replay.subscription.result import Replayed
+from pipeline.replay.verdicts.naming import Names, Rows, or_none
 
 
 def draining(topic: str, subscription: str, found: Replayed) -> Rows:

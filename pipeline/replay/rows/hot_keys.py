@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from pipeline.replay.replayed import Replayed
-from pipeline.replay.rows.names import Rows
-from pipeline.replay.state import UNKNOWN, Ints
-from pipeline.replay.tally import Counts
+from pipeline.replay.state.state import UNKNOWN, Ints
+from pipeline.replay.subscription.result import Replayed
+from pipeline.replay.traffic.heavy_hitters import Counts
+from pipeline.replay.verdicts.naming import Rows
 
 _Interval = tuple[int, int]
 

@@ -1,7 +1,7 @@
 """Rows of `partitions`: on how much of the trace the verdicts on a subscription rest (Q6, Q26)."""
 
-from pipeline.replay.completeness import RowsSeen, Seen, judged_rows
-from pipeline.replay.rows.names import Rows
+from pipeline.replay.subscription.completeness import RowsSeen, Seen, judged_rows
+from pipeline.replay.verdicts.naming import Rows
 
 
 def partitions(topic: str, subscription: str, counted: RowsSeen, refused: int, seen: Seen, left_out: int) -> Rows:

@@ -1,6 +1,6 @@
 """What each finding weighs: permitted by an exception of the contract, due to a known flaw, or a violation."""
 
-from pipeline.replay.verdicts.circumstances import Circumstances
+from pipeline.replay.verdicts.context import Circumstances
 from pipeline.replay.verdicts.judge import applies, judged, plain_verdict
 from pipeline.replay.verdicts.overtaking import passes_a_leaver
 from pipeline.replay.verdicts.verdict import Verdict

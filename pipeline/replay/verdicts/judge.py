@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 
 from pipeline.contract.rules import EXCEPTIONS, ExceptionId, RuleName
-from pipeline.replay.basis import Rules
-from pipeline.replay.output import (
+from pipeline.replay.rules.permitted import NOT_PERMITTED
+from pipeline.replay.state.output import (
     CUMULATIVE_ACK,
     FIRST_DELIVERY_ORDER,
     FOREIGN_ACK,
@@ -19,13 +19,13 @@ from pipeline.replay.output import (
     RULE_NAMES,
     SINGLE_HOLDER,
 )
-from pipeline.replay.permitted import NOT_PERMITTED
-from pipeline.replay.replayed import Replayed
-from pipeline.replay.state import NOBODY
-from pipeline.replay.verdicts.circumstances import Circumstances
-from pipeline.replay.verdicts.duplicates import duplicates
+from pipeline.replay.state.state import NOBODY
+from pipeline.replay.subscription.config import Rules
+from pipeline.replay.subscription.result import Replayed
+from pipeline.replay.verdicts.context import Circumstances
+from pipeline.replay.verdicts.early_duplicate import duplicates
 from pipeline.replay.verdicts.overtaking import late_first, overtaken
-from pipeline.replay.verdicts.two_holders import two_holders
+from pipeline.replay.verdicts.single_holder import two_holders
 from pipeline.replay.verdicts.verdict import INFORMATION, UNEXPLAINED, Verdict, permitted_by, unexplained
 
 _EXCEPTION_OF: Final[Mapping[int, ExceptionId]] = {int(exception[1:]): exception for exception in EXCEPTIONS}

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.contract.severity import SEVERITIES
-from pipeline.replay.read_position import READ_US
-from pipeline.replay.state import GIVEN_BACK, NACKED, READ, REPLAYED, UNKNOWN, UNPUBLISHED, WAITING
-from pipeline.replay.verdicts.circumstances import Circumstances
-from pipeline.replay.verdicts.two_holders import recently_joined_flaw, two_holders
+from pipeline.replay.state.read_position import READ_US
+from pipeline.replay.state.state import GIVEN_BACK, NACKED, READ, REPLAYED, UNKNOWN, UNPUBLISHED, WAITING
+from pipeline.replay.verdicts.context import Circumstances
+from pipeline.replay.verdicts.single_holder import recently_joined_flaw, two_holders
 from pipeline.replay.verdicts.verdict import UNEXPLAINED, Verdict, unexplained
 
 

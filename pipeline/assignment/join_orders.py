@@ -1,0 +1,254 @@
+"""The orders in which joins and leaves can have happened that overlap in time, and the assignments they lead to.
+
+Only some orders matter. On a ring, changes of different names lead to the same structure in any order, and who wins a
+contested point is noted apart (`contests`); namesakes, and all joins of AutoSplit, lead to other assignments in another
+order. The search goes through the sets of changes that can have happened, in steps of one change, and takes two ways to
+the same assignment as one. What the broker reports later on rules ways out at their first step: AutoSplit never moves
+the upper end of an interval, and a ring index has its own points. So thirty joins at one time that a report follows
+have one way.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.assignment.ranges.membership_change import Change
+from pipeline.assignment.ranges.observed import MISTAKES, NO_DISPATCHES, Behind
+from pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from pipeline.assignment.selectors.selector import Selector, with_change
+
+Precedence = npt.NDArray[np.bool_]
+"""(n, n): whether change i happened before change j for certain."""
+
+
+def open_joins(changes: Sequence[Change], precedes: Precedence) -> list[tuple[int, int]]:
+    """The pairs of consumers that joined in an order that is open."""
+    joins = [number for number, change in enumerate(changes) if change.kind == "join"]
+    return [
+        (changes[one].consumer, changes[other].consumer)
+        for one, other in combinations(joins, 2)
+        if not precedes[one, other] and not precedes[other, one]
+    ]
+
+
+def with_open_joins(selector: Selector, changes: Sequence[Change], precedes: Precedence) -> Selector:
+    """A copy of a selector that knows which joins happened in an order that is open."""
+    twin = selector.copy()
+    twin.leave_open(open_joins(changes, precedes))
+    return twin
+
+
+class Orders(NamedTuple):
+    """What the search found.
+
+    Attributes:
+        order: the numbers of the changes in an order that is possible, the earliest possible ones first.
+        states: the selectors that are possible before the first change and behind each one; the first of each belong
+            to `order`.
+        precedes: which changes came before which in every possible order.
+        complete: whether all possible orders were looked at. If not, `states` has those of `order` only.
+    """
+
+    order: list[int]
+    states: list[list[Selector]]
+    precedes: Precedence
+    complete: bool
+
+
+class _Node:
+    """A set of changes that can have happened (bits), and an assignment that they can have led to."""
+
+    def __init__(self, applied: int, selector: Selector) -> None:
+        self.applied = applied
+        self.selector = selector
+        self.following: list[tuple[int, _Node]] = []
+        self.leads_on = False
+
+
+class Search(NamedTuple):
+    """What a search for orders goes by.
+
+    Attributes:
+        fresh: makes a selector without consumers, for a reset.
+        nodes_max: how many intermediate assignments are looked at before the search is given up.
+        behind: what is seen behind the changes.
+    """
+
+    fresh: Callable[[], Selector]
+    nodes_max: int
+    behind: Behind
+
+    def orders(self, roots: Sequence[Selector], changes: Sequence[Change], precedes: Precedence) -> Orders:
+        """All orders that lead from one of the roots to what the broker reports, or explain most dispatches.
+
+        Args:
+            roots: the assignments that are possible before the changes.
+            changes: in an order that is possible.
+            precedes: which of them came before which for certain, transitively.
+        """
+        ways = _Ways(self, changes, precedes)
+        layers = ways.layers(roots)
+        if layers is None:
+            return ways.only(roots[0])
+        goals, (reported, sent) = layers[-1], self.behind
+        if reported is not None:
+            goals = [node for node in goals if ways.agrees(node.selector, reported)]
+        elif len(goals) > 1:
+            counts = [sent.unexplained(node.selector.routing()) for node in goals]
+            goals = [node for node, count in zip(goals, counts, strict=True) if count <= min(counts) + MISTAKES]
+        if not goals and reported is None and sent is NO_DISPATCHES:
+            return ways.only(roots[0])
+        if not goals:
+            # Nothing leads there: what is seen contradicts the trace, and says nothing about the order.
+            less = Behind(None, NO_DISPATCHES if reported is None else sent)
+            return self._replace(behind=less).orders(roots, changes, precedes)
+        return ways.found(layers, goals)
+
+
+class _Ways:
+    """The ways from the roots through sets of changes."""
+
+    def __init__(self, search: Search, changes: Sequence[Change], precedes: Precedence) -> None:
+        self._changes = changes
+        self._precedes = precedes
+        self._search = search
+        numbers = range(len(changes))
+        self._before = [sum(1 << other for other in numbers if precedes[other, number]) for number in numbers]
+        self._ordered = [
+            self._before[number] | sum(1 << other for other in numbers if precedes[number, other]) for number in numbers
+        ]
+        self._leaves = sum(1 << number for number in numbers if changes[number].kind == "leave")
+        self._related: list[int] = []
+
+    def layers(self, roots: Sequence[Selector]) -> list[list[_Node]] | None:
+        """By how many changes have happened, what is possible; None: more than the limit."""
+        layers = [[_Node(0, root) for root in roots]]
+        self._related = self._components(roots[0])
+        nodes = 0
+        for _ in self._changes:
+            found: dict[object, _Node] = {}
+            for node in layers[-1]:
+                for number in self._choices(node.applied):
+                    applied = node.applied | 1 << number
+                    change = self._changes[number]
+                    selector = with_change(node.selector.copy(), change, self._search.fresh)
+                    if self._ruled_out(change, selector, applied):
+                        continue
+                    child = found.setdefault((applied, selector.state()), _Node(applied, selector))
+                    node.following.append((number, child))
+                    nodes += 1
+                    if nodes > self._search.nodes_max:
+                        return None
+            layers.append(list(found.values()))
+        return layers
+
+    def agrees(self, selector: Selector, reported: ReportedRanges) -> bool:
+        """Whether a report shows this assignment, with its contested points as one of the possible orders has them."""
+        twin = with_open_joins(selector, self._changes, self._precedes)
+        twin.learn(reported.owner_of_range)
+        return twin.reported() == reported
+
+    def only(self, root: Selector) -> Orders:
+        """The changes in the order in which they stand."""
+        states = [root]
+        for change in self._changes:
+            states.append(with_change(states[-1].copy(), change, self._search.fresh))
+        return Orders([*range(len(self._changes))], [[state] for state in states], self._precedes, False)
+
+    def found(self, layers: list[list[_Node]], goals: list[_Node]) -> Orders:
+        """What lies on a way to one of the goals."""
+        for goal in goals:
+            goal.leads_on = True
+        for layer in reversed(layers[:-1]):
+            for node in layer:
+                node.leads_on = any(child.leads_on for _, child in node.following)
+        live = [[node for node in layer if node.leads_on] for layer in layers]
+        node, way = live[0][0], [live[0][0]]
+        order: list[int] = []
+        while len(order) < len(self._changes):
+            number, node = min(
+                ((number, child) for number, child in node.following if child.leads_on), key=lambda step: step[0]
+            )
+            order.append(number)
+            way.append(node)
+        states = [
+            [first.selector, *(node.selector for node in layer if node is not first)]
+            for first, layer in zip(way, live, strict=True)
+        ]
+        return Orders(order, states, self._certain(live), complete=True)
+
+    def _certain(self, live: list[list[_Node]]) -> Precedence:
+        """Which change precedes which on every way; of changes that commute only what was known before."""
+        count = len(self._changes)
+        sets = {node.applied for layer in live for node in layer}
+        precedes: Precedence = self._precedes.copy()
+        for one in range(count):
+            for other in range(count):
+                if one == other or not self._related[one] >> other & 1:
+                    continue
+                before = any(applied >> one & 1 and not applied >> other & 1 for applied in sets)
+                after = any(applied >> other & 1 and not applied >> one & 1 for applied in sets)
+                precedes[one, other] |= before and not after
+        return precedes
+
+    def _ruled_out(self, change: Change, selector: Selector, applied: int) -> bool:
+        if change.kind != "join":
+            return False
+        if change.consumer not in selector:
+            # The broker let it in, so what it would have been refused for had not happened yet, or was over.
+            return True
+        may: bool = selector.may_become(change.consumer, self._search.behind, bool(self._leaves & ~applied))
+        return not may
+
+    def _choices(self, applied: int) -> list[int]:
+        """What to try next: of changes whose order does not matter only the first."""
+        enabled = [
+            number
+            for number, before in enumerate(self._before)
+            if not applied >> number & 1 and before & applied == before
+        ]
+        related = self._related[enabled[0]]
+        return [number for number in enabled if number == enabled[0] or related >> number & 1]
+
+    def _components(self, selector: Selector) -> list[int]:
+        """For each change those whose order to it may matter, directly or by way of others (bits)."""
+        count = len(self._changes)
+        related = [0] * count
+        for one in range(count):
+            for other in range(one):
+                known = self._precedes[one, other] or self._precedes[other, one]
+                if not known and not self._commute(selector, self._changes[one], self._changes[other]):
+                    related[one] |= 1 << other
+                    related[other] |= 1 << one
+        # What comes before one of them for certain, and is itself unordered to another, opens ways as well.
+        grown = True
+        while grown:
+            grown = False
+            for one in range(count):
+                reach = related[one]
+                for other in range(count):
+                    if related[one] >> other & 1:
+                        reach |= related[other] | self._unordered_before(other, related[one] | 1 << one)
+                reach &= ~(1 << one)
+                grown |= reach != related[one]
+                related[one] = reach
+        return related
+
+    def _unordered_before(self, number: int, component: int) -> int:
+        """The changes that precede a change and that are unordered to another one of its component (bits)."""
+        found, before = 0, self._before[number] & ~component
+        while before:
+            other = before.bit_length() - 1
+            before &= ~(1 << other)
+            if component & ~self._ordered[other]:
+                found |= 1 << other
+        return found
+
+    @staticmethod
+    def _commute(selector: Selector, one: Change, other: Change) -> bool:
+        if "reset" in (one.kind, other.kind):
+            return False
+        return selector.commute(one, other)

@@ -1,0 +1,69 @@
+"""Sets of sticky hashes as ranges: ascending, disjoint, both ends inclusive."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.assignment.ranges.routing import HASH_MAX, Routing, differing_ranges
+from udfs.sticky_key_hash import Int64Array
+
+HashRanges: TypeAlias = tuple[tuple[int, int], ...]
+
+ALL_HASHES: HashRanges = ((0, HASH_MAX),)
+
+
+def union(ranges: Iterable[tuple[int, int]]) -> HashRanges:
+    """The hashes that are in any of the ranges."""
+    starts, ends = np.array(sorted(ranges), dtype=np.int64).reshape(-1, 2).T
+    reach = np.maximum.accumulate(ends)
+    # A range that begins behind all before it, and not right behind them, is another one.
+    first = np.ones(starts.size, dtype=np.bool_)
+    first[1:] = starts[1:] > reach[:-1] + 1
+    last = np.roll(first, -1)
+    return tuple(zip(starts[first].tolist(), reach[last].tolist(), strict=True))
+
+
+def differing(routings: Sequence[Routing]) -> HashRanges:
+    """The hashes, as the selector looks them up, that not all of the routings give to the same consumer."""
+    starts, ends = differing_ranges(*routings)
+    return union(zip(starts.tolist(), ends.tolist(), strict=True))
+
+
+def owned_by(routing: Routing, consumer: int) -> HashRanges:
+    """The hashes that a routing gives to one consumer."""
+    starts = np.concatenate(([0], routing.uppers[:-1] + 1))
+    mine = routing.owners == consumer
+    return union(zip(starts[mine].tolist(), routing.uppers[mine].tolist(), strict=True))
+
+
+def contains(ranges: HashRanges, slots: Int64Array) -> npt.NDArray[np.bool_]:
+    """Which of n hashes are in the ranges."""
+    if not ranges:
+        return np.zeros(slots.size, dtype=np.bool_)
+    starts, ends = np.array(ranges, dtype=np.int64).T
+    at = np.searchsorted(starts, slots, side="right") - 1
+    inside: npt.NDArray[np.bool_] = (at >= 0) & (slots <= ends[np.maximum(at, 0)])
+    return inside
+
+
+def symmetric_difference(some: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> HashRanges:
+    """The hashes that are in one of two sets of disjoint ranges, and not in both."""
+    # Each bound flips whether what follows is in one of them only.
+    flips: set[int] = set()
+    for start, end in [*some, *others]:
+        flips ^= {start}
+        flips ^= {end + 1}
+    bounds = sorted(flips)
+    return tuple((start, end - 1) for start, end in zip(bounds[::2], bounds[1::2], strict=True))
+
+
+def covers(ranges: HashRanges, inner: HashRanges) -> bool:
+    """Whether all hashes of `inner` are in `ranges`, whose neighbouring ranges are one (`union`)."""
+    starts, ends = np.array(inner, dtype=np.int64).reshape(-1, 2).T
+    if not ranges:
+        return not inner
+    outer_starts, outer_ends = np.array(ranges, dtype=np.int64).T
+    at = np.searchsorted(outer_starts, starts, side="right") - 1
+    return bool(((at >= 0) & (ends <= outer_ends[np.maximum(at, 0)])).all())

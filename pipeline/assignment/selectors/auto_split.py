@@ -1,0 +1,113 @@
+"""AutoSplit: each consumer owns one interval, a newcomer halves the widest.
+
+Source: contract 2.3; Pulsar's `HashRangeAutoSplitStickyKeyConsumerSelector`, the same from 3.0.0 to 5.0.1.
+"""
+
+from bisect import bisect_left
+from collections.abc import Hashable
+from typing import TypeVar
+
+import numpy as np
+
+from pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
+from pipeline.assignment.ranges.observed import Behind
+from pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
+from pipeline.assignment.selectors.selector import Selector
+from pipeline.errors import AssignmentError
+
+# The broker's intervals end at the size of the hash range, one above the highest hash there is.
+_TOP = 65_536
+
+
+_S = TypeVar("_S", bound="AutoSplit")
+
+
+class AutoSplit(Selector):
+    """Adjacent intervals (lower, upper] with one owner each; the lowest also holds 0.
+
+    Names do not matter, the order of joins and leaves does. Each of them concerns one other consumer at most.
+    """
+
+    def __init__(self, modulus: int = 0) -> None:
+        """Starts without consumers.
+
+        Args:
+            modulus: what a hash is reduced by before the look-up (3.x); 0 if it is a slot already.
+        """
+        super().__init__()
+        self._modulus = modulus
+        self._uppers: list[int] = []
+        self._owners: list[int] = []
+
+    def ranges(self) -> list[HashRangeOf]:
+        """The ranges as the broker reports them: ascending, from 0 to 65536."""
+        lowers = [0, *(upper + 1 for upper in self._uppers)]
+        return [*zip(lowers, self._uppers, self._owners, strict=False)]
+
+    def select(self, sticky_hash: int) -> int | None:
+        """The consumer of the interval that the hash lies in."""
+        at = bisect_left(self._uppers, sticky_hash % self._modulus if self._modulus else sticky_hash)
+        return self._owners[at] if at < len(self._owners) else None
+
+    def routing(self) -> Routing:
+        """The owner of every hash."""
+        return routing_of_ranges(self.ranges(), self._modulus)
+
+    def copy(self: _S) -> _S:
+        """A selector in the same state that later joins and leaves of this one do not change."""
+        twin = super().copy()
+        twin._uppers, twin._owners = list(self._uppers), list(self._owners)
+        return twin
+
+    def commute(self, one: Change, other: Change) -> bool:
+        """Whether both are leaves; a join splits what is widest at that moment."""
+        return one.kind == other.kind == "leave"
+
+    def state(self) -> Hashable:
+        """The intervals and their owners."""
+        return tuple(self._uppers), tuple(self._owners)
+
+    def may_become(self, consumer: int, behind: Behind, leaves_to_come: bool) -> bool:
+        """Whether its interval ends where it is seen to end: joins leave the upper end to who is there.
+
+        Only the leave of who has the highest interval gives another upper end to somebody, the highest.
+        """
+        upper, reported = self._uppers[self._owners.index(consumer)], behind.reported
+        if reported is None:
+            ends = np.unique(np.array([upper, _TOP], dtype=np.int64))
+            return not behind.sent.rule_out(consumer, ends, self._modulus)
+        if consumer not in reported.consumers:
+            return True
+        end = int(reported.ends_of(consumer)[-1])
+        return upper == end or (leaves_to_come and end == _TOP)
+
+    def adopt(self, reported: ReportedRanges) -> bool:
+        """Takes the intervals of a report that has one for each consumer that is in, without gaps up to 65536."""
+        lowers = [0, *(end + 1 for _, end, _ in reported.ranges)]
+        gapless = all(start == lower for (start, _, _), lower in zip(reported.ranges, lowers, strict=False))
+        owners = [owner for _, _, owner in reported.ranges]
+        if not gapless or lowers[-1] != _TOP + 1 or sorted(owners) != sorted(self._consumers):
+            return False
+        self._uppers, self._owners = [end for _, end, _ in reported.ranges], owners
+        return True
+
+    def _place(self, consumer: int, name: str, ranges: DeclaredRanges) -> None:
+        if not self._uppers:
+            self._uppers, self._owners = [_TOP], [consumer]
+            return
+        widths = [upper - lower for lower, upper in zip([0, *self._uppers[:-1]], self._uppers, strict=True)]
+        # The lowest of the widest ones, as the broker replaces its candidate by a wider one only.
+        at = widths.index(max(widths))
+        if widths[at] <= 1:
+            raise AssignmentError(f"no interval is left to split for consumer {consumer} ({name})")
+        self._uppers.insert(at, self._uppers[at] - widths[at] // 2)
+        self._owners.insert(at, consumer)
+
+    def _withdraw(self, consumer: int) -> None:
+        at = self._owners.index(consumer)
+        del self._owners[at]
+        # The neighbour above takes over; above the topmost there is none, so the one below grows upwards.
+        del self._uppers[at]
+        if self._uppers:
+            self._uppers[-1] = _TOP

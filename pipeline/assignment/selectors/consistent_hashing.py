@@ -1,0 +1,69 @@
+"""Consistent hashing of 4.x: who stands on a ring point first keeps it, later comers queue behind.
+
+Source: contract 2.1; Pulsar's `ConsistentHashingStickyKeyConsumerSelector` of 4.0.0 to 5.0.1.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+
+import numpy as np
+
+from pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from pipeline.assignment.ranges.routing import NOBODY, HashRangeOf
+from pipeline.assignment.selectors.ring_selector import Member, RingSelector
+from udfs.sticky_key_hash import hash_range
+
+
+class ConsistentHashing(RingSelector):
+    """The ring of the draining dispatcher, and with the hash rule `classic` that of the classic one.
+
+    Because the incumbent keeps a contested point, a join takes hashes for the newcomer only and a leave gives
+    hashes of the leaver only: third parties never exchange any. A newcomer that finds all its points occupied
+    is connected without a range.
+    """
+
+    def __init__(self, points: int, hash_rule: str) -> None:
+        super().__init__(points, hash_rule, first_wins=True)
+
+    def ranges(self) -> list[HashRangeOf]:
+        """The ranges as the broker reports them: ascending, neighbours of one consumer fused."""
+        return self._ring.ranges(hash_range(self._hash_rule), fused=True)
+
+    def _enter(self, consumer: int, member: Member) -> None:
+        # The broker also queues a consumer behind itself where two of its own points meet. That never shows:
+        # when it leaves, all its places in the queue go with it.
+        points = member.points
+        incumbents = self._ring.owners_at(points)
+        free = incumbents == NOBODY
+        self._ring.occupy(points[free], consumer)
+        for point, incumbent in zip(points[~free].tolist(), incumbents[~free].tolist(), strict=True):
+            self._contests.claims.setdefault(point, [incumbent]).append(consumer)
+
+    def _occupied(self, claims: Mapping[int, list[int]], reported: ReportedRanges) -> Iterable[int]:
+        return claims
+
+    def _adopted(self, consumer: int, member: Member) -> None:
+        self._names.put(member.name, member.index)
+
+    def _contend(self, claims: Mapping[int, list[int]], owners: Mapping[int, int]) -> None:
+        for point, claimants in claims.items():
+            if len(claimants) > 1:
+                queue = [claimant for claimant in claimants if claimant != owners[point]]
+                self._contests.claims[point] = [owners[point], *queue]
+                self._contests.leave_open(combinations(queue, 2))
+
+    def _exit(self, consumer: int, member: Member) -> None:
+        heirs: dict[int, int] = {}
+        claims = self._contests.claims
+        for point in member.points.tolist():
+            claimants = claims.get(point)
+            if claimants is None:
+                continue
+            if claimants[0] == consumer:
+                heirs[point] = claimants[1]
+            claimants.remove(consumer)
+            if len(claimants) == 1:
+                del claims[point]
+        self._ring.hand_over(np.array([*heirs], dtype=np.int64), np.array([*heirs.values()], dtype=np.int64))
+        self._ring.vacate(consumer)
+        self._names.release(member.name, member.index)

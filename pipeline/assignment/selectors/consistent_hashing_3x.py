@@ -1,0 +1,97 @@
+"""Consistent hashing of 3.x: a newcomer takes the ring points that it shares with others.
+
+Source: contract 2.2, read from 3.0.7, 3.3.2 and 3.3.6. 3.0.0 and older number no namesakes and place points
+by another text; they are not rebuilt here.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+import numpy as np
+
+from pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from pipeline.assignment.ranges.routing import NOBODY, HashRangeOf
+from pipeline.assignment.selectors.ring_selector import Member, RingSelector
+from udfs.sticky_key_hash import HashRange
+
+# A point may stand at 2^31-1, but the broker's report ends one below it.
+_REPORTED = HashRange(0, 2**31 - 2, zero_means_unset=False)
+
+
+_S = TypeVar("_S", bound="ConsistentHashing3x")
+
+
+class ConsistentHashing3x(RingSelector):
+    """The ring of 3.x over all 31 bits.
+
+    A point that its owner lost to a newcomer is not given back when the newcomer leaves: it is gone, and its
+    hashes fall to whoever stands on the next point (issue #23315, a change for third parties).
+    """
+
+    def __init__(self, points: int) -> None:
+        super().__init__(points, "raw", first_wins=False)
+        # Who has a point left: the broker forgets a name's index with the last point.
+        self._indexed: set[int] = set()
+
+    def copy(self: _S) -> _S:
+        """A selector in the same state that later joins and leaves of this one do not change."""
+        twin = super().copy()
+        twin._indexed = set(self._indexed)
+        return twin
+
+    def ranges(self) -> list[HashRangeOf]:
+        """The ranges as the broker reports them: ascending, one for each point."""
+        return self._ring.ranges(_REPORTED, fused=False)
+
+    def _enter(self, consumer: int, member: Member) -> None:
+        points, claims = member.points, self._contests.claims
+        incumbents = self._ring.owners_at(points)
+        free = incumbents == NOBODY
+        self._ring.hand_over(points[~free], consumer)
+        self._ring.occupy(points[free], consumer)
+        self._indexed.add(consumer)
+        for point in points[free].tolist():
+            # Whoever may have had the point before is behind a later comer now.
+            claims.pop(point, None)
+        for point, incumbent in zip(points[~free].tolist(), incumbents[~free].tolist(), strict=True):
+            claims.setdefault(point, [incumbent]).append(consumer)
+        for incumbent in np.unique(incumbents[~free]).tolist():
+            if not self._ring.holds(incumbent):
+                self._release(incumbent)
+
+    def _occupied(self, claims: Mapping[int, list[int]], reported: ReportedRanges) -> Iterable[int]:
+        # Each point has a range of its own; a point without one is gone with who had it last.
+        ends = {end for _, end, _ in reported.ranges}
+        return [point for point in claims if point in ends]
+
+    def _adopted(self, consumer: int, member: Member) -> None:
+        self._indexed.discard(consumer)
+        if self._ring.holds(consumer):
+            self._indexed.add(consumer)
+            self._names.put(member.name, member.index)
+
+    def _contend(self, claims: Mapping[int, list[int]], owners: Mapping[int, int]) -> None:
+        """Nothing: who lost a point never gets it back."""
+
+    def _exit(self, consumer: int, member: Member) -> None:
+        self._ring.vacate(consumer)
+        self._release(consumer)
+        for point in member.points.tolist():
+            claimants = self._contests.claims.get(point)
+            if claimants is None or consumer not in claimants:
+                continue
+            latest = claimants[-1]
+            if consumer == latest:
+                # The point is gone, unless one of the others came later and has it still.
+                if not any(self._contests.unordered(consumer, other) for other in claimants):
+                    del self._contests.claims[point]
+            elif not self._contests.unordered(consumer, latest):
+                claimants.remove(consumer)
+                if len(claimants) == 1:
+                    del self._contests.claims[point]
+
+    def _release(self, consumer: int) -> None:
+        if consumer in self._indexed:
+            self._indexed.discard(consumer)
+            member = self._members[consumer]
+            self._names.release(member.name, member.index)

@@ -1,0 +1,76 @@
+"""STICKY: each consumer names the hash ranges it wants, and keeps them for itself.
+
+Source: contract 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` of 4.0.7 and later.
+"""
+
+from bisect import bisect_right
+from itertools import pairwise
+
+from pipeline.assignment.ranges.membership_change import DeclaredRanges
+from pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
+from pipeline.assignment.selectors.selector import Selector
+from pipeline.errors import AssignmentError
+
+
+class Exclusive(Selector):
+    """Disjoint ranges; a hash outside of all of them goes to nobody.
+
+    A join or a leave moves no hash between consumers. The broker also asks whether the other side of a
+    conflict is still connected; that is not known here, so a dead consumer has to be removed before.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ranges: list[HashRangeOf] = []
+
+    def ranges(self) -> list[HashRangeOf]:
+        """The ranges as the broker reports them: ascending, as they were declared."""
+        return list(self._ranges)
+
+    def select(self, sticky_hash: int) -> int | None:
+        """The consumer that declared a range with this hash."""
+        found = self._range_from(sticky_hash)
+        return found[2] if found is not None and sticky_hash <= found[1] else None
+
+    def routing(self) -> Routing:
+        """The owner of every hash."""
+        return routing_of_ranges(self._ranges)
+
+    def _place(self, consumer: int, name: str, ranges: DeclaredRanges) -> None:
+        declared = checked_ranges(name, ranges)
+        for (start, end), (next_start, next_end) in pairwise(declared):
+            if next_start <= end:
+                raise AssignmentError(f"{name} declares [{start}, {end}] and [{next_start}, {next_end}], which overlap")
+        for start, end in declared:
+            # The ranges are disjoint: the last one that starts at or below `end` reaches highest.
+            below = self._range_from(end)
+            if below is not None and below[1] >= start:
+                raise conflict(name, (start, end), below[2])
+        self._ranges = sorted([*self._ranges, *((start, end, consumer) for start, end in declared)])
+
+    def _withdraw(self, consumer: int) -> None:
+        self._ranges = [declared for declared in self._ranges if declared[2] != consumer]
+
+    def _range_from(self, slot: int) -> HashRangeOf | None:
+        """The range with the highest start that is not above `slot`."""
+        at = bisect_right(self._ranges, slot, key=lambda declared: declared[0])
+        return self._ranges[at - 1] if at else None
+
+
+def checked_ranges(name: str, ranges: DeclaredRanges) -> list[tuple[int, int]]:
+    """What a STICKY consumer declares, ascending.
+
+    Raises:
+        AssignmentError: there is no range, or one ends before it starts.
+    """
+    if not ranges:
+        raise AssignmentError(f"{name} declares no hash range")
+    for start, end in ranges:
+        if start > end:
+            raise AssignmentError(f"{name} declares [{start}, {end}], which ends before it starts")
+    return sorted((start, end) for start, end in ranges)
+
+
+def conflict(name: str, declared: tuple[int, int], holder: int) -> AssignmentError:
+    """The refusal of a range that touches another consumer's."""
+    return AssignmentError(f"{name} declares [{declared[0]}, {declared[1]}], held by consumer {holder} in part")

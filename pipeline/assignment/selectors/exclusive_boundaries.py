@@ -1,0 +1,118 @@
+"""STICKY up to 4.0.6: only the boundaries of the ranges are kept, with a flaw that the audit has to rebuild.
+
+Source: contract 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` of 3.x and 4.0.0 to 4.0.4.
+"""
+
+from bisect import bisect_left, bisect_right
+from typing import TypeVar
+
+from pipeline.assignment.ranges.membership_change import DeclaredRanges
+from pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
+from pipeline.assignment.selectors.exclusive import checked_ranges, conflict
+from pipeline.assignment.selectors.selector import Selector
+
+_S = TypeVar("_S", bound="ExclusiveBoundaries")
+
+
+class ExclusiveBoundaries(Selector):
+    """Starts and ends of the declared ranges in one ascending list, with their consumers.
+
+    A hash goes to the consumer of the boundary below it if that also has the boundary above. So the gap
+    between two ranges of one consumer is routed to it, until another consumer puts a boundary in there.
+    """
+
+    def __init__(self, modulus: int = 0) -> None:
+        """Starts without consumers.
+
+        Args:
+            modulus: what a hash is reduced by before the look-up (3.x); 0 if it is a slot already.
+        """
+        super().__init__()
+        self._modulus = modulus
+        self._boundaries: list[int] = []
+        self._owners: list[int] = []
+        self._declared: dict[int, DeclaredRanges] = {}
+
+    def ranges(self) -> list[HashRangeOf]:
+        """The ranges as the broker reports them: ascending, the boundaries taken two by two.
+
+        A range of one slot is one boundary only and so shifts the pairs behind it. A pair with two consumers
+        is left out, so the report can lack ranges that are served; `select` is not affected.
+        """
+        return [
+            (start, end, owner)
+            for start, end, owner, end_owner in zip(
+                self._boundaries[::2],
+                self._boundaries[1::2],
+                self._owners[::2],
+                self._owners[1::2],
+                strict=False,
+            )
+            if owner == end_owner
+        ]
+
+    def select(self, sticky_hash: int) -> int | None:
+        """The consumer that has both the boundary below (or at) the hash and the one above (or at) it."""
+        slot = sticky_hash % self._modulus if self._modulus else sticky_hash
+        below = bisect_right(self._boundaries, slot) - 1
+        above = bisect_left(self._boundaries, slot)
+        if below < 0 or above == len(self._boundaries) or self._owners[below] != self._owners[above]:
+            return None
+        return self._owners[below]
+
+    def routing(self) -> Routing:
+        """The owner of every hash, gaps included."""
+        stretches: list[HashRangeOf] = []
+        for at, (boundary, owner) in enumerate(zip(self._boundaries, self._owners, strict=True)):
+            follows = at > 0 and self._owners[at - 1] == owner
+            stretches.append((self._boundaries[at - 1] + 1 if follows else boundary, boundary, owner))
+        return routing_of_ranges(stretches, self._modulus)
+
+    def promised(self) -> Routing:
+        """The owner of every hash that a consumer declared; a gap is nobody's (contract 9.2, V12)."""
+        declared = ((start, end, owner) for owner, ranges in self._declared.items() for start, end in ranges)
+        disjoint: list[HashRangeOf] = []
+        for start, end, owner in sorted(declared):
+            if disjoint and start <= disjoint[-1][1]:
+                # Only own ranges overlap.
+                first, last, _ = disjoint.pop()
+                disjoint.append((first, max(end, last), owner))
+            else:
+                disjoint.append((start, end, owner))
+        return routing_of_ranges(disjoint, self._modulus)
+
+    def copy(self: _S) -> _S:
+        """A selector in the same state that later joins and leaves of this one do not change."""
+        twin = super().copy()
+        twin._declared = dict(self._declared)
+        return twin
+
+    def _place(self, consumer: int, name: str, ranges: DeclaredRanges) -> None:
+        declared = checked_ranges(name, ranges)
+        for start, end in declared:
+            holder = self._conflicting(start, end)
+            if holder is not None:
+                raise conflict(name, (start, end), holder)
+        # The broker does not compare own ranges with each other; boundaries that they share are one.
+        boundaries = dict(zip(self._boundaries, self._owners, strict=True))
+        boundaries |= {boundary: consumer for both in declared for boundary in both}
+        self._boundaries = sorted(boundaries)
+        self._owners = [boundaries[boundary] for boundary in self._boundaries]
+        self._declared[consumer] = declared
+
+    def _withdraw(self, consumer: int) -> None:
+        del self._declared[consumer]
+        kept = [at for at, owner in enumerate(self._owners) if owner != consumer]
+        self._boundaries = [self._boundaries[at] for at in kept]
+        self._owners = [self._owners[at] for at in kept]
+
+    def _conflicting(self, start: int, end: int) -> int | None:
+        """Who stands in the way of a new range: a boundary inside it, or a declared range around it."""
+        inside = bisect_right(self._boundaries, end) - 1
+        if inside >= 0 and self._boundaries[inside] >= start:
+            return self._owners[inside]
+        below, above = inside, bisect_left(self._boundaries, start)
+        if below < 0 or above == len(self._boundaries) or self._owners[below] != self._owners[above]:
+            return None
+        surrounding = self._declared[self._owners[below]]
+        return self._owners[below] if any(s <= end and start <= e for s, e in surrounding) else None

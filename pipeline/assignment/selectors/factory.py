@@ -1,0 +1,57 @@
+"""The selector that a broker of some version runs for a subscription."""
+
+from pipeline.assignment.selectors.auto_split import AutoSplit
+from pipeline.assignment.selectors.consistent_hashing import ConsistentHashing
+from pipeline.assignment.selectors.consistent_hashing_3x import ConsistentHashing3x
+from pipeline.assignment.selectors.exclusive import Exclusive
+from pipeline.assignment.selectors.exclusive_boundaries import ExclusiveBoundaries
+from pipeline.assignment.selectors.selector import Selector
+from pipeline.contract.profile import NEWEST, Profile, SelectorKind, profile_named
+from pipeline.errors import UsageError
+from udfs.sticky_key_hash import HashRange, hash_range
+
+DEFAULT_POINTS = 100
+"""Default of `subscriptionKeySharedConsistentHashingReplicaPoints` in all versions (contract 2)."""
+
+
+def make_selector(kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Profile | str | None = None) -> Selector:
+    """An empty selector.
+
+    Args:
+        kind: which one; mode and settings of the subscription decide (contract 2).
+        points: ring points of a consumer under consistent hashing; the others have none.
+        profile: the broker's version, or a profile's name; None for the newest 4.x.
+
+    Raises:
+        UsageError: there is no selector or profile of that name, or `points` is below 1.
+    """
+    rules = _profile(profile)
+    if kind == "consistent_hashing":
+        if points < 1:
+            raise UsageError(f"{points} ring points leave a consumer without hashes", "give at least 1")
+        if rules.ring_collision == "newcomer_replaces":
+            return ConsistentHashing3x(points)
+        return ConsistentHashing(points, rules.hash[kind])
+    if kind == "auto_split":
+        return AutoSplit(_modulus(kind, rules))
+    if kind == "exclusive":
+        return ExclusiveBoundaries(_modulus(kind, rules)) if rules.exclusive_gap_delivery else Exclusive()
+    raise UsageError(f"there is no selector {kind!r}", "use one of: consistent_hashing, auto_split, exclusive")
+
+
+def slot_range(kind: SelectorKind, profile: Profile | str | None = None) -> HashRange:
+    """The hashes that the selector of `make_selector` tells apart, after any reduction of its own.
+
+    Raises:
+        UsageError: there is no selector or profile of that name.
+    """
+    return hash_range(_profile(profile).hash[kind] if kind == "consistent_hashing" else kind)
+
+
+def _profile(profile: Profile | str | None) -> Profile:
+    return profile if isinstance(profile, Profile) else profile_named(profile or NEWEST)
+
+
+def _modulus(kind: SelectorKind, rules: Profile) -> int:
+    # 3.x hands the murmur value to every selector; these two bring it into their own range.
+    return hash_range(kind).size if rules.hash[kind] == "raw" else 0

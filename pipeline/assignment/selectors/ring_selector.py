@@ -1,0 +1,191 @@
+"""What both versions of consistent hashing share: members with points on a ring, some of them contested.
+
+Source: contract 2.1 and 2.2; Pulsar's `ConsistentHashingStickyKeyConsumerSelector`.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
+from pipeline.assignment.ranges.observed import Behind
+from pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from pipeline.assignment.ranges.routing import NOBODY, Routing
+from pipeline.assignment.selectors.contests import Contests
+from pipeline.assignment.selectors.ring import Ring
+from pipeline.assignment.selectors.ring_points import NameIndexes, ring_points
+from pipeline.assignment.selectors.selector import Selector
+from udfs.sticky_key_hash import Int64Array
+
+
+@dataclass(frozen=True)
+class Member:
+    """A consumer's name, its index among namesakes and its ring points, ascending."""
+
+    name: str
+    index: int
+    points: Int64Array
+
+
+_S = TypeVar("_S", bound="RingSelector")
+
+
+class RingSelector(Selector):
+    """Consistent hashing, but for who gets a contested point and what becomes of it."""
+
+    def __init__(self, points: int, hash_rule: str, first_wins: bool) -> None:
+        """Starts without consumers; see `ring_points` for the arguments, and `Contests` for who wins."""
+        super().__init__()
+        self._points = points
+        self._hash_rule = hash_rule
+        self._ring = Ring()
+        self._names = NameIndexes()
+        self._members: dict[int, Member] = {}
+        self._contests = Contests(first_wins)
+
+    def copy(self: _S) -> _S:
+        """A selector in the same state that later joins and leaves of this one do not change."""
+        twin = super().copy()
+        twin._ring, twin._names = self._ring.copy(), self._names.copy()
+        twin._members, twin._contests = dict(self._members), self._contests.copy()
+        return twin
+
+    def select(self, sticky_hash: int) -> int | None:
+        """The consumer on the lowest point not below the hash, or else on the lowest point of all."""
+        return self._ring.owner_of(sticky_hash)
+
+    def routing(self) -> Routing:
+        """The owner of every hash."""
+        return self._ring.routing()
+
+    def commute(self, one: Change, other: Change) -> bool:
+        """Whether their names differ; namesakes get their indexes in the order of joins and leaves."""
+        return one.name != other.name or one.kind == other.kind == "leave"
+
+    def state(self) -> Hashable:
+        """Who has which index of its name."""
+        return tuple(sorted((consumer, member.index) for consumer, member in self._members.items()))
+
+    def may_become(self, consumer: int, behind: Behind, leaves_to_come: bool) -> bool:
+        """Whether its ranges, as they are seen, end at points that its index gives it."""
+        points = self._members[consumer].points
+        if behind.reported is None:
+            return not behind.sent.rule_out(consumer, points)
+        return self._ends_at(points, consumer, behind.reported)
+
+    def leave_open(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Notes pairs of consumers of which the trace does not say which joined first."""
+        self._contests.leave_open(pairs)
+
+    def disputed(self) -> list[tuple[int, int]]:
+        """The hash ranges, inclusive, that would have another owner if an open pair had joined the other way round."""
+        return [reach for point in self._contests.disputed() for reach in self._ring.reach(point)]
+
+    def learn(self, owner_of: Callable[[int, int], int]) -> list[tuple[int, int]]:
+        """Corrects disputed points by what is known of their owners; see `Selector.learn`."""
+        learned = []
+        for point in list(self._contests.disputed()):
+            claimants = self._contests.claims[point]
+            (start, end), *_ = self._ring.reach(point)
+            owner = owner_of(start, end)
+            gone = [claimant for claimant in claimants if claimant not in self._members]
+            if owner != NOBODY and owner not in claimants and len(gone) == 1:
+                # On 3.x the point is gone with who came last.
+                owner = gone[0]
+            if owner in claimants:
+                learned += self._contests.win(point, owner)
+        for earlier, later in learned:
+            for point in self._contests.put_in_order(earlier, later):
+                self._award(point)
+        return learned
+
+    def adopt(self, reported: ReportedRanges) -> bool:
+        """Gives each namesake the index that its reported ranges show, and contested points to who has them."""
+        members = self._members_reported(reported)
+        if members is None:
+            return False
+        claims: dict[int, list[int]] = {}
+        for consumer, member in members.items():
+            for point in member.points.tolist():
+                claims.setdefault(point, []).append(consumer)
+        owners = {point: reported.owner_of(point) for point in self._occupied(claims, reported)}
+        if any(owner not in claims[point] for point, owner in owners.items()):
+            return False
+        self._members = members
+        self._ring, self._contests = Ring(), Contests(self._contests.first_wins)
+        for consumer in members:
+            won = sorted(point for point, owner in owners.items() if owner == consumer)
+            self._ring.occupy(np.array(won, dtype=np.int64), consumer)
+        self._names.release_all()
+        for consumer, member in members.items():
+            self._adopted(consumer, member)
+        self._contend(claims, owners)
+        return True
+
+    def _members_reported(self, reported: ReportedRanges) -> dict[int, Member] | None:
+        """The consumers that are in, each with the index that its ranges show; None: they show none."""
+        members: dict[int, Member] = {}
+        taken: set[tuple[str, int]] = set()
+        for consumer, member in self._members.items():
+            for index in (member.index, *self._names.possible(member.name)):
+                points = ring_points(member.name, index, self._points, self._hash_rule)
+                members[consumer] = Member(member.name, index, points)
+                if (member.name, index) not in taken and self._ends_at(points, consumer, reported):
+                    taken.add((member.name, index))
+                    break
+            else:
+                return None
+        return members if reported.consumers <= set(members) else None
+
+    @staticmethod
+    def _ends_at(points: Int64Array, consumer: int, reported: ReportedRanges) -> bool:
+        ends = reported.ends_of(consumer)
+        # The range behind the highest point ends at no point.
+        ends = ends[ends != reported.ranges[-1][1]]
+        return bool(np.isin(ends, points).all())
+
+    @abstractmethod
+    def _occupied(self, claims: Mapping[int, list[int]], reported: ReportedRanges) -> Iterable[int]:
+        """The points that are on the ring, of those that members hash to."""
+
+    @abstractmethod
+    def _adopted(self, consumer: int, member: Member) -> None:
+        """Notes the index of a member whose points are on the ring."""
+
+    @abstractmethod
+    def _contend(self, claims: Mapping[int, list[int]], owners: Mapping[int, int]) -> None:
+        """Notes what the report leaves open about contested points."""
+
+    @abstractmethod
+    def _enter(self, consumer: int, member: Member) -> None:
+        """Puts a newcomer's points on the ring."""
+
+    @abstractmethod
+    def _exit(self, consumer: int, member: Member) -> None:
+        """Takes a leaver's points from the ring."""
+
+    def _place(self, consumer: int, name: str, ranges: DeclaredRanges) -> None:
+        index = self._names.take(name)
+        member = Member(name, index, ring_points(name, index, self._points, self._hash_rule))
+        self._members[consumer] = member
+        self._enter(consumer, member)
+
+    def _withdraw(self, consumer: int) -> None:
+        self._exit(consumer, self._members[consumer])
+        del self._members[consumer]
+        self._contests.forget(consumer)
+
+    def _award(self, point: int) -> None:
+        """Gives a contested point to its owner by the order that is known now."""
+        owner = self._contests.owner(point)
+        at = np.array([point], dtype=np.int64)
+        occupied = bool(self._ring.owners_at(at)[0] != NOBODY)
+        if owner not in self._members:
+            self._ring.free(point)
+        elif occupied:
+            self._ring.hand_over(at, owner)
+        else:
+            self._ring.occupy(at, owner)

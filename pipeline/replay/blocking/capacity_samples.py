@@ -1,0 +1,73 @@
+"""How near the subscription is to its limits, looked at now and then (Q20, Q21; contract 4.7)."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeline.replay.blocking.broker_limits import Limits
+from pipeline.replay.state.state import (
+    ACKED,
+    CONNECTED,
+    DELETED_ENTRY,
+    DELETED_LEDGER,
+    IN_REPLAY,
+    READ_ENTRY,
+    READ_LEDGER,
+    UNKNOWN,
+    WAITING_TOTAL,
+    State,
+)
+
+
+class Sample(NamedTuple):
+    """One look.
+
+    Attributes:
+        ts_us: when.
+        consumers: connected.
+        replay_size: entries in replay, as a snapshot says or, at least, as the trace shows.
+        reported: whether a snapshot said so.
+        look_ahead_limit: in entries; None: there is none.
+        ack_holes: ranges of acknowledged entries above mark-delete.
+        ack_holes_max: how many of them the cursor persists.
+        mark_delete_gap: entries above mark-delete that were read.
+        waiting: entries that could be sent, were nothing in their way.
+    """
+
+    ts_us: int
+    consumers: int
+    replay_size: int
+    reported: bool
+    look_ahead_limit: int | None
+    ack_holes: int
+    ack_holes_max: int
+    mark_delete_gap: int
+    waiting: int
+
+
+def sample(state: State, ts_us: int, limits: Limits, replay_size: int | None) -> Sample:
+    """Looks at the state; `replay_size` is what a snapshot said a moment ago, None: none did."""
+    entries: Any = state.entries
+    cells = state.cells
+    ledger, entry = entries.ledger, entries.entry
+    above = (ledger > cells[DELETED_LEDGER]) | ((ledger == cells[DELETED_LEDGER]) & (entry > cells[DELETED_ENTRY]))
+    above &= ledger != UNKNOWN
+    read = (ledger < cells[READ_LEDGER]) | ((ledger == cells[READ_LEDGER]) & (entry <= cells[READ_ENTRY]))
+    acked = np.flatnonzero(above & (entries.marks & ACKED != 0))
+    order = np.lexsort((entry[acked], ledger[acked]))
+    ledgers, positions = ledger[acked][order], entry[acked][order]
+    holes = 0
+    if acked.size:
+        holes = 1 + int(np.count_nonzero((np.diff(ledgers) != 0) | (np.diff(positions) != 1)))
+    consumers = int(cells[CONNECTED])
+    return Sample(
+        ts_us,
+        consumers,
+        int(cells[IN_REPLAY]) if replay_size is None else replay_size,
+        replay_size is not None,
+        limits.look_ahead(consumers),
+        holes,
+        limits.ack_holes,
+        int(np.count_nonzero(above & read)),
+        int(cells[WAITING_TOTAL]),
+    )

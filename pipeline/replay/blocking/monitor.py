@@ -1,0 +1,284 @@
+"""Watches the dispatcher: whenever the core stops to be looked at, it notes who waited for whom, and how much.
+
+It only reads the state. What it keeps is bounded: of each cause the intervals that cost most.
+"""
+
+import heapq
+from collections import Counter, defaultdict, deque
+from typing import Any
+
+import numpy as np
+
+from pipeline.replay.blocking.attribution import Blocked, Span, blocked_consumer
+from pipeline.replay.blocking.broker_limits import Limits
+from pipeline.replay.blocking.capacity_samples import Sample, sample
+from pipeline.replay.blocking.consumer_availability import HINDERED, NO_PERMITS, PASSED_OVER, RELEASED, SAMPLE, STALLED
+from pipeline.replay.blocking.recently_joined import RecentlyJoined
+from pipeline.replay.blocking.stalls import UNEXPLAINED, Situation, is_finding, stalled
+from pipeline.replay.blocking.starved_hashes import Move, Overlooked, Overlooks
+from pipeline.replay.blocking.thresholds import Patience
+from pipeline.replay.blocking.wait_causes import (
+    DELAYED_DELIVERY,
+    IN_REPLAY_QUEUE,
+    LOOK_AHEAD,
+    NACK_DELAY,
+    NO_OWNER,
+    NOT_READ,
+    RECENTLY_JOINED,
+    UNACKED_CONSUMER,
+    UNACKED_SUBSCRIPTION,
+)
+from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.packing.snapshot import Snapshot
+from pipeline.replay.state.output import BY_ACK, BY_DISPATCH, HINDRANCES, STILL_OPEN, Output
+from pipeline.replay.state.policy import Mapping, owners_of
+from pipeline.replay.state.state import (
+    NEXT_SAMPLE_TS,
+    NOBODY,
+    PAUSE,
+    SENT_SEQ,
+    SENT_TS,
+    UNKNOWN,
+    WAITING_SINCE_SEQ,
+    WAITING_SINCE_TS,
+    WAITING_TOTAL,
+    State,
+)
+
+_DELAYS = {
+    NO_OWNER: "no_owner",
+    NACK_DELAY: "nack_delay",
+    DELAYED_DELIVERY: "delayed",
+    UNACKED_CONSUMER: "unacked_limit_consumer",
+    RECENTLY_JOINED: "recently_joined",
+    LOOK_AHEAD: "look_ahead_limit",
+    UNACKED_SUBSCRIPTION: "unacked_limit_subscription",
+    IN_REPLAY_QUEUE: "earlier_entry",
+    NOT_READ: "not_read_yet",
+}
+
+# Moves of one hash that are remembered.
+_MOVES_MAX = 16
+
+# What happened this shortly before a dispatch has brought it about.
+_BROUGHT_ABOUT_US = 1_000_000
+
+
+class Watch:
+    """What was seen of one subscription.
+
+    Attributes:
+        samples: of the capacity, in order.
+        overlooked: hashes that were passed over.
+        left_out: by scope and cause, how many intervals were not kept.
+        stalls_beyond: how many of those are stalls that nothing explains, so findings (`stall.is_finding`).
+        recent: the recently joined consumers (3.x and classic).
+        limits: of the broker.
+        open_until: where a window ends, when that is why intervals are noted; the trace goes on.
+    """
+
+    def __init__(self, limits: Limits, patience: Patience) -> None:
+        self.samples: list[Sample] = []
+        self.overlooked = Overlooks(patience.intervals_max)
+        self.left_out: Counter[tuple[str, str]] = Counter()
+        self.stalls_beyond = 0
+        self.recent = RecentlyJoined(patience.as_pip_282)
+        self.limits = limits
+        self.open_until: Place | None = None
+        self._patience = patience
+        self._blocked: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = defaultdict(list)
+        self._noted = 0
+        self._moves: dict[int, deque[Move]] = {}
+        self._reported: tuple[int, int] | None = None  # when, and the replay size that a snapshot said
+        self._stall: Blocked | None = None
+        self._since_seq = -1
+        self._brought_about = (0, BY_ACK)
+
+    @property
+    def blocked(self) -> list[Blocked]:
+        """The intervals, in the order in which they began."""
+        kept = [interval for heap in self._blocked.values() for _, _, interval in heap]
+        return sorted(kept, key=lambda b: (b.span.from_ts, b.span.from_seq, b.scope, b.cause, b.hash, b.consumer))
+
+    def disregard(self, before_seq: int) -> None:
+        """What was seen until here did not rest on everything that happened; nor does what began before."""
+        self.samples.clear()
+        self.overlooked.clear()
+        self.left_out.clear()
+        self.stalls_beyond = 0
+        self._blocked.clear()
+        self._since_seq = before_seq
+
+    def forget(self, told_seq: int) -> None:
+        """What was over behind the row `told_seq` was told, and every sample."""
+        # The last look is the beginning of what is told next.
+        self.samples = self.samples[-1:]
+        self.left_out.clear()
+        self.stalls_beyond = 0
+        for kind, heap in self._blocked.items():
+            self._blocked[kind] = [ranked for ranked in heap if ranked[2].span.to_seq > told_seq]
+            heapq.heapify(self._blocked[kind])
+        self.overlooked.forget(told_seq)
+
+    def paused(self, state: State, out: Output, mapping: Mapping, at: Place) -> None:
+        """The core has stopped in front of the row `at`."""
+        reason, state.cells[PAUSE] = int(state.cells[PAUSE]), 0
+        if reason == SAMPLE:
+            self._sample(state, at)
+        elif reason == STALLED:
+            self._end_stall(state, mapping, at)
+        elif reason == RELEASED:
+            self.interrupted(state, mapping, at, BY_ACK)
+            self._note_all(self.recent.release(state, mapping, at, BY_ACK))
+        elif reason == HINDERED:
+            self.hindered(state, out, mapping)
+
+    def hindered(self, state: State, out: Output, mapping: Mapping) -> None:
+        """Takes in the hindrances that the core has reported."""
+        for row in out.hindrances[: out.filled[HINDRANCES]]:
+            span = Span(*(int(row[name]) for name in Span._fields))
+            if row.cause == PASSED_OVER:
+                self._overlooked(row, span)
+            elif row.cause in _DELAYS:
+                self._note(_delayed(row, span))
+            else:
+                self._unhindered(state, mapping, row, span)
+        out.filled[HINDRANCES] = 0
+        state.cells[PAUSE] = 0
+
+    def interrupted(self, state: State, mapping: Mapping, at: Place, ended_by: int) -> None:
+        """Consumers are about to come or go: only now the state shows who is to blame for a stall."""
+        # However short: it is to blame for what is a stall a little later.
+        span = self._idle_span(state, at, ended_by, 1)
+        found = None if span is None else stalled(state, mapping, span, self._situation(span))
+        if found is not None and found.cause != UNEXPLAINED:
+            self._stall = found
+        self._brought_about = (at.ts_us, ended_by)
+
+    def moved(self, state: State, before: Mapping, after: Mapping, at: Place) -> None:
+        """Another mapping is in force; how hashes that are held or awaited moved is remembered until they are not."""
+        hashes: Any = state.hashes
+        used = np.flatnonzero((hashes.hash != UNKNOWN) & ((hashes.held > 0) | (hashes.waiting > 0)))
+        sticky = hashes.hash[used]
+        then, now = owners_of(before, sticky), owners_of(after, sticky)
+        known = set(sticky.tolist())
+        self._moves = {h: moves for h, moves in self._moves.items() if h in known}
+        for i in np.flatnonzero((then != now) & (then != NOBODY)):
+            moves = self._moves.setdefault(int(sticky[i]), deque(maxlen=_MOVES_MAX))
+            moves.append(Move(at, int(then[i]), int(now[i]), int(hashes.held[used[i]])))
+
+    def leave(self, state: State, mapping: Mapping, place: int, at: Place) -> None:
+        """A consumer is about to leave that may have been held back."""
+        self._note_all(self.recent.leave(state, mapping, place, at))
+
+    def closed(self, state: State, mapping: Mapping, at: Place, ended_by: int) -> None:
+        """The trace ends, or everything starts anew."""
+        span = self._idle_span(state, at, ended_by, self._patience.stalled_us)
+        if span is not None:
+            self._note_stall(state, mapping, span)
+        self._note_all(self.recent.close(state, mapping, at, ended_by))
+
+    def reported(self, state: State, snapshot: Snapshot) -> None:
+        """A snapshot said how large the replay queue was."""
+        if snapshot.in_replay is not None:
+            self._reported = (snapshot.ts_us, snapshot.in_replay)
+            self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
+            state.cells[NEXT_SAMPLE_TS] = snapshot.ts_us + self._patience.sample_us
+
+    def _sample(self, state: State, at: Place) -> None:
+        # Before the first row there is nothing to see.
+        if state.cells[NEXT_SAMPLE_TS] > 0:
+            self.samples.append(sample(state, at.ts_us, self.limits, None))
+        state.cells[NEXT_SAMPLE_TS] = at.ts_us + self._patience.sample_us
+
+    def _idle_span(self, state: State, at: Place, ended_by: int, shortest_us: int) -> Span | None:
+        """Since when nothing was sent although something waits, if that is so long ago."""
+        cells = state.cells
+        since_us = int(max(cells[SENT_TS], cells[WAITING_SINCE_TS]))
+        if cells[WAITING_TOTAL] == 0 or at.ts_us - since_us < shortest_us:
+            return None
+        since_seq = cells[SENT_SEQ] if cells[SENT_TS] >= cells[WAITING_SINCE_TS] else cells[WAITING_SINCE_SEQ]
+        return Span(int(since_seq), since_us, at.seq, at.ts_us, ended_by)
+
+    def _open_stall(self, span: Span) -> Blocked | None:
+        """What kept it going until a moment before, if something did."""
+        if self._stall is None or self._stall.span.from_ts != span.from_ts:
+            return None
+        # What was over so long ago does not keep anything from being sent since.
+        return self._stall if span.to_ts - self._stall.span.to_ts < self._patience.stalled_us else None
+
+    def _end_stall(self, state: State, mapping: Mapping, at: Place) -> None:
+        when_us, ended_by = self._brought_about
+        lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
+        span = self._idle_span(state, at, ended_by if lately else BY_ACK, self._patience.stalled_us)
+        if span is not None:
+            self._note_stall(state, mapping, span, lately)
+
+    def _note_stall(self, state: State, mapping: Mapping, span: Span, lately: bool = True) -> None:
+        found = self._open_stall(span) or stalled(state, mapping, span, self._situation(span))
+        self._stall = None
+        if found is not None:
+            # No acknowledgement ends what hung on none.
+            if not lately and found.cause in (UNEXPLAINED, "draining_stuck"):
+                span = span._replace(ended_by=BY_DISPATCH)
+            self._note(found._replace(span=span))
+
+    def _situation(self, span: Span) -> Situation:
+        said_us, size = self._reported or (0, None)
+        within = size if said_us >= span.from_ts else None
+        return Situation(self.limits, within, *self.recent.first, self._patience.stalled_us)
+
+    def _unhindered(self, state: State, mapping: Mapping, row: Any, span: Span) -> None:
+        """A consumer can be sent something again; until now it may have been to blame for a stall."""
+        now = int(state.consumers[row.consumer].cause)
+        state.consumers[row.consumer].cause = row.cause
+        self.interrupted(state, mapping, Place(span.to_seq, span.to_ts), span.ended_by)
+        state.consumers[row.consumer].cause = now
+        cause = "no_permits" if row.cause == NO_PERMITS else "unacked_limit_consumer"
+        self._note_all(blocked_consumer(state, mapping, int(row.consumer), cause, span))
+
+    def _overlooked(self, row: Any, span: Span) -> None:
+        if row.consumer == NOBODY or span.from_seq < self._since_seq or self._is_found_later(span):
+            return
+        head, passed = (int(row.ledger), int(row.entry)), (int(row.passed_ledger), int(row.passed_entry))
+        if row.passed_ts >= span.from_ts + int(row.hindered_us) + self._patience.stalled_us and passed > head:
+            moves = tuple(self._moves.get(int(row.hash), ()))
+            origin = (int(row.passed_ts), int(row.drained_from), int(row.registered), moves)
+            self.overlooked.add(
+                Overlooked(int(row.hash), int(row.consumer), span, int(row.waiting), head, passed, *origin)
+            )
+
+    def _is_found_later(self, span: Span) -> bool:
+        """Whether something is open where a window ends: it is found when it is over, or the log is."""
+        return self.open_until is not None and span.ended_by == STILL_OPEN
+
+    def _note_all(self, intervals: list[Blocked]) -> None:
+        for interval in intervals:
+            self._note(interval)
+
+    def _note(self, interval: Blocked) -> None:
+        if interval.span.from_seq < self._since_seq:
+            return
+        if self.open_until is not None:
+            # It may go on: what a hash waits for is one interval as long as it stays the same.
+            span = interval.span._replace(to_seq=self.open_until.seq, to_ts=self.open_until.ts_us, ended_by=STILL_OPEN)
+            interval = interval._replace(span=span)
+        heap = self._blocked[interval.scope, interval.cause]
+        # The number keeps equal costs in order, and intervals from being compared.
+        self._noted += 1
+        ranked = (interval.waited_us, -self._noted, interval)
+        if len(heap) < self._patience.intervals_max:
+            heapq.heappush(heap, ranked)
+        else:
+            left_out = heapq.heappushpop(heap, ranked)[2]
+            self.left_out[left_out.scope, left_out.cause] += 1
+            self.stalls_beyond += is_finding(left_out) and not self._is_found_later(left_out.span)
+
+
+def _delayed(row: Any, span: Span) -> Blocked:
+    """What a hash waited for, as the core summed it up."""
+    head = ((int(row.ledger), int(row.entry)),)
+    nothing: dict[str, object] = {}
+    cause, owner = _DELAYS[int(row.cause)], int(row.consumer)
+    waited = int(row.waiting), int(row.waited_us)
+    return Blocked("hash", cause, int(row.hash), owner, NOBODY, span, *waited, head, nothing)

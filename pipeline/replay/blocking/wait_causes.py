@@ -1,0 +1,167 @@
+"""What the entries of a hash wait for that no other consumer holds, and whose owner could be sent something.
+
+Asked whenever the hash is served or changes hands. As long as the answer stays the same it is one interval, however
+many entries went in between; what the owner could not take is the owner's interval (`progress`) and left out here.
+"""
+
+from typing import Final
+
+from pipeline.replay.blocking.consumer_availability import READY, hindered_us
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.output import HINDRANCES, Output
+from pipeline.replay.state.state import (
+    DELAYED,
+    IN_REPLAY,
+    LOOK_AHEAD_LIMIT,
+    LOOK_AHEAD_TS,
+    LOOK_AHEAD_US,
+    NOBODY,
+    READ,
+    SENT,
+    UNACKED_FULL,
+    UNACKED_FULL_TS,
+    UNACKED_FULL_UNTIL_TS,
+    UNACKED_FULL_US,
+    UNACKED_LIMIT_OF_ALL,
+    UNKNOWN,
+    UNLOOKED,
+    Ints,
+    State,
+)
+
+# Causes, behind those of `progress`.
+NO_OWNER: Final = 4  # no consumer has the hash (STICKY)
+NACK_DELAY: Final = 5  # given back by a negative acknowledgement or an ack timeout, to be replayed
+RECENTLY_JOINED: Final = 6  # its owner joined recently (3.x and classic)
+LOOK_AHEAD: Final = 7  # not read, because too much waits in replay
+UNACKED_SUBSCRIPTION: Final = 8  # not read, because the subscription has too much unacknowledged
+IN_REPLAY_QUEUE: Final = 9  # read before, and not yet again
+DELAYED_DELIVERY: Final = 11  # its producer asked for it
+UNACKED_CONSUMER: Final = 12  # its owner goes from one acknowledgement to the next at its limit
+NOT_READ: Final = 10  # not read yet, and nothing in the trace hinders it
+
+# Not every entry of the last read is seen: all of it may have been refused (4.2, step 9c).
+_NEAR_LIMIT: Final = 0.95
+
+
+@compiled
+def note_limits(state: State, ts: int) -> None:
+    """Sums up for how long the limits of the subscription are reached; called with every row."""
+    cells = state.cells
+    if cells[LOOK_AHEAD_LIMIT] > 0:
+        _note_limit(cells, LOOK_AHEAD_TS, LOOK_AHEAD_US, cells[IN_REPLAY] >= _NEAR_LIMIT * cells[LOOK_AHEAD_LIMIT], ts)
+    if cells[UNACKED_LIMIT_OF_ALL] > 0:
+        _note_limit(cells, UNACKED_FULL_TS, UNACKED_FULL_US, cells[UNACKED_FULL] == 1, ts)
+        if cells[UNACKED_FULL] == 1:
+            cells[UNACKED_FULL_UNTIL_TS] = ts
+
+
+@compiled
+def _note_limit(cells: Ints, since: int, total: int, reached: bool, ts: int) -> None:
+    if reached and cells[since] == UNKNOWN:
+        cells[since] = ts
+    elif not reached and cells[since] != UNKNOWN:
+        cells[total] += ts - cells[since]
+        cells[since] = UNKNOWN
+
+
+@compiled
+def _reached_us(cells: Ints, since: int, total: int, ts: int) -> int:
+    return int(cells[total] + (ts - cells[since] if cells[since] != UNKNOWN else 0))
+
+
+@compiled
+def begin_wait(state: State, at: int, seq: int, ts: int) -> None:
+    """From here on the hash could be served."""
+    hashes = state.hashes
+    hashes[at].clear_seq = seq
+    hashes[at].clear_ts = ts
+    hashes[at].idle_us = 0
+    owner = hashes[at].owner
+    hashes[at].clear_look_ahead_us = _reached_us(state.cells, LOOK_AHEAD_TS, LOOK_AHEAD_US, ts)
+    hashes[at].clear_full_us = _reached_us(state.cells, UNACKED_FULL_TS, UNACKED_FULL_US, ts)
+    hashes[at].clear_hindered_us = hindered_us(state, owner, ts) if owner >= 0 else 0
+
+
+@compiled
+def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, shortest_us: int) -> None:
+    """The hash is served or changes hands: why not earlier?"""
+    hashes = state.hashes
+    waited_us = ts - hashes[at].clear_ts
+    cause = READY
+    if hashes[at].waiting > 0 and hashes[at].away == 0 and waited_us >= shortest_us:
+        owner = hashes[at].owner
+        if owner >= 0:
+            waited_us -= hindered_us(state, owner, ts) - hashes[at].clear_hindered_us
+        if waited_us >= shortest_us:
+            cause = _cause(state, at, waited_us, ts)
+    if cause != hashes[at].why:
+        end_delay(state, out, at)
+        hashes[at].why = cause
+        hashes[at].why_seq = hashes[at].clear_seq
+        hashes[at].why_ts = hashes[at].clear_ts
+        hashes[at].why_us = 0
+        hashes[at].why_entries = 0
+        hashes[at].why_ledger = state.entries[_head(state, at)].ledger
+        hashes[at].why_entry = state.entries[_head(state, at)].entry
+    if cause != READY:
+        hashes[at].why_us += hashes[at].idle_us
+        hashes[at].why_entries += 1
+        hashes[at].why_to_seq = seq
+        hashes[at].why_to_ts = ts
+        hashes[at].why_ended_by = ended_by
+
+
+@compiled
+def _head(state: State, at: int) -> int:
+    first = state.hashes[at].queue_first
+    return int(first if first >= 0 else state.hashes[at].aside_first)
+
+
+@compiled
+def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
+    """What kept the head of the hash for more than half of the time that its owner did not."""
+    hashes, cells = state.hashes, state.cells
+    owner, head = hashes[at].owner, hashes[at].queue_first
+    half_us = waited_us // 2
+    cause = NOT_READ
+    if owner == NOBODY:
+        cause = NO_OWNER
+    elif head < 0:
+        sent = state.entries[hashes[at].aside_first].marks & (DELAYED | SENT) != DELAYED
+        cause = NACK_DELAY if sent else DELAYED_DELIVERY
+    elif owner != UNLOOKED and state.consumers[owner].recent == 1:
+        cause = RECENTLY_JOINED
+    elif owner >= 0 and state.consumers[owner].blocked == 1:
+        cause = UNACKED_CONSUMER
+    elif state.entries[head].marks & READ != 0 and ts - state.entries[head].read_ts >= half_us:
+        cause = IN_REPLAY_QUEUE
+    elif _reached_us(cells, LOOK_AHEAD_TS, LOOK_AHEAD_US, ts) - hashes[at].clear_look_ahead_us >= half_us:
+        cause = LOOK_AHEAD
+    elif _reached_us(cells, UNACKED_FULL_TS, UNACKED_FULL_US, ts) - hashes[at].clear_full_us >= half_us:
+        cause = UNACKED_SUBSCRIPTION
+    return cause
+
+
+@compiled
+def end_delay(state: State, out: Output, at: int) -> None:
+    """Reports the interval that is open at a hash, if there is one: it ended when the hash was last explained."""
+    hashes = state.hashes
+    if hashes[at].why == READY:
+        return
+    row = out.filled[HINDRANCES]
+    out.filled[HINDRANCES] = row + 1
+    report = out.hindrances
+    report[row].cause = hashes[at].why
+    report[row].consumer = hashes[at].owner
+    report[row].hash = hashes[at].hash
+    report[row].from_seq = hashes[at].why_seq
+    report[row].from_ts = hashes[at].why_ts
+    report[row].to_seq = hashes[at].why_to_seq
+    report[row].to_ts = hashes[at].why_to_ts
+    report[row].ended_by = hashes[at].why_ended_by
+    report[row].waiting = hashes[at].why_entries
+    report[row].waited_us = hashes[at].why_us
+    report[row].ledger = hashes[at].why_ledger
+    report[row].entry = hashes[at].why_entry
+    hashes[at].why = READY

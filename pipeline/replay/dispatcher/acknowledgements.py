@@ -1,0 +1,151 @@
+"""Acknowledgements, whole and in part, and what mark-delete does with them (contract 5)."""
+
+from pipeline.replay.blocking.consumer_availability import RELEASED, judge_row
+from pipeline.replay.dispatcher.entries import entry_at, retire
+from pipeline.replay.dispatcher.flow_control import charge, messages_left
+from pipeline.replay.dispatcher.mark_delete import advance, new_entry, was_deleted
+from pipeline.replay.dispatcher.transitions import acknowledge, delete_at_cursor, settle, stop_waiting
+from pipeline.replay.packing.events import Code, Events
+from pipeline.replay.rules.finding_records import report_row
+from pipeline.replay.rules.unconfirmed import withdraw
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.missing_publishes import note_spoken_of
+from pipeline.replay.state.output import (
+    BY_ACK,
+    FOREIGN_ACK,
+    Output,
+)
+from pipeline.replay.state.policy import Policy
+from pipeline.replay.state.state import (
+    ACKED,
+    ACKNOWLEDGEMENTS,
+    BEFORE_RESET,
+    CLOSED,
+    COUNT_LOST,
+    DELETED_ENTRY,
+    DELETED_LEDGER,
+    GIVEN_BACK,
+    NO_RESET,
+    PAUSE,
+    RECENT_ENTRY,
+    RECENT_LEDGER,
+    RESET_BEGUN,
+    RESETTING,
+    SETTLING,
+    UNKNOWN,
+    UNSEEN_UNTIL_TS,
+    VAGUE,
+    WORDS_USED,
+    Ints,
+    State,
+)
+
+ACK_END = int(Code.ACK_END)
+
+
+@compiled
+def acked(state: State, out: Output, events: Events, i: int, consumer: int, policy: Policy) -> None:
+    """One side of an acknowledgement of a whole entry."""
+    ledger, entry = events.ledger[i], events.entry[i]
+    slot = entry_at(state, ledger, entry)
+    if state.consumers[consumer].leaving == CLOSED or state.cells[RESETTING] == RESET_BEGUN:
+        _acked_about_a_reset(state, slot, events.ts_us[i])
+        return
+    if slot < 0:
+        if was_deleted(state, ledger, entry):
+            return
+        # Any consumer may acknowledge any position, also one that this trace has not shown yet (contract 5.1).
+        slot = new_entry(state, events, i)
+        note_spoken_of(state, slot)
+        if state.cells[UNSEEN_UNTIL_TS] != UNKNOWN:
+            state.entries[slot].marks |= BEFORE_RESET
+    if events.code[i] == ACK_END and state.entries[slot].marks & SETTLING != 0:
+        settle(state, slot)
+        return
+    state.entries[slot].marks |= COUNT_LOST
+    if state.entries[slot].marks & ACKED != 0 and state.entries[slot].holder < 0:
+        return
+    state.checked[ACKNOWLEDGEMENTS] += 1
+    if state.entries[slot].holder >= 0:
+        state.consumers[consumer].acked += 1
+        if state.entries[slot].holder != consumer:
+            row = report_row(state, out, FOREIGN_ACK, events, i, consumer)
+            out.findings[row].other_consumer = state.entries[slot].holder
+            out.findings[row].other_seq = state.entries[slot].sent_seq
+            out.findings[row].hash = state.hashes[state.entries[slot].hash_at].hash
+            out.findings[row].key_id = state.entries[slot].key_id
+    if events.code[i] == ACK_END:
+        # Only its late side is recorded: it may have taken effect before a dispatch that was held against it.
+        withdraw(state, out, slot, events.ts_us[i] - policy.skew_us, events.seq[i])
+    else:
+        state.entries[slot].marks |= SETTLING
+    holder = state.entries[slot].holder
+    acknowledge(state, out, slot, events.seq[i], events.ts_us[i])
+    if holder >= 0:
+        judge_row(state, out, events, i, holder, BY_ACK, policy)
+    _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)
+
+
+@compiled
+def _acked_about_a_reset(state: State, slot: int, ts: int) -> None:
+    """Before or after the cursor was reset? Nobody holds it for certain, nor is it deleted for certain."""
+    if slot >= 0:
+        stop_waiting(state, slot, ts)
+        state.entries[slot].marks = (state.entries[slot].marks | VAGUE) & ~GIVEN_BACK
+
+
+@compiled
+def _deleted_at_cursor(state: State, out: Output, slot: int, seq: int, ts: int, policy: Policy) -> None:
+    cells = state.cells
+    ledger, entry = state.entries[slot].ledger, state.entries[slot].entry
+    retire(state, slot)
+    # The next in line, or the first of a ledger behind the one that mark-delete stands at the end of.
+    if entry == 0 or (ledger == cells[DELETED_LEDGER] and entry == cells[DELETED_ENTRY] + 1):
+        advance(state, out, seq, ts, policy.mark_delete_releases)
+        note_release(cells)
+
+
+@compiled
+def note_release(cells: Ints) -> None:
+    """Mark-delete has moved: does it release a recently joined consumer?"""
+    recent = (cells[RECENT_LEDGER], cells[RECENT_ENTRY])
+    if cells[RECENT_LEDGER] != UNKNOWN and (cells[DELETED_LEDGER], cells[DELETED_ENTRY] + 1) >= recent:
+        cells[PAUSE] = RELEASED
+
+
+@compiled
+def acked_in_part(state: State, out: Output, events: Events, i: int, policy: Policy) -> None:
+    """ANDs one word of an ack set into what is left of the batch; at zero the cursor has it deleted (5.3).
+
+    The entry stays pending all the same, until it is acknowledged whole or mark-delete passes it.
+    """
+    entries = state.entries
+    slot = entry_at(state, events.ledger[i], events.entry[i])
+    if slot < 0 or entries[slot].marks & ACKED != 0 or state.cells[RESETTING] != NO_RESET:
+        return
+    entries[slot].marks |= COUNT_LOST
+    word, words_left = events.word[i], events.words_left[i]
+    if entries[slot].words_at == UNKNOWN:
+        count = word + words_left + 1
+        entries[slot].words_at = state.cells[WORDS_USED]
+        entries[slot].words = count
+        state.words[state.cells[WORDS_USED] : state.cells[WORDS_USED] + count] = -1
+        state.cells[WORDS_USED] += count
+    first, count = entries[slot].words_at, entries[slot].words
+    if word < count:
+        state.words[first + word] &= events.value[i]
+    if words_left > 0:
+        return
+    held = entries[slot].holder
+    # Java's bit sets leave out the words behind the last bit set, so the sets of one batch differ in length.
+    state.words[first + min(word + 1, count) : first + count] = 0
+    if held >= 0:
+        left = messages_left(state, slot)
+        charge(state, held, left - entries[slot].unacked)
+        entries[slot].unacked = left
+        judge_row(state, out, events, i, held, BY_ACK, policy)
+    for at in range(first, first + count):
+        if state.words[at] != 0:
+            return
+    delete_at_cursor(state, slot, events.ts_us[i])
+    _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)

@@ -1,0 +1,226 @@
+"""Room for what the next events may add, made before they are replayed.
+
+The compiled core never allocates: it is told that so many rows are coming, and the arrays are swept and grown here
+first. A sweep frees what nothing can ask for any more, so that keys that are never seen again do not pile up.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipeline.errors import LimitError
+from pipeline.replay.blocking.wait_causes import end_delay
+from pipeline.replay.packing.events import Code, Events
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.output import (
+    Output,
+)
+from pipeline.replay.state.pair_index import Slots, drop, empty_table, put
+from pipeline.replay.state.state import (
+    ACKED,
+    DELETED_ENTRY,
+    DELETED_LEDGER,
+    ENTRIES_FREE,
+    HASHES_FREE,
+    LEDGERS,
+    UNKNOWN,
+    WAITING,
+    WORDS_USED,
+    Ints,
+    Records,
+    State,
+    blank,
+)
+
+# A replay read in flight is over by then (contract 6.6: measured 0.7 to 40 ms, allow 1 s; ten for a slow disk).
+IN_FLIGHT_US = 10_000_000
+# Fewer in use are no reason to grow again and again.
+_IN_USE_MIN = 1024
+
+
+class Need(NamedTuple):
+    """What the coming rows may add at most."""
+
+    entries: int
+    consumers: int
+    words: int
+    ledgers: int
+
+
+def make_room(
+    state: State, out: Output, need: Need, now_us: int, open_entries_max: int, before_sweep: Callable[[State], None]
+) -> State:
+    """`state`, or a copy of it in larger arrays.
+
+    Args:
+        state: the state; it is swept in place.
+        out: takes what is known of hashes that are freed; it has room for one row of each.
+        need: what must fit.
+        now_us: the time of the rows that come, for what is kept a while only.
+        open_entries_max: the limit on what may be open at one time.
+        before_sweep: shown the state before anything in it is freed.
+
+    Raises:
+        LimitError: more entries would be open than the limit allows.
+    """
+    if state.cells[ENTRIES_FREE] < need.entries or state.cells[HASHES_FREE] < need.entries:
+        before_sweep(state)
+        _sweep_entries(state, now_us - IN_FLIGHT_US)
+        _sweep_hashes(state, out, np.zeros(state.hashes.size, dtype=np.int64))
+    state = _roomy_entries(state, need.entries, open_entries_max)
+    state = _roomy_hashes(state, need.entries)
+    if state.consumers.size < need.consumers:
+        consumers = np.zeros(2 * need.consumers, dtype=state.consumers.dtype).view(np.recarray)
+        consumers[: state.consumers.size] = state.consumers
+        state = state._replace(consumers=consumers)
+    if state.cells[WORDS_USED] + need.words > state.words.size:
+        state = _compacted_words(state, need.words)
+    if state.cells[LEDGERS] + need.ledgers > state.ledger_ids.size:
+        state = _recent_ledgers(state, need.ledgers)
+    return state
+
+
+def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
+    size = state.entries.size
+    free = int(state.cells[ENTRIES_FREE])
+    if size - free > open_entries_max:
+        raise LimitError(
+            f"{size - free:,} entries of one subscription are open at once",
+            "raise limits.open_entries_max if the memory allows it, or audit a shorter window",
+        )
+    if free >= rows:
+        return state
+    grown = _slots(size - free, rows)
+    entries = _grown(state.entries, grown)
+    table = empty_table(grown)
+    _index(table, entries.ledger, entries.entry)
+    state.cells[ENTRIES_FREE] += grown - size
+    return state._replace(
+        entries=entries, entry_table=table, entries_free=_grown_stack(state.entries_free, free, size, grown)
+    )
+
+
+def _roomy_hashes(state: State, rows: int) -> State:
+    size = state.hashes.size
+    free = int(state.cells[HASHES_FREE])
+    if free >= rows:
+        return state
+    grown = _slots(size - free, rows)
+    hashes = _grown(state.hashes, grown)
+    table = empty_table(grown)
+    _index(table, hashes.hash, hashes.zero)
+    state.cells[HASHES_FREE] += grown - size
+    return state._replace(
+        hashes=hashes, hash_table=table, hashes_free=_grown_stack(state.hashes_free, free, size, grown)
+    )
+
+
+def _slots(used: int, rows: int) -> int:
+    """How many there shall be: the rows that come fit in until twice as many are in use."""
+    return 2 * max(used, _IN_USE_MIN) + rows
+
+
+def _grown(records: Records, slots: int) -> Records:
+    result = blank(records.dtype, slots)
+    result[: records.size] = records
+    return result
+
+
+def _grown_stack(stack: Ints, used: int, size: int, grown: int) -> Ints:
+    result = np.zeros(grown, dtype=np.int64)
+    result[:used] = stack[:used]
+    result[used : used + grown - size] = np.arange(grown - 1, size - 1, -1, dtype=np.int64)
+    return result
+
+
+def _compacted_words(state: State, more: int) -> State:
+    entries: Any = state.entries
+    partly = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.words_at != UNKNOWN))
+    counts = entries[partly].words
+    used = int(counts.sum())
+    words = np.zeros(2 * (used + more), dtype=np.int64)
+    starts = np.concatenate(([0], np.cumsum(counts)))[: partly.size]
+    for slot, start, count in zip(partly, starts, counts, strict=True):
+        first = entries[slot].words_at
+        words[start : start + count] = state.words[first : first + count]
+    entries.words_at[partly] = starts
+    state.cells[WORDS_USED] = used
+    return state._replace(words=words)
+
+
+def _recent_ledgers(state: State, more: int) -> State:
+    columns = (state.ledger_ids, state.ledger_firsts, state.ledger_ends)
+    ids, firsts, ends = (column[: state.cells[LEDGERS]] for column in columns)
+    # Nothing crosses into a ledger that mark-delete has left behind.
+    kept = ids >= state.cells[DELETED_LEDGER]
+    count = int(kept.sum())
+    state.cells[LEDGERS] = count
+    size = 2 * (count + more)
+    return state._replace(
+        ledger_ids=np.concatenate((ids[kept], np.zeros(size - count, dtype=np.int64))),
+        ledger_firsts=np.concatenate((firsts[kept], np.zeros(size - count, dtype=np.int64))),
+        ledger_ends=np.concatenate((ends[kept], np.zeros(size - count, dtype=np.int64))),
+    )
+
+
+@compiled
+def _index(table: Slots, keys_a: Ints, keys_b: Ints) -> None:
+    for slot in range(keys_a.size):
+        if keys_a[slot] >= 0:
+            put(table, keys_a[slot], keys_b[slot], slot)
+
+
+@compiled
+def _sweep_entries(state: State, before_us: int) -> None:
+    """Frees entries below mark-delete that nobody holds and no read in flight can send any more."""
+    entries, cells = state.entries, state.cells
+    for slot in range(entries.size):
+        ledger, entry = entries[slot].ledger, entries[slot].entry
+        if (
+            ledger >= 0
+            and entries[slot].holder < 0
+            and entries[slot].marks & WAITING == 0
+            and (entries[slot].marks & ACKED != 0 or cells[DELETED_LEDGER] > ledger)
+            and (ledger, entry) <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY])
+            and entries[slot].sent_ts < before_us
+        ):
+            drop(state.entry_table, entries.ledger, entries.entry, ledger, entry)
+            entries[slot].ledger = UNKNOWN
+            state.entries_free[cells[ENTRIES_FREE]] = slot
+            cells[ENTRIES_FREE] += 1
+
+
+@compiled
+def _sweep_hashes(state: State, out: Output, used: Ints) -> None:
+    """Frees hashes that nobody holds or waits for, and whose order no entry above mark-delete can break.
+
+    Args:
+        state: the state.
+        out: takes what the entries of a hash last waited for.
+        used: a zero for each slot of a hash; a compiled function makes no arrays.
+    """
+    entries, hashes, cells = state.entries, state.hashes, state.cells
+    for slot in range(entries.size):
+        if entries[slot].ledger >= 0 and entries[slot].hash_at >= 0:
+            used[entries[slot].hash_at] = 1
+    deleted = (cells[DELETED_LEDGER], cells[DELETED_ENTRY])
+    for at in range(hashes.size):
+        if hashes[at].hash >= 0 and used[at] == 0 and (hashes[at].top_ledger, hashes[at].top_entry) <= deleted:
+            end_delay(state, out, at)
+            drop(state.hash_table, hashes.hash, hashes.zero, hashes[at].hash, 0)
+            hashes[at].hash = UNKNOWN
+            state.hashes_free[cells[HASHES_FREE]] = at
+            cells[HASHES_FREE] += 1
+
+
+def _need(events: Events) -> Need:
+    partial = (events.code == Code.ACK_PART_START) | (events.code == Code.ACK_PART_END)
+    positions = events.ledger[events.ledger >= 0]
+    return Need(
+        entries=positions.size,
+        consumers=0,
+        # The first word of an ack set makes room for all of them.
+        words=int((events.words_left[partial & (events.word == 0)] + 1).sum()),
+        ledgers=np.unique(positions).size if positions.size else 0,
+    )

@@ -1,0 +1,414 @@
+"""The dispatcher of one subscription, as the audit reconstructs it: the compiled core and the arrays it works on.
+
+It is fed stretches of events in the order of `seq`, with what moves the mapping in between, and hands out what the
+rules found. It knows consumers by the trace's own numbers. Same input, same output: nothing else goes in.
+"""
+
+from collections import abc
+from collections.abc import Callable, Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.assignment import Routing
+from pipeline.assignment.ranges.routing import routing_of_ranges
+from pipeline.contract.rules import ExceptionId
+from pipeline.replay.blocking.consumer_availability import judge
+from pipeline.replay.blocking.monitor import Watch
+from pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
+from pipeline.replay.dispatcher.allocation import Need, _need, make_room
+from pipeline.replay.packing.events import Events
+from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.packing.snapshot import Snapshot
+from pipeline.replay.rules.finding_collector import Harvest
+from pipeline.replay.rules.permitted import permitted
+from pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
+from pipeline.replay.state.output import (
+    BY_FLOW,
+    BY_JOIN,
+    BY_LEAVE,
+    BY_RESET,
+    FINDINGS,
+    GAP_DELIVERY,
+    OWNERSHIP,
+    STILL_OPEN,
+    Output,
+    new_output,
+)
+from pipeline.replay.state.policy import Mapping, Policy, mapping_of
+from pipeline.replay.state.state import (
+    ACKED,
+    BY_FLOWS,
+    BY_SNAPSHOTS,
+    CONNECTED,
+    COUNTS_INDEXES,
+    LEAVING,
+    LOOK_AHEAD_LIMIT,
+    NOBODY,
+    PAUSE,
+    PERMITS_SEEN,
+    READ_ENTRY,
+    READ_LEDGER,
+    RESETTING,
+    RESTARTED,
+    SENT,
+    STARTS_SEEN,
+    UNACKED_LIMIT_OF_ALL,
+    UNKNOWN,
+    WAITING,
+    WITHOUT_PUBLISH,
+    Ints,
+    Records,
+    new_state,
+)
+from pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US
+from pipeline.replay.traffic.dispatch_counts import Peaks, Traffic, decisions
+
+_FINDINGS_ROOM = 4096
+
+# Rows that are replayed at a time: room for all of them is made first, so few keep the state small.
+_STRETCH = 32_768
+
+
+class Dispatcher:
+    """The state of one subscription and its transitions.
+
+    Attributes:
+        numbers: the trace's numbers of the consumers, in the order of their place in the state.
+        places: the reverse.
+        policy: what profile and subscription ask of the core.
+        holds_back: whether recently joined consumers are (3.x and classic, ordered; contract 6.1).
+        watch: notes who waited for whom.
+        traffic: what was dispatched, by key and hash.
+        peaks: what was pending at one time, by hash.
+        drains: whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; contract 3.1).
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        open_entries_max: int,
+        watch: Watch,
+        counts_indexes: bool = False,
+        exceptions: Collection[ExceptionId] = (),
+    ) -> None:
+        self.policy = policy
+        self.drains = False
+        self.holds_back = False
+        self.watch = watch
+        self.traffic = Traffic()
+        self.peaks = Peaks()
+        self._exceptions = exceptions
+        self.numbers: list[int] = []
+        self.places: dict[int, int] = {}
+        self._known = np.empty(0, dtype=np.int64)
+        self._known_at = np.empty(0, dtype=np.int64)
+        self._routing = routing_of_ranges(())
+        self._served = self._routing
+        self._former: list[tuple[Routing, int]] = []
+        self._open_entries_max = open_entries_max
+        self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
+        self._state.cells[COUNTS_INDEXES] = counts_indexes
+        self._state.cells[UNACKED_LIMIT_OF_ALL] = watch.limits.unacked_per_subscription
+        self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
+        self._harvest = Harvest()
+        self._at_the_end = (0, 0)
+        self._without_publish_told = 0
+
+    @property
+    def connected(self) -> int:
+        """How many consumers are connected."""
+        return int(self._state.cells[CONNECTED])
+
+    @property
+    def draining(self) -> set[tuple[int, int]]:
+        """The holders, by their places, and hashes of the draining that is not over, or that was not forgotten."""
+        hashes, over = self._state.hashes, self._harvest.episodes
+        open_ones = hashes[(hashes.hash != UNKNOWN) & (hashes.draining_seq != UNKNOWN)]
+        holders = [*open_ones.holder.tolist(), *over.holder.tolist()]
+        return set(zip(holders, [*open_ones.hash.tolist(), *over.hash.tolist()], strict=True))
+
+    @property
+    def checked(self) -> Ints:
+        """What the rules looked at so far (`state.DISPATCHES`, `state.FIRST_DELIVERIES`)."""
+        return self._state.checked
+
+    def counts(self, number: int) -> tuple[int, int]:
+        """Entries dispatched to a consumer, and entries that its acknowledgements settled."""
+        at = self.places[number]
+        return int(self._state.consumers[at].dispatched), int(self._state.consumers[at].acked)
+
+    @property
+    def beyond(self) -> abc.Mapping[tuple[int, int], int]:
+        """How many findings were only counted, by rule and exception (`kept.Kept`)."""
+        return self._harvest.findings.beyond
+
+    def read_before(self, number: int) -> tuple[int, int] | None:
+        """The highest position dispatched before a consumer joined."""
+        consumer = self._state.consumers[self.places[number]]
+        return None if consumer.joined_ledger < 0 else (int(consumer.joined_ledger), int(consumer.joined_entry))
+
+    def connect(self, number: int, at: Place) -> None:
+        """A consumer is there from now on; `route` is told separately."""
+        self._interrupt(at, BY_JOIN)
+        if self._state.cells[RESETTING] == RESTARTED:
+            # Joins wait until the cursor is reset (5.10), and the row that says so may be missing.
+            self.end_reset(at)
+        self.announce(number)
+        place = self.places[number]
+        if self._state.consumers[place].connected == 0:
+            self._state.consumers[place].connected = 1
+            self._state.consumers[place].joined_ledger = self._state.cells[READ_LEDGER]
+            self._state.consumers[place].joined_entry = self._state.cells[READ_ENTRY]
+            self._state.cells[CONNECTED] += 1
+            self._limit_look_ahead()
+        self._state.consumers[place].leaving = 0
+        if self.holds_back:
+            self.watch.recent.join(self._state, place, at)
+
+    def announce(self, number: int) -> None:
+        """A consumer that may be sent to before it is connected: the hooks run on different threads."""
+        if number not in self.places:
+            self.places[number] = len(self.numbers)
+            self.numbers.append(number)
+            order = np.argsort(np.array(self.numbers, dtype=np.int64), kind="stable")
+            self._known = np.array(self.numbers, dtype=np.int64)[order]
+            self._known_at = order.astype(np.int64)
+            self._make_room(Need(0, len(self.numbers), 0, 0), 0)
+
+    def knows(self, numbers: Ints) -> NDArray[np.bool_]:
+        """Which of the numbers belong to consumers that are or were there."""
+        return np.isin(numbers, self._known)
+
+    def reconstruct(self, snapshot: Snapshot) -> Reconstruction:
+        """The dispatcher as it stands, see `reconstruction.reconstruct`."""
+        given_back_us = snapshot.ts_us - SNAPSHOT_LAG_US - self.policy.skew_us
+        return reconstruct(self._state, snapshot.read_position, given_back_us)
+
+    def begin_leaving(self, number: int) -> None:
+        """The consumer may be gone from here on: what it holds is not certain any more."""
+        # Known it is not, if the clock stepped back between its join and its leave.
+        if number in self.places:
+            place = self.places[number]
+            self._state.consumers[place].leaving = max(self._state.consumers[place].leaving, LEAVING)
+
+    def depart(self, number: int, at: Place) -> None:
+        """A consumer is gone: what it held waits again."""
+        self._interrupt(at, BY_LEAVE)
+        if self.holds_back:
+            self.watch.leave(self._state, self._mapping, self.places[number], at)
+        if self.connected == 1:
+            self._overlook(at, BY_LEAVE)
+        leave_and_reset.depart(self._state, self._out, self.places[number], at.seq, at.ts_us, self.policy.skew_us)
+        self._limit_look_ahead()
+
+    def doubt_counts(self) -> None:
+        """Nobody may have been connected for a moment."""
+        leave_and_reset.doubt_counts(self._state)
+
+    def _limit_look_ahead(self) -> None:
+        # It grows with the number of consumers (contract 4.7).
+        self._state.cells[LOOK_AHEAD_LIMIT] = self.watch.limits.look_ahead(self.connected) or 0
+
+    def begin(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
+        """The first consumer decides how the subscription is served, as long as anybody is there."""
+        self._drain_output()
+        self.policy = self.policy._replace(keeps_order=keeps_order, sticky=sticky)
+        self.drains = drains
+        self.holds_back = holds_back
+
+    def route(self, routing: Routing, at: Place, served: Routing | None = None) -> None:
+        """Another mapping is in force; where hashes drain, what is held of moved hashes starts to.
+
+        Args:
+            routing: what the broker is held to.
+            at: since when.
+            served: where the broker's selector sends hashes, if a flaw makes that another mapping (contract 2.4).
+        """
+        self._drain_output()
+        self._served = self._placed(served or routing)
+        before, after = self._routing, self._placed(routing)
+        late_us = self.policy.unordered_us
+        self._former = [(old, until_us) for old, until_us in self._former if until_us + late_us >= at.ts_us]
+        self._former.append((before, at.ts_us))
+        self._routing = after
+        if self.drains:
+            draining.remap(self._state, mapping_of(before), mapping_of(after), at.seq, at.ts_us)
+            self.watch.moved(self._state, mapping_of(before), mapping_of(after), at)
+        ownership.reown(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
+        self.watch.hindered(self._state, self._out, self._mapping)
+
+    def rekey(self, sticky: Callable[[Ints], Ints]) -> None:
+        """Another selector hashes keys to other numbers; nobody is connected while it takes over (E16)."""
+        self.peaks.note(self._state)
+        murmur = self._state.entries.murmur
+        ownership.rekey(self._state, np.where(murmur >= 0, sticky(np.maximum(murmur, 0)), UNKNOWN))
+
+    def begin_reset(self, at: Place) -> None:
+        """A seek, unload or transfer begins: nothing that is held is certain, nothing acknowledged is for good."""
+        self._interrupt(at, BY_RESET)
+        self._overlook(at, BY_RESET)
+        self.watch.closed(self._state, self._mapping, at, BY_RESET)
+        leave_and_reset.unsettle(self._state)
+
+    def restart(self, at: Place) -> None:
+        """The reset takes effect: what the dispatcher knew is gone, and its consumers are closed."""
+        self._drain_output()
+        leave_and_reset.restart(self._state, self._out, at.seq, at.ts_us, self.policy.skew_us)
+
+    def end_reset(self, at: Place) -> None:
+        """From here on only what happens after the reset is recorded."""
+        leave_and_reset.end_reset(self._state, at.ts_us, self.policy.skew_us)
+
+    def doubt(self, at: Place) -> None:
+        """An administrator moves mark-delete: what is held may have been dropped (E6)."""
+        leave_and_reset.doubt(self._state, at.ts_us)
+
+    def replay(self, events: Events, hashes: Ints) -> None:
+        """Applies a stretch of events under the mapping in force.
+
+        Args:
+            events: rows in the order of seq; every consumer in them is known.
+            hashes: the sticky hash of each row, -1 where it has no key.
+        """
+        for start in range(0, events.code.size, _STRETCH):
+            stop = min(start + _STRETCH, events.code.size)
+            self._replay(events.rows(start, stop), hashes[start:stop])
+
+    def _replay(self, events: Events, hashes: Ints) -> None:
+        self._make_room(_need(events), int(events.ts_us[-1]))
+        consumers = self._places_of(events.consumer)
+        # The core completes the keys of dispatches; the rows themselves stay as they are.
+        events = events._replace(key_id=events.key_id.copy())
+        decided = decisions(events, bool(self._state.cells[STARTS_SEEN]))
+        state, mapping = self._state, self._mapping
+        at = 0
+        while at < events.code.size:
+            at = kernel.replay(state, self._out, events, consumers, hashes, mapping, at, self.policy)
+            row = min(at, events.code.size - 1)
+            if state.cells[PAUSE] != 0:
+                self.watch.paused(state, self._out, mapping, Place(int(events.seq[row]), int(events.ts_us[row])))
+            elif at < events.code.size:
+                self._drain_output()
+        self.traffic.count(events, hashes, decided)
+
+    def close(self, at: Place, goes_on: bool) -> None:
+        """The trace ends here, or a window of one that goes on."""
+        self._drain_output()
+        self.watch.open_until = at if goes_on else None
+        self._interrupt(at, STILL_OPEN)
+        self._overlook(at, STILL_OPEN)
+        self.watch.closed(self._state, self._mapping, at, STILL_OPEN)
+        self.peaks.note(self._state)
+        self._at_the_end = self._outstanding()
+        leave_and_reset.close(self._state, self._out, at.seq, at.ts_us)
+        self._drain_output()
+
+    def forget(self, told_seq: int, recent_us: int) -> None:
+        """What was found up to `told_seq` was told. It goes, but for what is newer or explains what is open."""
+        self._drain_output()
+        entries = self._state.entries
+        open_ones = (entries.ledger != UNKNOWN) & (entries.marks & ACKED == 0)
+        self._harvest.forget(told_seq, recent_us, entries.ledger[open_ones], entries.entry[open_ones])
+        self.watch.forget(told_seq)
+        self.traffic, self.peaks = Traffic(), Peaks()
+        hashes = self._state.hashes
+        used = hashes.hash != UNKNOWN
+        hashes.held_max[used] = hashes.held[used] + hashes.held_elsewhere[used]
+        self._state.checked[:] = 0
+        self._state.consumers.dispatched[:] = 0
+        self._state.consumers.acked[:] = 0
+        self._without_publish_told = int(self._state.cells[WITHOUT_PUBLISH])
+
+    def _outstanding(self) -> tuple[int, int]:
+        """Entries that wait for their first dispatch, and entries that were dispatched and not acknowledged."""
+        entries = self._state.entries
+        marks = entries.marks[entries.ledger != UNKNOWN]
+        waits = marks & (WAITING | SENT | ACKED) == WAITING
+        unacknowledged = marks & (SENT | ACKED) == SENT
+        return int(np.count_nonzero(waits)), int(np.count_nonzero(unacknowledged))
+
+    def unseen(self) -> tuple[int, int, int, int, int]:
+        """The fields of `Seen` from `unkeyed` to `never_acknowledged`; call it after `close` and `taken`."""
+        # An entry that was reported to lack its publish may have got it since.
+        without_publish = max(int(self._state.cells[WITHOUT_PUBLISH]) - self._without_publish_told, 0)
+        return self.traffic.unkeyed, without_publish, self._harvest.without_end, *self._at_the_end
+
+    def take_in(self, snapshot: Snapshot, at: Place) -> None:
+        """What a snapshot says that the trace does not show: permits, where no flow rows do, and limits reached."""
+        state = self._state
+        self.watch.reported(state, snapshot)
+        for consumer in snapshot.consumers:
+            place = self.places.get(consumer.consumer)
+            if place is None:
+                continue
+            if self.holds_back and consumer.joined_at is not None:
+                self.watch.recent.told(state, place, consumer.joined_at)
+            if consumer.permits is not None and state.cells[PERMITS_SEEN] != BY_FLOWS:
+                state.cells[PERMITS_SEEN] = BY_SNAPSHOTS
+                state.consumers[place].permits = consumer.permits
+                limits = self.policy.unacked_max, self.policy.shortest_us
+                judge(state, self._out, place, at.seq, at.ts_us, BY_FLOW, *limits)
+                self.watch.hindered(state, self._out, self._mapping)
+
+    @property
+    def _mapping(self) -> Mapping:
+        return mapping_of(self._routing)
+
+    def _interrupt(self, at: Place, ended_by: int) -> None:
+        """Before consumers come or go, while the state still shows who kept whom waiting."""
+        self._drain_output()
+        self.watch.interrupted(self._state, self._mapping, at, ended_by)
+        ownership.interrupt(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
+        self.watch.hindered(self._state, self._out, self._mapping)
+
+    def _overlook(self, at: Place, ended_by: int) -> None:
+        """Before everything starts anew: what was passed over until now."""
+        ownership.serve_all(self._state, self._out, self._mapping, at.seq, at.ts_us, ended_by, self.policy)
+        self.watch.hindered(self._state, self._out, self._mapping)
+
+    def taken(self) -> tuple[Records, Records]:
+        """What was found since the last call; findings on dispatches that never left the broker are dropped.
+
+        Whether a dispatch left is known only later, so this is asked at the end of a group.
+        """
+        self._drain_output()
+        return self._harvest.taken()
+
+    def _make_room(self, need: Need, now_us: int) -> None:
+        self._state = make_room(self._state, self._out, need, now_us, self._open_entries_max, self.peaks.note)
+        hashes, entries = self._state.hashes.size, self._state.entries.size
+        if self._out.episodes.size < 2 * hashes or self._out.unsent.size < 2 * entries:
+            self._drain_output()
+            # Not both at one time: they are as large as all the rest.
+            del self._out
+            self._out = new_output(_FINDINGS_ROOM, 2 * hashes, 2 * entries)
+
+    def _drain_output(self) -> None:
+        out: Output = self._out
+        self.watch.hindered(self._state, out, self._mapping)
+        found: Records = out.findings[: out.filled[FINDINGS]].copy()
+        found = found[~self._decided_before(found)].view(np.recarray)
+        found.permitted = permitted(found, self.policy.keeps_order, self._exceptions)
+        gaps = found.rule == GAP_DELIVERY
+        found.other_consumer[gaps] = self._served.owners_of(found.hash[gaps])
+        self._harvest.gather(out, found)
+
+    def _decided_before(self, found: Records) -> NDArray[np.bool_]:
+        """Which findings of ownership may be dispatches decided under a mapping before, and recorded late."""
+        excused: NDArray[np.bool_] = np.zeros(found.size, dtype=np.bool_)
+        if self.policy.unordered_us > 0:
+            for routing, until_us in self._former:
+                owned = routing.owners_of(found.hash) == found.consumer
+                excused |= owned & (found.ts_us <= until_us + self.policy.unordered_us)
+        excused &= np.isin(found.rule, (OWNERSHIP, GAP_DELIVERY))
+        return excused
+
+    def _places_of(self, numbers: Ints) -> Ints:
+        if self._known.size == 0:
+            return np.full(numbers.size, NOBODY, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self._known, numbers), self._known.size - 1)
+        return np.where(self._known[at] == numbers, self._known_at[at], NOBODY)
+
+    def _placed(self, routing: Routing) -> Routing:
+        return Routing(routing.uppers, self._places_of(routing.owners), routing.modulus)

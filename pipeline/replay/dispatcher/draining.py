@@ -1,0 +1,126 @@
+"""Draining hashes (PIP-379; contract 3): a hash moved away while its former owner still holds entries of it.
+
+An episode begins with the membership change that moves the hash, and ends when its holder has none of it pending
+any more. In between the hash may come back to the holder (the broker then takes it off its list, at once from 4.0.7
+on, at the next attempt before; contract 3.4, 3.10) and may move away again; the episode says when it came back,
+and entries count as waiting only while the hash is away.
+"""
+
+from pipeline.replay.blocking.wait_causes import begin_wait
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.output import EPISODES, Output
+from pipeline.replay.state.policy import Mapping, owner_of
+from pipeline.replay.state.state import UNKNOWN, Records, State
+
+
+@compiled
+def count_waiting(hashes: Records, at: int, ts: int) -> None:
+    """Adds the message-time waited since the last count; called before the number of waiting messages changes."""
+    # A wall clock may step back; time never counts twice.
+    if ts > hashes[at].summed_to_ts:
+        waited_us = hashes[at].waiting_messages * (ts - hashes[at].summed_to_ts)
+        if hashes[at].away == 1:
+            hashes[at].waited_us += waited_us
+        else:
+            hashes[at].idle_us += waited_us
+        hashes[at].summed_to_ts = ts
+
+
+@compiled
+def note_blocked(hashes: Records, at: int, entries: int, seq: int, ts: int) -> None:
+    """So many more entries wait for a hash that is away."""
+    if entries > 0 and hashes[at].awaited == 0:
+        hashes[at].blocked_seq = seq
+        hashes[at].blocked_ts = ts
+    hashes[at].awaited += entries
+
+
+@compiled
+def end_episode(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int) -> None:
+    """Reports the episode of the hash at `at` and forgets it."""
+    hashes = state.hashes
+    count_waiting(hashes, at, ts)
+    row = out.filled[EPISODES]
+    out.filled[EPISODES] = row + 1
+    report = out.episodes
+    report[row].hash = hashes[at].hash
+    report[row].holder = hashes[at].holder
+    report[row].new_owner = hashes[at].new_owner
+    report[row].from_seq = hashes[at].draining_seq
+    report[row].to_seq = seq
+    report[row].from_ts = hashes[at].draining_ts
+    report[row].to_ts = ts
+    report[row].held_at_start = hashes[at].held_at_start
+    report[row].held_at_end = hashes[at].held
+    report[row].root_ledger = hashes[at].root_ledger
+    report[row].root_entry = hashes[at].root_entry
+    report[row].returned_seq = UNKNOWN if hashes[at].away == 1 else hashes[at].returned_seq
+    report[row].returned_ts = UNKNOWN if hashes[at].away == 1 else hashes[at].returned_ts
+    report[row].ended_by = ended_by
+    report[row].blocked_seq = hashes[at].blocked_seq
+    report[row].blocked_ts = hashes[at].blocked_ts
+    report[row].awaited = hashes[at].awaited
+    report[row].waited_us = hashes[at].waited_us
+    hashes[at].drained_from = hashes[at].holder
+    hashes[at].draining_seq = UNKNOWN
+    hashes[at].away = 0
+
+
+@compiled
+def _begin_episode(state: State, at: int, seq: int, ts: int) -> None:
+    hashes, entries = state.hashes, state.entries
+    hashes[at].draining_seq = seq
+    hashes[at].draining_ts = ts
+    hashes[at].held_at_start = hashes[at].held
+    hashes[at].blocked_seq = UNKNOWN
+    hashes[at].awaited = 0
+    hashes[at].waited_us = 0
+    # The root of the block is the oldest entry that the holder has not acknowledged (Q9).
+    hashes[at].root_ledger = UNKNOWN
+    slot = hashes[at].first
+    while slot >= 0:
+        if entries[slot].holder == hashes[at].holder and (
+            hashes[at].root_ledger == UNKNOWN
+            or (entries[slot].ledger, entries[slot].entry) < (hashes[at].root_ledger, hashes[at].root_entry)
+        ):
+            hashes[at].root_ledger = entries[slot].ledger
+            hashes[at].root_entry = entries[slot].entry
+        slot = entries[slot].next
+
+
+@compiled
+def remap(
+    state: State,
+    before: Mapping,
+    after: Mapping,
+    seq: int,
+    ts: int,
+) -> None:
+    """Moves the draining state from one mapping to the next, as addConsumer and removeConsumer do (3.5, 3.6).
+
+    What a leaver held was given back before, so it holds nothing here, as in the broker it is skipped.
+    """
+    hashes = state.hashes
+    for at in range(hashes.size):
+        if hashes[at].hash < 0 or hashes[at].held <= 0:
+            continue
+        holder = hashes[at].holder
+        owner = owner_of(after, hashes[at].hash)
+        if owner == holder:
+            if hashes[at].away == 1:
+                count_waiting(hashes, at, ts)
+                hashes[at].away = 0
+                hashes[at].returned_seq = seq
+                hashes[at].returned_ts = ts
+                begin_wait(state, at, seq, ts)
+        elif hashes[at].away == 1:
+            hashes[at].new_owner = owner
+        elif owner_of(before, hashes[at].hash) == holder:
+            if hashes[at].draining_seq == UNKNOWN:
+                _begin_episode(state, at, seq, ts)
+                hashes[at].registered = 0
+            hashes[at].registered += 1
+            count_waiting(hashes, at, ts)
+            note_blocked(hashes, at, hashes[at].waiting, seq, ts)
+            hashes[at].new_owner = owner
+            hashes[at].away = 1

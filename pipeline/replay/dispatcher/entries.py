@@ -1,0 +1,118 @@
+"""Slots of entries: found, taken, given a key, and freed."""
+
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.pair_index import drop, find, put
+from pipeline.replay.state.read_position import was_read
+from pipeline.replay.state.state import (
+    ACKED,
+    DELETED_ENTRY,
+    DELETED_LEDGER,
+    ENTRIES_FREE,
+    FLOOR_ENTRY,
+    FLOOR_LEDGER,
+    HASHES_FREE,
+    LATE,
+    NOBODY,
+    READ,
+    SETTLING,
+    UNKNOWN,
+    UNLOOKED,
+    State,
+)
+
+
+@compiled
+def entry_at(state: State, ledger: int, entry: int) -> int:
+    """The slot of an entry, or -1."""
+    return find(state.entry_table, state.entries.ledger, state.entries.entry, ledger, entry)
+
+
+@compiled
+def add_entry(state: State, ledger: int, entry: int) -> int:
+    """A slot for an entry that has none."""
+    entries, cells = state.entries, state.cells
+    cells[ENTRIES_FREE] -= 1
+    slot = int(state.entries_free[cells[ENTRIES_FREE]])
+    entries[slot].ledger = ledger
+    entries[slot].entry = entry
+    entries[slot].hash_at = UNKNOWN
+    entries[slot].messages = 1
+    entries[slot].marks = 0
+    entries[slot].holder = NOBODY
+    entries[slot].sent_to = NOBODY
+    entries[slot].sent_seq = UNKNOWN
+    entries[slot].before_seq = UNKNOWN
+    entries[slot].since_seq = UNKNOWN
+    entries[slot].redelivered = 0
+    entries[slot].words_at = UNKNOWN
+    entries[slot].named_ts = UNKNOWN
+    if was_read(state, ledger, entry):
+        entries[slot].marks = READ
+        entries[slot].read_ts = 0
+    put(state.entry_table, ledger, entry, slot)
+    return slot
+
+
+@compiled
+def retire(state: State, slot: int) -> None:
+    """Frees the slot of an entry that is acknowledged, passed by mark-delete and held by nobody."""
+    entries, cells = state.entries, state.cells
+    marks = entries[slot].marks
+    if marks & ACKED == 0 or marks & (LATE | SETTLING) != 0 or entries[slot].holder >= 0:
+        return
+    ledger, entry = entries[slot].ledger, entries[slot].entry
+    if (ledger, entry) > (cells[DELETED_LEDGER], cells[DELETED_ENTRY]):
+        return
+    drop(state.entry_table, entries.ledger, entries.entry, ledger, entry)
+    entries[slot].ledger = UNKNOWN
+    state.entries_free[cells[ENTRIES_FREE]] = slot
+    cells[ENTRIES_FREE] += 1
+
+
+@compiled
+def was_passed(state: State, slot: int) -> bool:
+    """Whether mark-delete was seen to stand at or behind an entry."""
+    entries, cells = state.entries, state.cells
+    at = (entries[slot].ledger, entries[slot].entry)
+    floor = (cells[FLOOR_LEDGER], cells[FLOOR_ENTRY])
+    return bool(floor < at <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY]))
+
+
+@compiled
+def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int) -> None:
+    """Ties an entry to its hash, once: it is constant for the life of a dispatcher (1.4)."""
+    entries, hashes, cells = state.entries, state.hashes, state.cells
+    if entries[slot].hash_at != UNKNOWN or sticky_hash < 0:
+        return
+    at = find(state.hash_table, hashes.hash, hashes.zero, sticky_hash, 0)
+    if at < 0:
+        cells[HASHES_FREE] -= 1
+        at = int(state.hashes_free[cells[HASHES_FREE]])
+        hashes[at].hash = sticky_hash
+        hashes[at].zero = 0
+        hashes[at].holder = NOBODY
+        hashes[at].held = 0
+        hashes[at].held_elsewhere = 0
+        hashes[at].held_max = 0
+        hashes[at].first = NOBODY
+        hashes[at].last = NOBODY
+        hashes[at].queue_first = NOBODY
+        hashes[at].queue_last = NOBODY
+        hashes[at].aside_first = NOBODY
+        hashes[at].aside_last = NOBODY
+        hashes[at].near = NOBODY
+        hashes[at].registered = 0
+        hashes[at].left_sent_seq = UNKNOWN
+        hashes[at].drained_from = NOBODY
+        hashes[at].owner = UNLOOKED
+        hashes[at].why = 0
+        hashes[at].summed_to_ts = 0
+        hashes[at].top_ledger = UNKNOWN
+        hashes[at].waiting = 0
+        hashes[at].waiting_messages = 0
+        hashes[at].draining_seq = UNKNOWN
+        hashes[at].away = 0
+        put(state.hash_table, sticky_hash, 0, at)
+    entries[slot].hash_at = at
+    entries[slot].murmur = murmur
+    entries[slot].key_id = key_id

@@ -1,0 +1,58 @@
+"""What a dispatch costs: messages to acknowledge at the consumer and the subscription, and permits (contract 4.14)."""
+
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.state import (
+    BY_FLOWS,
+    COUNTS_INDEXES,
+    PERMITS_SEEN,
+    SENT_SEQ,
+    SENT_TS,
+    UNACKED_FULL,
+    UNACKED_LIMIT_OF_ALL,
+    UNACKED_OF_ALL,
+    UNKNOWN,
+    State,
+)
+
+
+@compiled
+def messages_left(state: State, slot: int) -> int:
+    """Messages of an entry that no ack set has acknowledged; without batch-index acks all of them (5.3)."""
+    entries = state.entries
+    if entries[slot].words_at == UNKNOWN or state.cells[COUNTS_INDEXES] == 0:
+        return int(entries[slot].messages)
+    left = 0
+    for message in range(entries[slot].messages):
+        word = message >> 6
+        if word < entries[slot].words and state.words[entries[slot].words_at + word] >> (message & 63) & 1 == 1:
+            left += 1
+    return left
+
+
+@compiled
+def charge(state: State, consumer: int, messages: int) -> None:
+    """The consumer has so many more messages to acknowledge, and with it the subscription (4.14)."""
+    cells = state.cells
+    state.consumers[consumer].unacked += messages
+    cells[UNACKED_OF_ALL] += messages
+    if cells[UNACKED_LIMIT_OF_ALL] > 0:
+        if cells[UNACKED_OF_ALL] >= cells[UNACKED_LIMIT_OF_ALL]:
+            cells[UNACKED_FULL] = 1
+        elif cells[UNACKED_OF_ALL] < cells[UNACKED_LIMIT_OF_ALL] // 2:
+            cells[UNACKED_FULL] = 0
+
+
+@compiled
+def note_sent(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
+    """Something was sent: the subscription gets on, and the consumer has used up permits."""
+    entries, consumers = state.entries, state.consumers
+    state.cells[SENT_SEQ] = seq
+    state.cells[SENT_TS] = ts
+    consumers[consumer].sent_ledger = entries[slot].ledger
+    consumers[consumer].sent_entry = entries[slot].entry
+    consumers[consumer].sent_ts = ts
+    # Between two snapshots nobody sees what a consumer asks for, but that it was sent something shows that it did.
+    if state.cells[PERMITS_SEEN] == BY_FLOWS:
+        consumers[consumer].permits -= messages_left(state, slot)
+    else:
+        consumers[consumer].permits = 1

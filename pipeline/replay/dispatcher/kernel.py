@@ -1,0 +1,272 @@
+"""The dispatcher core: one loop over events, compiled, without I/O, clock or randomness.
+
+What moves the mapping (joins, leaves, resets) is not decided here: those rows are intervals whose true moment is
+found by looking ahead (`timeline`), and the caller calls `remap`, `depart`, `restart` and `doubt` between two
+stretches of events.
+"""
+
+from pipeline.replay.blocking.consumer_availability import SAMPLE, grant, judge_row, stalls, unblock
+from pipeline.replay.blocking.wait_causes import note_limits
+from pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
+from pipeline.replay.dispatcher.entries import entry_at, set_key
+from pipeline.replay.dispatcher.leave_and_reset import give_back_all
+from pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_deleted, was_skipped
+from pipeline.replay.dispatcher.ownership import serve
+from pipeline.replay.dispatcher.transitions import give_back, hold, release, wait
+from pipeline.replay.packing.events import Code, Events
+from pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
+from pipeline.replay.rules.finding_records import Dispatch, report_row
+from pipeline.replay.rules.unconfirmed import expect_end, see_end, withdraw
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.missing_publishes import note_published, note_spoken_of, take_back
+from pipeline.replay.state.output import (
+    BY_DISPATCH,
+    BY_FLOW,
+    BY_REDELIVER,
+    CUMULATIVE_ACK,
+    Output,
+    nearly_full,
+)
+from pipeline.replay.state.policy import Mapping, Policy, owner_of
+from pipeline.replay.state.state import (
+    ACKED,
+    BEFORE_RESET,
+    CLOSED,
+    DELAYED,
+    DONE,
+    NACKED,
+    NEXT_SAMPLE_TS,
+    NO_RESET,
+    PASSED,
+    PAUSE,
+    RESETTING,
+    SENT,
+    STARTS_SEEN,
+    UNKNOWN,
+    UNLOOKED,
+    UNSEEN_UNTIL_TS,
+    VAGUE,
+    WAITING,
+    Ints,
+    State,
+)
+from pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US
+
+PUBLISH = int(Code.PUBLISH)
+PUBLISH_DELAYED = int(Code.PUBLISH_DELAYED)
+DISPATCH_START = int(Code.DISPATCH_START)
+DISPATCH_END = int(Code.DISPATCH_END)
+ACK_START = int(Code.ACK_START)
+ACK_END = int(Code.ACK_END)
+ACK_PART_START = int(Code.ACK_PART_START)
+ACK_PART_END = int(Code.ACK_PART_END)
+ACK_CUMULATIVE = int(Code.ACK_CUMULATIVE)
+REDELIVER = int(Code.REDELIVER)
+REDELIVER_ALL = int(Code.REDELIVER_ALL)
+FLOW = int(Code.FLOW)
+MARK_DELETE = int(Code.MARK_DELETE)
+
+
+@compiled
+def replay(
+    state: State,
+    out: Output,
+    events: Events,
+    consumers: Ints,
+    hashes: Ints,
+    mapping: Mapping,
+    start: int,
+    policy: Policy,
+) -> int:
+    """Applies events from row `start` on.
+
+    Args:
+        state: the state, with room for every row (`room.make_room`).
+        out: where findings and ended episodes go.
+        events: the rows, in the order of seq.
+        consumers: for each row the index of its consumer in the state; -1 where it has none.
+        hashes: for each row its sticky hash; -1 where it has none. A dispatch that does not say its key is given that
+            of its entry, here and in `events.key_id`, if it is known by then.
+        mapping: the mapping in force.
+        start: the first row to apply.
+        policy: see `Policy`.
+
+    Returns:
+        The first row that was not applied: the number of rows, or less when `out` has to be emptied first, or when
+        there is something to look at (`state.PAUSE`).
+    """
+    cells = state.cells
+    for i in range(start, events.code.size):
+        if nearly_full(out, state.hashes.size) or cells[PAUSE] != 0:
+            return i
+        if events.ts_us[i] >= cells[NEXT_SAMPLE_TS]:
+            cells[PAUSE] = SAMPLE
+            return i
+        note_limits(state, events.ts_us[i])
+        code = events.code[i]
+        decided = code == DISPATCH_START or (code == DISPATCH_END and cells[STARTS_SEEN] == 0)
+        if decided and stalls(state, events.seq[i], events.ts_us[i], policy.stalled_us):
+            return i
+        if code in (DISPATCH_START, DISPATCH_END):
+            _dispatched(state, out, events, i, consumers[i], hashes, mapping, policy)
+        elif code in (ACK_START, ACK_END):
+            acked(state, out, events, i, consumers[i], policy)
+        elif code in (PUBLISH, PUBLISH_DELAYED):
+            _published(state, events, i, hashes[i], mapping)
+        elif code in (ACK_PART_START, ACK_PART_END):
+            acked_in_part(state, out, events, i, policy)
+        elif code == ACK_CUMULATIVE:
+            report_row(state, out, CUMULATIVE_ACK, events, i, consumers[i])
+        elif code in (REDELIVER, REDELIVER_ALL):
+            _redelivered(state, out, events, i, consumers[i], policy)
+        elif code == FLOW:
+            grant(state, consumers[i], events.value[i])
+            judge_row(state, out, events, i, consumers[i], BY_FLOW, policy)
+        elif code == MARK_DELETE and _after_reset(state, events.ts_us[i] - SNAPSHOT_LAG_US):
+            releases = policy.mark_delete_releases
+            jump(state, out, events.ledger[i], events.entry[i], events.seq[i], events.ts_us[i], releases)
+            note_release(cells)
+    return events.code.size
+
+
+@compiled
+def _after_reset(state: State, ts: int) -> bool:
+    """Whether what happened at a time is of the dispatcher that the last reset made, if there was one."""
+    return bool(state.cells[RESETTING] == NO_RESET and ts > state.cells[UNSEEN_UNTIL_TS])
+
+
+@compiled
+def _redelivered(state: State, out: Output, events: Events, i: int, consumer: int, policy: Policy) -> None:
+    if events.code[i] == REDELIVER_ALL:
+        state.consumers[consumer].redeliver_ts = events.ts_us[i]
+        give_back_all(state, out, consumer, events.seq[i], events.ts_us[i], BY_REDELIVER, policy.skew_us)
+    else:
+        slot = entry_at(state, events.ledger[i], events.entry[i])
+        if slot < 0:
+            return
+        if state.entries[slot].holder != consumer:
+            # What it does not hold the broker leaves alone (5.6), unless it gets it before the row takes effect.
+            state.entries[slot].named_ts = events.ts_us[i]
+            state.entries[slot].named_by = consumer
+            return
+        give_back(state, out, slot, events.seq[i], events.ts_us[i], BY_REDELIVER)
+    unblock(state, consumer, events.ts_us[i])
+    judge_row(state, out, events, i, consumer, BY_REDELIVER, policy)
+
+
+@compiled
+def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: Mapping) -> None:
+    entries = state.entries
+    note_published(state, events.ledger[i], events.entry[i])
+    slot = entry_at(state, events.ledger[i], events.entry[i])
+    if slot < 0:
+        if was_deleted(state, events.ledger[i], events.entry[i]):
+            return
+        slot = new_entry(state, events, i)
+        set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
+        entries[slot].messages = events.value[i]
+        if events.code[i] == PUBLISH_DELAYED:
+            entries[slot].marks |= DELAYED
+        at = entries[slot].hash_at
+        if at >= 0 and state.hashes[at].owner == UNLOOKED:
+            state.hashes[at].owner = owner_of(mapping, sticky_hash)
+        if _after_reset(state, events.ts_us[i]):
+            wait(state, slot, events.seq[i], events.ts_us[i])
+        else:
+            # A reset to a later position leaves it behind; until it is sent nothing shows that it has to be.
+            entries[slot].marks |= BEFORE_RESET
+    else:
+        # The hooks run on different threads: the entry may have been dispatched already.
+        take_back(state, slot)
+        set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
+        if events.code[i] == PUBLISH_DELAYED and entries[slot].marks & WAITING == 0:
+            entries[slot].marks |= DELAYED
+
+
+@compiled
+def _dispatched(
+    state: State,
+    out: Output,
+    events: Events,
+    i: int,
+    consumer: int,
+    hashes: Ints,
+    mapping: Mapping,
+    policy: Policy,
+) -> None:
+    entries, cells = state.entries, state.cells
+    slot = entry_at(state, events.ledger[i], events.entry[i])
+    if events.code[i] == DISPATCH_START:
+        cells[STARTS_SEEN] = 1
+    elif cells[STARTS_SEEN] == 1:
+        if slot >= 0:
+            see_end(state, slot, consumer)
+        return
+    if slot < 0:
+        deleted = cells[RESETTING] == NO_RESET and was_deleted(state, events.ledger[i], events.entry[i])
+        slot = new_entry(state, events, i)
+        entries[slot].messages = events.value[i]
+        if deleted:
+            skipped = was_skipped(state, events.ledger[i], events.entry[i], events.ts_us[i])
+            entries[slot].marks = ACKED | PASSED if skipped else ACKED | SENT
+        else:
+            note_spoken_of(state, slot)
+    set_key(state, slot, events.murmur[i], events.key_id[i], hashes[i])
+    state.consumers[consumer].dispatched += 1
+    if entries[slot].hash_at == UNKNOWN:
+        # No row has said its key yet, so nothing can be held against it, nor it against others.
+        entries[slot].marks |= SENT
+        return
+    if hashes[i] < 0:
+        hashes[i] = state.hashes[entries[slot].hash_at].hash
+        events.key_id[i] = entries[slot].key_id
+    sent = Dispatch(
+        events.seq[i],
+        events.ts_us[i],
+        events.ledger[i],
+        events.entry[i],
+        entries[slot].hash_at,
+        entries[slot].key_id,
+        consumer,
+        owner_of(mapping, state.hashes[entries[slot].hash_at].hash),
+        events.word[i],
+    )
+    if policy.unordered_us > 0:
+        # What overtook it may have been decided behind it, and recorded before.
+        withdraw(state, out, slot, sent.ts_us - policy.unordered_us, sent.seq)
+    check_owner(state, out, slot, sent, policy.sticky)
+    # Those that a reset closed were sent it by the dispatcher of before.
+    if state.consumers[consumer].leaving != CLOSED:
+        _sent(state, out, events, i, slot, sent, policy)
+
+
+@compiled
+def _sent(state: State, out: Output, events: Events, i: int, slot: int, sent: Dispatch, policy: Policy) -> None:
+    """A dispatch is held against the rules and takes effect."""
+    entries, consumer = state.entries, sent.consumer
+    vague = _perhaps_given_back(state, slot, sent, policy)
+    check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order, policy.unacked_max)
+    expect_end(state, out, slot)
+    state.hashes[sent.hash_at].owner = sent.owner
+    serve(state, out, sent.hash_at, sent.seq, sent.ts_us, BY_DISPATCH, policy)
+    if entries[slot].holder >= 0 and (entries[slot].holder != consumer or entries[slot].marks & VAGUE != 0):
+        release(state, out, slot, sent.seq, sent.ts_us, BY_REDELIVER)
+    hold(state, slot, consumer, sent.seq, sent.ts_us)
+    if vague:
+        entries[slot].marks |= VAGUE
+    if events.code[i] == DISPATCH_END:
+        entries[slot].marks |= DONE
+    judge_row(state, out, events, i, consumer, BY_DISPATCH, policy)
+
+
+@compiled
+def _perhaps_given_back(state: State, slot: int, sent: Dispatch, policy: Policy) -> bool:
+    """Whether a redeliver row before a dispatch may take effect behind it (10.3), and give the entry back at once."""
+    entries = state.entries
+    since_us = sent.ts_us - policy.unordered_us - policy.skew_us
+    if entries[slot].named_ts >= since_us and entries[slot].named_by == sent.consumer:
+        return True
+    if entries[slot].marks & NACKED != 0 and entries[slot].since_ts >= since_us:
+        # The row took effect before, if its count is here.
+        return bool(0 <= sent.redelivery_count < entries[slot].redelivered)
+    return bool(state.consumers[sent.consumer].redeliver_ts >= max(since_us, 1))

@@ -1,0 +1,191 @@
+"""What changes everything at once: consumers come and go, the broker restarts, the trace ends.
+
+Called between two stretches of events, because the true moment of a join, leave or reset is found by looking ahead
+(`timeline`).
+"""
+
+from pipeline.replay.dispatcher.draining import end_episode
+from pipeline.replay.dispatcher.transitions import let_go, release, stop_waiting, wait
+from pipeline.replay.rules.unconfirmed import expect_end, note_unsent
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.output import (
+    BY_LEAVE,
+    BY_RESET,
+    STILL_OPEN,
+    Output,
+)
+from pipeline.replay.state.read_position import rewind
+from pipeline.replay.state.state import (
+    ACKED,
+    BEFORE_RESET,
+    CLOSED,
+    CONNECTED,
+    COUNT_LOST,
+    DELAYED,
+    DELETED_LEDGER,
+    DOUBTED_TS,
+    DOUBTFUL,
+    GIVEN_BACK,
+    LEAVING,
+    NACKED,
+    NO_RESET,
+    RESET_BEGUN,
+    RESET_ENDED,
+    RESETTING,
+    RESTARTED,
+    UNKNOWN,
+    UNPUBLISHED,
+    UNSEEN_UNTIL_TS,
+    WAITING,
+    State,
+)
+from pipeline.replay.state.waiting_queues import dequeue, enqueue
+
+
+@compiled
+def give_back_all(state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, skew_us: int) -> None:
+    """Everything that `consumer` holds waits again.
+
+    Args:
+        state: the state.
+        out: where episodes go that end with it.
+        consumer: who gives it back.
+        seq: the row that this happens behind.
+        ts: its time in microseconds.
+        ended_by: BY_REDELIVER or BY_LEAVE.
+        skew_us: how long after its row a redeliver command may take effect.
+    """
+    entries = state.entries
+    for slot in range(entries.size):
+        if entries[slot].ledger >= 0 and entries[slot].holder == consumer:
+            let_go(state, out, slot, seq, ts, ended_by)
+        elif (
+            ended_by == BY_LEAVE
+            and entries[slot].ledger >= 0
+            and entries[slot].marks & NACKED != 0
+            and entries[slot].sent_to == consumer
+            and entries[slot].since_ts + skew_us >= ts
+        ):
+            # It may have left before its redeliver command took effect, which then does not count (5.8).
+            entries[slot].marks |= COUNT_LOST
+    if state.cells[RESETTING] != NO_RESET:
+        # Nobody is there to send it, and where the cursor goes is not known.
+        return
+    # Only now, when every episode is over that this ends: nobody waited for what the holder had itself.
+    for slot in range(entries.size):
+        given_back = entries[slot].marks & (GIVEN_BACK | ACKED) == GIVEN_BACK
+        if entries[slot].ledger >= 0 and entries[slot].holder < 0 and given_back:
+            wait(state, slot, seq, ts)
+
+
+@compiled
+def depart(state: State, out: Output, consumer: int, seq: int, ts: int, skew_us: int) -> None:
+    """The consumer is gone (contract 3.6). With the last one the order starts anew: the cursor rewinds."""
+    if state.consumers[consumer].connected == 0:
+        return
+    state.consumers[consumer].connected = 0
+    state.consumers[consumer].leaving = max(state.consumers[consumer].leaving, LEAVING)
+    state.cells[CONNECTED] -= 1
+    give_back_all(state, out, consumer, seq, ts, BY_LEAVE, skew_us)
+    if state.cells[CONNECTED] == 0:
+        _forget_order(state)
+
+
+@compiled
+def doubt_counts(state: State) -> None:
+    """The last consumer may have left, and the redelivery counts may be lost with it (5.8)."""
+    entries = state.entries
+    for slot in range(entries.size):
+        if entries[slot].ledger >= 0 and entries[slot].redelivered > 0:
+            entries[slot].marks |= COUNT_LOST
+
+
+@compiled
+def _forget_order(state: State) -> None:
+    """The cursor rewinds to mark-delete: what waits is read anew, and the redelivery counts are lost (3.6, 5.8)."""
+    for at in range(state.hashes.size):
+        state.hashes[at].top_ledger = UNKNOWN
+    rewind(state)
+    entries = state.entries
+    for slot in range(entries.size):
+        if entries[slot].ledger < 0:
+            continue
+        entries[slot].redelivered = 0
+        if entries[slot].marks & (WAITING | NACKED) == WAITING | NACKED:
+            dequeue(state, slot)
+            entries[slot].marks &= ~NACKED
+            enqueue(state, slot)
+
+
+@compiled
+def doubt(state: State, ts: int) -> None:
+    """An administrator moves mark-delete: the broker may drop what is held, or waits, at any moment (E6)."""
+    entries = state.entries
+    state.cells[DOUBTED_TS] = ts
+    for slot in range(entries.size):
+        if entries[slot].ledger < 0:
+            continue
+        waits = entries[slot].marks & WAITING != 0
+        if waits:
+            dequeue(state, slot)
+        entries[slot].marks |= DOUBTFUL
+        if waits:
+            enqueue(state, slot)
+
+
+@compiled
+def unsettle(state: State) -> None:
+    """A seek, unload or transfer begins: its consumers may be gone from here on, and the dispatcher with them."""
+    state.cells[RESETTING] = RESET_BEGUN
+    for consumer in range(state.consumers.size):
+        if state.consumers[consumer].connected == 1:
+            state.consumers[consumer].leaving = LEAVING
+
+
+@compiled
+def restart(state: State, out: Output, seq: int, ts: int, skew_us: int) -> None:
+    """Everything starts anew (E3): only what was delayed is remembered of an entry, and nothing is known to wait.
+
+    Where the cursor goes no row says: an entry of before waits again when it is sent again, and then comes back.
+    """
+    entries = state.entries
+    over = state.cells[RESETTING] == RESET_ENDED
+    state.cells[RESETTING] = NO_RESET if over else RESTARTED
+    state.cells[UNSEEN_UNTIL_TS] = max(state.cells[UNSEEN_UNTIL_TS], ts + skew_us)
+    for slot in range(entries.size):
+        if entries[slot].ledger < 0:
+            continue
+        if entries[slot].holder >= 0:
+            release(state, out, slot, seq, ts, BY_RESET)
+        stop_waiting(state, slot, ts)
+        expect_end(state, out, slot)
+        note_unsent(state, out, slot)
+        entries[slot].sent_seq = UNKNOWN
+        entries[slot].words_at = UNKNOWN
+        entries[slot].marks &= DELAYED | UNPUBLISHED
+        entries[slot].marks |= BEFORE_RESET
+    _forget_order(state)
+    state.cells[DELETED_LEDGER] = UNKNOWN
+    for consumer in range(state.consumers.size):
+        if state.consumers[consumer].connected == 1 or state.consumers[consumer].leaving != 0:
+            state.consumers[consumer].leaving = CLOSED
+
+
+@compiled
+def end_reset(state: State, ts: int, skew_us: int) -> None:
+    """The reset is done: what comes later is of the new dispatcher."""
+    begun = state.cells[RESETTING] == RESET_BEGUN
+    state.cells[RESETTING] = RESET_ENDED if begun else NO_RESET
+    state.cells[UNSEEN_UNTIL_TS] = max(state.cells[UNSEEN_UNTIL_TS], ts + skew_us)
+
+
+@compiled
+def close(state: State, out: Output, seq: int, ts: int) -> None:
+    """The trace ends: episodes that are open are reported as such, and dispatches without an end are named."""
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0 and state.hashes[at].draining_seq != UNKNOWN:
+            end_episode(state, out, at, seq, ts, STILL_OPEN)
+    for slot in range(state.entries.size):
+        if state.entries[slot].ledger >= 0 and state.entries[slot].marks & ACKED == 0:
+            expect_end(state, out, slot)
+            note_unsent(state, out, slot)

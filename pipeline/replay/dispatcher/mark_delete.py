@@ -1,0 +1,181 @@
+"""Mark-delete, followed from the acknowledgements (contract 10: no recorder sees it move).
+
+It stands where the acknowledged entries begin to have gaps. An entry whose batch was acknowledged piecewise by
+several consumers is deleted at the cursor and yet pending; on 4.0.x it is released when mark-delete passes it
+(contract 3.11, 5.3, 5.9). Snapshots carry the broker's own position and mend what the trace could not show.
+"""
+
+from pipeline.replay.dispatcher.entries import add_entry, entry_at, retire
+from pipeline.replay.dispatcher.transitions import release, stop_waiting
+from pipeline.replay.packing.events import Code, Events
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.output import BY_MARK_DELETE, Output
+from pipeline.replay.state.read_position import READ_US
+from pipeline.replay.state.state import (
+    ACKED,
+    DELETED_ENTRY,
+    DELETED_LEDGER,
+    DOUBTFUL,
+    FLOOR_ENTRY,
+    FLOOR_LEDGER,
+    JUMPED_ENTRY,
+    JUMPED_LEDGER,
+    LANDED_ENTRY,
+    LANDED_LEDGER,
+    LANDED_TS,
+    LATE,
+    LEDGERS,
+    PASSED,
+    UNKNOWN,
+    UNSEEN_UNTIL_TS,
+    WAITING,
+    State,
+)
+
+ACK_START = int(Code.ACK_START)
+ACK_END = int(Code.ACK_END)
+
+
+@compiled
+def note_position(state: State, ledger: int, entry: int) -> None:
+    """Keeps the last entry of each ledger, by which mark-delete crosses from one ledger into the next."""
+    ids, firsts, ends, cells = state.ledger_ids, state.ledger_firsts, state.ledger_ends, state.cells
+    at = cells[LEDGERS]
+    while at > 0 and ids[at - 1] > ledger:
+        at -= 1
+    if at > 0 and ids[at - 1] == ledger:
+        firsts[at - 1] = min(firsts[at - 1], entry)
+        ends[at - 1] = max(ends[at - 1], entry)
+        return
+    for later in range(cells[LEDGERS], at, -1):
+        ids[later] = ids[later - 1]
+        firsts[later] = firsts[later - 1]
+        ends[later] = ends[later - 1]
+    ids[at] = ledger
+    firsts[at] = entry
+    ends[at] = entry
+    cells[LEDGERS] += 1
+
+
+@compiled
+def put_floor(state: State, ledger: int, entry: int) -> None:
+    """The first position seen: mark-delete is taken to stand right before it, of what is below nothing is known."""
+    cells = state.cells
+    cells[DELETED_LEDGER] = ledger
+    cells[DELETED_ENTRY] = entry - 1
+    cells[FLOOR_LEDGER] = ledger
+    cells[FLOOR_ENTRY] = entry - 1
+
+
+@compiled
+def new_entry(state: State, events: Events, i: int) -> int:
+    """A slot for the entry of a row, which has none."""
+    ledger, entry = events.ledger[i], events.entry[i]
+    note_position(state, ledger, entry)
+    # After a reset consumers acknowledge what they were sent before it, wherever that is.
+    acknowledged = events.code[i] in (ACK_START, ACK_END)
+    if state.cells[DELETED_LEDGER] == UNKNOWN and not (acknowledged and state.cells[UNSEEN_UNTIL_TS] != UNKNOWN):
+        put_floor(state, ledger, entry)
+    return add_entry(state, ledger, entry)
+
+
+@compiled
+def was_deleted(state: State, ledger: int, entry: int) -> bool:
+    """Whether a position without a slot was seen to be acknowledged."""
+    cells = state.cells
+    if cells[DELETED_LEDGER] == UNKNOWN:
+        return False
+    above_floor = (ledger, entry) > (cells[FLOOR_LEDGER], cells[FLOOR_ENTRY])
+    return above_floor and (ledger, entry) <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY])
+
+
+@compiled
+def was_skipped(state: State, ledger: int, entry: int, ts: int) -> bool:
+    """Whether mark-delete jumped over a position without a slot so lately that a read in flight may still send it."""
+    cells = state.cells
+    if cells[LANDED_TS] == UNKNOWN or ts > cells[LANDED_TS] + READ_US:
+        return False
+    at = (ledger, entry)
+    return (cells[JUMPED_LEDGER], cells[JUMPED_ENTRY]) < at <= (cells[LANDED_LEDGER], cells[LANDED_ENTRY])
+
+
+@compiled
+def _pass_entry(state: State, out: Output, slot: int, seq: int, ts: int, releases: bool) -> None:
+    if releases and state.entries[slot].holder >= 0:
+        release(state, out, slot, seq, ts, BY_MARK_DELETE)
+    retire(state, slot)
+
+
+@compiled
+def advance(state: State, out: Output, seq: int, ts: int, releases: bool) -> None:
+    """Moves mark-delete over what is acknowledged without a gap.
+
+    Args:
+        state: the state.
+        out: where episodes go that end with it.
+        seq: the event that caused the move.
+        ts: its time in microseconds.
+        releases: whether a pending entry that is passed is released (`Profile.mark_delete_releases`).
+    """
+    cells = state.cells
+    while True:
+        slot = entry_at(state, cells[DELETED_LEDGER], cells[DELETED_ENTRY] + 1)
+        if slot >= 0:
+            if state.entries[slot].marks & ACKED == 0:
+                return
+            cells[DELETED_ENTRY] += 1
+            _pass_entry(state, out, slot, seq, ts, releases)
+        elif not _cross_ledger(state):
+            return
+
+
+@compiled
+def _cross_ledger(state: State) -> bool:
+    cells = state.cells
+    for at in range(cells[LEDGERS] - 1):
+        if state.ledger_ids[at] == cells[DELETED_LEDGER]:
+            if cells[DELETED_ENTRY] < state.ledger_ends[at]:
+                return False
+            cells[DELETED_LEDGER] = state.ledger_ids[at + 1]
+            cells[DELETED_ENTRY] = -1
+            return True
+    return False
+
+
+@compiled
+def jump(state: State, out: Output, ledger: int, entry: int, seq: int, ts: int, releases: bool) -> None:
+    """Takes over the broker's own mark-delete position where it is further on than what the trace shows."""
+    cells, entries = state.cells, state.entries
+    if cells[DELETED_LEDGER] == UNKNOWN:
+        put_floor(state, ledger, entry + 1)
+        return
+    if (ledger, entry) <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY]):
+        return
+    if cells[LANDED_TS] == UNKNOWN or ts > cells[LANDED_TS] + READ_US:
+        cells[JUMPED_LEDGER] = cells[DELETED_LEDGER]
+        cells[JUMPED_ENTRY] = cells[DELETED_ENTRY]
+    cells[LANDED_LEDGER] = ledger
+    cells[LANDED_ENTRY] = entry
+    cells[LANDED_TS] = ts
+    cells[DELETED_LEDGER] = ledger
+    cells[DELETED_ENTRY] = entry
+    for slot in range(entries.size):
+        if entries[slot].ledger >= 0 and (entries[slot].ledger, entries[slot].entry) <= (ledger, entry):
+            waited = entries[slot].marks & WAITING != 0
+            stop_waiting(state, slot, ts)
+            # What somebody holds was not seen to be acknowledged: a snapshot alone takes it from nobody, unless an
+            # administrator moved mark-delete over it (E6).
+            if entries[slot].holder >= 0 and entries[slot].marks & DOUBTFUL != 0:
+                release(state, out, slot, seq, ts, BY_MARK_DELETE)
+            if entries[slot].holder < 0:
+                if waited:
+                    # A read in flight may send it all the same.
+                    entries[slot].marks |= LATE
+                    entries[slot].sent_ts = ts
+                if entries[slot].marks & ACKED == 0:
+                    entries[slot].marks |= ACKED | PASSED
+                else:
+                    # It stays for a while, unlike what was never seen (`was_skipped`).
+                    entries[slot].marks |= LATE
+                retire(state, slot)
+    advance(state, out, seq, ts, releases)

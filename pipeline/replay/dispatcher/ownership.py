@@ -1,0 +1,88 @@
+"""Ownership of hashes as the kernel holds it: another routing is in force, and hashes wait anew."""
+
+from pipeline.replay.blocking.consumer_availability import end_hindrance, judge, note_passed
+from pipeline.replay.blocking.wait_causes import begin_wait, end_delay, explain
+from pipeline.replay.dispatcher.draining import count_waiting
+from pipeline.replay.dispatcher.entries import set_key
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.output import (
+    Output,
+)
+from pipeline.replay.state.policy import Mapping, Policy, owner_of
+from pipeline.replay.state.state import (
+    HASHES_FREE,
+    IN_REPLAY,
+    NOBODY,
+    UNKNOWN,
+    UNLOOKED,
+    WAITING,
+    Ints,
+    State,
+)
+from pipeline.replay.state.waiting_queues import enqueue
+
+
+@compiled
+def serve(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+    """A hash is served or changes hands; from here on it waits anew."""
+    count_waiting(state.hashes, at, ts)
+    explain(state, out, at, seq, ts, ended_by, policy.shortest_us)
+    note_passed(state, out, at, seq, ts, ended_by, policy.stalled_us)
+    begin_wait(state, at, seq, ts)
+
+
+@compiled
+def interrupt(state: State, out: Output, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+    """Before consumers come or go, or everything starts anew: what kept them from being sent anything is over."""
+    for consumer in range(state.consumers.size):
+        if state.consumers[consumer].connected == 1:
+            end_hindrance(state, out, consumer, seq, ts, ended_by, policy.shortest_us)
+
+
+@compiled
+def reown(state: State, out: Output, mapping: Mapping, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+    """Another mapping is in force: whose hash it is now."""
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0:
+            owner = owner_of(mapping, state.hashes[at].hash)
+            if owner != state.hashes[at].owner:
+                if state.hashes[at].owner == UNLOOKED:
+                    begin_wait(state, at, seq, ts)
+                serve(state, out, at, seq, ts, ended_by, policy)
+                end_delay(state, out, at)
+                state.hashes[at].owner = owner
+                begin_wait(state, at, seq, ts)
+    for consumer in range(state.consumers.size):
+        if state.consumers[consumer].connected == 1:
+            judge(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.shortest_us)
+
+
+@compiled
+def serve_all(state: State, out: Output, mapping: Mapping, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+    """Everything starts anew, or the trace ends: what was passed over until now?"""
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0:
+            state.hashes[at].owner = owner_of(mapping, state.hashes[at].hash)
+            serve(state, out, at, seq, ts, ended_by, policy)
+            end_delay(state, out, at)
+
+
+@compiled
+def rekey(state: State, hashes: Ints) -> None:
+    """Ties every entry to another hash; `hashes` has one for each slot, -1 where the key is not known."""
+    entries = state.entries
+    for at in range(state.hashes.size):
+        if state.hashes[at].hash >= 0:
+            state.hashes[at].hash = UNKNOWN
+            state.hashes_free[state.cells[HASHES_FREE]] = at
+            state.cells[HASHES_FREE] += 1
+    state.hash_table[:] = NOBODY
+    state.cells[IN_REPLAY] = 0
+    for slot in range(entries.size):
+        if entries[slot].ledger >= 0 and entries[slot].hash_at != UNKNOWN:
+            entries[slot].hash_at = UNKNOWN
+            set_key(state, slot, entries[slot].murmur, entries[slot].key_id, hashes[slot])
+            if entries[slot].marks & WAITING != 0:
+                enqueue(state, slot)
+                state.hashes[entries[slot].hash_at].waiting += 1
+                state.hashes[entries[slot].hash_at].waiting_messages += entries[slot].messages

@@ -1,0 +1,251 @@
+"""Every transition of an entry, in one place (contract 5.9 has the broker's own list).
+
+    publish   absent           -> WAITING
+    dispatch  any              -> pending: `hold`
+    ack       pending, WAITING -> ACKED: `acknowledge`
+    redeliver pending          -> WAITING, GIVEN_BACK: `give_back`
+    leave     pending          -> WAITING, GIVEN_BACK
+    MD passes ACKED            -> absent: `retire`
+
+An event that the state does not allow leaves it as it was.
+"""
+
+from pipeline.replay.blocking.wait_causes import begin_wait
+from pipeline.replay.dispatcher.draining import count_waiting, end_episode, note_blocked
+from pipeline.replay.dispatcher.entries import retire, was_passed
+from pipeline.replay.dispatcher.flow_control import charge, messages_left, note_sent
+from pipeline.replay.rules.unconfirmed import note_unsent
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
+from pipeline.replay.state.read_position import READ_US, note_read
+from pipeline.replay.state.state import (
+    ACKED,
+    BEFORE_RESET,
+    CITED,
+    COUNT_LOST,
+    DELAYED,
+    DONE,
+    DOUBTED_TS,
+    DOUBTFUL,
+    GIVEN_BACK,
+    LATE,
+    NACKED,
+    NOBODY,
+    PASSED,
+    READ,
+    REDELIVERED,
+    REPEATED,
+    REPLAYED,
+    SENT,
+    SETTLING,
+    UNKNOWN,
+    VAGUE,
+    WAITING,
+    WAITING_SINCE_SEQ,
+    WAITING_SINCE_TS,
+    WAITING_TOTAL,
+    State,
+)
+from pipeline.replay.state.waiting_queues import dequeue, enqueue
+
+# What a dispatch makes untrue.
+_UNTIL_SENT = (
+    DONE
+    | DOUBTFUL
+    | GIVEN_BACK
+    | LATE
+    | CITED
+    | NACKED
+    | REPLAYED
+    | REPEATED
+    | REDELIVERED
+    | COUNT_LOST
+    | VAGUE
+    | BEFORE_RESET
+)
+
+
+@compiled
+def wait(state: State, slot: int, seq: int, ts: int) -> None:
+    """The entry waits to be sent."""
+    entries, hashes = state.entries, state.hashes
+    at = entries[slot].hash_at
+    if entries[slot].marks & WAITING != 0 or at < 0:
+        return
+    count_waiting(hashes, at, ts)
+    if hashes[at].waiting == 0:
+        begin_wait(state, at, seq, ts)
+    entries[slot].marks |= WAITING
+    if entries[slot].marks & (DELAYED | SENT) != DELAYED:
+        if state.cells[WAITING_TOTAL] == 0:
+            state.cells[WAITING_SINCE_TS] = ts
+            state.cells[WAITING_SINCE_SEQ] = seq
+        state.cells[WAITING_TOTAL] += 1
+    entries[slot].since_seq = seq
+    entries[slot].since_ts = ts
+    enqueue(state, slot)
+    hashes[at].waiting += 1
+    hashes[at].waiting_messages += entries[slot].messages
+    if hashes[at].away == 1:
+        note_blocked(hashes, at, 1, seq, ts)
+
+
+@compiled
+def stop_waiting(state: State, slot: int, ts: int) -> None:
+    """The entry is sent, acknowledged or gone."""
+    entries, hashes = state.entries, state.hashes
+    if entries[slot].marks & WAITING == 0:
+        return
+    at = entries[slot].hash_at
+    count_waiting(hashes, at, ts)
+    dequeue(state, slot)
+    if entries[slot].marks & (DELAYED | SENT) != DELAYED:
+        state.cells[WAITING_TOTAL] -= 1
+    entries[slot].marks &= ~WAITING
+    hashes[at].waiting -= 1
+    hashes[at].waiting_messages -= entries[slot].messages
+
+
+@compiled
+def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
+    """The entry becomes pending at `consumer`; it is pending nowhere else when this is called."""
+    entries, hashes = state.entries, state.hashes
+    # A replay read that an administrator overtook sends what mark-delete has passed (E6).
+    in_flight = entries[slot].marks & (WAITING | READ | DOUBTFUL) == WAITING | READ | DOUBTFUL
+    doubtful = in_flight and ts <= state.cells[DOUBTED_TS] + READ_US
+    stop_waiting(state, slot, ts)
+    at = entries[slot].hash_at
+    note_sent(state, slot, consumer, seq, ts)
+    entries[slot].sent_to = consumer
+    entries[slot].sent_seq = seq
+    entries[slot].sent_ts = ts
+    replayed = entries[slot].marks & (READ | GIVEN_BACK) != 0
+    left_behind = entries[slot].marks & (GIVEN_BACK | NACKED) == GIVEN_BACK
+    again = entries[slot].holder == consumer
+    entries[slot].marks = (entries[slot].marks | SENT) & ~_UNTIL_SENT
+    if replayed:
+        entries[slot].marks |= REPLAYED
+    if left_behind:
+        entries[slot].marks |= REDELIVERED
+        hashes[at].left_sent_seq = seq
+    if doubtful:
+        entries[slot].marks |= DOUBTFUL
+    note_read(state, entries[slot].ledger, entries[slot].entry, ts)
+    if again:
+        # Sent once more to who has it (E17): it is pending there all along, so nothing that drains ends.
+        entries[slot].marks |= REPEATED
+        return
+    entries[slot].holder = consumer
+    entries[slot].unacked = messages_left(state, slot)
+    state.consumers[consumer].held += 1
+    charge(state, consumer, entries[slot].unacked)
+    last = hashes[at].last
+    entries[slot].previous = last
+    entries[slot].next = NOBODY
+    if last >= 0:
+        entries[last].next = slot
+    else:
+        hashes[at].first = slot
+    hashes[at].last = slot
+    if hashes[at].held == 0:
+        hashes[at].holder = consumer
+    if hashes[at].holder == consumer:
+        hashes[at].held += 1
+    else:
+        hashes[at].held_elsewhere += 1
+    hashes[at].held_max = max(hashes[at].held_max, hashes[at].held + hashes[at].held_elsewhere)
+
+
+@compiled
+def release(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
+    """The entry is pending no more; the last one that the holder gives up ends the draining of its hash."""
+    entries, hashes = state.entries, state.hashes
+    at = entries[slot].hash_at
+    previous, following = entries[slot].previous, entries[slot].next
+    if previous >= 0:
+        entries[previous].next = following
+    else:
+        hashes[at].first = following
+    if following >= 0:
+        entries[following].previous = previous
+    else:
+        hashes[at].last = previous
+    holder = entries[slot].holder
+    entries[slot].holder = NOBODY
+    state.consumers[holder].held -= 1
+    charge(state, holder, -entries[slot].unacked)
+    if holder != hashes[at].holder:
+        hashes[at].held_elsewhere -= 1
+        return
+    hashes[at].held -= 1
+    if hashes[at].held > 0:
+        return
+    if hashes[at].draining_seq != UNKNOWN:
+        end_episode(state, out, at, seq, ts, ended_by)
+        begin_wait(state, at, seq, ts)
+    _elect_holder(state, at)
+
+
+@compiled
+def _elect_holder(state: State, at: int) -> None:
+    # Only where the promise is broken is anybody left: whoever was sent the oldest of the pending entries.
+    entries, hashes = state.entries, state.hashes
+    slot = hashes[at].first
+    hashes[at].holder = entries[slot].holder if slot >= 0 else NOBODY
+    while slot >= 0:
+        if entries[slot].holder == hashes[at].holder:
+            hashes[at].held += 1
+            hashes[at].held_elsewhere -= 1
+        slot = entries[slot].next
+
+
+@compiled
+def give_back(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
+    """What was pending waits again: nacked, timed out, or its holder left."""
+    let_go(state, out, slot, seq, ts, ended_by)
+    if state.entries[slot].marks & GIVEN_BACK != 0:
+        wait(state, slot, seq, ts)
+
+
+@compiled
+def let_go(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
+    """What was pending is given back; the caller lets it `wait`, unless it was deleted at the cursor meanwhile."""
+    release(state, out, slot, seq, ts, ended_by)
+    if ended_by == BY_REDELIVER:
+        state.entries[slot].marks |= NACKED
+        state.entries[slot].redelivered += 1
+    if state.entries[slot].marks & ACKED == 0 and not was_passed(state, slot):
+        state.entries[slot].marks |= GIVEN_BACK
+    else:
+        # Nothing at or below mark-delete is replayed (3.6).
+        if state.entries[slot].marks & ACKED == 0:
+            state.entries[slot].marks |= ACKED | PASSED
+        retire(state, slot)
+
+
+@compiled
+def acknowledge(state: State, out: Output, slot: int, seq: int, ts: int) -> None:
+    """The whole entry is acknowledged: deleted at the cursor, pending nowhere."""
+    note_unsent(state, out, slot)
+    if state.entries[slot].holder >= 0:
+        release(state, out, slot, seq, ts, BY_ACK)
+    delete_at_cursor(state, slot, ts)
+
+
+@compiled
+def settle(state: State, slot: int) -> None:
+    """The effect of an acknowledgement is recorded."""
+    if state.entries[slot].marks & SETTLING != 0:
+        state.entries[slot].marks &= ~SETTLING
+        retire(state, slot)
+
+
+@compiled
+def delete_at_cursor(state: State, slot: int, ts: int) -> None:
+    """Every message of the entry is acknowledged; that alone does not end its being pending."""
+    entries = state.entries
+    if entries[slot].marks & (GIVEN_BACK | BEFORE_RESET) != 0:
+        entries[slot].marks |= LATE
+        entries[slot].sent_ts = ts
+    stop_waiting(state, slot, ts)
+    entries[slot].marks |= ACKED

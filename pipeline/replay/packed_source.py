@@ -1,0 +1,160 @@
+"""From a trace to packed chunks: who reads it, and into how many tasks its groups are divided."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.contract.profile import Profile
+from pipeline.replay.pack_on_spark import (
+    Named,
+    chunks_of,
+    chunks_of_earlier_publishes,
+    chunks_of_files,
+    chunks_of_state,
+    named,
+    named_in_files,
+)
+from pipeline.replay.packing.packed_batch import Group
+from pipeline.replay.recorders.recorders import Recorders
+from pipeline.replay.recorders_on_spark import recorders_in
+from pipeline.settings import Settings
+from pipeline.spark_errors import worker_died
+from pipeline.trace import Trace, read_events, trace_errors
+from pipeline.trace.parquet.delta_files import as_files
+from pipeline.trace.parquet.worker_reader import Share, shares_of
+
+# What a worker is given at one time, be it rows or chunks, and so what it holds beside what is open.
+_FRAME_BYTES = 8 << 20
+# Groups differ in size. The fewer there are in a task, the fewer wait for a large one before their turn.
+_TASKS_A_PARTITION = 4
+
+
+class Packed(NamedTuple):
+    """A trace as chunks.
+
+    Attributes:
+        chunks: `CHUNK_SCHEMA`, not yet evaluated.
+        groups: the subscriptions that they are numbered by.
+        tasks: into how many the groups are divided.
+        recorders: of each topic of which rows name any.
+        source: the rows as `pipeline.trace.read_events` gives them, or the files that they are read from.
+    """
+
+    chunks: DataFrame
+    groups: list[Group]
+    tasks: int
+    recorders: Mapping[str, Recorders]
+    source: DataFrame | Sequence[Share]
+
+
+class Carried(NamedTuple):
+    """What a window takes over from those before it.
+
+    Attributes:
+        state: rows of table `state`; None: it starts from none.
+        groups: the subscriptions in it.
+        earlier: the rows before the window, which the windows before it have audited; None: there are none.
+    """
+
+    state: DataFrame | None = None
+    groups: tuple[Group, ...] = ()
+    earlier: Trace | None = None
+
+
+NOTHING = Carried()
+"""What the audit of a whole log takes over."""
+
+
+def configure(spark: SparkSession, settings: Settings) -> None:
+    """Sets how large the batches are in which rows come to Python."""
+    # A chunk is made of an Arrow batch: large ones keep the exchange small.
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(settings.spark.chunk_rows))
+    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_FRAME_BYTES))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a trace comes to be packed chunks.
+
+    Attributes:
+        spark: the session.
+        trace: what is read, perhaps a window of it.
+        profile: of its broker.
+        settings: of the audit.
+        carried: what the window takes over.
+    """
+
+    spark: SparkSession
+    trace: Trace
+    profile: Profile
+    settings: Settings
+    carried: Carried = NOTHING
+
+    def packed(self) -> Packed:
+        """The chunks, of the files if the workers can read them; raises as `pipeline.trace.read_events` does.
+
+        That Spark has to read them may also show only when they are evaluated: then the counts among them say
+        `NOT_PLAIN`, or a worker dies.
+        """
+        with trace_errors():
+            try:
+                packed = self.packed_by_workers()
+            except Exception as error:
+                if not worker_died(error):
+                    raise
+                packed = None
+        return self.packed_by_spark() if packed is None else packed
+
+    def packed_by_spark(self) -> Packed:
+        """The chunks of rows that Spark reads and validates."""
+        with trace_errors():
+            events = read_events(self.spark, self.trace)
+            found = named(events)
+            groups = sorted({*found.groups, *self.carried.groups})
+            recorders = self._recorders(events, found)
+            assert recorders is not None, "Spark reads whatever is not plain"
+            return self._with_carried(chunks_of(events, groups, self.profile, recorders), groups, recorders, events)
+
+    def packed_by_workers(self) -> Packed | None:
+        """The chunks of files that the workers read; None where Spark has to."""
+        shares = shares_of(as_files(self.spark, self.trace))
+        found = named_in_files(self.spark, shares) if shares else None
+        recorders = None if found is None else self._recorders(shares, found)
+        if found is None or recorders is None:
+            return None
+        groups = sorted({*found.groups, *self.carried.groups})
+        chunk_rows = self.settings.spark.chunk_rows
+        chunks = chunks_of_files(self.spark, shares, groups, self.profile, chunk_rows, recorders)
+        return self._with_carried(chunks, groups, recorders, shares)
+
+    def _recorders(self, source: DataFrame | Sequence[Share], found: Named) -> dict[str, Recorders] | None:
+        skew_us, chunk_rows = self.settings.trace.recorder_skew_us, self.settings.spark.chunk_rows
+        return recorders_in(self.spark, source, found.brokers, skew_us, chunk_rows)
+
+    def _with_carried(
+        self,
+        chunks: DataFrame,
+        groups: list[Group],
+        recorders: Mapping[str, Recorders],
+        source: DataFrame | Sequence[Share],
+    ) -> Packed:
+        """The chunks of a window with what it takes over."""
+        if self.carried.state is not None:
+            chunks = chunks.unionByName(chunks_of_state(self.carried.state, groups))
+        come_up = set(groups) - set(self.carried.groups)
+        if self.carried.earlier is not None and come_up:
+            # What is published belongs to every subscription of the topic, also to one that came up later.
+            earlier = read_events(self.spark, self.carried.earlier)
+            chunks = chunks.unionByName(chunks_of_earlier_publishes(earlier, groups, come_up, self.profile))
+        return Packed(chunks, groups, _tasks(self.spark, self.settings, groups), recorders, source)
+
+
+def _tasks(spark: SparkSession, settings: Settings, groups: list[Group]) -> int:
+    if settings.spark.replay_tasks != "auto":
+        return settings.spark.replay_tasks
+    # A group is never divided, so more tasks than groups would have nothing to do; the counts are one more.
+    partitions = spark.conf.get("spark.sql.shuffle.partitions") or "1"
+    # Databricks has "auto" for it.
+    return min(len(groups) + 1, _TASKS_A_PARTITION * int(partitions)) if partitions.isdigit() else len(groups) + 1

@@ -1,0 +1,171 @@
+"""Events as they travel and wait to be put in order: each column as narrow as its values allow.
+
+Most columns of a chunk hold few different numbers that lie close together, and some a single one. To move them, to sort
+them and to let them wait as they are costs a third of the bytes that the replay wants them in (docs/FIGURES.md).
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.replay.packing.events import DTYPES, Column, Events
+
+_WIDTHS: Final = (0, 1, 2, 4, 8)
+_SEQ: Final = Events._fields.index("seq")
+
+
+class NarrowColumn(NamedTuple):
+    """A column of `Events`.
+
+    Attributes:
+        lowest: no value is lower,
+        highest: and none higher.
+        distances: of the values from `base`, unsigned, or the values themselves if these need 8 bytes; None: all are
+            equal.
+    """
+
+    lowest: int
+    highest: int
+    distances: NDArray[np.integer[Any]] | None
+
+    @property
+    def width(self) -> int:
+        """Bytes of a value."""
+        return next(width for width in _WIDTHS if self.highest - self.lowest < 1 << 8 * width)
+
+    @property
+    def base(self) -> int:
+        """What the distances are from; the distance of two words of an ack set may not fit into 8 bytes."""
+        return 0 if self.width == max(_WIDTHS) else self.lowest
+
+    def at(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> "NarrowColumn":
+        """The column of the rows that `index` names."""
+        return self if self.distances is None else self._replace(distances=self.distances[index])
+
+    def wide(self, rows: int, dtype: type[np.signedinteger[Any]]) -> Column:
+        """The values of so many rows."""
+        if self.distances is None:
+            return np.full(rows, self.lowest, dtype=dtype)
+        column = self.distances.astype(dtype)
+        # A distance beyond half of the type's reach has become negative, and comes around again.
+        column += dtype(self.base)
+        return column
+
+
+class NarrowEvents(NamedTuple):
+    """Rows with the columns of `Events`.
+
+    Attributes:
+        rows: their number.
+        columns: in the order of `Events`.
+    """
+
+    rows: int
+    columns: tuple[NarrowColumn, ...]
+
+    def some(self, start: int, stop: int) -> "NarrowEvents":
+        """The rows from `start` up to, not including, `stop`, without a copy."""
+        return NarrowEvents(stop - start, tuple(column.at(slice(start, stop)) for column in self.columns))
+
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "NarrowEvents":
+        """The rows that `index` names, in its order."""
+        rows = int(np.count_nonzero(index)) if index.dtype == np.bool_ else index.size
+        return NarrowEvents(rows, tuple(column.at(index) for column in self.columns))
+
+    def in_order(self) -> "NarrowEvents":
+        """The rows in the order of seq; of equal ones the first stays first."""
+        seq = self.columns[_SEQ].distances
+        if seq is None or bool((seq[1:] >= seq[:-1]).all()):
+            return self
+        return self.take(np.argsort(seq, kind="stable"))
+
+    def number_before(self, seq: int) -> int:
+        """How many rows, which are in order, stand before `seq`."""
+        column = self.columns[_SEQ]
+        if seq <= column.lowest:
+            return 0
+        if column.distances is None or seq > column.highest:
+            return self.rows
+        return int(np.searchsorted(column.distances, column.distances.dtype.type(seq - column.base)))
+
+    def column(self, name: str) -> Column:
+        """The values of one column."""
+        return self.columns[Events._fields.index(name)].wide(self.rows, DTYPES[name])
+
+    def wide(self) -> Events:
+        """The rows as the replay takes them."""
+        return Events(*(c.wide(self.rows, dtype) for c, dtype in zip(self.columns, DTYPES.values(), strict=True)))
+
+
+def narrow(events: Events) -> NarrowEvents:
+    """The same rows."""
+    return NarrowEvents(events.seq.size, tuple(map(_narrow, events)))
+
+
+def together(parts: Sequence[NarrowEvents]) -> NarrowEvents:
+    """The rows of all parts, of which there is at least one, one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    sizes = [part.rows for part in parts]
+    return NarrowEvents(sum(sizes), tuple(_joined(c, sizes) for c in zip(*(p.columns for p in parts), strict=True)))
+
+
+def encode_events(events: NarrowEvents) -> bytes:
+    """The rows as bytes, which are what the exchange moves."""
+    head = [events.rows]
+    for column in events.columns:
+        head += [column.lowest, column.highest]
+    columns = (events.columns[number].distances for number in _with_bytes(events.columns))
+    return b"".join([np.array(head, dtype=np.int64).tobytes(), *(c.tobytes() for c in columns if c is not None)])
+
+
+def decode_events(payload: bytes) -> NarrowEvents:
+    """The rows that `encode_events` wrote, without a copy."""
+    head = np.frombuffer(payload, dtype=np.int64, count=1 + 2 * len(DTYPES)).tolist()
+    rows, at = head[0], 8 * len(head)
+    columns = [NarrowColumn(lowest, highest, None) for lowest, highest in zip(head[1::2], head[2::2], strict=True)]
+    for number, width in _with_bytes(columns).items():
+        distances = np.frombuffer(payload, dtype=_dtype(width), count=rows, offset=at)
+        columns[number] = columns[number]._replace(distances=distances)
+        at += width * rows
+    return NarrowEvents(rows, tuple(columns))
+
+
+def _with_bytes(columns: Sequence[NarrowColumn]) -> dict[int, int]:
+    """The widths of those that are not the same throughout, by their numbers; the widest first.
+
+    So each begins where numbers of its width may.
+    """
+    widths = {number: width for number, column in enumerate(columns) if (width := column.width)}
+    return dict(sorted(widths.items(), key=lambda item: -item[1]))
+
+
+def _dtype(width: int) -> "np.dtype[Any]":
+    return np.dtype(f"{'i' if width == max(_WIDTHS) else 'u'}{width}")
+
+
+def _narrow(column: Column) -> NarrowColumn:
+    bounds = NarrowColumn(int(column.min()), int(column.max()), None) if column.size else NarrowColumn(0, 0, None)
+    if not bounds.width:
+        return bounds
+    # What does not fit into the type of the column comes around, and fits into the unsigned one.
+    return bounds._replace(distances=(column - column.dtype.type(bounds.base)).astype(_dtype(bounds.width)))
+
+
+def _joined(parts: Sequence[NarrowColumn], sizes: Sequence[int]) -> NarrowColumn:
+    """The values of all parts, each of so many rows."""
+    whole = NarrowColumn(min(part.lowest for part in parts), max(part.highest for part in parts), None)
+    if not whole.width:
+        return whole
+    distances = np.empty(sum(sizes), dtype=_dtype(whole.width))
+    stop = 0
+    for part, size in zip(parts, sizes, strict=True):
+        start, stop = stop, stop + size
+        further = distances.dtype.type(part.base - whole.base)
+        if part.distances is None:
+            distances[start:stop] = further
+        else:
+            np.add(part.distances, further, out=distances[start:stop], dtype=distances.dtype)
+    return whole._replace(distances=distances)

@@ -1,0 +1,183 @@
+"""From typed rows of a trace to chunks: what travels through the exchange.
+
+One vectorized pass over an Arrow batch. Keys are hashed here and stay behind; a chunk holds the integer columns of
+one group (topic, subscription), sorted, as one binary value, so that the exchange and the sort move thousands of
+rows instead of billions. A publish belongs to every subscription of its topic.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.contract.profile import Profile
+from pipeline.replay.packing.encode import encoded_events, with_positions
+from pipeline.replay.packing.events import Code, Column, Events
+from pipeline.replay.packing.membership_rows import Row
+from pipeline.replay.packing.narrow_events import narrow
+from pipeline.replay.packing.packed_batch import Chunk
+from pipeline.replay.packing.producer_summary import published
+from pipeline.replay.packing.snapshot import SnapshotRow
+from pipeline.trace.parquet.arrow_columns import numbered, places
+
+# The columns of a trace that the replay needs; nothing else is read.
+COLUMNS = (
+    "event",
+    "phase",
+    "seq",
+    "ts_us",
+    "topic",
+    "subscription",
+    "ledger_id",
+    "entry_id",
+    "batch_size",
+    "key",
+    "key_source",
+    "batch_keys",
+    "permits",
+    "producer_name",
+    "sequence_id",
+    "deliver_at_ms",
+    "consumer",
+    "consumer_name",
+    "redelivery_count",
+    "ack_type",
+    "positions",
+    "key_shared_mode",
+    "allow_out_of_order",
+    "ranges",
+    "reason",
+    "snapshot",  # as JSON
+)
+
+Groups = Mapping[str, Mapping[str, int]]
+"""Number of each group, by topic and subscription."""
+
+
+def _among(*codes: Code) -> NDArray[np.bool_]:
+    """For each code whether it is one of these."""
+    return np.isin(np.arange(max(Code) + 1), codes)
+
+
+_MEMBERSHIP = _among(*(Code(code) for code in range(Code.JOIN_START, Code.RESET_END + 1)))
+_SNAPSHOT = _among(Code.MARK_DELETE, Code.OTHER)
+_PUBLISH = _among(Code.PUBLISH, Code.PUBLISH_DELAYED)
+
+# A cut at least every 262,144 seqs; chunks of fewer rows than that are not worth their trouble.
+_SPAN_BITS_MIN = 18
+_CHUNK_ROWS_MIN = 4096
+
+
+def pack(batch: pa.RecordBatch, groups: Groups, profile: Profile) -> list[Chunk]:
+    """The chunks of one batch, at least one for each group that has rows in it.
+
+    Chunks are cut at fixed seqs, so that however the rows are spread over batches, those of one group that have to
+    be held side by side are bounded by the distance of two cuts and not by the length of the trace.
+
+    Args:
+        batch: validated rows with `COLUMNS`, in any order; texts may be dictionary-encoded.
+        groups: every subscription that the trace names.
+        profile: what stands in for the key of a keyless message.
+    """
+    if batch.num_rows == 0:
+        return []
+    events, source = with_positions(batch, encoded_events(batch, profile))
+    index, group = _by_group(batch, groups, source)
+    if index.size == 0:
+        return []  # publishes of a topic that nobody subscribed to
+    order = _order(group, events.seq[index])
+    group, index = group[order], index[order]
+    events, source = events.take(index), source[index]
+    cuts = np.flatnonzero((np.diff(group) != 0) | (np.diff(events.seq >> _span_bits(group, events.seq)) != 0)) + 1
+    starts, stops = np.concatenate(([0], cuts)), np.append(cuts, group.size)
+    return [
+        _chunk(batch, int(group[start]), events.rows(start, stop), source[start:stop])
+        for start, stop in zip(starts, stops, strict=True)
+    ]
+
+
+def _span_bits(group: NDArray[np.int64], seq: Column) -> int:
+    """Between how many seqs, as a power of two, chunks are cut.
+
+    Logs are written in about the order of time, so a batch of one spans few seqs. Where rows lie in no order it spans
+    all of them, and cutting it as finely would make a chunk of every row.
+    """
+    pieces = max(group.size // _CHUNK_ROWS_MIN, int(np.count_nonzero(np.diff(group))) + 1)
+    reach = (int(seq.max()) - int(seq.min()) + 1) * (int(np.count_nonzero(np.diff(group))) + 1)
+    return max(_SPAN_BITS_MIN, (reach // pieces).bit_length())
+
+
+def _order(group: NDArray[np.int64], seq: Column) -> NDArray[np.intp]:
+    """The order by group and seq; what was made of one row stays together, and in its order."""
+    if bool((seq[1:] >= seq[:-1]).all()):
+        # Rows as logs have them: a sort of few small numbers, which numpy does by counting.
+        return np.argsort(group.astype(np.int16) if group.max() < 2**15 else group, kind="stable")
+    reach = int(seq.max()) - int(seq.min()) + 1
+    if reach.bit_length() + int(group.max()).bit_length() < 63:
+        return np.argsort(group * reach + (seq - seq.min()), kind="stable")
+    return np.lexsort((seq, group))
+
+
+def _by_group(
+    batch: pa.RecordBatch, groups: Groups, source: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which events go where: an index into them, and the number of a group for each; an event may go to several."""
+    topics, topic = numbered(batch.column("topic"))
+    names, subscription = numbered(batch.column("subscription"))
+    known = [groups.get(name or "", {}) for name in topics]
+    numbers = np.array([[of_topic.get(name or "", -1) for name in names] for of_topic in known], dtype=np.int64)
+    group = numbers.ravel()[topic * len(names) + subscription]
+    if source.size != batch.num_rows:
+        topic, group = topic[source], group[source]
+    published = places(batch.column("event"), ["publish"])[source] == 0
+    # A publish belongs to every subscription of its topic.
+    first = np.array([next(iter(of_topic.values()), -1) for of_topic in known], dtype=np.int64)
+    group = np.where(published, first[topic], group)
+    known_at = np.flatnonzero(group >= 0)
+    parts = [(known_at, group[known_at])]
+    for at, of_topic in enumerate(known):
+        for number in list(of_topic.values())[1:]:
+            of_publish = np.flatnonzero(published & (topic == at))
+            parts.append((of_publish, np.full(of_publish.size, number)))
+    if len(parts) == 1:
+        return parts[0]
+    index, group = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    order = np.argsort(index, kind="stable")
+    return index[order], group[order]
+
+
+def _chunk(batch: pa.RecordBatch, group: int, events: Events, source: Column) -> Chunk:
+    rows = np.unique(source[_MEMBERSHIP[events.code]])
+    membership = tuple(_membership_row(row) for row in batch.take(pa.array(rows)).to_pylist()) if rows.size else ()
+    snapshots = _snapshot_rows(batch, np.unique(source[_SNAPSHOT[events.code]]))
+    sent = published(batch, source[_PUBLISH[events.code]])
+    first_seq, last_seq = int(events.seq[0]), int(events.seq[-1])
+    return Chunk(group, first_seq, last_seq, narrow(events), tuple(sorted(membership)), snapshots, sent)
+
+
+def _snapshot_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> tuple[SnapshotRow, ...]:
+    if rows.size == 0:
+        return ()
+    told = batch.select(["seq", "ts_us", "snapshot"]).take(pa.array(rows)).to_pylist()
+    return tuple(sorted(SnapshotRow(*row.values()) for row in told if row["snapshot"] is not None))
+
+
+def _membership_row(row: dict[str, object]) -> Row:
+    ranges = row["ranges"]
+    return Row(
+        seq=_number(row["seq"]),
+        ts_us=_number(row["ts_us"]),
+        kind=row["event"],  # type: ignore[arg-type]  # one of the three: the code says so
+        late=row["phase"] != "start",
+        consumer=_number(row["consumer"]),
+        name=str(row["consumer_name"] or ""),
+        sticky=row["key_shared_mode"] == "STICKY",
+        out_of_order=row["allow_out_of_order"] is True,
+        ranges=tuple((r["start"], r["end"]) for r in ranges) if isinstance(ranges, list) else (),
+        reason=str(row["reason"] or ""),
+    )
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else -1

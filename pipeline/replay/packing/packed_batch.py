@@ -1,0 +1,149 @@
+"""A chunk: the rows of one group out of one batch, and how it travels and is merged.
+
+Chunks of one group overlap in time, because logs do: messages, acks and consumers are recorded apart. They arrive
+ordered by their first seq, so everything before the first seq of the chunk to come is complete and in order.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from pipeline.replay.packing.events import Events
+from pipeline.replay.packing.membership_rows import Row
+from pipeline.replay.packing.narrow_events import NarrowEvents, together
+from pipeline.replay.packing.producer_summary import NOTHING, Published
+from pipeline.replay.packing.refused import Refused
+from pipeline.replay.packing.repeated_rows import once
+from pipeline.replay.packing.snapshot import SnapshotRow
+
+ROWS_MIN: Final = 1 << 16
+"""How many rows should have gathered before they are put in order: what follows costs its fixed share a time."""
+ROWS_MAX: Final = 1 << 17
+"""About how many are handed on at one time at most: what follows takes memory in proportion to them."""
+
+
+class Chunk(NamedTuple):
+    """Rows of one group, ascending by seq.
+
+    Attributes:
+        group: number of the (topic, subscription).
+        first_seq: of its rows.
+        last_seq: of its rows.
+        events: the rows; never none.
+        membership: what only the joins, leaves and resets among them carry.
+        snapshots: what only the snapshots among them carry.
+        published: what the publishes among them say of their producers.
+    """
+
+    group: int
+    first_seq: int
+    last_seq: int
+    events: NarrowEvents
+    membership: tuple[Row, ...]
+    snapshots: tuple[SnapshotRow, ...]
+    published: Published = NOTHING
+
+
+class Merged(NamedTuple):
+    """Rows of several chunks in the order of seq.
+
+    Attributes:
+        events: the rows.
+        membership: as in `Chunk`.
+        snapshots: as in `Chunk`.
+        repeated: rows left out because the same row was there before.
+        contradicted: rows left out because another row of the same seq says something else.
+    """
+
+    events: Events
+    membership: list[Row]
+    snapshots: list[SnapshotRow]
+    repeated: list[Refused]
+    contradicted: list[Refused]
+
+
+def encode_membership(rows: Iterable[Row]) -> str:
+    """The rows as JSON."""
+    return json.dumps([tuple(row) for row in rows])
+
+
+def decode_membership(text: str) -> tuple[Row, ...]:
+    """The rows that `encode_membership` wrote."""
+    found = (Row(*values) for values in json.loads(text))
+    return tuple(row._replace(ranges=tuple((start, end) for start, end in row.ranges)) for row in found)
+
+
+def encode_snapshots(rows: Iterable[SnapshotRow]) -> str:
+    """The rows as JSON."""
+    return json.dumps([tuple(row) for row in rows])
+
+
+def decode_snapshots(text: str) -> tuple[SnapshotRow, ...]:
+    """The rows that `encode_snapshots` wrote."""
+    return tuple(SnapshotRow(*values) for values in json.loads(text))
+
+
+def merged(chunks: Iterable[Chunk], rows_min: int = ROWS_MIN) -> Iterator[Merged]:
+    """The rows of the chunks of one group in the order of seq, as soon as they are complete and some have gathered.
+
+    Args:
+        chunks: of one group, ordered by `first_seq`.
+        rows_min: how many should have gathered.
+    """
+    waiting: list[NarrowEvents] = []
+    gathered, enough = 0, rows_min
+    rows: list[Row] = []
+    snapshots: list[SnapshotRow] = []
+    for chunk in chunks:
+        if gathered >= enough:
+            complete, waiting = _split(waiting, chunk.first_seq)
+            gathered = sum(events.rows for events in waiting)
+            # What is not complete now is looked at again when as much has come to it.
+            enough = max(rows_min, 2 * gathered)
+            ready = [row for row in rows if row.seq < chunk.first_seq]
+            rows = [row for row in rows if row.seq >= chunk.first_seq]
+            told = [snapshot for snapshot in snapshots if snapshot.seq < chunk.first_seq]
+            snapshots = [snapshot for snapshot in snapshots if snapshot.seq >= chunk.first_seq]
+            if complete:
+                yield from _in_order(complete, ready, told)
+        waiting.append(chunk.events)
+        gathered += chunk.events.rows
+        rows += chunk.membership
+        snapshots += chunk.snapshots
+    if waiting:
+        yield from _in_order(waiting, rows, snapshots)
+
+
+def _split(waiting: list[NarrowEvents], seq: int) -> tuple[list[NarrowEvents], list[NarrowEvents]]:
+    """What lies before `seq`, and the rest."""
+    cuts = [events.number_before(seq) for events in waiting]
+    before = [events.some(0, cut) for events, cut in zip(waiting, cuts, strict=True) if cut]
+    rest = [e.some(cut, e.rows) for e, cut in zip(waiting, cuts, strict=True) if cut < e.rows]
+    return before, rest
+
+
+def _in_order(parts: list[NarrowEvents], rows: list[Row], snapshots: list[SnapshotRow]) -> Iterator[Merged]:
+    events, rows, snapshots, repeated, contradicted = once(together(parts).in_order(), rows, snapshots)
+    seq = events.column("seq")
+    rows, snapshots = sorted(rows), sorted(snapshots)
+    # What was made of one row stays together.
+    starts = sorted({int(np.searchsorted(seq, seq[at])) for at in range(0, seq.size, ROWS_MAX)})
+    for number, (start, stop) in enumerate(pairwise([*starts, seq.size])):
+        first, behind = int(seq[start]), int(seq[stop]) if stop < seq.size else int(seq[-1]) + 1
+        yield Merged(
+            events.some(start, stop).wide(),
+            [row for row in rows if first <= row.seq < behind],
+            [snapshot for snapshot in snapshots if first <= snapshot.seq < behind],
+            repeated if number == 0 else [],
+            contradicted if number == 0 else [],
+        )
+
+
+class Group(NamedTuple):
+    """One subscription on one topic partition."""
+
+    topic: str
+    subscription: str

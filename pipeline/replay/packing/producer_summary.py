@@ -1,0 +1,186 @@
+"""What producers sent: batches, batches of several keys, keyless messages, chunks (Q29; contract 1.1, 1.5).
+
+It is counted where the rows are packed, because names, batch keys and sequence ids do not travel with the events:
+a small summary goes with every chunk instead, and those of a group are added up. There is a record for each producer
+name, of which a topic has few at one time.
+"""
+
+import json
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipeline.trace.parquet.arrow_columns import integers, numbered
+
+# Mixed batches that are shown; their number is counted.
+SHOWN_MAX: Final = 20
+# Keys of a batch that are shown.
+_KEYS_MAX = 10
+
+
+class Sent(NamedTuple):
+    """What one producer sent, as far as one chunk or the chunks so far show.
+
+    Attributes:
+        producer: its name; None: it has none.
+        entries: published, each batch one.
+        messages: in them.
+        batches: entries of more than one message.
+        batches_looked_into: those whose keys are recorded.
+        mixed_batches: those with more than one key; messages without one count as a key of its own.
+        keyless: entries without a key.
+        chunked: entries with the sequence id of the producer's entry before.
+        first: seq and sequence id (None: not recorded) of the first entry.
+        last: and of the last one.
+    """
+
+    producer: str | None
+    entries: int
+    messages: int
+    batches: int
+    batches_looked_into: int
+    mixed_batches: int
+    keyless: int
+    chunked: int
+    first: tuple[int, int | None]
+    last: tuple[int, int | None]
+
+    def followed_by(self, other: "Sent") -> "Sent":
+        """Both together; `other` was sent later."""
+        both = (mine + theirs for mine, theirs in zip(self[1:7], other[1:7], strict=True))
+        continued = self.last[1] is not None and self.last[1] == other.first[1]
+        chunked = self.chunked + other.chunked + continued
+        return Sent._make((self.producer, *both, chunked, self.first, other.last))
+
+
+class MixedBatch(NamedTuple):
+    """A batch of messages with several keys.
+
+    Attributes:
+        seq: of its publish.
+        ts_us: of it.
+        ledger: its position.
+        entry: its position.
+        producer: name of the producer; None: it has none.
+        messages: in the batch.
+        keys: some of them, each once, in the order of the messages; None: messages without a key.
+        keys_total: how many different ones there are.
+    """
+
+    seq: int
+    ts_us: int
+    ledger: int
+    entry: int
+    producer: str | None
+    messages: int
+    keys: tuple[str | None, ...]
+    keys_total: int
+
+
+class Published(NamedTuple):
+    """What a chunk says of the producers of its topic.
+
+    Attributes:
+        sent: a record for each producer.
+        mixed: the first batches of several keys, by seq.
+    """
+
+    sent: tuple[Sent, ...]
+    mixed: tuple[MixedBatch, ...]
+
+
+NOTHING: Final = Published((), ())
+
+
+def published(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> Published:
+    """What the publishes among the rows of a trace say.
+
+    Args:
+        batch: typed rows (`pack.COLUMNS`).
+        rows: which of them are the publishes of one topic, in the order of seq.
+    """
+    if rows.size == 0:
+        return NOTHING
+    # The replay leaves out all but the first of the rows of one seq.
+    rows = rows[np.diff(integers(batch.column("seq"), -1)[rows], prepend=-1) != 0]
+    own = {name: batch.column(name).take(pa.array(rows)) for name in _COLUMNS}
+    names, producer = numbered(own["producer_name"])
+    sequence, is_known = integers(own["sequence_id"], -1), _mask(pc.is_valid(own["sequence_id"]))
+    messages = integers(own["batch_size"], 1)
+    looked_into, keys = _different_keys(own["batch_keys"])
+    batches = messages > 1
+    mixed = batches & (keys > 1)
+    keyless = _mask(pc.fill_null(pc.equal(own["key_source"], "none"), False))
+    keyless |= _mask(pc.is_null(batch.column("key")))[rows]
+    # Entries by producer, each in the order of seq: repetitions stand side by side.
+    order = np.argsort(producer, kind="stable")
+    starts = np.flatnonzero(np.diff(producer[order], prepend=-1))
+    again = np.zeros(order.size, dtype=np.bool_)
+    again[1:] = (sequence[order][1:] == sequence[order][:-1]) & is_known[order][1:] & is_known[order][:-1]
+    again[starts] = False
+    columns = (np.ones_like(messages), messages, batches, batches & looked_into, mixed, keyless)
+    sums = [np.add.reduceat(c[order].astype(np.int64), starts).tolist() for c in columns]
+    chunked = np.add.reduceat(again.astype(np.int64), starts).tolist()
+    seq = integers(own["seq"], -1)
+    ends = [
+        [(int(seq[at]), int(sequence[at]) if is_known[at] else None) for at in order[bounds]]
+        for bounds in (starts, np.append(starts[1:], order.size) - 1)
+    ]
+    producers = [names[int(producer[at])] for at in order[starts]]
+    sent = tuple(Sent._make(row) for row in zip(producers, *sums, chunked, *ends, strict=True))
+    shown = np.flatnonzero(mixed)[:SHOWN_MAX]
+    about = batch.select(_SHOWN).take(pa.array(rows[shown])).to_pylist() if shown.size else []
+    return Published(sent, tuple(map(_mixed, about)))
+
+
+_COLUMNS = ["seq", "batch_size", "key_source", "batch_keys", "producer_name", "sequence_id"]
+_SHOWN = ["seq", "ts_us", "ledger_id", "entry_id", "producer_name", "batch_size", "batch_keys"]
+
+
+def _mask(column: pa.Array) -> NDArray[np.bool_]:
+    return np.array(column.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _different_keys(batch_keys: pa.Array) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Whether the keys of each batch are recorded, and how many there are; more than one is all that 2 says."""
+    different = np.zeros(len(batch_keys), dtype=np.int64)
+    if batch_keys.null_count == len(batch_keys):
+        return different > 0, different
+    known = _mask(pc.is_valid(batch_keys))
+    if known.any():
+        sizes = integers(pc.list_value_length(batch_keys), 0)
+        filled = np.flatnonzero(sizes)
+        if filled.size:
+            flat = pc.dictionary_encode(pc.list_flatten(batch_keys), null_encoding="encode")
+            codes = flat.indices.to_numpy(zero_copy_only=False)
+            starts = (np.cumsum(sizes) - sizes)[filled]
+            several = np.minimum.reduceat(codes, starts) != np.maximum.reduceat(codes, starts)
+            different[filled] = np.where(several, 2, 1)
+    return known, different
+
+
+def _mixed(row: dict[str, object]) -> MixedBatch:
+    *about, recorded = row.values()
+    keys = tuple(dict.fromkeys(recorded))  # type: ignore[call-overload]  # the schema of the trace says so
+    return MixedBatch._make((*about, keys[:_KEYS_MAX], len(keys)))
+
+
+def encode_published(what: Published) -> str:
+    """As JSON, empty where there is nothing."""
+    return json.dumps(what) if what.sent else ""
+
+
+def decode_published(text: str) -> Published:
+    """What `encode_published` wrote."""
+    if not text:
+        return NOTHING
+    sent, mixed = json.loads(text)
+    return Published(tuple(map(_sent, sent)), tuple(MixedBatch._make((*b[:6], tuple(b[6]), b[7])) for b in mixed))
+
+
+def _sent(values: list[Any]) -> Sent:
+    *plain, first, last = values
+    return Sent._make((*plain, tuple(first), tuple(last)))

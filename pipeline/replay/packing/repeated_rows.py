@@ -1,0 +1,145 @@
+"""Rows of one seq: a log that is delivered twice counts once, and what contradicts itself is refused.
+
+A recorder gives every row a seq of its own. So a row that is there again as it was is the same row, delivered twice: it
+is left out, and is no fault of the log. Of rows of one seq that differ at most one is what the recorder wrote: that of
+the earliest time is used, and the others are refused. Which of them comes first plays no part: files have no order.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.replay.packing.events import Code, Events
+from pipeline.replay.packing.membership_rows import Kind, Row
+from pipeline.replay.packing.narrow_events import NarrowEvents
+from pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW, Refused
+from pipeline.replay.packing.snapshot import SnapshotRow
+
+# By time first, so that the lowest content is the earliest.
+_BY_TIME: Final = ("ts_us", *(name for name in Events._fields if name not in ("ts_us", "seq")))
+_CODES: Final[dict[Kind, Code]] = {"join": Code.JOIN_START, "leave": Code.LEAVE_START, "reset": Code.RESET_START}
+_SNAPSHOTS: Final = (Code.MARK_DELETE, Code.OTHER)
+
+_R = TypeVar("_R", Row, SnapshotRow)
+_Told = tuple[tuple[int, ...], ...]
+"""The events of one row, each as its values of `_BY_TIME`."""
+
+
+class Once(NamedTuple):
+    """Rows of which no two have the same seq.
+
+    Attributes:
+        events: the rows.
+        membership: what only the joins, leaves and resets among them carry.
+        snapshots: what only the snapshots among them carry.
+        repeated: rows left out because the same row was there before.
+        contradicted: rows left out because another row of the same seq says something else.
+    """
+
+    events: NarrowEvents
+    membership: list[Row]
+    snapshots: list[SnapshotRow]
+    repeated: list[Refused]
+    contradicted: list[Refused]
+
+
+def once(events: NarrowEvents, membership: list[Row], snapshots: list[SnapshotRow]) -> Once:
+    """The rows, each once.
+
+    Args:
+        events: at least one, in the order of seq; what was made of one row stands together.
+        membership: what only the joins, leaves and resets among them carry, in any order.
+        snapshots: what only the snapshots among them carry, in any order.
+    """
+    starts = np.flatnonzero(events.column("part") == 0)
+    seq = events.column("seq")[starts]
+    again = np.diff(seq, prepend=-1) == 0
+    if not again.any():
+        return Once(events, membership, snapshots, [], [])
+    sizes = np.diff(np.append(starts, events.rows))
+    unlike = _unlike_the_first(events, starts, sizes, again)
+    differ = {*seq[unlike].tolist(), *_several(membership), *_several(snapshots)}
+    in_doubt = np.isin(seq, list(differ))
+    repeated = [_repeated(int(s)) for s in seq[again & ~in_doubt]]
+    used = ~again
+    contradicted: list[Refused] = []
+    joined, told = _by_seq(membership), _by_seq(snapshots)
+    for at in sorted(differ):
+        first, behind = np.searchsorted(seq, [at, at + 1])
+        rows = [_told(events, starts[number], sizes[number]) for number in range(first, behind)]
+        contents = Counter(rows)
+        earliest = min(contents)
+        used[first:behind] = np.arange(behind - first) == rows.index(earliest)
+        different = 0
+        for content in contents:
+            of_content = [row for row in joined.get(at, ()) if _is_of(row, content)]
+            of_snapshot = [row for row in told.get(at, ()) if _is_snapshot_of(row, content)]
+            different += max(len(of_content), len(of_snapshot), 1)
+            if content == earliest:
+                joined_then, told_then = of_content[:1], of_snapshot[:1]
+        joined[at], told[at] = joined_then, told_then
+        repeated += [_repeated(at)] * (len(rows) - different)
+        contradicted += [_contradicted(at)] * (different - 1)
+    return Once(
+        events.take(np.repeat(used, sizes)),
+        [row for of_seq in joined.values() for row in of_seq],
+        [row for of_seq in told.values() for row in of_seq],
+        sorted(repeated),
+        contradicted,
+    )
+
+
+def _unlike_the_first(
+    events: NarrowEvents, starts: NDArray[np.intp], sizes: NDArray[np.intp], again: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Which rows say something else than the first row of their seq."""
+    first = np.maximum.accumulate(np.where(again, 0, np.arange(again.size)))
+    unlike: NDArray[np.bool_] = again & (sizes != sizes[first])
+    compared = np.flatnonzero(again & ~unlike)
+    row = np.repeat(compared, sizes[compared])
+    of_row = np.flatnonzero(np.repeat(again & ~unlike, sizes))
+    of_first = of_row - starts[row] + starts[first[row]]
+    for column in events.columns:
+        if column.distances is not None:
+            unlike[row[column.distances[of_row] != column.distances[of_first]]] = True
+    return unlike
+
+
+def _told(events: NarrowEvents, start: int, size: int) -> _Told:
+    wide = events.some(start, start + size).wide()
+    return tuple(zip(*(getattr(wide, name).tolist() for name in _BY_TIME), strict=True))
+
+
+def _is_of(row: Row, told: _Told) -> bool:
+    """Whether a membership row may be the one that said so."""
+    ts_us, code, consumer = (told[0][_BY_TIME.index(name)] for name in ("ts_us", "code", "consumer"))
+    return (row.ts_us, row.consumer, _CODES[row.kind] + row.late) == (ts_us, consumer, code)
+
+
+def _is_snapshot_of(row: SnapshotRow, told: _Told) -> bool:
+    """Whether a snapshot may be the one that said so."""
+    return row.ts_us == told[0][_BY_TIME.index("ts_us")] and told[0][_BY_TIME.index("code")] in _SNAPSHOTS
+
+
+def _by_seq(rows: Iterable[_R]) -> dict[int, list[_R]]:
+    """The different rows of each seq, in an order that does not depend on that of `rows`."""
+    found: dict[int, list[_R]] = {}
+    for row in sorted(set(rows)):
+        found.setdefault(row.seq, []).append(row)
+    return found
+
+
+def _several(rows: Iterable[_R]) -> list[int]:
+    """The seqs of which there are different rows."""
+    return [seq for seq, of_seq in _by_seq(rows).items() if len(of_seq) > 1]
+
+
+def _repeated(seq: int) -> Refused:
+    return Refused(seq, REPEATED_ROW, "the same row is there once more")
+
+
+def _contradicted(seq: int) -> Refused:
+    return Refused(seq, DUPLICATE_SEQ, "another row has the same seq")

@@ -1,0 +1,260 @@
+"""Which recorder wrote about a topic when: the terms of its owners, found in when each wrote what only an owner does.
+
+Only the owner of a topic publishes, dispatches, creates consumers and takes snapshots. Within a recorder `seq` orders;
+the terms of several are ordered by time, and nothing else is compared between them. What else a recorder wrote belongs
+to its term before, as acks in flight do that come after the transfer; but joins that begin about when the term of the
+other one ends belong to the next.
+
+Source: TRACE_FORMAT, "Several recorders"; contract 5.10.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.errors import TraceError
+from pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
+from pipeline.trace.parquet.arrow_columns import integers, numbered, places
+
+LOOKED_AT: Final = ("topic", "broker", "event", "phase", "seq", "ts_us", "consumer")
+
+_PLACE_MAX: Final = 1 << 62
+_EVENTS: Final = ("publish", "stats", "dispatch", "join", "reset")
+_WAY_OUT: Final = (
+    "let the clocks of the brokers agree or raise trace.recorder_skew_ms; or audit the log of each recorder by itself"
+)
+
+
+class Kind(IntEnum):
+    """What rows say about who owns a topic."""
+
+    ANY = 0  # all rows, for the bounds of a recorder
+    OWNS = 1  # only an owner writes them
+    SENDS = 2  # so too, and a consumer has joined before
+    JOINED = 3  # so too: a consumer was created
+    ARRIVES = 4  # a consumer asks for the topic, or it starts anew: of the owner that comes, or refused
+
+
+class Stretch(NamedTuple):
+    """Rows of one recorder, topic and kind that follow each other closely.
+
+    Attributes:
+        topic: their topic.
+        broker: the recorder, "" if it has no name.
+        kind: a `Kind`.
+        first_seq: lowest.
+        last_seq: highest.
+        first_us: lowest wall clock.
+        last_us: highest.
+        consumer: highest number of a consumer; -1: none.
+    """
+
+    topic: str
+    broker: str
+    kind: int
+    first_seq: int
+    last_seq: int
+    first_us: int
+    last_us: int
+    consumer: int
+
+
+class _Begin(NamedTuple):
+    """The first row of a term, and its time."""
+
+    seq: int
+    us: int
+
+
+@dataclass
+class _Run:
+    """What one recorder wrote as owner without another one in between."""
+
+    broker: str
+    first_seq: int
+    last_seq: int
+    first_us: int
+    last_us: int
+
+    def take(self, part: Stretch) -> None:
+        self.first_seq, self.last_seq = min(self.first_seq, part.first_seq), max(self.last_seq, part.last_seq)
+        self.first_us, self.last_us = min(self.first_us, part.first_us), max(self.last_us, part.last_us)
+
+
+def stretches(batch: pa.RecordBatch, topics: Mapping[str, Sequence[str]], skew_us: int) -> list[Stretch]:
+    """What one batch of good rows says of the recorders of some topics.
+
+    Args:
+        batch: rows with `LOOKED_AT`, in any order.
+        topics: which topics, each with the names of its recorders.
+        skew_us: of two rows further apart in time another recorder may stand between.
+    """
+    names, topic = numbered(batch.column("topic"))
+    brokers, broker = numbered(batch.column("broker"))
+    asked = np.flatnonzero(np.array([name in topics for name in names], dtype=np.bool_)[topic])
+    if asked.size == 0:
+        return []
+    topic, broker = topic[asked], broker[asked]
+    kind = _kinds(batch)[asked]
+    seq, ts_us, consumer = (integers(batch.column(name))[asked] for name in ("seq", "ts_us", "consumer"))
+    found: list[Stretch] = []
+    owner = topic * len(brokers) + broker
+    for kinds, gap_us in ((kind * 0, None), (kind, skew_us)):
+        order = np.lexsort((seq, kinds, owner))
+        order = order[kinds[order] > Kind.ANY] if gap_us is not None else order
+        if order.size == 0:
+            continue
+        of_row = owner[order] * len(Kind) + kinds[order]
+        breaks = np.diff(of_row) != 0
+        if gap_us is not None:
+            breaks |= (np.abs(np.diff(ts_us[order])) > gap_us) | (kinds[order][1:] == Kind.ARRIVES)
+        starts = np.concatenate(([0], np.flatnonzero(breaks) + 1))
+        first, last = order[starts], order[np.append(starts[1:] - 1, order.size - 1)]
+        bounds = zip(
+            topic[first],
+            broker[first],
+            kinds[first],
+            seq[first],
+            seq[last],
+            np.minimum.reduceat(ts_us[order], starts),
+            np.maximum.reduceat(ts_us[order], starts),
+            np.maximum.reduceat(consumer[order], starts),
+            strict=True,
+        )
+        found += [Stretch(names[t] or "", brokers[b] or "", *map(int, rest)) for t, b, *rest in bounds]
+    return found
+
+
+def _kinds(batch: pa.RecordBatch) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    event = places(batch.column("event"), _EVENTS)
+    early = places(batch.column("phase"), ["start"]) == 0
+    named = integers(batch.column("consumer")) >= 0
+    kind = np.zeros(batch.num_rows, dtype=np.int64)
+    kind[event == _EVENTS.index("publish")] = Kind.OWNS
+    kind[event == _EVENTS.index("stats")] = Kind.OWNS
+    # Its end may come late: a connection takes what was written to it while the topic moves away.
+    kind[(event == _EVENTS.index("dispatch")) & early] = Kind.SENDS
+    joins = event == _EVENTS.index("join")
+    kind[joins & early] = Kind.ARRIVES
+    kind[joins & ~early & named] = Kind.JOINED
+    kind[event == _EVENTS.index("reset")] = Kind.ARRIVES
+    return kind
+
+
+def recorders_of(topic: str, parts: Iterable[Stretch], skew_us: int) -> Recorders:
+    """The recorders of a topic and their terms.
+
+    Args:
+        topic: for messages.
+        parts: of all its rows.
+        skew_us: how far the clocks of two brokers may be apart, microseconds.
+
+    Raises:
+        TraceError: two recorders wrote as owners at one time, or their numbers are too large to be told apart.
+    """
+    parts = list(parts)
+    bounds = {
+        broker: _bounds([p for p in parts if (p.broker, p.kind) == (broker, Kind.ANY)]) for broker in _names(parts)
+    }
+    names = tuple(bounds)
+    if len(names) < 2:
+        return Recorders(tuple(name or None for name in names) or (None,))
+    runs = _runs(topic, parts, skew_us)
+    for broker in names:
+        if all(run.broker != broker for run in runs):
+            # It did not own the topic while it was recorded: all that it wrote is late, or was refused.
+            any_of = bounds[broker]
+            alone = _Run(broker, any_of.first_seq, any_of.last_seq, any_of.first_us, any_of.first_us)
+            at = sum(run.first_us <= alone.first_us for run in runs)
+            runs.insert(max(at - 1, 0), alone)
+    begins = _begins(topic, parts, runs, skew_us)
+    until = list(accumulate((begin.us for begin in reversed(begins[1:])), min))[::-1]
+    terms: list[Term] = []
+    for number, run in enumerate(runs):
+        behind = zip(begins[number + 1 :], runs[number + 1 :], strict=True)
+        later = [begin.seq for begin, other in behind if other.broker == run.broker]
+        earlier = any(other.broker == run.broker for other in runs[:number])
+        terms.append(
+            Term(
+                names.index(run.broker),
+                begins[number].seq if earlier else bounds[run.broker].first_seq,
+                later[0] - 1 if later else bounds[run.broker].last_seq,
+                terms[-1].last + 1 + TRANSFER_ROWS if terms else bounds[run.broker].first_seq,
+                until[number] if number < len(until) else None,
+            )
+        )
+    highest = max(terms[-1].last, (max(b.consumer for b in bounds.values()) + 1) * len(names))
+    if highest > _PLACE_MAX:
+        raise TraceError(f"{topic}: the numbers of its recorders are too large to be joined", _WAY_OUT)
+    return Recorders(tuple(name or None for name in names), tuple(terms))
+
+
+def _names(parts: Sequence[Stretch]) -> list[str]:
+    return sorted({part.broker for part in parts})
+
+
+def _bounds(parts: Sequence[Stretch]) -> Stretch:
+    return parts[0]._replace(
+        first_seq=min(part.first_seq for part in parts),
+        last_seq=max(part.last_seq for part in parts),
+        first_us=min(part.first_us for part in parts),
+        last_us=max(part.last_us for part in parts),
+        consumer=max(part.consumer for part in parts),
+    )
+
+
+def _runs(topic: str, parts: Sequence[Stretch], skew_us: int) -> list[_Run]:
+    """Who owned the topic, one after the other."""
+    owning = sorted(
+        (p for p in parts if p.kind in (Kind.OWNS, Kind.SENDS, Kind.JOINED)), key=lambda part: (part.first_us, part)
+    )
+    runs: list[_Run] = []
+    for part in owning:
+        before = runs[-2] if len(runs) > 1 else None
+        if runs and runs[-1].broker == part.broker:
+            runs[-1].take(part)
+        elif before and before.broker == part.broker and part.first_us <= runs[-1].first_us + skew_us:
+            before.take(part)
+        else:
+            runs.append(_Run(*part[1:2], *part[3:7]))
+    for one, other in pairwise(runs):
+        if one.last_us > other.first_us + skew_us:
+            raise _overlap(topic, one.broker, other.broker, other.first_us, one.last_us)
+    return runs
+
+
+def _begins(topic: str, parts: Sequence[Stretch], runs: Sequence[_Run], skew_us: int) -> list[_Begin]:
+    """Where each run begins: with who asks for the topic, if that comes before what only an owner does."""
+    begins: list[_Begin] = []
+    for number, run in enumerate(runs):
+        behind = max((other.last_seq for other in runs[:number] if other.broker == run.broker), default=-1)
+        before = runs[number - 1] if number else run
+        mine = [part for part in parts if part.broker == run.broker and behind < part.first_seq <= run.last_seq]
+        since_us = before.last_us - skew_us if number else 0
+        arrivals = [
+            p for p in mine if p.kind == Kind.ARRIVES and p.first_us >= since_us and p.first_seq < run.first_seq
+        ]
+        seqs, times = [run.first_seq, *(p.first_seq for p in arrivals)], [run.first_us, *(p.first_us for p in arrivals)]
+        begins.append(_Begin(min(seqs), min(times)))
+        if behind < 0:
+            continue
+        # Whoever gets a topic back has lost its consumers. If it sends before anybody joins, it never lost it.
+        sent = min((p for p in mine if p.kind == Kind.SENDS), key=lambda p: p.first_seq, default=None)
+        joined = [p for p in mine if p.kind in (Kind.JOINED, Kind.ARRIVES) and p.first_seq >= begins[-1].seq]
+        orphaned = sent is not None and all(p.first_us > sent.first_us + skew_us for p in joined)
+        if run.first_seq <= behind or orphaned:
+            raise _overlap(topic, before.broker, run.broker, before.first_us, run.last_us)
+    return begins
+
+
+def _overlap(topic: str, one: str, other: str, since_us: int, until_us: int) -> TraceError:
+    called = " and ".join(name or "one without a name" for name in sorted((one, other)))
+    return TraceError(
+        f"{topic}: the recorders {called} both wrote as its owner between {since_us} and {until_us} (microseconds)",
+        _WAY_OUT,
+    )

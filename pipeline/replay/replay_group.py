@@ -1,0 +1,116 @@
+"""The replay of one group from its chunks to rows of the tables; it knows nothing of Spark or Delta."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+
+from pipeline.replay import rows
+from pipeline.replay.packing.packed_batch import Chunk, Group, merged
+from pipeline.replay.packing.refused import Refused
+from pipeline.replay.recorders.one_order import Transfers
+from pipeline.replay.recorders.recorders import ONE, Recorders
+from pipeline.replay.subscription.checkpoint import STATE_VERSION, Known, restored, saved
+from pipeline.replay.subscription.completeness import RowsSeen
+from pipeline.replay.subscription.config import Rules
+from pipeline.replay.subscription.range_ownership import Tenures
+from pipeline.replay.subscription.subscription import Subscription
+from pipeline.replay.traffic.producers import Producers
+from pipeline.replay.verdicts.naming import Columns, columns_of
+
+
+def replay_group(
+    group: Group,
+    chunks: Iterable[Chunk],
+    rules: Rules,
+    findings_per_rule_max: int,
+    *,
+    before: bytes | None = None,
+    keep_state: bool = False,
+    recorders: Recorders = ONE,
+) -> Iterator[tuple[str, Columns]]:
+    """Yields the name of a table and columns of rows for it, as soon as they are known; never no rows.
+
+    Under `refused` come the rows of the trace that the replay could not use, under `state` what is open at the end.
+
+    Args:
+        group: whose rows these are.
+        chunks: all of them, ordered by their first seq.
+        rules: what the replay depends on.
+        findings_per_rule_max: how many findings of each rule are kept with their evidence; 0: all.
+        before: the state at the end of the window before; None: there is none.
+        keep_state: the trace goes on behind these rows.
+        recorders: who recorded the topic.
+
+    Raises:
+        LimitError: more is open at one time than the rules allow.
+        StateError: `before` is no state that this version can go on from.
+    """
+    found = _replayed_group(
+        group, chunks, rules, findings_per_rule_max, before=before, keep_state=keep_state, recorders=recorders
+    )
+    for table, columns in found:
+        yield table, recorders.told(table, columns)
+
+
+def _replayed_group(
+    group: Group,
+    chunks: Iterable[Chunk],
+    rules: Rules,
+    findings_per_rule_max: int,
+    *,
+    before: bytes | None,
+    keep_state: bool,
+    recorders: Recorders,
+) -> Iterator[tuple[str, Columns]]:
+    """The same by the replay's own numbers of rows and consumers, but in texts."""
+    known = Known(Subscription(rules), Tenures(), Producers(), RowsSeen(rules.skew_us))
+    if before is not None:
+        known = restored(before, rules)
+    replay, tenures, senders, counted = known
+    transfers, refused = Transfers(recorders), 0
+    for part in merged(_noted(transfers.among(chunks), senders)):
+        counted.add(part)
+        replay.feed(part.events, part.membership, part.snapshots)
+        yield from _any("assignments", rows.assignments(*group, tenures.follow(replay.take_epochs())))
+        of_part = [*part.contradicted, *replay.take_refused()]
+        refused += len(of_part)
+        yield from _any("refused", _refused(group, [*part.repeated, *of_part]))
+    whole = None if keep_state else replay.finish()
+    ended = tenures.follow([*replay.take_epochs(), *replay.open_epoch()])
+    if keep_state:
+        yield "state", columns_of([{**group._asdict(), "version": STATE_VERSION, "payload": saved(known, rules)}])
+    counted.leave_out(transfers.rows, transfers.places)
+    found = dataclasses.replace(replay.so_far() if whole is None else whole, recorders=recorders)
+    yield from _any("assignments", rows.assignments(*group, [*ended, *tenures.going_on()]))
+    of_rest = replay.take_refused()
+    yield from _any("refused", _refused(group, of_rest))
+    partitions = rows.partitions(*group, counted, refused + len(of_rest), found.seen, found.watch.left_out.total())
+    sources = (rows.dispatch_findings, rows.stuck_findings, rows.mismatch_findings)
+    findings = [of_rule for source in sources for of_rule in source(found, rules, findings_per_rule_max)]
+    findings.append(rows.mixed_key_batches(senders, recorders))
+    for table, found_rows in (
+        ("violations", rows.violations(*group, findings)),
+        ("metrics", rows.with_completeness(rows.metrics(*group, rules.profile.rules, findings), partitions)),
+        ("partitions", partitions),
+        ("draining", rows.draining(*group, found)),
+        ("blocking", rows.blocking(*group, found)),
+        ("capacity", rows.capacity(*group, found.watch.samples)),
+        ("consumers", rows.consumers(*group, found)),
+        ("hot_keys", rows.hot_keys(*group, found, rules.hot_keys_max)),
+        ("producers", rows.producers(*group, senders)),
+    ):
+        yield from _any(table, columns_of(found_rows))
+
+
+def _any(table: str, columns: Columns) -> Iterator[tuple[str, Columns]]:
+    if columns:
+        yield table, columns
+
+
+def _noted(chunks: Iterable[Chunk], senders: Producers) -> Iterator[Chunk]:
+    for chunk in chunks:
+        senders.add(chunk.published)
+        yield chunk
+
+
+def _refused(group: Group, refused: Sequence[Refused]) -> Columns:
+    return columns_of([{"topic": group.topic, "subscription": group.subscription, **row._asdict()} for row in refused])

@@ -1,0 +1,116 @@
+"""The replay on Spark: pack, one exchange, one sort, one grouped function.
+
+    rows of a trace -> mapInArrow(pack): a row a group and chunk -> exchange on the group -> sort of the chunk rows
+                    -> applyInPandas: replay of one group -> rows of all tables, as payloads
+
+The rows come from Spark, or are read from their files by the workers (`pipeline.trace.parquet.worker_reader`). They are
+counted on the way; the counts travel as chunks of a group that is none.
+
+Only `pyspark.sql`, so that Spark Connect and serverless run it. The functions that travel to the workers are made
+of plain values; the workers need this package and its dependencies.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame
+
+from pipeline.replay.pack_on_spark import NO_GROUP, NO_NAMES, STATE_SEQ
+from pipeline.replay.packing.narrow_events import decode_events
+from pipeline.replay.packing.packed_batch import (
+    Chunk,
+    Group,
+    decode_membership,
+    decode_snapshots,
+)
+from pipeline.replay.packing.producer_summary import decode_published
+from pipeline.replay.recorders.recorders import ONE, Recorders
+from pipeline.replay.replay_group import replay_group
+from pipeline.replay.subscription.config import Rules
+from pipeline.tables.payload import RESULT_SCHEMA, encode
+
+_Replay = Callable[[tuple[Any, ...], Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]
+
+
+def replayed(
+    chunks: DataFrame,
+    groups: list[Group],
+    rules: Rules,
+    findings_per_rule_max: int,
+    tasks: int,
+    *,
+    keep_state: bool = False,
+    recorders: Mapping[str, Recorders] = NO_NAMES,
+) -> DataFrame:
+    """The rows of all tables that the replay of a trace fills, and what it counted.
+
+    Args:
+        chunks: of `chunks_of` or `chunks_of_files`, perhaps with those of `chunks_of_state`.
+        groups: every subscription that the trace names, as given to those.
+        rules: what the replay depends on.
+        findings_per_rule_max: how many findings of a rule are kept a group.
+        tasks: into how many the groups are divided.
+        keep_state: whether the log goes on behind these rows, so that what is open is handed on.
+        recorders: as given to those.
+
+    Returns:
+        `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.
+    """
+    replay = _replayer(groups, rules, findings_per_rule_max, keep_state, recorders)
+    return in_order(chunks, tasks).groupBy("group").applyInPandas(replay, RESULT_SCHEMA)
+
+
+def in_order(chunks: DataFrame, tasks: int) -> DataFrame:
+    """The chunks of each group together, ordered by their first seq, divided into so many tasks."""
+    # Without the sort the chunks of a group would come in any order: the exchange keeps none.
+    # By the number and not by its hash, which puts several groups into one task and leaves others without any.
+    return chunks.repartitionById(tasks, "group").sortWithinPartitions("group", "first_seq")
+
+
+def _replayer(
+    groups: list[Group],
+    rules: Rules,
+    findings_per_rule_max: int,
+    keep_state: bool,
+    recorders: Mapping[str, Recorders],
+) -> _Replay:
+    # The type hints are what makes Spark hand over the frames one by one, instead of the group as a whole.
+    def replay(key: tuple[Any, ...], frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        if key[0] == NO_GROUP:
+            for frame in frames:
+                yield pd.DataFrame({"table": "counted", "payload": frame["events"]})
+            return
+        before, rest = _state_in(frames)
+        group = groups[key[0]]
+        found = replay_group(
+            group,
+            chunks_in(rest),
+            rules,
+            findings_per_rule_max,
+            before=before,
+            keep_state=keep_state,
+            recorders=recorders.get(group.topic, ONE),
+        )
+        for table, columns in found:
+            yield pd.DataFrame({"table": [table], "payload": [encode(table, columns)]})
+
+    return replay
+
+
+def _state_in(frames: Iterator[pd.DataFrame]) -> tuple[bytes | None, Iterator[pd.DataFrame]]:
+    """The state that a group starts from, which is its first row if it has one; and the rows behind it."""
+    first = next(frames)
+    if first["first_seq"].iloc[0] != STATE_SEQ:
+        return None, chain([first], frames)
+    return bytes(first["events"].iloc[0]), chain([first.iloc[1:]], frames)
+
+
+def chunks_in(frames: Iterator[pd.DataFrame]) -> Iterator[Chunk]:
+    """The chunks of a group, as a grouped function is given them."""
+    for frame in frames:
+        for row in frame.itertuples(index=False, name=None):
+            group, first_seq, last_seq, events, membership, snapshots, published = row
+            told = decode_membership(membership), decode_snapshots(snapshots), decode_published(published)
+            yield Chunk(group, first_seq, last_seq, decode_events(events), *told)

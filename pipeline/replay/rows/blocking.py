@@ -1,0 +1,158 @@
+"""Rows of `blocking`: who waited for whom, where, why and for how long (Q8 to Q14)."""
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+
+from pipeline.replay.blocking.attribution import Blocked
+from pipeline.replay.state.output import ENDINGS, STILL_OPEN
+from pipeline.replay.state.state import NOBODY, UNKNOWN
+from pipeline.replay.subscription.result import Replayed
+from pipeline.replay.subscription.watermark import Telling
+from pipeline.replay.verdicts.naming import Names, Rows, position
+
+# Hashes of a consumer that are named in a sentence, those that waited most.
+_HASHES = 5
+
+# How a cause is spoken of.
+_SPOKEN: Mapping[str, str] = {
+    "no_permits": "{hindered} had no permits left",
+    "unacked_limit_consumer": "{hindered} had as many unacknowledged messages as a consumer may have",
+    "unacked_limit_subscription": "the subscription had as many unacknowledged messages as it may have",
+    "recently_joined": (
+        "{consumer} had joined recently and got nothing new while {holder} had older entries (known bug F5)"
+    ),
+    "look_ahead_limit": "as many entries waited in replay as the limit of look-ahead allows",
+    "no_owner": "no consumer owned the hash",
+    "nack_delay": "it had been given back and waited to be replayed",
+    "delayed": "its producer had asked for a delay",
+    "earlier_entry": "it had been read, and what stood before it in replay was not served",
+    "not_read_yet": "the broker had not read so far",
+    "draining": "their hashes drained from {blocking}",
+    "draining_stuck": "their hashes had drained from {blocking} and were not served all the same",
+    "unexplained": "nothing in the trace says why",
+}
+
+
+def blocking(topic: str, subscription: str, found: Replayed) -> Rows:
+    """A row for each interval in which entries waited, in the order in which they began."""
+    names = Names(found.numbers, found.stays, found.recorders)
+    waits = (_row(interval, names) for interval in found.watch.blocked if _is_told(interval, found.telling))
+    rows = [*_draining(found, names), *waits]
+    where = {"topic": topic, "subscription": subscription}
+    return [where | row for row in sorted(rows, key=lambda row: (row["from_seq"], row["scope"], row["cause"]))]
+
+
+def _is_told(interval: Blocked, telling: Telling) -> bool:
+    span = interval.span
+    return telling.tells_noted(span.from_seq, span.to_seq, span.ended_by == STILL_OPEN)
+
+
+def _row(interval: Blocked, names: Names) -> dict[str, object]:
+    span, is_open = interval.span, interval.span.ended_by == STILL_OPEN
+    detail = dict(interval.detail)
+    if interval.scope == "subscription":
+        detail["consumer"] = names.number(interval.blocking)
+    return {
+        "scope": interval.scope,
+        "cause": interval.cause,
+        "sticky_hash": None if interval.hash == UNKNOWN else interval.hash,
+        "consumer": names.number(interval.consumer),
+        "consumer_name": names.name(interval.consumer),
+        "blocking_consumer": names.number(interval.blocking),
+        "blocking_consumer_name": names.name(interval.blocking),
+        "from_seq": span.from_seq,
+        "to_seq": None if is_open else span.to_seq,
+        "from_ts_us": span.from_ts,
+        "to_ts_us": None if is_open else span.to_ts,
+        "entries_waiting": interval.entries,
+        "message_seconds": interval.waited_us / 1e6,
+        "root_positions": [position(*root) for root in interval.roots],
+        "ended_by": None if is_open else ENDINGS[span.ended_by],
+        "detail": json.dumps(detail) if detail else None,
+        "explanation": _explanation(interval, names),
+    }
+
+
+def _explanation(interval: Blocked, names: Names) -> str:
+    seconds = (interval.span.to_ts - interval.span.from_ts) / 1e6
+    cost = f"{interval.entries} waited, {interval.waited_us / 1e6:.3f} message-seconds in all"
+    # Of the wait of one hash no other consumer may be known that is to blame: its owner was hindered then.
+    told = interval.blocking != NOBODY
+    why = _SPOKEN[interval.cause].format(
+        consumer=names.spoken(interval.consumer),
+        blocking=names.spoken(interval.blocking),
+        hindered=names.spoken(interval.blocking if told else interval.consumer),
+        holder=names.spoken(interval.blocking) if told else "another consumer",
+    )
+    if interval.scope != "subscription":
+        whose = (
+            f"hash {interval.hash}" if interval.scope == "hash" else f"entries for {names.spoken(interval.consumer)}"
+        )
+        return f"{whose} waited for {seconds:.3f} s, because {why}; {cost}"
+    known, detail = interval.detail.get("with_permits"), interval.detail
+    permits = "" if known is None else f", {known} of whom could have been sent something"
+    blame = ""
+    if interval.blocking != NOBODY:
+        blame = f"; {detail['waiting_for_it']} entries waited for {names.spoken(interval.blocking)}{_hashes(interval)}"
+    return (
+        f"no progress for any of {detail['consumers']} consumers{permits}, for {seconds:.3f} s, because {why}{blame}; "
+        f"{cost}"
+    )
+
+
+def _hashes(interval: Blocked) -> str:
+    found = interval.detail.get("hashes")
+    if not isinstance(found, list) or not found:
+        return ""
+    more = ", ..." if len(found) > _HASHES else ""
+    return f" (hashes {', '.join(str(sticky_hash) for sticky_hash in found[:_HASHES])}{more})"
+
+
+def _draining(found: Replayed, names: Names) -> Rows:
+    """A row for each hash that entries had to wait for because it was draining.
+
+    The interval begins when the first of them had to, and ends with the draining, or when the hash went back to its
+    holder, who blocks nobody then.
+    """
+    rows: Rows = []
+    episodes = found.episodes[found.episodes.awaited > 0]
+    for episode in episodes[np.lexsort((episodes.hash, episodes.from_seq))]:
+        is_open = bool(episode.ended_by == STILL_OPEN)
+        if not found.telling.tells_interval(int(episode.blocked_seq), int(episode.to_seq), is_open):
+            continue
+        to_seq, to_ts, ended_by = int(episode.to_seq), int(episode.to_ts), ENDINGS[episode.ended_by]
+        if episode.returned_seq != UNKNOWN:
+            if is_open and not found.telling.final:
+                continue  # it may move away again before the episode is over
+            to_seq, to_ts, ended_by = int(episode.returned_seq), int(episode.returned_ts), "returned"
+        is_open = ended_by == ENDINGS[STILL_OPEN]
+        root = position(episode.root_ledger, episode.root_entry)
+        seconds = float(episode.waited_us) / 1e6
+        rows.append(
+            {
+                "scope": "hash",
+                "cause": "draining",
+                "sticky_hash": int(episode.hash),
+                "consumer": names.number(episode.new_owner),
+                "consumer_name": names.name(episode.new_owner),
+                "blocking_consumer": names.number(episode.holder),
+                "blocking_consumer_name": names.name(episode.holder),
+                "from_seq": int(episode.blocked_seq),
+                "to_seq": None if is_open else to_seq,
+                "from_ts_us": int(episode.blocked_ts),
+                "to_ts_us": None if is_open else to_ts,
+                "entries_waiting": int(episode.awaited),
+                "message_seconds": seconds,
+                "root_positions": [root],
+                "ended_by": None if is_open else ended_by,
+                "detail": None,
+                "explanation": (
+                    f"hash {episode.hash} moved to {names.spoken(episode.new_owner)}, but "
+                    f"{names.spoken(episode.holder)} still held {episode.held_at_start} of its entries, the oldest "
+                    f"{root}; {episode.awaited} waited, {seconds:.3f} message-seconds in all"
+                ),
+            }
+        )
+    return rows

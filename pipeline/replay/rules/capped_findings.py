@@ -1,0 +1,64 @@
+"""The findings of one subscription, kept up to a limit and counted beyond it.
+
+A trace that breaks a rule with every row must not fill the memory, and no finding may be lost without a word.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Set
+from typing import Final
+
+import numpy as np
+
+from pipeline.replay.state.output import CUMULATIVE_ACK, FINDING, FOREIGN_ACK
+from pipeline.replay.state.state import Records
+
+# Findings of one rule that are kept, and again as many that some one exception permits: about 250 MB each.
+KEPT_MAX: Final = 1_000_000
+
+# Facts outside of the contract, one a row of the trace; nobody reads the ten thousandth.
+_KEPT_MAX_OF: Mapping[int, int] = {CUMULATIVE_ACK: 10_000, FOREIGN_ACK: 10_000}
+
+
+class Kept:
+    """Findings in the order in which they came.
+
+    Attributes:
+        beyond: how many were not kept, by rule and by the number of the exception that permits them.
+    """
+
+    def __init__(self, kept_max: int = KEPT_MAX) -> None:
+        """Keeps at most so many of a rule, less of those that only inform."""
+        self.beyond: Counter[tuple[int, int]] = Counter()
+        self._kept_max = kept_max
+        self._counts: Counter[tuple[int, int]] = Counter()
+        self._parts: list[Records] = [np.empty(0, dtype=FINDING).view(np.recarray)]
+
+    def add(self, found: Records) -> None:
+        """Takes more findings, each with the exception that permits it."""
+        if found.size == 0:
+            return
+        kept = np.ones(found.size, dtype=np.bool_)
+        for rule, permitted in {(int(f.rule), int(f.permitted)) for f in np.unique(found[["rule", "permitted"]])}:
+            alike = np.flatnonzero((found.rule == rule) & (found.permitted == permitted))
+            room = min(self._kept_max, _KEPT_MAX_OF.get(rule, self._kept_max)) - self._counts[rule, permitted]
+            self._counts[rule, permitted] += min(alike.size, room)
+            if alike.size > room:
+                kept[alike[room:]] = False
+                self.beyond[rule, permitted] += alike.size - room
+        self._parts.append(found[kept].view(np.recarray))
+
+    def forget(self, told_seq: int, recent_us: int, open_entries: Set[tuple[int, int]]) -> None:
+        """Drops findings up to a row, but for recent ones and those of open entries; none is counted any more."""
+        found = self.all()
+        kept = (found.seq > told_seq) | (found.ts_us > recent_us)
+        for ledger, entry in ((found.ledger, found.entry), (found.other_ledger, found.other_entry)):
+            positions = zip(ledger.tolist(), entry.tolist(), strict=True)
+            kept |= np.fromiter((position in open_entries for position in positions), np.bool_, found.size)
+        self._parts = [found[kept].view(np.recarray)]
+        self._counts.clear()
+        self.beyond.clear()
+
+    def all(self) -> Records:
+        """Everything that was kept."""
+        found: Records = np.concatenate(self._parts).view(np.recarray)
+        return found

@@ -1,0 +1,266 @@
+"""The rules that one dispatch can break (docs/RULES.md; contract 9.2), asked before it takes effect.
+
+A recorded event is an interval, and a finding must hold at every moment of it (TRACE_FORMAT, "Phases"). So another
+consumer counts as holder only while it does so for certain: from the decision to dispatch, until the first sign of
+an acknowledgement, a redelivery or a departure; and whatever rests on a dispatch that never reached its connection
+is dropped at the end (`Output.unsent`).
+
+What the rules cannot see: what a client does with a message it has; dispatches that the recorder lost.
+"""
+
+from pipeline.replay.rules.finding_records import Dispatch, report, report_against
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.output import (
+    EARLY_DUPLICATE,
+    FIRST_DELIVERY_ORDER,
+    GAP_DELIVERY,
+    OWNERSHIP,
+    REDELIVERY_COUNT,
+    REDELIVERY_ORDER,
+    REPLAY_OVERTAKEN,
+    SINGLE_HOLDER,
+    UNACKED_LIMIT,
+    Output,
+)
+from pipeline.replay.state.state import (
+    ACKED,
+    BEFORE_RESET,
+    COUNT_LOST,
+    COUNTED_DISPATCHES,
+    DELAYED,
+    DISPATCHES,
+    DONE,
+    DOUBTFUL,
+    FIRST_DELIVERIES,
+    GIVEN_BACK,
+    LEAVING,
+    LIMITED_DISPATCHES,
+    NO_RESET,
+    NOBODY,
+    PASSED,
+    RESETTING,
+    SENT,
+    STICKY_DISPATCHES,
+    VAGUE,
+    State,
+)
+from pipeline.replay.state.waiting_queues import older_waiting
+
+
+@compiled
+def _certainly_held(state: State, slot: int, before_us: int) -> bool:
+    entries = state.entries
+    holder = entries[slot].holder
+    return bool(
+        holder >= 0
+        and state.consumers[holder].leaving == 0
+        and entries[slot].marks & (DOUBTFUL | VAGUE) == 0
+        and entries[slot].sent_ts <= before_us
+    )
+
+
+@compiled
+def _foreign_holding(state: State, sent: Dispatch, before_us: int) -> int:
+    """An entry of the hash that another consumer holds for certain, rather one seen to have left; -1: none."""
+    hashes, entries = state.hashes, state.entries
+    at = sent.hash_at
+    if hashes[at].held_elsewhere == 0:
+        holder = hashes[at].holder
+        if hashes[at].held == 0 or holder == sent.consumer or state.consumers[holder].leaving != 0:
+            return NOBODY
+    found = NOBODY
+    slot = hashes[at].first
+    while slot >= 0:
+        if entries[slot].holder != sent.consumer and _certainly_held(state, slot, before_us):
+            if entries[slot].marks & DONE != 0:
+                return int(slot)
+            if found < 0:
+                found = slot
+        slot = entries[slot].next
+    return found
+
+
+@compiled
+def _older_of_a_leaver(state: State, slot: int, sent: Dispatch, before_us: int) -> int:
+    """An older entry of the hash whose holder, not the receiver, is about to leave or has just left; -1: none.
+
+    Whichever it is, the entry passes it: the leaver has the older one still, or it waits again (3.6).
+    """
+    hashes, entries = state.hashes, state.entries
+    position = (entries[slot].ledger, entries[slot].entry)
+    at = sent.hash_at
+    holder = hashes[at].holder
+    if hashes[at].held_elsewhere == 0 and (holder < 0 or state.consumers[holder].leaving != LEAVING):
+        return NOBODY
+    other = hashes[at].first
+    while other >= 0:
+        holder = entries[other].holder
+        leaves = holder != sent.consumer and state.consumers[holder].leaving == LEAVING
+        certain = entries[other].marks & (DOUBTFUL | VAGUE) == 0 and entries[other].sent_ts <= before_us
+        if leaves and certain and (entries[other].ledger, entries[other].entry) < position:
+            return int(other)
+        other = entries[other].next
+    return NOBODY
+
+
+@compiled
+def _perhaps_dropped(state: State, sent: Dispatch) -> int:
+    """An entry of the hash that another consumer has, unless an administrator made the broker drop it; -1: none."""
+    entries = state.entries
+    slot = state.hashes[sent.hash_at].first
+    while slot >= 0:
+        holder = entries[slot].holder
+        if holder != sent.consumer and entries[slot].marks & DOUBTFUL != 0 and state.consumers[holder].leaving == 0:
+            return int(slot)
+        slot = entries[slot].next
+    return NOBODY
+
+
+@compiled
+def _is_settled(marks: int) -> bool:
+    """Whether an entry that nobody holds was sent and is deleted at the cursor, so that no read may send it."""
+    if marks & PASSED != 0:
+        return marks & SENT != 0
+    # What was given back, or not sent since a reset, a read in flight may have had when it was acknowledged.
+    return marks & ACKED != 0 and marks & (GIVEN_BACK | BEFORE_RESET) == 0
+
+
+@compiled
+def _check_overtaking(state: State, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
+    """V5, V6: nothing of the hash that waits stands before the entry. What waits aside is reported too (E1, E2, E6)."""
+    hashes, at = state.hashes, sent.hash_at
+    other = NOBODY
+    if hashes[at].queue_first != slot or hashes[at].aside_first >= 0:
+        other = older_waiting(state, slot, False)
+        if other < 0:
+            other = older_waiting(state, slot, True)
+    if other >= 0:
+        given_back = state.entries[other].marks & GIVEN_BACK != 0
+        report_against(state, out, REDELIVERY_ORDER if given_back else REPLAY_OVERTAKEN, slot, sent, other)
+        return
+    other = _older_of_a_leaver(state, slot, sent, before_us)
+    if other >= 0:
+        row = report_against(state, out, REDELIVERY_ORDER, slot, sent, other)
+        # Judged as the milder of the two: its consumer left just now.
+        out.findings[row].other_marks |= GIVEN_BACK
+        out.findings[row].other_since_seq = sent.seq
+        out.findings[row].other_since_ts = sent.ts_us
+
+
+@compiled
+def _check_redelivery_count(state: State, out: Output, slot: int, sent: Dispatch) -> None:
+    """V8: it counts the redeliver commands that gave the entry back, and nothing else."""
+    entries = state.entries
+    if sent.redelivery_count < 0:
+        return
+    state.checked[COUNTED_DISPATCHES] += 1
+    expected = entries[slot].redelivered
+    lost = sent.redelivery_count < expected and entries[slot].marks & COUNT_LOST != 0
+    # One more, if a redeliver row that was recorded before its effect took it back after all.
+    more = sent.redelivery_count == expected + 1 and entries[slot].marks & VAGUE != 0
+    if sent.redelivery_count != expected and not lost and not more:
+        row = report(state, out, REDELIVERY_COUNT, slot, sent)
+        out.findings[row].value = sent.redelivery_count
+        out.findings[row].expected = expected
+    # One wrong count is one finding; the next is held against it.
+    entries[slot].redelivered = sent.redelivery_count
+
+
+@compiled
+def _check_unacked(state: State, out: Output, slot: int, sent: Dispatch, unacked_max: int) -> None:
+    """Nobody at the limit is sent more, but for the rest of a read whose batches were larger than expected (4.8)."""
+    consumers = state.consumers
+    if unacked_max <= 0:
+        return
+    state.checked[LIMITED_DISPATCHES] += 1
+    # Room is handed out in entries: as many of them as messages are free, each as large as the largest batch.
+    consumers[sent.consumer].largest = max(consumers[sent.consumer].largest, state.entries[slot].messages)
+    allowed = unacked_max * consumers[sent.consumer].largest
+    if state.entries[slot].holder < 0 and consumers[sent.consumer].unacked >= allowed:
+        row = report(state, out, UNACKED_LIMIT, slot, sent)
+        out.findings[row].value = consumers[sent.consumer].unacked + state.entries[slot].messages
+        out.findings[row].expected = unacked_max
+
+
+@compiled
+def check_owner(state: State, out: Output, slot: int, sent: Dispatch, sticky: bool) -> None:
+    """V2, V12: the entry goes to the owner of its hash.
+
+    Args:
+        state: the state before the dispatch takes effect.
+        out: where findings go.
+        slot: the entry; its hash is known.
+        sent: the dispatch.
+        sticky: whether consumers name their hashes, so that one which nobody named goes to nobody.
+    """
+    state.checked[DISPATCHES] += 1
+    if sticky:
+        state.checked[STICKY_DISPATCHES] += 1
+    if sent.owner != sent.consumer:
+        row = report(state, out, GAP_DELIVERY if sticky and sent.owner < 0 else OWNERSHIP, slot, sent)
+        out.findings[row].other_consumer = sent.owner
+
+
+@compiled
+def check_dispatch(
+    state: State,
+    out: Output,
+    slot: int,
+    sent: Dispatch,
+    unordered_us: int,
+    keeps_order: bool,
+    unacked_max: int,
+) -> None:
+    """Holds one dispatch against the rules but for that of the owner.
+
+    Args:
+        state: the state before the dispatch takes effect.
+        out: where findings go.
+        slot: the entry; its hash is known.
+        sent: the dispatch.
+        unordered_us: two dispatches recorded closer than this may have been decided in the other order; 0 where
+            the decision itself is recorded.
+        keeps_order: False where the subscription promises no order of a hash across consumers.
+        unacked_max: messages that a consumer may hold; 0: no limit.
+    """
+    entries, hashes = state.entries, state.hashes
+    before_us = sent.ts_us - unordered_us
+    other = _foreign_holding(state, sent, before_us)
+    if other < 0:
+        other = _perhaps_dropped(state, sent)
+    if other >= 0:
+        report_against(state, out, SINGLE_HOLDER, slot, sent, other)
+    marks = entries[slot].marks
+    if _certainly_held(state, slot, before_us):
+        report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
+    elif entries[slot].holder < 0 and _is_settled(marks) and state.cells[RESETTING] == NO_RESET:
+        row = report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
+        out.findings[row].acknowledged = 1
+    if state.cells[RESETTING] != NO_RESET:
+        # What waits and what counts is of the old dispatcher or of the new one: nothing is certain.
+        entries[slot].redelivered = max(sent.redelivery_count, 0)
+        return
+    _check_overtaking(state, out, slot, sent, before_us)
+    _check_redelivery_count(state, out, slot, sent)
+    _check_unacked(state, out, slot, sent, unacked_max)
+    # An entry that is acknowledged was sent before, seen or not: mark-delete passing it must not decide.
+    if marks & (SENT | DELAYED | ACKED) != 0 or not keeps_order:
+        return
+    state.checked[FIRST_DELIVERIES] += 1
+    at = sent.hash_at
+    top = (hashes[at].top_ledger, hashes[at].top_entry)
+    if (sent.ledger, sent.entry) > top:
+        hashes[at].top_ledger = sent.ledger
+        hashes[at].top_entry = sent.entry
+        hashes[at].top_seq = sent.seq
+        hashes[at].top_ts = sent.ts_us
+        hashes[at].top_consumer = sent.consumer
+        hashes[at].top_key_id = sent.key_id
+    elif hashes[at].top_ts <= before_us:
+        row = report(state, out, FIRST_DELIVERY_ORDER, slot, sent)
+        out.findings[row].other_consumer = hashes[at].top_consumer
+        out.findings[row].other_seq = hashes[at].top_seq
+        out.findings[row].other_ts = hashes[at].top_ts
+        out.findings[row].other_ledger = hashes[at].top_ledger
+        out.findings[row].other_entry = hashes[at].top_entry
+        out.findings[row].other_key_id = hashes[at].top_key_id

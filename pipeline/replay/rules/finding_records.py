@@ -1,0 +1,132 @@
+"""Findings as the core writes them down: rows of `output.FINDING`."""
+
+from typing import NamedTuple
+
+from pipeline.replay.packing.events import Events
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.output import (
+    FINDINGS,
+    Output,
+)
+from pipeline.replay.state.state import (
+    CITED,
+    NOBODY,
+    READ,
+    READ_ENTRY,
+    READ_LEDGER,
+    UNKNOWN,
+    State,
+)
+
+
+class Dispatch(NamedTuple):
+    """One decision of the dispatcher: an entry of a hash goes to a consumer, which may or may not own the hash."""
+
+    seq: int
+    ts_us: int
+    ledger: int
+    entry: int
+    hash_at: int
+    key_id: int
+    consumer: int
+    owner: int
+    redelivery_count: int
+
+
+@compiled
+def report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> int:
+    """Writes down that a dispatch broke a rule; the row stays open for what the rule has to add."""
+    row = out.filled[FINDINGS]
+    out.filled[FINDINGS] = row + 1
+    found, hashes = out.findings, state.hashes
+    found[row].rule = rule
+    found[row].seq = sent.seq
+    found[row].ts_us = sent.ts_us
+    found[row].ledger = sent.ledger
+    found[row].entry = sent.entry
+    found[row].hash = hashes[sent.hash_at].hash
+    found[row].key_id = sent.key_id
+    found[row].consumer = sent.consumer
+    found[row].other_consumer = NOBODY
+    found[row].other_seq = UNKNOWN
+    found[row].other_ledger = UNKNOWN
+    found[row].other_entry = UNKNOWN
+    found[row].other_key_id = UNKNOWN
+    found[row].draining = hashes[sent.hash_at].away
+    found[row].acknowledged = 0
+    found[row].marks = state.entries[slot].marks
+    found[row].other_marks = 0
+    found[row].since_seq = state.entries[slot].since_seq
+    found[row].since_ts = state.entries[slot].since_ts
+    found[row].other_since_seq = UNKNOWN
+    found[row].other_since_ts = UNKNOWN
+    found[row].other_ts = UNKNOWN
+    found[row].sent_before_to = state.entries[slot].sent_to
+    found[row].sent_before_seq = state.entries[slot].sent_seq
+    was_read = state.entries[slot].marks & READ != 0
+    found[row].read_ts = state.entries[slot].read_ts if was_read else UNKNOWN
+    found[row].left_sent_seq = hashes[sent.hash_at].left_sent_seq
+    found[row].read_ledger = state.cells[READ_LEDGER]
+    found[row].read_entry = state.cells[READ_ENTRY]
+    found[row].value = UNKNOWN
+    found[row].expected = UNKNOWN
+    found[row].permitted = 0
+    return int(row)
+
+
+@compiled
+def report_against(state: State, out: Output, rule: int, slot: int, sent: Dispatch, other: int) -> int:
+    """The same, of a dispatch that collides with another entry."""
+    row = report(state, out, rule, slot, sent)
+    found, entries = out.findings, state.entries
+    entries[other].marks |= CITED
+    found[row].other_consumer = entries[other].sent_to
+    found[row].other_seq = entries[other].sent_seq
+    found[row].other_ledger = entries[other].ledger
+    found[row].other_entry = entries[other].entry
+    found[row].other_key_id = entries[other].key_id
+    found[row].other_marks = entries[other].marks
+    found[row].other_since_seq = entries[other].since_seq
+    found[row].other_since_ts = entries[other].since_ts
+    found[row].other_ts = entries[other].sent_ts
+    return row
+
+
+@compiled
+def report_row(state: State, out: Output, rule: int, events: Events, i: int, consumer: int) -> int:
+    """Reports what a single row of the trace shows by itself."""
+    row = out.filled[FINDINGS]
+    out.filled[FINDINGS] = row + 1
+    found = out.findings
+    found[row].rule = rule
+    found[row].seq = events.seq[i]
+    found[row].ts_us = events.ts_us[i]
+    found[row].ledger = events.ledger[i]
+    found[row].entry = events.entry[i]
+    found[row].hash = UNKNOWN
+    found[row].key_id = UNKNOWN
+    found[row].consumer = consumer
+    found[row].other_consumer = NOBODY
+    found[row].other_seq = UNKNOWN
+    found[row].other_ledger = UNKNOWN
+    found[row].other_entry = UNKNOWN
+    found[row].other_key_id = UNKNOWN
+    found[row].draining = 0
+    found[row].acknowledged = 0
+    found[row].marks = 0
+    found[row].other_marks = 0
+    found[row].since_seq = UNKNOWN
+    found[row].since_ts = UNKNOWN
+    found[row].other_since_seq = UNKNOWN
+    found[row].other_since_ts = UNKNOWN
+    found[row].other_ts = UNKNOWN
+    found[row].sent_before_to = NOBODY
+    found[row].sent_before_seq = UNKNOWN
+    found[row].read_ts = UNKNOWN
+    found[row].left_sent_seq = UNKNOWN
+    found[row].read_ledger = UNKNOWN
+    found[row].read_entry = UNKNOWN
+    found[row].value = UNKNOWN
+    found[row].expected = UNKNOWN
+    found[row].permitted = 0
+    return int(row)

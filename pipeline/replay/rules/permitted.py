@@ -1,0 +1,64 @@
+"""What an exception of the contract permits by the marks of a finding alone (contract 9.3: E1, E2, E5, E6).
+
+Asked of many findings at once, while they are collected: a subscription that allows out-of-order delivery, or one with
+delayed messages, has millions of them, and none may count as a violation because there was no room to look at it.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.contract.rules import ExceptionId
+from pipeline.replay.state.output import (
+    EARLY_DUPLICATE,
+    FIRST_DELIVERY_ORDER,
+    REDELIVERY_ORDER,
+    REPLAY_OVERTAKEN,
+    SINGLE_HOLDER,
+)
+from pipeline.replay.state.state import DELAYED, DOUBTFUL, NACKED, PASSED, SENT, Ints, Records
+
+NOT_PERMITTED: Final = 0
+
+_ORDER = (SINGLE_HOLDER, FIRST_DELIVERY_ORDER, REDELIVERY_ORDER, REPLAY_OVERTAKEN)
+_OVERTAKING = (REDELIVERY_ORDER, REPLAY_OVERTAKEN)
+
+
+def permitted(found: Records, keeps_order: bool, exceptions: Collection[ExceptionId]) -> Ints:
+    """The number of the exception that permits each finding, `NOT_PERMITTED` where none does.
+
+    Args:
+        found: findings, with the marks that the entries had before the dispatch.
+        keeps_order: False where the consumers allow out-of-order delivery; ownership they are promised all the same.
+        exceptions: those of the profile.
+    """
+    overtaking = np.isin(found.rule, _OVERTAKING)
+    cases: tuple[tuple[ExceptionId, npt.NDArray[np.bool_]], ...] = (
+        ("E5", np.isin(found.rule, _ORDER) & (not keeps_order)),
+        # Without its hash in replay a nacked entry holds nothing back, nor does anything hold it back (4.12, 5.6).
+        ("E1", overtaking & _either(found, NACKED)),
+        # Once sent, a delayed entry is one like any other: a leaver's comes back with its hash.
+        ("E2", overtaking & (_unsent_delayed(found.marks) | _unsent_delayed(found.other_marks))),
+        ("E6", overtaking & _either(found, DOUBTFUL)),
+        ("E6", (found.rule == SINGLE_HOLDER) & (found.other_marks & DOUBTFUL != 0)),
+        # Nobody acknowledged it: a read in flight had it when mark-delete passed.
+        ("E6", (found.rule == EARLY_DUPLICATE) & (found.acknowledged == 1) & (found.marks & PASSED != 0)),
+    )
+    # Fills the first that applies.
+    by = np.full(found.size, NOT_PERMITTED, dtype=np.int64)
+    for exception, applies in reversed(cases):
+        if exception in exceptions:
+            by[applies] = int(exception[1:])
+    return by
+
+
+def _either(found: Records, mark: int) -> npt.NDArray[np.bool_]:
+    either: npt.NDArray[np.bool_] = (found.marks | found.other_marks) & mark != 0
+    return either
+
+
+def _unsent_delayed(marks: Ints) -> npt.NDArray[np.bool_]:
+    unsent: npt.NDArray[np.bool_] = marks & (DELAYED | SENT) == DELAYED
+    return unsent

@@ -1,0 +1,59 @@
+"""Dispatches that may not have left the broker, and holds that may have ended earlier than they are recorded.
+
+A finding that rests on one of them is dropped (TRACE_FORMAT, "Phases").
+"""
+
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.output import UNSENT, WITHDRAWN, Output
+from pipeline.replay.state.state import (
+    CITED,
+    DONE,
+    STARTS_SEEN,
+    UNKNOWN,
+    State,
+)
+
+
+@compiled
+def expect_end(state: State, out: Output, slot: int) -> None:
+    """Called before an entry is sent again: the end of the dispatch so far may still come, on another thread."""
+    entries = state.entries
+    note_unsent(state, out, slot)
+    if state.cells[STARTS_SEEN] == 1 and entries[slot].sent_seq != UNKNOWN and entries[slot].marks & DONE == 0:
+        entries[slot].before_seq = entries[slot].sent_seq
+        entries[slot].before_to = entries[slot].sent_to
+
+
+@compiled
+def see_end(state: State, slot: int, consumer: int) -> None:
+    """A dispatch of the entry to `consumer` has reached the connection: the earliest one that has no end yet."""
+    entries = state.entries
+    if entries[slot].before_seq != UNKNOWN and entries[slot].before_to == consumer:
+        entries[slot].before_seq = UNKNOWN
+    elif entries[slot].sent_to == consumer:
+        entries[slot].marks |= DONE
+
+
+@compiled
+def note_unsent(state: State, out: Output, slot: int) -> None:
+    """The end of the dispatch before the last one will not come any more: it may not have left the broker."""
+    if state.entries[slot].before_seq != UNKNOWN:
+        out.unsent[out.filled[UNSENT]] = state.entries[slot].before_seq
+        out.filled[UNSENT] += 1
+        state.entries[slot].before_seq = UNKNOWN
+
+
+@compiled
+def withdraw(state: State, out: Output, slot: int, since_us: int, seq: int) -> None:
+    """The row `seq` shows that the entry was perhaps neither held nor waiting since `since_us`.
+
+    Findings between the two that rest on it are dropped.
+    """
+    entries = state.entries
+    if entries[slot].marks & CITED != 0:
+        row = out.filled[WITHDRAWN]
+        out.withdrawn[row].ledger = entries[slot].ledger
+        out.withdrawn[row].entry = entries[slot].entry
+        out.withdrawn[row].since_ts = since_us
+        out.withdrawn[row].until_seq = seq
+        out.filled[WITHDRAWN] = row + 1

@@ -1,0 +1,1 @@
+"""What the broker reports of itself, compared with the reconstruction."""

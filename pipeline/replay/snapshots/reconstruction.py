@@ -1,0 +1,128 @@
+"""What the trace says of the dispatcher at one moment, in the numbers that a snapshot of the broker has.
+
+Rows are intervals, so every number is one too: the least it can be and the most. What a consumer holds for certain
+has reached its connection and is not being acknowledged; what it may hold includes acknowledgements and redeliver
+commands whose effect is not recorded yet and dispatches that are still on their way (TRACE_FORMAT, "Phases").
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.replay.packing.snapshot import Position
+from pipeline.replay.state.state import (
+    DELAYED,
+    DONE,
+    DOUBTFUL,
+    NACKED,
+    RESET_BEGUN,
+    RESETTING,
+    SENT,
+    SETTLING,
+    STARTS_SEEN,
+    UNKNOWN,
+    VAGUE,
+    WAITING,
+    State,
+)
+
+
+class Bounds(NamedTuple):
+    """A number of which only this much is known."""
+
+    least: int
+    most: int
+
+    def widened(self, other: "Bounds") -> "Bounds":
+        """What holds if either does."""
+        return Bounds(min(self.least, other.least), max(self.most, other.most))
+
+    def admits(self, value: int) -> bool:
+        """Whether the number may be `value`."""
+        return self.least <= value <= self.most
+
+
+NONE = Bounds(0, 0)
+
+
+class Reconstruction(NamedTuple):
+    """The dispatcher at one moment; consumers by their places in the state.
+
+    Attributes:
+        unacked: messages by consumer.
+        draining: pending entries by consumer and hash, of the hashes that drain there.
+        pending: pending entries by consumer and hash, of all others that may be on the broker's list for a moment.
+        in_replay: entries that wait and were read.
+    """
+
+    unacked: Mapping[int, Bounds]
+    draining: Mapping[tuple[int, int], Bounds]
+    pending: Mapping[tuple[int, int], Bounds]
+    in_replay: Bounds
+
+
+def reconstruct(state: State, read_position: Position | None, given_back_us: int) -> Reconstruction:
+    """What the state says.
+
+    Args:
+        state: of the core.
+        read_position: of the snapshot that this is compared with; what is read decides what is in replay.
+        given_back_us: what a redeliver row gave back since then may still be pending: the row stands before its effect.
+    """
+    entries: Any = state.entries
+    marks = entries.marks
+    there = entries.ledger != UNKNOWN
+    held = there & (entries.holder >= 0)
+    arrived = (marks & DONE != 0) if state.cells[STARTS_SEEN] else np.ones(marks.size, dtype=np.bool_)
+    certain = held & arrived & (marks & (DOUBTFUL | VAGUE) == 0)
+    if state.cells[RESETTING] == RESET_BEGUN:
+        # The dispatcher may be gone already.
+        certain &= False
+    # What is acknowledged keeps the consumer that it was sent to, if it ever was (5.1).
+    settling = there & ~held & (marks & SETTLING != 0) & (entries.sent_to >= 0)
+    returning = there & ~held & (marks & NACKED != 0) & (entries.since_ts >= given_back_us) & (entries.sent_to >= 0)
+    at = np.where(held, entries.holder, entries.sent_to)
+    possible = held | settling | returning
+    size = state.consumers.size
+    least = np.bincount(at[certain], weights=entries.unacked[certain], minlength=size).astype(np.int64)
+    most = np.bincount(at[possible], weights=entries.unacked[possible], minlength=size).astype(np.int64)
+    draining, pending = _by_hash(state, at, certain, possible)
+    return Reconstruction(
+        {place: Bounds(int(least[place]), int(most[place])) for place in range(size)},
+        draining,
+        pending,
+        _in_replay(entries, there, read_position),
+    )
+
+
+def _by_hash(
+    state: State, at: NDArray[Any], certain: NDArray[np.bool_], possible: NDArray[np.bool_]
+) -> tuple[dict[tuple[int, int], Bounds], dict[tuple[int, int], Bounds]]:
+    entries, hashes = state.entries, state.hashes
+    draining: dict[tuple[int, int], Bounds] = {}
+    pending: dict[tuple[int, int], Bounds] = {}
+    candidates = possible & (entries.hash_at >= 0)
+    # Few hashes drain at a time, and few acknowledgements are on their way: the rest is of no interest.
+    away = (hashes.draining_seq != UNKNOWN) & (hashes.hash != UNKNOWN)
+    candidates &= away[entries.hash_at] | ~certain
+    slots = np.flatnonzero(candidates)
+    hash_at, holder = entries.hash_at[slots], at[slots]
+    drains = away[hash_at] & (hashes.away[hash_at] == 1) & (hashes.holder[hash_at] == holder)
+    columns = (holder, hashes.hash[hash_at], drains, certain[slots])
+    for place, sticky_hash, drained, sure in zip(*(column.tolist() for column in columns), strict=True):
+        bounds, key = draining if drained else pending, (place, sticky_hash)
+        least, most = bounds.get(key, NONE)
+        bounds[key] = Bounds(least + sure, most + 1)
+    return draining, pending
+
+
+def _in_replay(entries: Any, there: NDArray[np.bool_], read_position: Position | None) -> Bounds:
+    # What is delayed and was never sent is with the tracker of delayed messages, not in replay (4.13).
+    waiting = there & (entries.marks & WAITING != 0) & (entries.marks & (DELAYED | SENT) != DELAYED)
+    if read_position is not None:
+        ledger, entry = read_position
+        waiting &= (entries.ledger < ledger) | ((entries.ledger == ledger) & (entries.entry < entry))
+    count = int(np.count_nonzero(waiting))
+    return Bounds(count, count)

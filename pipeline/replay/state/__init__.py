@@ -1,0 +1,1 @@
+"""The state of the replay: arrays that compiled functions read and change."""

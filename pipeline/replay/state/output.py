@@ -1,0 +1,201 @@
+"""What the core reports, as records that it fills and the caller empties.
+
+Their arrays have a fixed length. When one is nearly full the core stops in front of an event and says so; the caller
+takes what is there and goes on. So findings are never lost and never pile up inside the hot loop.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from pipeline.contract.rules import RuleName
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.state import Ints, Records
+
+# Rules that one dispatch can break (docs/RULES.md).
+SINGLE_HOLDER: Final = 0
+OWNERSHIP: Final = 1
+FIRST_DELIVERY_ORDER: Final = 2
+EARLY_DUPLICATE: Final = 3
+REDELIVERY_ORDER: Final = 4
+REPLAY_OVERTAKEN: Final = 5
+REDELIVERY_COUNT: Final = 6
+UNACKED_LIMIT: Final = 7
+CUMULATIVE_ACK: Final = 8
+FOREIGN_ACK: Final = 9
+GAP_DELIVERY: Final = 10
+RULE_NAMES: Final[tuple[RuleName, ...]] = (
+    "single_holder",
+    "ownership",
+    "first_delivery_order",
+    "early_duplicate",
+    "redelivery_order",
+    "replay_overtaken",
+    "redelivery_count",
+    "unacked_limit",
+    "cumulative_ack",
+    "foreign_ack",
+    "gap_delivery",
+)
+
+# What ended an interval.
+BY_ACK: Final = 0
+BY_REDELIVER: Final = 1
+BY_LEAVE: Final = 2
+BY_MARK_DELETE: Final = 3
+BY_RESET: Final = 4
+STILL_OPEN: Final = 5
+BY_FLOW: Final = 6
+BY_DISPATCH: Final = 7
+BY_JOIN: Final = 8
+ENDINGS: Final = ("ack", "redeliver", "leave", "mark_delete", "reset", "open", "flow", "dispatch", "join")
+
+# More findings or unsent dispatches than this can come from no single event.
+PER_EVENT: Final = 8
+
+
+# A rule that a dispatch broke; `other_*` is the dispatch it collides with, where there is one.
+FINDING = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "rule",
+            "seq",
+            "ts_us",
+            "ledger",
+            "entry",
+            "hash",
+            "key_id",
+            "consumer",
+            "other_consumer",
+            "other_seq",
+            "other_ledger",
+            "other_entry",
+            "other_key_id",
+            "draining",
+            "acknowledged",
+            "marks",  # of the entry, before the dispatch
+            "other_marks",
+            "since_seq",  # when the entry began to wait, the last time it did
+            "since_ts",
+            "other_since_seq",
+            "other_since_ts",
+            "other_ts",  # of the other dispatch
+            "sent_before_to",  # who had it before
+            "sent_before_seq",
+            "read_ts",  # since when the entry is READ; UNKNOWN: it was not
+            "left_sent_seq",  # the last dispatch of an entry of the hash that a leaver had held
+            "read_ledger",  # the highest position dispatched before
+            "read_entry",
+            "value",  # of counts and limits: what was recorded
+            "expected",  # what the rule allows
+            "permitted",  # number of the exception that permits it, 0: none; filled by the dispatcher
+        )
+    ]
+)
+
+# A draining episode: a hash that moved away while its holder had entries of it pending.
+EPISODE = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "hash",
+            "holder",
+            "new_owner",
+            "from_seq",
+            "to_seq",
+            "from_ts",
+            "to_ts",
+            "held_at_start",
+            "held_at_end",
+            "root_ledger",
+            "root_entry",
+            "returned_seq",
+            "returned_ts",
+            "ended_by",
+            "blocked_seq",
+            "blocked_ts",
+            "awaited",
+            "waited_us",
+        )
+    ]
+)
+
+
+# A consumer that could be sent nothing for a while, or a hash that could be served and was not.
+HINDRANCE = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "cause",
+            "consumer",
+            "hash",
+            "from_seq",
+            "from_ts",
+            "to_seq",
+            "to_ts",
+            "ended_by",
+            "registered",
+            "drained_from",
+            "waiting",
+            "waited_us",
+            "hindered_us",
+            "ledger",
+            "entry",
+            "passed_ledger",
+            "passed_entry",
+            "passed_ts",
+        )
+    ]
+)
+
+# An entry on which findings from `since_ts` on, and up to `until_seq`, may not rest.
+WITHDRAWAL = np.dtype([(name, np.int64) for name in ("ledger", "entry", "since_ts", "until_seq")])
+
+
+class Output(NamedTuple):
+    """The records and how many of each are filled.
+
+    `unsent` are the dispatches (by the seq of their start) that ended without having reached the connection: a
+    finding that rests on one is no finding (TRACE_FORMAT, "Phases"). `withdrawn` are entries that perhaps neither
+    were held nor waited for a while.
+    """
+
+    findings: Records  # of FINDING
+    episodes: Records  # of EPISODE
+    unsent: Ints
+    withdrawn: Records  # of WITHDRAWAL
+    hindrances: Records  # of HINDRANCE
+    filled: Ints
+
+
+# Places in `Output.filled`.
+FINDINGS: Final = 0
+EPISODES: Final = 1
+UNSENT: Final = 2
+WITHDRAWN: Final = 3
+HINDRANCES: Final = 4
+
+
+def new_output(findings: int, episodes: int, unsent: int) -> Output:
+    """Room for that many of each."""
+    return Output(
+        findings=np.zeros(findings, dtype=FINDING).view(np.recarray),
+        episodes=np.zeros(episodes, dtype=EPISODE).view(np.recarray),
+        unsent=np.zeros(unsent, dtype=np.int64),
+        withdrawn=np.zeros(findings, dtype=WITHDRAWAL).view(np.recarray),
+        hindrances=np.zeros(episodes, dtype=HINDRANCE).view(np.recarray),
+        filled=np.zeros(5, dtype=np.int64),
+    )
+
+
+@compiled
+def nearly_full(out: Output, hashes: int) -> bool:
+    """Whether one more event might not fit; it may end an episode of every hash there is, but only one of each."""
+    return bool(
+        out.filled[FINDINGS] + PER_EVENT > out.findings.size
+        or out.filled[EPISODES] > out.episodes.size - hashes
+        or out.filled[UNSENT] + 2 * PER_EVENT > out.unsent.size
+        or out.filled[WITHDRAWN] + PER_EVENT > out.withdrawn.size
+        or out.filled[HINDRANCES] + PER_EVENT > out.hindrances.size - hashes
+    )

@@ -1,0 +1,75 @@
+"""An open-addressing index from a pair of integers to the slot where its record stands.
+
+The records live in arrays that the caller owns (the key columns are passed in); the table holds slot numbers only,
+so it can be rebuilt at another size without moving a record. Linear probing with backward-shift deletion: there are
+no tombstones, so a table that lives for hundreds of millions of events does not wear out.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.replay.state.compiled import compiled
+
+Slots = NDArray[np.int32]
+Keys = NDArray[np.int64]
+
+NOBODY = -1
+
+
+def empty_table(capacity: int) -> Slots:
+    """A table for up to `capacity` records, at most half full."""
+    return np.full(1 << max(4, (2 * capacity - 1).bit_length()), NOBODY, dtype=np.int32)
+
+
+@compiled
+def _home(a: int, b: int, mask: int) -> int:
+    # Neighbouring entries share a cache line, but runs of sixteen are scattered: entries come in long ascending
+    # runs, and two ledgers' runs laid over each other would make probing linear. Nothing here overflows 63 bits.
+    mixed = ((b >> 4) & 0xFFFFFF) * 2654435761 + (a & 0xFFFFFF) * 2246822507
+    mixed ^= mixed >> 19
+    return ((mixed << 4) | (b & 15)) & mask
+
+
+@compiled
+def find(table: Slots, keys_a: Keys, keys_b: Keys, a: int, b: int) -> int:
+    """The slot of (a, b), or -1."""
+    mask = table.size - 1
+    at = _home(a, b, mask)
+    while True:
+        slot = table[at]
+        if slot < 0:
+            return NOBODY
+        if keys_a[slot] == a and keys_b[slot] == b:
+            return int(slot)
+        at = (at + 1) & mask
+
+
+@compiled
+def put(table: Slots, a: int, b: int, slot: int) -> None:
+    """Enters `slot` for (a, b), which must not be there and must fit: the caller made room."""
+    mask = table.size - 1
+    at = _home(a, b, mask)
+    while table[at] >= 0:
+        at = (at + 1) & mask
+    table[at] = slot
+
+
+@compiled
+def drop(table: Slots, keys_a: Keys, keys_b: Keys, a: int, b: int) -> None:
+    """Removes (a, b), which must be there, and closes the gap it leaves in its run."""
+    mask = table.size - 1
+    hole = _home(a, b, mask)
+    while not (keys_a[table[hole]] == a and keys_b[table[hole]] == b):
+        hole = (hole + 1) & mask
+    at = hole
+    while True:
+        at = (at + 1) & mask
+        slot = table[at]
+        if slot < 0:
+            break
+        home = _home(keys_a[slot], keys_b[slot], mask)
+        # The record may fill the hole only if probing from its home passes the hole before it ends here.
+        if ((at - home) & mask) >= ((at - hole) & mask):
+            table[hole] = slot
+            hole = at
+    table[hole] = NOBODY

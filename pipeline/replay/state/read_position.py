@@ -1,0 +1,72 @@
+"""How far the broker has read, as the dispatches show it: what waits and was read is in its replay queue.
+
+The true read position is at or behind the highest position dispatched, so `IN_REPLAY` is what the replay queue holds
+at least. It goes back to mark-delete when the last consumer leaves and at a restart (contract 3.5, 3.6).
+"""
+
+from typing import Final
+
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.pair_index import find
+from pipeline.replay.state.state import (
+    DELAYED,
+    IN_REPLAY,
+    LEDGERS,
+    READ,
+    READ_ENTRY,
+    READ_LEDGER,
+    SENT,
+    UNKNOWN,
+    WAITING,
+    State,
+)
+
+READ_US: Final = 1_000_000
+"""How long a read may be in flight: 0.7 to 40 ms were measured (contract 6.6, which allows 1 s)."""
+
+
+@compiled
+def was_read(state: State, ledger: int, entry: int) -> bool:
+    """Whether the broker has read this position for certain."""
+    return bool((ledger, entry) <= (state.cells[READ_LEDGER], state.cells[READ_ENTRY]))
+
+
+@compiled
+def note_read(state: State, ledger: int, entry: int, ts: int) -> None:
+    """A dispatch, or a snapshot, shows that the broker has read up to here."""
+    cells = state.cells
+    if was_read(state, ledger, entry):
+        return
+    before_ledger, before_entry = cells[READ_LEDGER], cells[READ_ENTRY]
+    cells[READ_LEDGER] = ledger
+    cells[READ_ENTRY] = entry
+    for at in range(cells[LEDGERS]):
+        passed = state.ledger_ids[at]
+        if passed < before_ledger or passed > ledger:
+            continue
+        first = before_entry + 1 if passed == before_ledger else 0
+        last = entry if passed == ledger else state.ledger_ends[at]
+        # What stands below the first position that the trace shows of a ledger has no slot.
+        _mark_read(state, passed, max(first, state.ledger_firsts[at]), last, ts)
+
+
+@compiled
+def _mark_read(state: State, ledger: int, first: int, last: int, ts: int) -> None:
+    entries = state.entries
+    for entry in range(first, last + 1):
+        slot = find(state.entry_table, entries.ledger, entries.entry, ledger, entry)
+        if slot >= 0 and entries[slot].marks & READ == 0:
+            entries[slot].marks |= READ
+            entries[slot].read_ts = ts
+            if entries[slot].marks & WAITING != 0 and entries[slot].marks & (DELAYED | SENT) != DELAYED:
+                state.cells[IN_REPLAY] += 1
+
+
+@compiled
+def rewind(state: State) -> None:
+    """Nothing counts as read any more."""
+    state.cells[READ_LEDGER] = UNKNOWN
+    state.cells[IN_REPLAY] = 0
+    for slot in range(state.entries.size):
+        if state.entries[slot].ledger >= 0:
+            state.entries[slot].marks &= ~READ

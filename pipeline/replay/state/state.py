@@ -1,0 +1,313 @@
+"""The state of one subscription: what the dispatcher core knows between two events.
+
+Arrays of integer records, so that the compiled functions can take them and the interpreter can show them. Nothing
+here grows with the length of a trace: an entry has a slot from its publish (or first dispatch) until mark-delete
+has passed it and nobody holds it; a hash has one while it is held, awaited or draining, or while an entry that
+could still break its order may come (one above mark-delete).
+
+    entry:  absent -> WAITING -> pending at a consumer -> ACKED -> absent, once mark-delete has passed it
+                         ^------- given back ------|
+    hash:   free -> held by one consumer -> free; held and moved away = draining, until nothing is held there
+"""
+
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.replay.state.pair_index import Slots, empty_table
+
+Ints = NDArray[np.int64]
+Records: TypeAlias = "np.recarray[Any, Any]"
+
+NOBODY: Final = -1
+UNKNOWN: Final = -1
+UNLOOKED: Final = -2  # of the owner of a hash: not asked for yet
+
+# Marks of an entry (`Entries.marks`), bits.
+WAITING: Final = 1  # published or given back, and not held
+SENT: Final = 2  # dispatched at least once since the last restart
+DONE: Final = 4  # its last dispatch was seen to reach the connection
+ACKED: Final = 8  # deleted at the cursor
+DELAYED: Final = 16  # published with a time before which it may not be delivered
+DOUBTFUL: Final = 32  # held when an administrator moved mark-delete: the broker may have dropped it
+GIVEN_BACK: Final = 64  # nacked, timed out, or its holder left, since its last dispatch
+CITED: Final = 128  # a finding rests on its being held
+LATE: Final = 256  # deleted at the cursor while a read in flight may still send it, legitimately
+NACKED: Final = 512  # given back by a redeliver command: the broker replays it without its hash (E1)
+ASIDE: Final = 1024  # waits, but what overtakes it breaks nothing: NACKED, DELAYED or DOUBTFUL
+READ: Final = 2048  # at or below the highest position that was dispatched, so the broker has read it
+REPLAYED: Final = 4096  # its last dispatch came from the replay queue
+REPEATED: Final = 8192  # its last dispatch was an early duplicate
+REDELIVERED: Final = 16384  # its last dispatch came after its holder had left
+COUNT_LOST: Final = 32768  # its redelivery count may be less: acknowledged, if only in part, or its holder left first
+SETTLING: Final = 65536  # the acknowledgement was received, its effect is not recorded yet
+UNPUBLISHED: Final = 131072  # its publish has not been seen
+PASSED: Final = 262144  # mark-delete passed it, and nobody was seen to acknowledge it
+VAGUE: Final = 524288  # perhaps its holder has it no more: a row whose effect comes later may have taken it
+BEFORE_RESET: Final = 1048576  # known before the last seek, unload or transfer, and not sent since
+
+# Places in `State.cells`.
+ENTRIES_FREE: Final = 0
+HASHES_FREE: Final = 1
+WORDS_USED: Final = 2
+CONNECTED: Final = 3
+LEDGERS: Final = 4
+DELETED_LEDGER: Final = 5  # mark-delete as the acknowledgements show it; UNKNOWN before the first position
+DELETED_ENTRY: Final = 6
+FLOOR_LEDGER: Final = 7  # where mark-delete was first put: what is at or below was not seen to be acknowledged
+FLOOR_ENTRY: Final = 8
+RESETTING: Final = 9  # where a seek, unload or transfer stands: NO_RESET, RESET_BEGUN, ...
+STARTS_SEEN: Final = 10  # the recorder writes the decision of a dispatch, not only its end
+READ_LEDGER: Final = 11  # the highest position dispatched since the last restart; UNKNOWN before the first
+READ_ENTRY: Final = 12
+IN_REPLAY: Final = 13  # entries that the broker has read and that wait: at least so many are in its replay queue
+COUNTS_INDEXES: Final = 14  # acknowledged messages inside a batch count (acknowledgmentAtBatchIndexLevelEnabled)
+WAITING_TOTAL: Final = 15  # entries that could be sent, were nothing in their way
+WAITING_SINCE_TS: Final = 16  # since when there have been any
+SENT_SEQ: Final = 17  # the last dispatch
+SENT_TS: Final = 18
+PERMITS_SEEN: Final = 19  # the trace shows permits, by flow rows or snapshots
+PAUSE: Final = 20  # why the core stopped in front of a row, see `progress`
+TOLD_SEQ: Final = 21  # the row it has stopped in front of already
+NEXT_SAMPLE_TS: Final = 22  # when the dispatcher is to be looked at next
+RECENT_LEDGER: Final = 23  # what mark-delete must reach to release a recently joined consumer; UNKNOWN: nobody waits
+RECENT_ENTRY: Final = 24
+LOOK_AHEAD_LIMIT: Final = 25  # entries in replay; 0: none
+UNACKED_LIMIT_OF_ALL: Final = 26  # messages; 0: none
+UNACKED_OF_ALL: Final = 27
+UNACKED_FULL: Final = 28  # the subscription has reached it, and not gone back to half of it (4.14)
+LOOK_AHEAD_TS: Final = 29  # since when the replay queue is about as long as it may be; UNKNOWN: it is not
+LOOK_AHEAD_US: Final = 30  # for how long it was before
+UNACKED_FULL_TS: Final = 31  # the same of UNACKED_FULL
+UNACKED_FULL_US: Final = 32
+FIRST_PUBLISHED_LEDGER: Final = 33  # between which positions publishes were seen; UNKNOWN: none was
+FIRST_PUBLISHED_ENTRY: Final = 34
+LAST_PUBLISHED_LEDGER: Final = 35
+LAST_PUBLISHED_ENTRY: Final = 36
+WITHOUT_PUBLISH: Final = 37  # entries that are UNPUBLISHED, or were until they were forgotten
+UNACKED_FULL_UNTIL_TS: Final = 38  # until when it was so last
+WAITING_SINCE_SEQ: Final = 39
+UNSEEN_UNTIL_TS: Final = 40  # what is recorded until then may lie before the last reset
+DOUBTED_TS: Final = 41  # when an administrator moved mark-delete last
+JUMPED_LEDGER: Final = 42  # from where mark-delete jumped: what lies between nobody need have acknowledged
+JUMPED_ENTRY: Final = 43
+LANDED_LEDGER: Final = 44  # where it went
+LANDED_ENTRY: Final = 45
+LANDED_TS: Final = 46  # when it jumped last; UNKNOWN: it never did
+CELLS: Final = 47
+
+# `RESETTING`: between the two rows of a reset both the old dispatcher and the new one may act.
+NO_RESET: Final = 0
+RESET_BEGUN: Final = 1  # the old one may still be there
+RESTARTED: Final = 2  # the old one is gone
+RESET_ENDED: Final = 3  # the second row is here, the moment of the restart is still to come
+
+# `leaving` of a consumer.
+LEAVING: Final = 1
+CLOSED: Final = 2  # it went with the old dispatcher: what rows say of it tells nothing of the new one
+
+# Places in `State.checked`.
+DISPATCHES: Final = 0
+FIRST_DELIVERIES: Final = 1
+ACKNOWLEDGEMENTS: Final = 2
+COUNTED_DISPATCHES: Final = 3  # those with a redelivery count
+LIMITED_DISPATCHES: Final = 4  # those to consumers with a limit on unacknowledged messages
+STICKY_DISPATCHES: Final = 5  # those to consumers that named their hashes
+CHECKED: Final = 6
+
+
+# One open entry. `next` and `previous` chain the pending ones of a hash in order of dispatch, and the waiting ones in
+# order of position.
+ENTRY = np.dtype(
+    [
+        ("ledger", np.int64),  # UNKNOWN: the slot is free
+        ("entry", np.int64),
+        ("key_id", np.int64),
+        ("sent_seq", np.int64),
+        ("before_seq", np.int64),  # the dispatch before the last one, while its end is not seen; UNKNOWN: none
+        ("sent_ts", np.int64),  # microseconds; of a LATE entry the time of its acknowledgement
+        ("since_seq", np.int64),  # when it began to wait, the last time it did: published or given back
+        ("since_ts", np.int64),
+        ("read_ts", np.int64),  # since when it is READ
+        ("named_ts", np.int64),  # when a redeliver row named it in vain: of a consumer that did not hold it
+        ("murmur", np.int32),
+        ("hash_at", np.int32),  # slot of its hash
+        ("messages", np.int32),
+        ("unacked", np.int32),  # messages of it that its holder is charged with
+        ("redelivered", np.int32),  # redeliver commands that gave it back since the last restart
+        ("marks", np.int32),
+        ("holder", np.int32),
+        ("sent_to", np.int32),
+        ("before_to", np.int32),
+        ("named_by", np.int32),
+        ("next", np.int32),
+        ("previous", np.int32),
+        (
+            "words_at",
+            np.int32,
+        ),  # where its ack set begins in `State.words`; UNKNOWN while no part is acknowledged
+        ("words", np.int32),
+    ]
+)
+
+# One sticky hash in use. `holder` holds `held` entries of it; `held_elsewhere` counts those that others hold, which
+# a broker that keeps its promise never lets happen. A draining episode is open while `draining_seq` is not UNKNOWN;
+# `away` tells whether the hash is away from its holder at the moment.
+HASH = np.dtype(
+    [
+        ("hash", np.int64),  # UNKNOWN: the slot is free
+        ("zero", np.int64),  # second half of the index key, always 0
+        ("holder", np.int32),
+        ("held", np.int32),
+        ("held_elsewhere", np.int32),
+        ("held_max", np.int32),  # most entries that were held of it at one time, at all consumers
+        ("first", np.int32),  # pending, by dispatch
+        ("last", np.int32),
+        ("queue_first", np.int32),  # waiting, by position
+        ("queue_last", np.int32),
+        ("aside_first", np.int32),  # waiting aside, by position
+        ("aside_last", np.int32),
+        ("near", np.int32),  # where the last one was put into either
+        ("waiting", np.int32),
+        ("top_ledger", np.int64),  # the highest first delivery
+        ("top_entry", np.int64),
+        ("top_seq", np.int64),
+        ("top_ts", np.int64),
+        ("top_key_id", np.int64),
+        ("top_consumer", np.int32),
+        ("away", np.int32),
+        ("waiting_messages", np.int64),
+        ("draining_seq", np.int64),
+        ("draining_ts", np.int64),
+        ("new_owner", np.int32),
+        ("held_at_start", np.int32),
+        ("root_ledger", np.int64),
+        ("root_entry", np.int64),
+        ("returned_seq", np.int64),
+        ("returned_ts", np.int64),
+        ("blocked_seq", np.int64),  # since when something waited in the episode; UNKNOWN: nothing did
+        ("blocked_ts", np.int64),
+        ("awaited", np.int64),  # how often an entry began to wait in the episode: again after a return
+        ("registered", np.int64),  # how often the broker began to count its pending entries as draining, at one holder
+        ("left_sent_seq", np.int64),  # the last dispatch of an entry that a leaver had held; UNKNOWN: none
+        ("drained_from", np.int32),  # who held it when it drained last; NOBODY: it never did
+        ("owner", np.int32),
+        ("clear_seq", np.int64),  # since when it could be served and was not, if something waits
+        ("clear_ts", np.int64),
+        ("clear_hindered_us", np.int64),  # for how long its owner could be sent nothing until then
+        ("clear_look_ahead_us", np.int64),  # for how long the limit of look-ahead was reached until then
+        ("clear_full_us", np.int64),  # for how long the subscription had too much unacknowledged until then
+        ("idle_us", np.int64),  # message-microseconds waited since
+        ("why", np.int64),  # the interval that is open, see `delay`; READY: none
+        ("why_seq", np.int64),
+        ("why_ts", np.int64),
+        ("why_to_seq", np.int64),
+        ("why_to_ts", np.int64),
+        ("why_ended_by", np.int64),
+        ("why_us", np.int64),
+        ("why_entries", np.int64),
+        ("why_ledger", np.int64),
+        ("why_entry", np.int64),
+        ("summed_to_ts", np.int64),
+        ("waited_us", np.int64),  # message-microseconds
+    ]
+)
+
+# One consumer, in the order in which the trace names them first.
+CONSUMER = np.dtype(
+    [
+        ("connected", np.int64),
+        ("leaving", np.int64),  # LEAVING, CLOSED: what it holds is no longer certain
+        ("redeliver_ts", np.int64),  # when it gave back all that it held, the last time; 0: it never did
+        ("dispatched", np.int64),
+        ("acked", np.int64),
+        ("held", np.int64),  # entries
+        ("unacked", np.int64),  # messages
+        ("largest", np.int64),  # most messages in an entry that it was sent
+        ("joined_ledger", np.int64),  # the highest position dispatched when it joined; UNKNOWN: none was
+        ("joined_entry", np.int64),
+        ("permits", np.int64),  # messages that it asked for and was not sent, as far as the trace shows
+        ("blocked", np.int64),  # it has had too much unacknowledged, and not gone back to half of it (4.14)
+        ("unblocked_ts", np.int64),  # when that was over, the last time
+        ("withheld", np.int64),  # permits that do not count until then
+        ("sent_ledger", np.int64),  # its last dispatch
+        ("sent_entry", np.int64),
+        ("sent_ts", np.int64),
+        ("cause", np.int64),  # why it can be sent nothing, see `progress`; READY: it can
+        ("former", np.int64),  # what `cause` was before that
+        ("cause_seq", np.int64),
+        ("cause_ts", np.int64),
+        ("hindered_us", np.int64),  # for how long it could be sent nothing, without what is open
+        ("recent", np.int64),  # it joined recently, and is held back (3.x and classic)
+    ]
+)
+
+
+class State(NamedTuple):
+    """Everything the core knows; `ledger_*` are the ledgers seen, ascending, with the first and last entry of each."""
+
+    entries: Records  # of ENTRY
+    entry_table: Slots
+    entries_free: Ints
+    hashes: Records  # of HASH
+    hash_table: Slots
+    hashes_free: Ints
+    consumers: Records  # of CONSUMER
+    words: Ints
+    ledger_ids: Ints
+    ledger_firsts: Ints
+    ledger_ends: Ints
+    cells: Ints
+    checked: Ints
+
+
+def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: int) -> State:
+    """A subscription of which nothing is known, with room for that many of each."""
+    cells = np.zeros(CELLS, dtype=np.int64)
+    cells[ENTRIES_FREE] = entries
+    cells[HASHES_FREE] = hashes
+    cells[DELETED_LEDGER] = UNKNOWN
+    cells[READ_LEDGER] = UNKNOWN
+    cells[RECENT_LEDGER] = UNKNOWN
+    cells[FIRST_PUBLISHED_LEDGER] = UNKNOWN
+    cells[LAST_PUBLISHED_LEDGER] = UNKNOWN
+    cells[LOOK_AHEAD_TS] = UNKNOWN
+    cells[UNACKED_FULL_TS] = UNKNOWN
+    cells[UNACKED_FULL_UNTIL_TS] = UNKNOWN
+    cells[UNSEEN_UNTIL_TS] = UNKNOWN
+    cells[DOUBTED_TS] = UNKNOWN
+    cells[LANDED_TS] = UNKNOWN
+    return State(
+        entries=blank(ENTRY, entries),
+        entry_table=empty_table(entries),
+        entries_free=free_slots(entries),
+        hashes=blank(HASH, hashes),
+        hash_table=empty_table(hashes),
+        hashes_free=free_slots(hashes),
+        consumers=np.zeros(consumers, dtype=CONSUMER).view(np.recarray),
+        words=np.zeros(words, dtype=np.int64),
+        ledger_ids=np.zeros(ledgers, dtype=np.int64),
+        ledger_firsts=np.zeros(ledgers, dtype=np.int64),
+        ledger_ends=np.zeros(ledgers, dtype=np.int64),
+        cells=cells,
+        checked=np.zeros(CHECKED, dtype=np.int64),
+    )
+
+
+def blank(dtype: "np.dtype[np.void]", slots: int) -> Records:
+    """Free slots: every field is UNKNOWN, the first of which says so."""
+    return np.full(slots * dtype.itemsize, -1, dtype=np.int8).view(dtype).view(np.recarray)
+
+
+def free_slots(rows: int) -> Ints:
+    """A stack of the slots 0 to rows - 1."""
+    # Popped from the end, so slots are handed out in ascending order.
+    return np.arange(rows - 1, -1, -1, dtype=np.int64)
+
+
+# Values of `state.PERMITS_SEEN`.
+BY_FLOWS: Final = 1
+
+
+BY_SNAPSHOTS: Final = 2

@@ -1,0 +1,90 @@
+"""The entries of a hash that wait, in order of position, as the dispatcher has to send them (contract 4.11, 4.12).
+
+Two queues a hash: what later entries must not overtake, and what they may (`ASIDE`): nacked or timed out (E1),
+delayed (E2), or perhaps dropped by an administrator (E6). Entries mostly come at the end and go at the front; where
+they do not, they come next to one another, so the search begins at the place of the last one.
+"""
+
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.state import ASIDE, DELAYED, DOUBTFUL, IN_REPLAY, NACKED, NOBODY, READ, SENT, State
+
+
+@compiled
+def enqueue(state: State, slot: int) -> None:
+    """Puts a waiting entry, whose hash is known, into the queue that its marks ask for."""
+    entries, hashes = state.entries, state.hashes
+    at = entries[slot].hash_at
+    aside = entries[slot].marks & (NACKED | DELAYED | DOUBTFUL) != 0
+    first = hashes[at].aside_first if aside else hashes[at].queue_first
+    last = hashes[at].aside_last if aside else hashes[at].queue_last
+    entries[slot].marks = entries[slot].marks | ASIDE if aside else entries[slot].marks & ~ASIDE
+    position = (entries[slot].ledger, entries[slot].entry)
+    previous, following = last, NOBODY
+    if last >= 0 and position < (entries[last].ledger, entries[last].entry):
+        near = hashes[at].near
+        # It may be in the other queue.
+        if near >= 0 and (entries[near].marks & ASIDE != 0) == aside:
+            previous = near
+        while previous >= 0 and position < (entries[previous].ledger, entries[previous].entry):
+            previous = entries[previous].previous
+        following = entries[previous].next if previous >= 0 else first
+        while following >= 0 and (entries[following].ledger, entries[following].entry) < position:
+            previous, following = following, entries[following].next
+    entries[slot].previous = previous
+    entries[slot].next = following
+    if following >= 0:
+        entries[following].previous = slot
+    if previous >= 0:
+        entries[previous].next = slot
+    if aside:
+        hashes[at].aside_first = slot if previous < 0 else first
+        hashes[at].aside_last = slot if following < 0 else last
+    else:
+        hashes[at].queue_first = slot if previous < 0 else first
+        hashes[at].queue_last = slot if following < 0 else last
+    hashes[at].near = slot
+    if entries[slot].marks & READ != 0 and entries[slot].marks & (DELAYED | SENT) != DELAYED:
+        state.cells[IN_REPLAY] += 1
+
+
+@compiled
+def dequeue(state: State, slot: int) -> None:
+    """Takes an entry out of its queue."""
+    entries, hashes = state.entries, state.hashes
+    at = entries[slot].hash_at
+    previous, following = entries[slot].previous, entries[slot].next
+    aside = entries[slot].marks & ASIDE != 0
+    if previous >= 0:
+        entries[previous].next = following
+    elif aside:
+        hashes[at].aside_first = following
+    else:
+        hashes[at].queue_first = following
+    if following >= 0:
+        entries[following].previous = previous
+    elif aside:
+        hashes[at].aside_last = previous
+    else:
+        hashes[at].queue_last = previous
+    if hashes[at].near == slot:
+        hashes[at].near = previous if previous >= 0 else following
+    entries[slot].marks &= ~ASIDE
+    if entries[slot].marks & READ != 0 and entries[slot].marks & (DELAYED | SENT) != DELAYED:
+        state.cells[IN_REPLAY] -= 1
+
+
+@compiled
+def older_waiting(state: State, slot: int, aside: bool) -> int:
+    """An entry of the same hash that waits and stands before `slot`, rather one of the same key; -1: none."""
+    entries, hashes = state.entries, state.hashes
+    at = entries[slot].hash_at
+    first = hashes[at].aside_first if aside else hashes[at].queue_first
+    position = (entries[slot].ledger, entries[slot].entry)
+    walk = first
+    while walk >= 0 and (entries[walk].ledger, entries[walk].entry) < position:
+        if entries[walk].key_id == entries[slot].key_id:
+            return int(walk)
+        walk = entries[walk].next
+    if first >= 0 and (entries[first].ledger, entries[first].entry) < position:
+        return int(first)
+    return NOBODY

@@ -1,0 +1,89 @@
+"""On how much of the trace the verdicts on one subscription rest (Q6, Q26).
+
+Recorders number the rows of all topics together and leave rows out by design, so a gap in `seq` says nothing; it is
+reported, and not held against the trace.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.replay.packing.packed_batch import Merged
+
+
+class Seen(NamedTuple):
+    """What the replay could not see, or not to the end.
+
+    Attributes:
+        censored: rows that may not be judged (`censor`).
+        undecided: dispatches of hashes whose owner is open, because it is open which join came first (`doubts`).
+        unkeyed: dispatches whose key no row had said by then, so that no rule could be asked.
+        without_publish: entries that were dispatched or acknowledged and whose publish is not in the trace.
+        without_end: dispatches that never were seen to reach the connection.
+        never_dispatched: entries that still wait for their first dispatch at the end. They may be sent later.
+        never_acknowledged: entries that were dispatched and are not acknowledged at the end. They may be later.
+        unjoined: consumers that only snapshots name.
+    """
+
+    censored: int
+    undecided: int
+    unkeyed: int
+    without_publish: int
+    without_end: int
+    never_dispatched: int
+    never_acknowledged: int
+    unjoined: int
+
+
+class RowsSeen:
+    """Counts the rows of one subscription, the publishes of its topic included.
+
+    Attributes:
+        rows: recorded; one that was delivered more than once counts once.
+        clock_steps: how often the clock stood further back than the row before by more than the recorder's skew.
+        seq_missing: numbers between the first and the last seq that no row has.
+    """
+
+    def __init__(self, skew_us: int) -> None:
+        """Takes the recorder's skew in microseconds."""
+        self.rows = 0
+        self.clock_steps = 0
+        self._skew_us = skew_us
+        self._first_seq: int | None = None
+        self._last_seq = 0
+        self._last_us: int | None = None
+        self._distinct = 0
+
+    def add(self, part: Merged) -> None:
+        """Takes the next rows in the order of seq."""
+        whole = part.events.part == 0
+        seq, ts_us = part.events.seq[whole], part.events.ts_us[whole].astype(np.int64)
+        self.rows += seq.size + len(part.contradicted)
+        self._distinct += seq.size
+        if seq.size == 0:
+            return
+        before = ts_us[0] if self._last_us is None else self._last_us
+        self.clock_steps += int(np.count_nonzero(np.diff(ts_us, prepend=before) < -self._skew_us))
+        self._first_seq = int(seq[0]) if self._first_seq is None else self._first_seq
+        self._last_seq, self._last_us = int(seq[-1]), int(ts_us[-1])
+
+    def leave_out(self, rows: int, places: int) -> None:
+        """Takes back rows that no recorder wrote, and places in the order that none could have."""
+        self.rows -= rows
+        self._distinct += places - rows
+
+    def forget(self) -> None:
+        """Counts anew behind the last row."""
+        self.rows, self.clock_steps, self._distinct = 0, 0, 0
+        if self._first_seq is not None:
+            self._first_seq = self._last_seq + 1
+
+    @property
+    def seq_missing(self) -> int:
+        """See above."""
+        return 0 if self._first_seq is None else self._last_seq - self._first_seq + 1 - self._distinct
+
+
+def judged_rows(rows: int, refused: int, seen: Seen) -> int:
+    """How many of the rows of a subscription could carry a verdict."""
+    return max(rows - refused - seen.censored - seen.undecided - seen.unkeyed, 0)

@@ -1,0 +1,128 @@
+"""What the replay of one subscription hands over when the trace, or a window of it, ends."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pipeline.assignment import Epoch
+from pipeline.assignment.ranges.hash_ranges import HashRanges
+from pipeline.replay.blocking.monitor import Watch
+from pipeline.replay.packing.membership_rows import Place, Row
+from pipeline.replay.recorders.recorders import ONE, Recorders
+from pipeline.replay.snapshots.blocked_attempts import Refusals
+from pipeline.replay.snapshots.comparison import Comparison
+from pipeline.replay.state.state import Ints, Records
+from pipeline.replay.subscription.completeness import Seen
+from pipeline.replay.subscription.watermark import Telling
+from pipeline.replay.timeline.undecided_ranges import Doubts
+from pipeline.replay.traffic.dispatch_counts import Peak, Traffic
+
+
+@dataclass
+class Stay:
+    """One consumer of the subscription, while it was there."""
+
+    row: Row
+    joined: Place | None = None
+    left: Place | None = None
+    left_because: str = ""
+
+
+class PlacedEpoch(NamedTuple):
+    """An epoch and the places between which it lasted; `until` is None while it is open."""
+
+    epoch: Epoch
+    since: Place
+    until: Place | None
+
+    @property
+    def undecided(self) -> HashRanges:
+        """The hashes whose owner is open in this epoch, as ranges."""
+        return self.epoch.undecided.ranges
+
+    @property
+    def undecided_because(self) -> str:
+        """Why it is, as a clause."""
+        return self.epoch.undecided.because
+
+
+class Joined(NamedTuple):
+    """Where the dispatcher stood when a consumer joined (contract 6.7).
+
+    Attributes:
+        read: the highest position dispatched before; None: nothing was, or the consumer never joined.
+        reported: `readPositionWhenJoining` of a snapshot; None: no snapshot told.
+    """
+
+    read: tuple[int, int] | None
+    reported: tuple[int, int] | None
+
+
+class Surplus(NamedTuple):
+    """What a snapshot says of one consumer at a moment when the trace leaves no doubt about what it holds.
+
+    Attributes:
+        seq: of the snapshot.
+        seq_begin: it was taken behind this row,
+        seq_end: and before the one after this.
+        consumer: place of the consumer.
+        messages: the broker's count of unacknowledged messages, less those that it holds; F10 leaves a surplus.
+        ts_us: of the snapshot.
+    """
+
+    seq: int
+    seq_begin: int
+    seq_end: int
+    consumer: int
+    messages: int
+    ts_us: int
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What the replay of one subscription found, but for the epochs, which are taken as they end.
+
+    Attributes:
+        beyond: how many findings were only counted, by rule and by the number of the exception that permits them.
+        keeps_order: False where the consumers allowed out-of-order delivery (E5).
+        counts: by consumer, the entries sent to it and those that its acknowledgements settled.
+        checked: how often the rules were applied (`state.DISPATCHES`, `state.FIRST_DELIVERIES`).
+        numbers: the trace's numbers of the consumers, by the places that findings and episodes name.
+        epoch_seqs: behind which seq each epoch began.
+        epoch_changes: the membership change that each began with.
+        joins: by place of the consumer.
+        surpluses: in the order of seq.
+        comparison: with the broker's own snapshots.
+        refusals: how often draining hashes kept entries back.
+        watch: who waited for whom, and how near the limits were.
+        traffic: what was dispatched, by key and hash.
+        peaks: what was pending at one time, by hash.
+        seen: what was not seen, or not to the end.
+        doubts: where the owners of hashes are open.
+        hash_shares: by consumer, the share of the hashes that it owned while it was there.
+        telling: which of it is to be told. The rest was told, or is not settled; it only explains.
+        recorders: who recorded the topic.
+    """
+
+    findings: Records
+    beyond: Mapping[tuple[int, int], int]
+    episodes: Records
+    stays: Mapping[int, Stay]
+    counts: Mapping[int, tuple[int, int]]
+    checked: Ints
+    keeps_order: bool
+    numbers: Sequence[int]
+    epoch_seqs: Sequence[int]
+    epoch_changes: Sequence[str]
+    joins: Sequence[Joined]
+    surpluses: Sequence[Surplus]
+    comparison: Comparison
+    refusals: Refusals
+    watch: Watch
+    traffic: Traffic
+    peaks: Peak
+    seen: Seen
+    doubts: Doubts
+    hash_shares: Mapping[int, float]
+    telling: Telling
+    recorders: Recorders = ONE

@@ -1,0 +1,94 @@
+"""Which part of what is known a window of a trace tells: everything is told once, and what may still change waits.
+
+A log that goes on behind a window may say more about the last moments of it: a dispatch may turn out not to have left
+the broker, a snapshot may prove a duplicate. So a window tells what is older than `UNSETTLED_US` before its last row,
+and the next one tells the rest. What is open at its end it tells as open, and the next one again.
+
+A dispatch whose end does not follow within that time counts as one that did not leave the broker, even if its end comes
+in a later window. How old a row is the clock says, and which rows are told the order of seq: the clock may step back.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.state.state import Ints
+
+# Longer than anything that a verdict looks ahead for: `verdicts.duplicates.LOOK_AHEAD_US`, and the second that a read
+# takes; and longer than rows are held back (`membership.WAIT_US_MAX`).
+UNSETTLED_US: Final = 60_000_000
+
+_BEGINNING: Final = Place(-(2**63), -(2**63))
+_END: Final = Place(2**63 - 1, 2**63 - 1)
+# Between two places that are remembered.
+_STEP_US: Final = 1_000_000
+
+
+class Telling(NamedTuple):
+    """What happened behind one place, up to and including the row of another."""
+
+    since: Place
+    until: Place
+
+    @property
+    def final(self) -> bool:
+        """Whether the log ends here: what is open stays so."""
+        return self.until == _END
+
+    def holds(self, seq: Ints) -> NDArray[np.bool_]:
+        """Which of the rows are in it."""
+        held: NDArray[np.bool_] = (seq > self.since.seq) & (seq <= self.until.seq)
+        return held
+
+    def tells(self, seq: int) -> bool:
+        """Whether it is of that row."""
+        return self.since.seq < seq <= self.until.seq
+
+    def tells_interval(self, from_seq: int, to_seq: int, is_open: bool) -> bool:
+        """Whether it tells of an interval: one that ended in it, or is open at its end."""
+        return self.tells(to_seq) or (is_open and from_seq <= self.until.seq < to_seq)
+
+    def tells_noted(self, from_seq: int, to_seq: int, is_open: bool) -> bool:
+        """The same of an interval that was noted since something was told last, however long before it ended."""
+        return to_seq <= self.until.seq or (is_open and from_seq <= self.until.seq)
+
+
+def since(told: Place | None, until: Place | None = None) -> Telling:
+    """What was not told before.
+
+    Args:
+        told: up to where everything was; None: nothing was.
+        until: up to where everything is settled; None: the log ends here.
+    """
+    return Telling(told or _BEGINNING, until or _END)
+
+
+EVERYTHING: Final = since(None)
+
+
+class Settled:
+    """Finds the place up to which rows are old enough, in a memory of a place a second."""
+
+    def __init__(self, unsettled_us: int) -> None:
+        """Takes how old that is, in microseconds."""
+        self._unsettled_us = unsettled_us
+        self._marks = [_BEGINNING]
+        self._clock_us = _BEGINNING.ts_us
+
+    def add(self, seq: Ints, ts_us: Ints) -> None:
+        """Takes the next rows in the order of seq."""
+        clock = np.maximum(np.maximum.accumulate(ts_us), self._clock_us)
+        # Rows of one seq stay together.
+        last = np.flatnonzero((np.diff(clock // _STEP_US) != 0) & (np.diff(seq) != 0))
+        self._marks += [Place(int(seq[at]), int(clock[at])) for at in last]
+        self._clock_us = int(clock[-1])
+        old_us = self._clock_us - self._unsettled_us
+        old = [number for number, mark in enumerate(self._marks) if mark.ts_us <= old_us]
+        self._marks = self._marks[old[-1] :] if old else self._marks
+
+    def place(self, released_seq: int) -> Place:
+        """The last place that is old enough; rows behind `released_seq` have not even taken effect."""
+        old_us = self._clock_us - self._unsettled_us
+        return max((m for m in self._marks if m.ts_us <= old_us and m.seq <= released_seq), default=_BEGINNING)

@@ -1,0 +1,1 @@
+"""When membership changes took effect, and where the trace leaves that open."""

@@ -1,0 +1,168 @@
+"""When, inside of their brackets, membership changes took effect.
+
+A dispatch is decided under the dispatcher's lock, so each one inside a bracket shows which mapping was in force, if
+the two mappings route its hash to different consumers. The changes are placed so that as few dispatches as possible
+go to a consumer that does not own their hash; where several places are equally good, in the middle (in time) of
+them, which is where the largest possible error is smallest.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.assignment import Routing
+from pipeline.assignment.ranges.observed import Behind, SeenDispatches, Sent
+from pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from pipeline.replay.packing.events import Code, Column, Events
+from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.state import Ints
+
+Bounds: TypeAlias = tuple[int, int]
+"""A change took effect behind the first seq and before the second."""
+
+_NEVER = 1 << 40
+
+
+@compiled
+def _costs(disagrees: NDArray[np.bool_], allowed: NDArray[np.bool_], ahead: Ints, behind: Ints) -> None:
+    """The fewest disagreements of any course of changes that is in state k at decision d.
+
+    State k: the first k changes are in effect. A course never goes back. Into `ahead[k, d]` go the disagreements of
+    the decisions up to d, into `behind[k, d]` those from d on.
+    """
+    states, decisions = disagrees.shape
+    for d in range(decisions):
+        best = _NEVER if d > 0 else 0
+        for k in range(states):
+            if d > 0:
+                best = min(best, ahead[k, d - 1])
+            ahead[k, d] = best + disagrees[k, d] if allowed[k, d] else _NEVER
+    for d in range(decisions - 1, -1, -1):
+        best = _NEVER if d < decisions - 1 else 0
+        for k in range(states - 1, -1, -1):
+            if d < decisions - 1:
+                best = min(best, behind[k, d + 1])
+            behind[k, d] = best + disagrees[k, d] if allowed[k, d] else _NEVER
+
+
+class Ordered(NamedTuple):
+    """Changes in an order: their numbers, and the mapping before the first and behind each."""
+
+    order: list[int]
+    routings: list[Routing]
+
+
+class Evidence(NamedTuple):
+    """The dispatches around membership changes, as far as they tell which mapping was in force.
+
+    Attributes:
+        seq: of each decision, ascending.
+        hashes: its sticky hash.
+        consumers: the trace's number of who was sent to.
+        recorded_late: only the ends were recorded: what is recorded after a change may have been decided before it.
+    """
+
+    seq: Ints
+    hashes: Ints
+    consumers: Ints
+    recorded_late: bool
+
+    @staticmethod
+    def of(rows: Events, hashes: Callable[[Events], Ints], recorded_late: bool) -> "Evidence":
+        """The decisions among `rows`."""
+        sent = rows.take(rows.code == (Code.DISPATCH_END if recorded_late else Code.DISPATCH_START))
+        keys = hashes(sent)
+        known = keys >= 0
+        return Evidence(sent.seq[known], keys[known], sent.consumer[known], recorded_late)
+
+    def disagrees(self, routings: Sequence[Routing]) -> NDArray[np.bool_]:
+        """(routings, decisions): whether the decision goes to somebody else than the routing says."""
+        against = np.stack([routing.owners_of(self.hashes) != self.consumers for routing in routings])
+        return np.logical_and.accumulate(against, axis=0) if self.recorded_late else against
+
+
+def behind(reported: ReportedRanges | None, decisions: Callable[[], Evidence], recorded_late: bool) -> Behind:
+    """What a snapshot and the dispatches show of the one mapping that was in force during all of them.
+
+    Args:
+        reported: what the broker reports; None: nothing.
+        decisions: the dispatches. Nearly no change needs them, so they are looked for when one does.
+        recorded_late: only the ends of dispatches were recorded, so some were decided before.
+    """
+
+    def sent() -> Sent:
+        found = decisions()
+        return found.hashes, found.consumers
+
+    return Behind(reported, SeenDispatches(sent, in_order=not recorded_late))
+
+
+def place(
+    brackets: Sequence[Bounds], seq: Column, ts_us: Column, evidence: Evidence, routings: Sequence[Routing]
+) -> list[Place]:
+    """A place for each change, in their order.
+
+    Args:
+        brackets: for each change the seqs between which it took effect: behind the first, before the second.
+        seq: of the rows around the brackets, ascending.
+        ts_us: of the same rows, microseconds.
+        evidence: the decisions among them.
+        routings: the mapping before the first change, and after each of them.
+    """
+    disagrees = evidence.disagrees(routings)
+    # None of them comes behind the end of a later one.
+    ends = np.minimum.accumulate([end for _, end in reversed(brackets)])[::-1].tolist()
+    bounds = [(after, before) for (after, _), before in zip(brackets, ends, strict=True)]
+    places: list[Place] = []
+    for change in range(len(bounds)):
+        after, before = _window(bounds, change, evidence.seq, disagrees)
+        if places:
+            after = max(after, places[-1].seq)
+        at = _middle(after, max(before, after + 1), seq, ts_us)
+        places.append(at)
+        bounds[change] = (at.seq, at.seq + 1)
+    return places
+
+
+def _all_costs(bounds: Sequence[Bounds], seq: Ints, disagrees: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    # State k needs the first k changes to have begun, and none of the others to be over.
+    begun = np.maximum.accumulate([-1, *(start for start, _ in bounds)])
+    over = np.minimum.accumulate([_NEVER, *(end for _, end in reversed(bounds))])[::-1]
+    allowed = (seq[None, :] > begun[:, None]) & (seq[None, :] < over[:, None])
+    ahead, behind = np.empty((2, *disagrees.shape), dtype=np.int64)
+    _costs(disagrees, allowed, ahead, behind)
+    return ahead, behind
+
+
+def _window(bounds: Sequence[Bounds], change: int, seq: Ints, disagrees: NDArray[np.bool_]) -> Bounds:
+    """Behind which row and before which row the change fits best: the longest of the stretches that are as good."""
+    after, before = bounds[change]
+    if seq.size == 0:
+        return after, before
+    ahead, behind = _all_costs(bounds, seq, disagrees)
+    # The cost of the change between two neighbouring decisions, before the first and after the last of them.
+    earlier = np.append(0, ahead[: change + 1].min(axis=0))
+    later = np.append(behind[change + 1 :].min(axis=0), 0)
+    costs = earlier + later
+    edges = np.diff(np.concatenate(([0], (costs == costs.min()).astype(np.int8), [0])))
+    firsts, lasts = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
+    starts = [max(after, int(seq[p - 1])) if p > 0 else after for p in firsts]
+    ends = [min(before, int(seq[p])) if p < seq.size else before for p in lasts]
+    longest = int(np.argmax(np.subtract(ends, starts)))
+    return starts[longest], ends[longest]
+
+
+def _middle(after: int, before: int, seq: Column, ts_us: Column) -> Place:
+    first = int(np.searchsorted(seq, after, side="right")) - 1
+    last = int(np.searchsorted(seq, before, side="left"))
+    if first < 0:
+        return Place(after, int(ts_us[0]))
+    start_us = int(ts_us[first])
+    end_us = int(ts_us[min(last, seq.size - 1)])
+    inside = ts_us[first:last]
+    at = first + int(np.flatnonzero(inside <= (start_us + end_us) // 2)[-1]) if inside.size else first
+    # A snapshot may be taken behind a number that no row of this subscription has.
+    return Place(max(int(seq[at]), after), int(ts_us[at]))

@@ -1,0 +1,108 @@
+"""What dispatches and snapshots say of when a consumer came or went, beyond the rows of its join or leave.
+
+Who is sent an entry is in; who a snapshot lists is in, and who it does not list is not. So the bounds of overlapping
+changes move closer together, and often leave one order.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from pipeline.assignment.join_orders import Precedence
+from pipeline.assignment.resolve import closed
+from pipeline.replay.timeline.brackets import Bracket
+from pipeline.replay.timeline.change_points import Bounds, Evidence
+from pipeline.replay.timeline.reported_ranges import View
+
+BoundsOf = Callable[[Bracket], Bounds]
+
+
+def note_dispatches(changes: Sequence[Bracket], evidence: Evidence, bounds_of: BoundsOf) -> None:
+    """Moves joins in front of the first dispatch to who joins, and leaves behind the last decision for who leaves."""
+    for bracket in changes:
+        after, before = bounds_of(bracket)
+        seqs = evidence.seq[evidence.consumers == bracket.row.consumer]
+        seqs = seqs[(seqs > after) & (seqs < before)]
+        if not seqs.size:
+            continue
+        if bracket.row.kind == "join":
+            bracket.seen_before = int(seqs[0])
+        elif bracket.row.kind == "leave" and not evidence.recorded_late:
+            # Only the decision is made under the dispatcher's lock; what is written later may have been decided before.
+            bracket.seen_after = int(seqs[-1])
+
+
+def note_view(changes: Sequence[Bracket], view: View, bounds_of: BoundsOf) -> None:
+    """Moves the bounds of changes to the side of a snapshot on which it shows them."""
+    for bracket in changes:
+        happened = shown(view, bracket, bounds_of)
+        after, before = bounds_of(bracket)
+        if happened and after <= view.until.seq:
+            bracket.shown_by.add(view.snapshot)
+            bracket.seen_before = min(before, view.until.seq + 1)
+        elif happened is False and view.since.seq < before:
+            bracket.hidden_from.add(view.snapshot)
+            bracket.seen_after = max(after, view.since.seq)
+
+
+def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf) -> Precedence:
+    """(n, n): which of n changes, in an order that is likely, happened before which for certain, transitively."""
+    after, before = np.array([bounds_of(bracket) for bracket in changes], dtype=np.int64).T
+    known: Precedence = after[None, :] >= before[:, None]
+    for number, bracket in enumerate(changes):
+        for other_number, other in enumerate(changes):
+            known[number, other_number] |= other.join is bracket or separated(bracket, other)
+    for reset in (number for number, bracket in enumerate(changes) if bracket.row.kind == "reset"):
+        for number, bracket in enumerate(changes):
+            if known[number, reset] or known[reset, number] or bracket.row.kind == "reset":
+                continue
+            # A restart closes everybody who is there, so who is there behind it came behind it.
+            survives = bracket.row.kind == "join" and (
+                bracket.leave is None or not _closed_with(bracket.leave, changes[reset], bounds_of)
+            )
+            known[reset, number] |= survives
+            known[number, reset] |= not survives
+    known = closed(known)
+    # Rows that contradict each other leave no order: then the changes are taken in the one in which they stand.
+    return np.triu(np.ones_like(known), 1) if (known & known.T).any() else known
+
+
+def note_resets(changes: Sequence[Bracket], bounds_of: BoundsOf) -> None:
+    """Moves leaves that a restart brings about in front of its end: their rows may come a little later."""
+    for reset in (bracket for bracket in changes if bracket.row.kind == "reset"):
+        over = bounds_of(reset)[1]
+        for bracket in changes:
+            after, before = bounds_of(bracket)
+            if bracket.row.kind == "leave" and _closed_with(bracket, reset, bounds_of) and after < over < before:
+                bracket.seen_before = over
+
+
+def _closed_with(leave: Bracket, reset: Bracket, bounds_of: BoundsOf) -> bool:
+    """Whether a restart may have closed a consumer: its leave may have happened by then."""
+    return bounds_of(leave)[0] < bounds_of(reset)[1]
+
+
+def separated(one: Bracket, other: Bracket) -> bool:
+    """Whether a snapshot was taken behind one change and before the other."""
+    return not one.shown_by.isdisjoint(other.hidden_from)
+
+
+def shown(view: View, bracket: Bracket, bounds_of: BoundsOf) -> bool | None:
+    """Whether a snapshot shows that a change had happened; None: it does not say."""
+    after, before = bounds_of(bracket)
+    if before <= view.since.seq:
+        return True
+    if after > view.until.seq:
+        return False
+    listed = bracket.row.consumer in view.listed
+    if bracket.row.kind == "leave" and listed:
+        return False
+    if view.reported is None:
+        # It may leave consumers out, and who joins is listed before the selector has a range for it.
+        return None
+    if bracket.row.kind == "join":
+        # One that is not listed has not joined, unless it has left again.
+        gone = bracket.leave is not None and bounds_of(bracket.leave)[0] <= view.until.seq
+        return True if listed else None if gone else False
+    there = bracket.join is None or bracket.join.placed is not None or bounds_of(bracket.join)[1] <= view.since.seq
+    return True if bracket.row.kind == "leave" and there else None

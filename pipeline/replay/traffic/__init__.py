@@ -1,0 +1,1 @@
+"""How much was published and dispatched, by whom, and under which keys."""

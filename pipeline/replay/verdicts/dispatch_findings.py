@@ -1,0 +1,145 @@
+"""What the dispatches (and acknowledgements) of a subscription broke, by rule, with verdicts, worst first."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from pipeline.contract.known_bugs import label
+from pipeline.contract.severity import SEVERITIES, Severity
+from pipeline.replay.state.output import (
+    CUMULATIVE_ACK,
+    EARLY_DUPLICATE,
+    FIRST_DELIVERY_ORDER,
+    FOREIGN_ACK,
+    GAP_DELIVERY,
+    OWNERSHIP,
+    REDELIVERY_COUNT,
+    REDELIVERY_ORDER,
+    REPLAY_OVERTAKEN,
+    RULE_NAMES,
+    SINGLE_HOLDER,
+    UNACKED_LIMIT,
+)
+from pipeline.replay.state.state import (
+    ACKNOWLEDGEMENTS,
+    COUNTED_DISPATCHES,
+    DISPATCHES,
+    FIRST_DELIVERIES,
+    LIMITED_DISPATCHES,
+    STICKY_DISPATCHES,
+    UNKNOWN,
+    Ints,
+    Records,
+)
+from pipeline.replay.subscription.config import Rules
+from pipeline.replay.subscription.result import Replayed
+from pipeline.replay.verdicts import Circumstances, Verdict, applies, judged, plain_verdict
+from pipeline.replay.verdicts.explanations import EpochNamed, evidence, explanation
+from pipeline.replay.verdicts.naming import Names, or_none, position
+from pipeline.replay.verdicts.rule_findings import RuleFindings
+
+ALL: Final = 0
+"""As a limit on findings: none."""
+
+# How often each rule was asked, by its place in `Replayed.checked`.
+_CHECKED: Mapping[int, int] = {
+    SINGLE_HOLDER: DISPATCHES,
+    OWNERSHIP: DISPATCHES,
+    FIRST_DELIVERY_ORDER: FIRST_DELIVERIES,
+    EARLY_DUPLICATE: DISPATCHES,
+    REDELIVERY_ORDER: DISPATCHES,
+    REPLAY_OVERTAKEN: DISPATCHES,
+    REDELIVERY_COUNT: COUNTED_DISPATCHES,
+    UNACKED_LIMIT: LIMITED_DISPATCHES,
+    CUMULATIVE_ACK: ACKNOWLEDGEMENTS,
+    FOREIGN_ACK: ACKNOWLEDGEMENTS,
+    GAP_DELIVERY: STICKY_DISPATCHES,
+}
+
+
+def dispatch_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[RuleFindings]:
+    """The findings of the replay by rule, for every rule that this broker is held to.
+
+    Args:
+        found: what the replay found.
+        rules: what it depended on.
+        per_rule_max: how many findings of a rule are kept with their evidence; `ALL`: every one.
+    """
+    names = Names(found.numbers, found.stays, found.recorders)
+    around = Circumstances(found, rules)
+    verdicts = judged(found, rules)
+    told: list[RuleFindings] = []
+    for rule, name in enumerate(RULE_NAMES):
+        if not applies(name, rules):
+            continue
+        of_rule = np.flatnonzero((found.findings.rule == rule) & found.telling.holds(found.findings.seq))
+        counts: Counter[Severity] = Counter(verdicts[at].severity for at in of_rule)
+        for (beyond, permitted), count in found.beyond.items():
+            if beyond == rule:
+                counts[plain_verdict(rule, permitted, around).severity] += count
+        worst = of_rule[_by_badness(found.findings[of_rule].view(np.recarray), [verdicts[at] for at in of_rule])]
+        kept = worst if per_rule_max == ALL else worst[:per_rule_max]
+        rows = [
+            _row(found.findings[at], verdicts[at], names, found, not around.strayed(found.findings.seq[at]))
+            for at in kept
+        ]
+        told.append(RuleFindings(name, int(found.checked[_CHECKED[rule]]), counts, rows))
+    return told
+
+
+def _by_badness(found: Records, verdicts: list[Verdict]) -> Ints:
+    """The order in which findings of one rule are told: what the contract forbids most, then what harms most."""
+    rank = {severity: -number for number, severity in enumerate(SEVERITIES)}
+    severity = np.array([rank[verdict.severity] for verdict in verdicts], dtype=np.int64)
+    # Two keys that share a hash are no harm to anybody but the promise (contract 9.1).
+    other_key = (found.other_seq != UNKNOWN) & (found.key_id != found.other_key_id)
+    order: Ints = np.lexsort((found.seq, -_lasted_us(found), other_key, severity))
+    return order
+
+
+def _lasted_us(found: Records) -> Ints:
+    """How long what is wrong had been so: how long the other entry was held, or waited; 0 where nothing lasts."""
+    overtaking = np.isin(found.rule, (REDELIVERY_ORDER, REPLAY_OVERTAKEN))
+    since = np.where(overtaking, found.other_since_ts, found.other_ts)
+    return np.where(since == UNKNOWN, 0, found.ts_us - since)
+
+
+def _row(finding: Any, verdict: Verdict, names: Names, found: Replayed, owned: bool) -> dict[str, object]:
+    keyed = finding.hash != UNKNOWN
+    # An epoch begins behind the row of its seq.
+    number = max(int(np.searchsorted(found.epoch_seqs, finding.seq)) - 1, 0)
+    change = found.epoch_changes[number] if found.epoch_changes else "nobody"
+    return {
+        "severity": verdict.severity,
+        "sticky_hash": int(finding.hash) if keyed else None,
+        "key_id": int(finding.key_id) if keyed else None,
+        "ledger_id": or_none(finding.ledger),
+        "entry_id": or_none(finding.entry),
+        "consumer": names.number(finding.consumer),
+        "consumer_name": names.name(finding.consumer),
+        "other_consumer": names.number(finding.other_consumer),
+        "other_consumer_name": names.name(finding.other_consumer),
+        "epoch": number,
+        "seq": int(finding.seq),
+        "ts_us": int(finding.ts_us),
+        "permitted_by": verdict.permitted_by,
+        "known_bug": ", ".join(label(bug) for bug in verdict.known_bugs) or None,
+        "detail": _detail(finding, names),
+        "evidence": evidence(finding, names),
+        "explanation": explanation(finding, verdict, names, EpochNamed(number, change, owned)),
+    }
+
+
+def _detail(finding: Any, names: Names) -> str:
+    """What a program may want to know besides the columns."""
+    detail: dict[str, object] = {"draining": bool(finding.draining)}
+    if finding.other_ledger != UNKNOWN:
+        detail["other_position"] = position(finding.other_ledger, finding.other_entry)
+        detail["other_seq"] = None if finding.other_seq == UNKNOWN else names.own_seq(finding.other_seq)
+        detail["same_key"] = bool(finding.key_id == finding.other_key_id)
+    if finding.expected != UNKNOWN:
+        detail["value"], detail["expected"] = int(finding.value), int(finding.expected)
+    return json.dumps(detail)

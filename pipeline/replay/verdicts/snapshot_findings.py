@@ -1,0 +1,76 @@
+"""Findings of `assignment_mismatch` and `draining_mismatch`: the broker's own snapshot says something else."""
+
+import json
+
+from pipeline.contract.known_bugs import catalogue, known_bugs, label
+from pipeline.contract.rules import RuleName
+from pipeline.contract.severity import Severity
+from pipeline.replay.snapshots.comparison import Mismatch
+from pipeline.replay.subscription.config import Rules
+from pipeline.replay.subscription.result import Replayed
+from pipeline.replay.verdicts.naming import Names, moment
+from pipeline.replay.verdicts.rule_findings import RuleFindings, severities
+
+_NAMED_MAX = 10
+_RULES: tuple[RuleName, ...] = ("assignment_mismatch", "draining_mismatch")
+
+
+def mismatch_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[RuleFindings]:
+    """What the snapshots contradict, by rule, in the order of the trace.
+
+    Args:
+        found: what the replay found.
+        rules: what it depended on.
+        per_rule_max: how many findings of a rule are kept with their evidence; 0: every one.
+    """
+    names = Names(found.numbers, found.stays, found.recorders)
+    told = []
+    for rule in _RULES:
+        if rule not in rules.profile.rules:
+            continue
+        differing = [m for m in found.comparison.mismatches if m.rule == rule and found.telling.tells(m.snapshot.seq)]
+        rows = [_row(m, names, rules) for m in differing]
+        counts = severities(rows)
+        # What was not kept weighs as much as it can.
+        counts["violation"] += found.comparison.beyond[rule]
+        told.append(RuleFindings(rule, found.comparison.compared[rule], +counts, rows[: per_rule_max or None]))
+    return told
+
+
+def _verdict(mismatch: Mismatch, rules: Rules) -> tuple[Severity, str | None, str]:
+    """What it weighs, the known bug, and why."""
+    if mismatch.undecided:
+        return "not_provable", None, f"; {mismatch.undecided}"
+    if mismatch.rule == "draining_mismatch" and mismatch.missing and not mismatch.surplus:
+        bug = "#23845"
+        if bug in known_bugs(rules.version, rules.profile):
+            return "known_bug", bug, f"; known bug {bug}: {catalogue()[bug].title} {catalogue()[bug].remedy}"
+    return "violation", None, ""
+
+
+def _row(mismatch: Mismatch, names: Names, rules: Rules) -> dict[str, object]:
+    severity, bug, because = _verdict(mismatch, rules)
+    snapshot = mismatch.snapshot
+    begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
+    what = "ranges" if mismatch.rule == "assignment_mismatch" else "draining hashes"
+    parts = [
+        f"{whose} {len(items)} {what} {other} not: {', '.join(items[:_NAMED_MAX])}"
+        for whose, other, items in (
+            ("the broker has", "the trace does", mismatch.missing),
+            ("the trace has", "the broker does", mismatch.surplus),
+        )
+        if items
+    ]
+    return {
+        "severity": severity,
+        "consumer": names.number(mismatch.consumer),
+        "consumer_name": names.name(mismatch.consumer),
+        "seq": snapshot.seq,
+        "ts_us": snapshot.ts_us,
+        "known_bug": None if bug is None else label(bug),
+        "detail": json.dumps({"seq_begin": begin, "seq_end": end}),
+        "evidence": [f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"],
+        "explanation": (
+            f"of {names.spoken(mismatch.consumer)} at {moment(snapshot.ts_us)} {'; '.join(parts)}{because}"
+        ),
+    }

@@ -1,0 +1,174 @@
+"""Findings of `draining_stuck` and `stalled`: what could be sent, and was not (V10, V11).
+
+A hash counts when nobody else held it, and its owner was sent later entries for long while its own waited: so the
+owner had permits and the broker had read past them. What lies still because everything does is no finding of a hash;
+the whole stall is one, if nothing in the trace explains it.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipeline.contract.known_bugs import catalogue, known_bugs, label
+from pipeline.contract.rules import RuleName
+from pipeline.contract.severity import Severity
+from pipeline.replay.blocking.attribution import Blocked
+from pipeline.replay.blocking.monitor import Watch
+from pipeline.replay.blocking.stalls import is_finding
+from pipeline.replay.blocking.starved_hashes import Kind, Overlooked
+from pipeline.replay.state.output import ENDINGS, STILL_OPEN
+from pipeline.replay.state.state import DISPATCHES, NOBODY
+from pipeline.replay.subscription.config import Rules
+from pipeline.replay.subscription.result import Replayed
+from pipeline.replay.timeline.undecided_ranges import Doubt
+from pipeline.replay.verdicts.naming import Names, Rows, moment, position
+from pipeline.replay.verdicts.rule_findings import RuleFindings, severities
+
+
+def stuck_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[RuleFindings]:
+    """What was stuck, by rule, the longest first.
+
+    Args:
+        found: what the replay found.
+        rules: what it depended on.
+        per_rule_max: how many findings of a rule are kept with their evidence; 0: every one.
+    """
+    names = Names(found.numbers, found.stays, found.recorders)
+    watch, until_seq = found.watch, found.telling.until.seq
+    drained = int(np.count_nonzero(found.telling.holds(found.episodes.to_seq)))
+    asked: dict[RuleName, int] = {"draining_stuck": drained, "stalled": int(found.checked[DISPATCHES])}
+    overlooked = sorted((o for o in watch.overlooked.kept if o.span.to_seq <= until_seq), key=_by_cost)
+    told = []
+    for rule, checked in asked.items():
+        if rule not in rules.profile.rules:
+            continue
+        rows = [
+            _hash_row(o, names, rules, found.doubts.about(o.hash, o.span.from_seq, o.span.to_seq))
+            for o in overlooked
+            if _rule(o.kind, rules) == rule
+        ]
+        if rule == "stalled":
+            stalls = (b for b in watch.blocked if is_finding(b) and b.span.to_seq <= until_seq)
+            rows += [_stall_row(b, names, found.doubts.between(b.span.from_seq, b.span.to_seq)) for b in stalls]
+        counts = severities(rows) + _beyond(rule, watch, rules)
+        told.append(RuleFindings(rule, checked, counts, rows[: per_rule_max or None]))
+    return told
+
+
+def _beyond(rule: RuleName, watch: Watch, rules: Rules) -> Counter[Severity]:
+    """What was found beyond `blocking.intervals_max`, and only counted."""
+    counts: Counter[Severity] = Counter()
+    for kind, count in watch.overlooked.beyond.items():
+        if _rule(kind, rules) == rule:
+            counts[_severity(_bug(kind, rules))] += count
+    if rule == "stalled":
+        counts["violation"] += watch.stalls_beyond
+    return counts
+
+
+def _rule(kind: Kind, rules: Rules) -> RuleName:
+    return "draining_stuck" if rules.profile.dispatcher == "draining" and kind.drained else "stalled"
+
+
+def _severity(bug: str | None) -> Severity:
+    return "known_bug" if bug else "violation"
+
+
+def _by_cost(overlooked: Overlooked) -> tuple[int, int, int]:
+    span = overlooked.span
+    return -(span.to_ts - span.from_ts) * overlooked.entries, span.from_seq, overlooked.hash
+
+
+def _bug(kind: Kind, rules: Rules) -> str | None:
+    """The flaw that it matches: counted twice (3.9), or behind the head of replay (6.5)."""
+    bugs = known_bugs(rules.version, rules.profile)
+    bug = None
+    if rules.profile.dispatcher == "recently_joined":
+        bug = "F6"
+    elif kind.counted_again:
+        bug = "#23845"
+    return bug if bug in bugs else None
+
+
+def _hash_row(overlooked: Overlooked, names: Names, rules: Rules, doubt: Doubt | None) -> dict[str, object]:
+    span, bug = overlooked.span, _bug(overlooked.kind, rules) if doubt is None else None
+    head, passed, entries = position(*overlooked.head), position(*overlooked.passed), overlooked.entries
+    owner, seconds = names.spoken(overlooked.owner), (span.to_ts - span.from_ts) / 1e6
+    until = (
+        "the end of the trace"
+        if span.ended_by == STILL_OPEN
+        else f"{moment(span.to_ts)} (seq {names.seq(span.to_seq)})"
+    )
+    moves = [
+        f"seq {names.seq(move.at.seq)}: hash {overlooked.hash} moves from {names.spoken(move.before)} to "
+        f"{names.spoken(move.after)}, {move.held} of its entries are held"
+        for move in overlooked.moves
+    ]
+    drained = ""
+    if overlooked.drained_from != NOBODY:
+        drained = f", which {names.spoken(overlooked.drained_from)} had held before,"
+    known = f"; known bug {label(bug)}: {catalogue()[bug].title} {catalogue()[bug].remedy}" if bug else ""
+    known += f"; {doubt.because}" if doubt is not None else ""
+    return {
+        "severity": "not_provable" if doubt is not None else _severity(bug),
+        "sticky_hash": overlooked.hash,
+        "ledger_id": overlooked.head[0],
+        "entry_id": overlooked.head[1],
+        "consumer": names.number(overlooked.owner),
+        "consumer_name": names.name(overlooked.owner),
+        "other_consumer": names.number(overlooked.drained_from),
+        "other_consumer_name": names.name(overlooked.drained_from),
+        "seq": span.to_seq,
+        "ts_us": span.to_ts,
+        "known_bug": label(bug) if bug else None,
+        "detail": json.dumps(
+            {
+                "entries": overlooked.entries,
+                "seconds": seconds,
+                "from_seq": names.own_seq(span.from_seq),
+                "ended_by": ENDINGS[span.ended_by],
+                "counted_as_draining": overlooked.registered,
+            }
+        ),
+        "evidence": [
+            *moves,
+            f"seq {names.seq(span.from_seq)}: from here on nobody else holds the hash, and {head} waits",
+            f"{moment(overlooked.passed_ts)}: {owner} is sent the later entry {passed}",
+        ],
+        "explanation": (
+            f"{entries} entries of hash {overlooked.hash}, the first {head}, were not sent to {owner} for "
+            f"{seconds:.3f} s from {moment(span.from_ts)} until {until}, although nobody held any of the hash{drained} "
+            f"and {owner} was sent the later entry {passed} meanwhile{known}"
+        ),
+    }
+
+
+def _stall_row(stall: Blocked, names: Names, doubts: Sequence[Doubt]) -> dict[str, object]:
+    """Nobody was sent anything, although somebody had permits, and nothing says why."""
+    span, permits, consumers = stall.span, stall.detail["with_permits"], stall.detail["consumers"]
+    seconds = (span.to_ts - span.from_ts) / 1e6
+    root = position(*stall.roots[0]) if stall.roots else "none"
+    rows: Rows = [
+        {
+            # Who could have been sent something hangs on who owned what waited.
+            "severity": "not_provable" if doubts else "violation",
+            "ledger_id": stall.roots[0][0] if stall.roots else None,
+            "entry_id": stall.roots[0][1] if stall.roots else None,
+            "consumer": names.number(stall.blocking),
+            "seq": span.to_seq,
+            "ts_us": span.to_ts,
+            "detail": json.dumps({**stall.detail, "entries": stall.entries, "seconds": seconds}),
+            "evidence": [
+                f"seq {names.seq(span.from_seq)}: nothing is sent from here on",
+                f"seq {names.seq(span.to_seq)}: until here",
+            ],
+            "explanation": (
+                f"{stall.entries} entries, the oldest {root}, could have been sent for {seconds:.3f} s from "
+                f"{moment(span.from_ts)} on, and nothing was sent to any of {consumers} consumers, {permits} of whom "
+                f"had permits{f'; {doubts[0].because}' if doubts else ''}"
+            ),
+        }
+    ]
+    return rows[0]

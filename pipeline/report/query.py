@@ -1,0 +1,210 @@
+"""Reads a summary out of the tables.
+
+In a fresh JVM a query that groups or ranks costs 1.5 to 2 s of CPU time and one that only picks rows a third of that,
+because the exchange has to be planned and compiled. So counts, which are few, are added up here; the worst findings
+and the longest waits are picked by order and limit; and tables in which the counts promise nothing are not asked.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import partial, reduce
+from operator import or_
+from typing import Any, TypeVar
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sf
+
+from pipeline.contract.severity import SEVERITIES, Severity
+from pipeline.errors import UsageError
+from pipeline.report.summary import (
+    CauseTotals,
+    Finding,
+    GroupCounts,
+    HotKey,
+    MixedProducer,
+    Partition,
+    RuleCounts,
+    RunSummary,
+    Summary,
+    Wait,
+    total_causes,
+    total_rules,
+)
+from pipeline.tables.schemas import TABLES
+from pipeline.tables.table_schema import RUN_KEY
+from pipeline.tables.target import Target, parse_target
+from pipeline.tables.threads import at_one_time
+from pipeline.windows.window import Window
+
+Record = TypeVar("Record", Finding, Wait, Partition, HotKey, MixedProducer)
+
+# With 16 rules this stays below the 5,000 results of a run that code scanning shows (GitHub, "SARIF support").
+_FINDINGS_PER_RULE = 300
+_WAITS = 5
+_HOT_KEYS = 3
+_PARTITIONS = 5
+_PRODUCERS = 5
+
+_METRIC_OF: dict[Severity, str] = {
+    "violation": "violations",
+    "known_bug": "known_bug",
+    "not_provable": "not_provable",
+    "permitted": "permitted",
+    "info": "info",
+}
+
+
+def summarise(spark: SparkSession, target: str, run_keys: Sequence[str]) -> Summary:
+    """The summary of runs that have happened.
+
+    Args:
+        spark: the session.
+        target: where the tables are, as `parse_target` reads it.
+        run_keys: the runs, in the order wanted.
+
+    Raises:
+        UsageError: a run has no row in `runs`.
+    """
+    place = parse_target(target)
+    return Summary(target, _locations(place), tuple(_run(spark, place, key) for key in run_keys))
+
+
+def _run(spark: SparkSession, place: Target, run_key: str) -> RunSummary:
+    def own(table_name: str) -> DataFrame:
+        return place.read(spark, table_name).where(sf.col(RUN_KEY) == run_key)
+
+    runs, metrics, blocking = at_one_time(
+        lambda query: query.collect(), (own("runs"), own("metrics"), _by_cause(own("blocking")))
+    )
+    if not runs:
+        raise UsageError(f"{place} holds no run {run_key}", "audit again")
+    run = runs[0]
+    groups = sorted(map(_group_counts, metrics), key=lambda group: (group.topic, group.subscription, group.rule))
+    rules = total_rules([RuleCounts(group.rule, group.checked, group.findings)] for group in groups)
+    by_badness = sorted((counts for counts in rules if any(counts.findings.values())), key=_badness)
+    widest = _widest(blocking)
+    causes = [CauseTotals(cause, row["intervals"], row["message_seconds"]) for cause, row in widest.items()]
+
+    questions: list[Callable[[], list[Row]]] = [
+        partial(_refused, own("quarantine"), run["events_quarantined"]),
+        partial(_longest_waits, own("blocking"), {c: row["scope"] for c, row in widest.items()}, run["to_ts_us"]),
+        partial(_incomplete, own("partitions")),
+        partial(_left_out, own("partitions"), causes),
+        partial(_hottest, own("hot_keys")),
+        partial(_mixed, own("producers"), _info(rules, "mixed_key_batch")),
+        *(partial(_worst_findings, own("violations"), counts.rule) for counts in by_badness),
+    ]
+    refused, waits, incomplete, left_out, hot_keys, mixed, *findings = at_one_time(
+        lambda question: question(), questions
+    )
+    return RunSummary(
+        run_key=run_key,
+        inputs=tuple(run["inputs"]),
+        verdict=run["verdict"],
+        completeness=run["completeness"],
+        events_in=run["events_in"],
+        events_quarantined=run["events_quarantined"],
+        profile=run["profile"],
+        pulsar_version=run["pulsar_version"],
+        from_ts_us=run["from_ts_us"],
+        to_ts_us=run["to_ts_us"],
+        rules=rules,
+        findings=tuple(_record(Finding, row) for of_rule in findings for row in of_rule),
+        causes=total_causes([causes]),
+        waits=tuple(_record(Wait, row) for row in waits),
+        refused={row["reason"]: row["count"] for row in refused},
+        groups=tuple(groups),
+        incomplete=tuple(_record(Partition, row) for row in incomplete),
+        hot_keys=tuple(_record(HotKey, row) for row in hot_keys),
+        mixed_producers=tuple(_record(MixedProducer, row) for row in mixed),
+        starts_from=run["starts_from"],
+        window=None if run["starts_from"] is None else Window(run["window_from_us"], run["window_to_us"]),
+        events_late=run["events_late"] or 0,
+        intervals_left_out=sum(row["intervals_left_out"] for row in left_out),
+    )
+
+
+def _group_counts(row: Row) -> GroupCounts:
+    findings = {severity: row[name] for severity, name in _METRIC_OF.items()}
+    return GroupCounts(row["topic"], row["subscription"], row["rule"], row["checked"], findings, row["completeness"])
+
+
+def _badness(counts: RuleCounts) -> tuple[int, str]:
+    """Sorts the rule with the worst finding first."""
+    return -max(rank for rank, severity in enumerate(SEVERITIES) if counts.findings[severity]), counts.rule
+
+
+def _worst_findings(violations: DataFrame, rule: str) -> list[Row]:
+    rank = sf.array_position(sf.array(*(sf.lit(name) for name in SEVERITIES)), sf.col("severity"))
+    worst_first = violations.where(sf.col("rule") == rule).orderBy(rank.desc(), "ts_us", "seq", "topic")
+    return worst_first.limit(_FINDINGS_PER_RULE).collect()
+
+
+def _by_cause(blocking: DataFrame) -> DataFrame:
+    return blocking.groupBy("cause", "scope").agg(
+        sf.count("*").alias("intervals"), sf.sum("message_seconds").alias("message_seconds")
+    )
+
+
+def _widest(blocking: Sequence[Row]) -> dict[str, Row]:
+    """Of each cause the scope that shows most of it.
+
+    A consumer that blocks, its hashes and the stall that comes of it are views of the same waiting: they are not added.
+    """
+    by_cost = sorted(blocking, key=lambda row: (row["message_seconds"], row["scope"]))
+    return {row["cause"]: row for row in by_cost}
+
+
+def _longest_waits(blocking: DataFrame, scopes: Mapping[str, str], trace_end_us: int | None) -> list[Row]:
+    if not scopes:
+        return []
+    shown = [(sf.col("cause") == cause) & (sf.col("scope") == scope) for cause, scope in scopes.items()]
+    blocking = blocking.where(reduce(or_, shown))
+    end_us = sf.coalesce("to_ts_us", sf.lit(trace_end_us).cast("bigint"))
+    longest_first = blocking.orderBy(sf.col("message_seconds").desc(), "from_ts_us", "sticky_hash")
+    return longest_first.limit(_WAITS).withColumn("seconds", (end_us - sf.col("from_ts_us")) / 1e6).collect()
+
+
+def _incomplete(partitions: DataFrame) -> list[Row]:
+    below = partitions.where("completeness < 1")
+    return below.orderBy("completeness", "topic", "subscription").limit(_PARTITIONS).collect()
+
+
+def _left_out(partitions: DataFrame, causes: Sequence[CauseTotals]) -> list[Row]:
+    # Where nothing is kept, nothing was too much.
+    return partitions.where("intervals_left_out > 0").select("intervals_left_out").collect() if causes else []
+
+
+def _hottest(hot_keys: DataFrame) -> list[Row]:
+    # What is told because of its hash's waiting only was perhaps never dispatched.
+    dispatched = hot_keys.where("dispatched > 0")
+    return dispatched.orderBy(sf.col("dispatched").desc(), "topic", "sticky_hash", "key_id").limit(_HOT_KEYS).collect()
+
+
+def _mixed(producers: DataFrame, number: int) -> list[Row]:
+    if not number:
+        return []
+    most_first = producers.where("mixed_batches > 0").orderBy(sf.col("mixed_batches").desc(), "topic", "producer_name")
+    return most_first.limit(_PRODUCERS).collect()
+
+
+def _info(rules: Sequence[RuleCounts], rule: str) -> int:
+    return sum(counts.findings["info"] for counts in rules if counts.rule == rule)
+
+
+def _refused(quarantine: DataFrame, number: int) -> list[Row]:
+    if not number:
+        return []
+    return quarantine.groupBy("reason").count().orderBy(sf.col("count").desc(), "reason").collect()
+
+
+def _record(kind: type[Record], row: Row) -> Record:
+    """The fields of `kind` out of the columns of the same names; arrays become tuples."""
+    values = ((field.name, row[field.name]) for field in fields(kind))
+    arguments: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in values}
+    return kind(**arguments)
+
+
+def _locations(place: Target) -> dict[str, str]:
+    separator = "." if place.named else "/"
+    return {name: f"{place.location}{separator}{name}" for name in TABLES}

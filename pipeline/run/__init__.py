@@ -1,0 +1,1 @@
+"""One run of the audit: its task, its key, its stages and its verdict."""

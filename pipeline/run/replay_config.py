@@ -1,0 +1,36 @@
+"""The configuration of a replay, from a trace, its profile and the settings of the audit."""
+
+from pipeline.contract.profile import Profile
+from pipeline.replay.blocking.thresholds import Patience
+from pipeline.replay.subscription.config import OrderLimits, Rules
+from pipeline.settings import Settings
+from pipeline.trace import Manifest
+
+
+def replay_config(manifest: Manifest, profile: Profile, settings: Settings, complete_from_start: bool) -> Rules:
+    """Returns what the replay of a trace depends on besides its rows, in the replay's units.
+
+    Args:
+        manifest: of the trace.
+        profile: what the broker is held to.
+        settings: of the audit.
+        complete_from_start: whether the first join is among the rows that are replayed.
+    """
+    blocking = settings.blocking
+    return Rules(
+        profile=profile,
+        version=manifest.pulsar_version,
+        broker=profile.broker(manifest.settings),
+        skew_us=settings.trace.recorder_skew_us,
+        open_entries_max=settings.limits.open_entries_max,
+        orders=OrderLimits(settings.orders.assignments_max, settings.orders.rows_max),
+        hot_keys_max=settings.report.hot_keys_max,
+        complete_from_start=complete_from_start,
+        patience=Patience(
+            shortest_us=blocking.shortest_ms * 1000,
+            stalled_us=blocking.stalled_ms * 1000,
+            sample_us=settings.capacity.interval_s * 1_000_000,
+            intervals_max=blocking.intervals_max,
+            as_pip_282=blocking.recently_joined == "last_sent_position",
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Columnar files, which the workers read and check by themselves."""

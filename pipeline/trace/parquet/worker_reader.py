@@ -1,0 +1,328 @@
+"""Parquet files read by the workers themselves, for traces that are plain.
+
+Spark decodes Parquet to rows and writes rows to Arrow, which costs more than anything the audit does with them
+(docs/FIGURES.md). So it only hands out the names of files, and each worker reads its share of them with pyarrow. What
+is not plain (`row_checks`), lies elsewhere than in local files, or has columns of other types than the format's, is
+left to Spark.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from pipeline.trace.manifest import FILE_NAME
+from pipeline.trace.parquet.row_checks import plain
+from pipeline.trace.schema import EVENT_SCHEMA
+from pipeline.trace.seq_range import ALL, Seqs
+from pipeline.trace.sources import PARQUET_ENDING, Log, Trace
+
+# A share of a file this large is read in seconds, and a file of many row groups by many workers.
+_SHARE_BYTES: Final = 64 << 20
+_TYPES: Final = {field.name: field.type for field in to_arrow_schema(EVENT_SCHEMA)}
+_TEXTS: Final = [name for name, found in _TYPES.items() if found in (pa.string(), pa.binary())]
+NAMES: Final = ("topic", "subscription", "broker")
+"""What names the order that a row belongs to: all rows are looked through for it before one is replayed."""
+# Checked by the statistics of the file, so that they need not be read.
+_NEVER_READ: Final = ("publish_time_ms", "size_bytes")
+# The last: a text that is no UTF-8, which neither Arrow nor Parquet look for.
+_UNREADABLE: Final = (OSError, pa.ArrowException, UnicodeDecodeError)
+
+
+class Share(NamedTuple):
+    """The row groups of a file whose number leaves the remainder `own` when divided by `shares`.
+
+    Attributes:
+        path: the file.
+        own: see above.
+        shares: see above.
+        seqs: which of their rows are meant.
+    """
+
+    path: str
+    own: int
+    shares: int
+    seqs: Seqs = ALL
+
+
+class _Opened(NamedTuple):
+    """A file whose columns have the format's types.
+
+    Attributes:
+        file: to read from.
+        empty: its columns in which every value is null; they may have any type, and are not read.
+    """
+
+    file: pq.ParquetFile
+    empty: frozenset[str]
+
+
+class NotPlainError(Exception):
+    """A file that is left to Spark; never seen by a user."""
+
+
+def shares_of(trace: Trace) -> list[Share]:
+    """What there is to read, or nothing if the trace is not one of local Parquet files."""
+    shares: list[Share] = []
+    for log in trace.logs:
+        files = _files(log)
+        if not files:
+            return []
+        for file in files:
+            count = max(file.stat().st_size // _SHARE_BYTES, 1)
+            shares += [Share(str(file), own, count, trace.seqs) for own in range(count)]
+    return shares
+
+
+def by_workers(
+    spark: SparkSession,
+    shares: Sequence[Share],
+    work: Callable[[Iterator[Share]], Iterator[pa.RecordBatch]],
+    schema: str,
+) -> DataFrame:
+    """What `work` makes of the shares, each in a task of its own.
+
+    Args:
+        spark: the session.
+        shares: at least one.
+        work: travels to the workers; is given the shares of a task, and yields batches of `schema`.
+        schema: of the result, as DDL.
+    """
+
+    def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return work(shares[number] for batch in batches for number in batch.column(0).to_pylist())
+
+    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(of_task, schema)
+
+
+def _files(log: Log) -> list[Path]:
+    path = Path(log.path)
+    if log.kind != "parquet" or not log.local:
+        return []
+    if path.is_file():
+        return [path]
+    # As Spark does: hidden ones are not of the log, unless they are folders with a value in their name.
+    children = [child for child in sorted(path.iterdir()) if child.name != FILE_NAME]
+    files = [child for child in children if "=" in child.name or not child.name.startswith(("_", "."))]
+    # Spark reads files of any ending, and has its own way with folders.
+    return files if all(map(_is_plain_file, files)) else []
+
+
+def _is_plain_file(path: Path) -> bool:
+    return path.is_file() and path.name.endswith(PARQUET_ENDING) and "=" not in path.name
+
+
+def read_share(share: Share, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a share, in batches of at most `rows`.
+
+    Args:
+        share: what to read.
+        columns: of `EVENT_SCHEMA`, or `refused`, which is null.
+        rows: in a batch, at most.
+
+    Raises:
+        NotPlainError: Spark has to read the file.
+    """
+    try:
+        file, empty = _opened(share.path)
+        with file:
+            for number in _row_groups(share, file):
+                yield from _row_group(file, number, _filled(file, number, empty), share.seqs, columns, rows)
+    except _UNREADABLE as error:
+        # Damaged, or not what its name says: Spark's own message names what is wrong.
+        raise NotPlainError(f"{share.path}: {error}") from error
+
+
+def read_columns(share: Share, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Some columns of a share that was found to be plain, a batch for each row group; an absent one is null."""
+    file, empty = _opened(share.path)
+    with file:
+        needed = {*columns, *(() if share.seqs == ALL else ("seq",))} - empty
+        read = [name for name in file.schema_arrow.names if name in needed]
+        for number in _row_groups(share, file):
+            table = file.read_row_group(number, columns=read, use_threads=False).combine_chunks()
+            for batch in table.to_batches():
+                yield pa.record_batch(_completed(share.seqs.of(batch), columns))
+
+
+def read_names(share: Share) -> Iterator[tuple[str | None, ...]]:
+    """The different `NAMES` in a share. Raises as `read_share` does."""
+    try:
+        for batch in read_columns(share, NAMES):
+            # A column that is not there costs as much to look through as one that is.
+            filled = [name for name in NAMES if batch.column(name).null_count < batch.num_rows]
+            if not filled:
+                yield from [(None,) * len(NAMES)][: batch.num_rows]
+                continue
+            different = pa.table(batch).group_by(filled, use_threads=False).aggregate([])
+            absent = [None] * different.num_rows
+            columns = (different.column(name).to_pylist() if name in filled else absent for name in NAMES)
+            yield from zip(*columns, strict=True)
+    except _UNREADABLE as error:
+        raise NotPlainError(f"{share.path}: {error}") from error
+
+
+def _opened(path: str) -> _Opened:
+    metadata = pq.read_metadata(path)
+    schema = metadata.schema.to_arrow_schema()
+    others = _of_other_types(schema)
+    # Texts stay encoded as the file has them: there are few different ones.
+    encoded = [name for name in _TEXTS if name in schema.names and name not in others]
+    file = pq.ParquetFile(path, metadata=metadata, read_dictionary=encoded)
+    for name in others:
+        if not _is_empty(file, name):
+            raise NotPlainError(f"{name} is {schema.field(name).type}")
+    return _Opened(file, frozenset(others))
+
+
+def _of_other_types(found: pa.Schema) -> list[str]:
+    """The columns of the format that have another type; null throughout, they are no fault of a file."""
+    # Spark does not tell names apart by case, and the statistics of a file not a dot in a name from a field within.
+    if len({name.lower() for name in found.names}) < len(found.names) or any("." in name for name in found.names):
+        raise NotPlainError(f"the columns are {', '.join(found.names)}")
+    for field in found:
+        # What Spark does not read in the files of one run it must not in those of another.
+        if field.name == "key_b64" or not _is_known_to_spark(field.type):
+            raise NotPlainError(f"{field.name} is {field.type}")
+    known = [field for field in found if field.name in _TYPES]
+    return [f.name for f in known if pa.types.is_null(f.type) or not _fits(f.type, _TYPES[f.name])]
+
+
+def _is_empty(file: pq.ParquetFile, name: str) -> bool:
+    """Whether every value of a column is null."""
+    if pa.types.is_null(file.schema_arrow.field(name).type):
+        return True
+    for number in range(file.num_row_groups):
+        told = _statistics(file, number, name)
+        if told is not None and told.has_null_count and told.null_count < file.metadata.row_group(number).num_rows:
+            return False
+        # The statistics of a list say the same of an empty one as of none.
+        column = file.read_row_group(number, columns=[name], use_threads=False).column(name)
+        if column.null_count < len(column):
+            return False
+    return True
+
+
+def _is_known_to_spark(found: pa.DataType) -> bool:
+    nanoseconds = pa.types.is_timestamp(found) and found.unit == "ns"
+    known = not (pa.types.is_time(found) or pa.types.is_float16(found) or pa.types.is_decimal256(found) or nanoseconds)
+    return known and all(_is_known_to_spark(found.field(at).type) for at in range(found.num_fields))
+
+
+def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a column of type `found` holds what `wanted` does; fields of structs may be absent, or null."""
+    if pa.types.is_null(found):
+        return True
+    if pa.types.is_dictionary(found):
+        found = found.value_type
+    if pa.types.is_struct(wanted) and pa.types.is_struct(found):
+        known = {field.name: field.type for field in wanted}
+        return all(field.name in known and _fits(field.type, known[field.name]) for field in found)
+    if pa.types.is_list(wanted) and pa.types.is_list(found):
+        return _fits(found.value_type, wanted.value_type)
+    if pa.types.is_map(wanted) and pa.types.is_map(found):
+        return _fits(found.item_type, wanted.item_type)
+    return bool(found == wanted)
+
+
+def _row_groups(share: Share, file: pq.ParquetFile) -> Iterator[int]:
+    """The numbers of the row groups of a share in which there may be rows that are meant."""
+    for number in range(share.own, file.num_row_groups, share.shares):
+        told = _statistics(file, number, "seq")
+        if told is None or not told.has_min_max or share.seqs.meets(told.min, told.max):
+            yield number
+
+
+def _statistics(file: pq.ParquetFile, number: int, name: str) -> pq.Statistics | None:
+    group = file.metadata.row_group(number)
+    chunks = (group.column(at) for at in range(group.num_columns))
+    return next((chunk.statistics for chunk in chunks if chunk.path_in_schema == name), None)
+
+
+def _row_group(
+    file: pq.ParquetFile, number: int, filled: Iterable[str], seqs: Seqs, columns: Sequence[str], rows: int
+) -> Iterator[pa.RecordBatch]:
+    read = [name for name in filled if name in _TYPES and name not in _NEVER_READ]
+    if not read:
+        raise NotPlainError(f"rows {number} are null")
+    for read_batch in file.iter_batches(rows, row_groups=[number], columns=read, use_threads=False):
+        batch = seqs.of(read_batch)
+        if batch.num_rows == 0:
+            continue
+        # Neither Arrow nor Parquet look whether texts are UTF-8, and one that is not would fail where it is shown.
+        batch.validate(full=True)
+        whole = _completed(batch, _TYPES)
+        if not plain(pa.record_batch(whole)):
+            raise NotPlainError(f"rows {number}")
+        whole["snapshot"] = _as_json(whole["snapshot"])
+        whole["refused"] = pa.nulls(batch.num_rows, pa.string())
+        yield pa.record_batch([whole[name] for name in columns], names=list(columns))
+
+
+def _completed(batch: pa.RecordBatch, columns: Iterable[str]) -> dict[str, pa.Array]:
+    """Columns of the format, each that the batch lacks of nulls."""
+    found = {field.name: _typed(batch.column(field.name), _TYPES[field.name]) for field in batch.schema}
+    return {n: found[n] if n in found else pa.nulls(batch.num_rows, _TYPES[n]) for n in columns}
+
+
+def _typed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The column, with the type that they should have for what is of no type within."""
+    typed = _type_of(column.type, wanted)
+    return column if typed == column.type else column.cast(typed)
+
+
+def _type_of(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    if pa.types.is_null(found):
+        return wanted
+    if pa.types.is_struct(found):
+        return pa.struct([field.with_type(_type_of(field.type, wanted.field(field.name).type)) for field in found])
+    if pa.types.is_list(found):
+        return pa.list_(found.value_field.with_type(_type_of(found.value_type, wanted.value_type)))
+    if pa.types.is_map(found):
+        return pa.map_(found.key_type, found.item_field.with_type(_type_of(found.item_type, wanted.item_type)))
+    return found
+
+
+def _filled(file: pq.ParquetFile, number: int, null: Set[str]) -> list[str]:
+    """The columns that are not null throughout a row group, other than those that are so in the whole file.
+
+    Raises:
+        NotPlainError: one that is not read may hold what it must not.
+    """
+    group = file.metadata.row_group(number)
+    filled: dict[str, None] = {}
+    for at in range(group.num_columns):
+        chunk = group.column(at)
+        name, *within = chunk.path_in_schema.split(".")
+        if name in null:
+            continue
+        told = chunk.statistics
+        empty = told is not None and told.has_null_count and told.null_count == chunk.num_values
+        if name in _NEVER_READ and not empty and not (told is not None and told.has_min_max and told.min >= 0):
+            raise NotPlainError(f"{name} has no statistics, or is negative")
+        # An empty list has no values either, and is not the same as none.
+        is_list = bool(within) and not pa.types.is_struct(_TYPES.get(name, pa.null()))
+        if is_list or not empty:
+            filled[name] = None
+    return list(filled)
+
+
+def _as_json(snapshots: pa.Array) -> pa.Array:
+    if snapshots.null_count == len(snapshots):
+        return pa.nulls(len(snapshots), pa.string())
+    told = (None if row is None else json.dumps(_without_nulls(row)) for row in snapshots.to_pylist())
+    return pa.array(told, pa.string())
+
+
+def _without_nulls(value: Any) -> Any:
+    """As Spark's `to_json` writes it; a map comes as pairs."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return dict(value) if value and isinstance(value[0], tuple) else [_without_nulls(inner) for inner in value]
+    return value

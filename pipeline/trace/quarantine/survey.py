@@ -1,0 +1,171 @@
+"""What a trace holds, and whether it can carry a verdict at all."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.errors import TraceError
+from pipeline.settings import TraceSettings
+from pipeline.spark_errors import trace_errors
+from pipeline.trace.entry_buckets import entry_buckets_refused
+from pipeline.trace.quarantine.quarantine import refused_rows
+from pipeline.trace.quarantine.row_counts import Count
+from pipeline.trace.quarantine.truncated_logs import CutOff, cut_off_rows
+from pipeline.trace.seq_range import ALL
+from pipeline.trace.sources import Trace
+
+
+@dataclass(frozen=True)
+class GroupSurvey:
+    """The rows of one subscription of one topic.
+
+    Attributes:
+        topic: None for rows that do not name one.
+        subscription: None for the publishes of the topic, which belong to each of its subscriptions.
+        rows: recorded, refused ones included.
+        refused: refused rows by reason.
+        first_seq: of the good rows; None if there are none, as for the other three.
+        last_seq: of the good rows.
+        first_ts_us: smallest wall clock of the good rows, microseconds since 1970 UTC.
+        last_ts_us: largest of them.
+    """
+
+    topic: str | None
+    subscription: str | None
+    rows: int
+    refused: Mapping[str, int]
+    first_seq: int | None
+    last_seq: int | None
+    first_ts_us: int | None
+    last_ts_us: int | None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a trace holds.
+
+    Attributes:
+        groups: ordered by topic and subscription.
+        cut_off: where logs end in the middle of a row.
+    """
+
+    groups: tuple[GroupSurvey, ...]
+    cut_off: tuple[CutOff, ...]
+
+    @property
+    def rows_in(self) -> int:
+        """Recorded rows; blank lines are none."""
+        return sum(group.rows for group in self.groups)
+
+    @property
+    def refused(self) -> int:
+        """Rows that cannot be audited."""
+        return sum(self.refused_by_reason.values())
+
+    @property
+    def refused_by_reason(self) -> Mapping[str, int]:
+        """Refused rows by reason code."""
+        total = sum((Counter(group.refused) for group in self.groups), Counter())
+        # Which of the broken rows were cut off shows only in the files, after the rows have been counted.
+        total["broken_json"] -= len(self.cut_off)
+        total["cut_off"] += len(self.cut_off)
+        return MappingProxyType(dict(+total))
+
+
+def survey(spark: SparkSession, counts: Sequence[Count], trace: Trace, settings: TraceSettings) -> Survey:
+    """What a trace holds that can be audited.
+
+    Args:
+        spark: the session, for a closer look at what was refused.
+        counts: of its rows (`pipeline.trace.quarantine.row_counts`).
+        trace: what was counted.
+        settings: what share of refused rows is too much, and whether a cut off log is.
+
+    Raises:
+        TraceError: a file cannot be read, there are no rows, too many are refused, a log is cut off, or a subscription
+            was dispatched by entry buckets.
+    """
+    found = counted_up(spark, counts, trace)
+    fault = fault_of(spark, found, trace, settings)
+    if fault is not None:
+        raise fault
+    return found
+
+
+def counted_up(spark: SparkSession, counts: Sequence[Count], trace: Trace) -> Survey:
+    """What a trace holds, whether it can be audited or not; the arguments are those of `survey`.
+
+    Raises:
+        TraceError: a file cannot be read, there are no rows, or a subscription was dispatched by entry buckets.
+    """
+    found = Survey(_groups(counts), ())
+    _refuse_entry_buckets(counts, trace)
+    # A window of a log may be empty.
+    if found.rows_in == 0 and trace.seqs == ALL:
+        raise TraceError(f"{trace.path}: the trace is empty", "check that the recorder was running")
+    if not found.refused_by_reason.get("broken_json"):
+        return found
+    with trace_errors():
+        return Survey(found.groups, cut_off_rows(refused_rows(spark, trace)))
+
+
+def fault_of(spark: SparkSession, found: Survey, trace: Trace, settings: TraceSettings) -> TraceError | None:
+    """Why a trace cannot be audited by the settings; None: it can. The arguments are those of `survey`."""
+    if found.refused > settings.quarantine_ratio_max * found.rows_in:
+        with trace_errors():
+            return _too_much_refused(found, refused_rows(spark, trace), trace, settings)
+    if found.cut_off and settings.cut_off_log == "refuse":
+        return cut_off_refused(found.cut_off[0])
+    return None
+
+
+def cut_off_refused(where: CutOff) -> TraceError:
+    """The error for a log that ends in the middle of a row."""
+    return TraceError(
+        f"{where.file}, line {where.line}: the log ends in the middle of a row; later rows may be lost",
+        'record again, or set trace.cut_off_log = "quarantine"',
+    )
+
+
+def _refuse_entry_buckets(counts: Sequence[Count], trace: Trace) -> None:
+    named = sorted((count.topic or "", count.subscription or "") for count in counts if count.entry_buckets)
+    if named:
+        topic, subscription = named[0]
+        raise entry_buckets_refused(f"{trace.path}: subscription {subscription} of {topic}")
+
+
+def _groups(counts: Sequence[Count]) -> tuple[GroupSurvey, ...]:
+    by_group: dict[tuple[str | None, str | None], list[Count]] = {}
+    for count in counts:
+        by_group.setdefault((count.topic, count.subscription), []).append(count)
+    ordered = sorted(by_group.items(), key=lambda item: tuple(name or "" for name in item[0]))
+    return tuple(_group(topic, subscription, of_group) for (topic, subscription), of_group in ordered)
+
+
+def _group(topic: str | None, subscription: str | None, counts: Sequence[Count]) -> GroupSurvey:
+    good = next((count for count in counts if count.refused is None), None)
+    return GroupSurvey(
+        topic=topic,
+        subscription=subscription,
+        rows=sum(count.rows for count in counts),
+        refused=MappingProxyType({count.refused: count.rows for count in counts if count.refused is not None}),
+        first_seq=None if good is None else good.first_seq,
+        last_seq=None if good is None else good.last_seq,
+        first_ts_us=None if good is None else good.first_ts_us,
+        last_ts_us=None if good is None else good.last_ts_us,
+    )
+
+
+def _too_much_refused(found: Survey, refused: DataFrame, trace: Trace, settings: TraceSettings) -> TraceError:
+    first = refused.orderBy("file", "line").first()
+    assert first is not None, "rows were counted as refused, and a second scan finds none"
+    line = "" if first["line"] is None else f", line {first['line']}"
+    example = f"the first is {first['reason']} ({first['detail']}) in {first['file']}{line}"
+    return TraceError(
+        f"{trace.path}: {found.refused} of {found.rows_in} rows are refused, more than the share of"
+        f" {settings.quarantine_ratio_max:g} that is allowed; {example}",
+        "check the recorder, or raise trace.quarantine_ratio_max",
+    )

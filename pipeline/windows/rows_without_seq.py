@@ -1,0 +1,70 @@
+"""Rows without a readable seq, which no window can claim: each is quarantined by the first window that sees it.
+
+Broken lines above all. A log that is still written often ends in half a row: while a window is open to the end of the
+log, that row is left alone, because it will be whole when the next window sees it.
+"""
+
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Window as Rows
+from pyspark.sql import functions as sf
+
+from pipeline.errors import TraceError
+from pipeline.settings import TraceSettings
+from pipeline.tables.table_schema import RUN_KEY
+from pipeline.tables.target import Target
+from pipeline.trace import Trace, quarantined, trace_errors
+from pipeline.trace.quarantine.quarantine import refused_rows
+from pipeline.trace.quarantine.survey import cut_off_refused
+from pipeline.trace.quarantine.truncated_logs import cut_off_rows
+from pipeline.windows.resolve import Span
+
+
+class Leftovers(NamedTuple):
+    """Rows of a window that have no readable seq.
+
+    Attributes:
+        rows: columns of `quarantine`; None: there are none.
+        number: of them.
+    """
+
+    rows: DataFrame | None
+    number: int
+
+
+def leftovers_of(spark: SparkSession, span: Span, target: Target, settings: TraceSettings) -> Leftovers:
+    """Those rows of the whole log that no other window of the chain has in `quarantine`.
+
+    Raises:
+        TraceError: they are too large a share of the log, or a log that is taken to be complete is cut off.
+    """
+    if not span.cuts.without_seq:
+        return Leftovers(None, 0)
+    if span.cuts.without_seq > settings.quarantine_ratio_max * span.cuts.rows:
+        raise TraceError(
+            f"{span.whole.path}: {span.cuts.without_seq} of {span.cuts.rows} rows have no readable seq, more than the "
+            f"share of {settings.quarantine_ratio_max:g} that is allowed",
+            "check the recorder, or raise trace.quarantine_ratio_max",
+        )
+    with trace_errors():
+        found = _without_seq(spark, span.whole, settings, closed=span.next_seq is None)
+        known = target.read(spark, "quarantine").where(sf.col(RUN_KEY).isin(*span.plan.others))
+        rows = _not_known(found, known).select("reason", "file", "line", "raw", "detail")
+        return Leftovers(rows, rows.count())
+
+
+def _without_seq(spark: SparkSession, trace: Trace, settings: TraceSettings, *, closed: bool) -> DataFrame:
+    cut_off = cut_off_rows(refused_rows(spark, trace))
+    if cut_off and closed and settings.cut_off_log == "refuse":
+        raise cut_off_refused(cut_off[0])
+    rows = quarantined(spark, trace, cut_off=cut_off).where("seq IS NULL")
+    return rows if closed else rows.where("reason <> 'cut_off'")
+
+
+def _not_known(rows: DataFrame, known: DataFrame) -> DataFrame:
+    """Rows beyond those of the same text that are known: a file may have moved meanwhile, its text stays."""
+    of_text = Rows.partitionBy("raw").orderBy("file", "line")
+    times = known.groupBy("raw").agg(sf.count("*").alias("times"))
+    numbered = rows.withColumn("nth", sf.row_number().over(of_text)).join(times, "raw", "left")
+    return numbered.where("nth > coalesce(times, 0)")

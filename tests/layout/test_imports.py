@@ -1,0 +1,122 @@
+"""Imports go downwards: a room imports from rooms below it, and no circle of modules is left within one.
+
+`ROOMS` lists the rooms from the top to the bottom; docs/ARCHITECTURE.md draws them. A module belongs to the longest
+entry that its name begins with.
+"""
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from pipeline.replay.state.compiled import COMPILED_ROOMS, sources
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = (
+    "jobs",
+    "pipeline.audit",
+    "pipeline.validation",
+    "pipeline.report",
+    "pipeline.run",
+    "pipeline.windows",
+    "pipeline.bad_rows",
+    "pipeline.replay.packed_source",
+    "pipeline.replay.replay_on_spark",
+    "pipeline.replay.pack_on_spark",
+    "pipeline.replay.recorders_on_spark",
+    "pipeline.replay.replay_group",
+    "pipeline.replay.rows",
+    "pipeline.replay.verdicts",
+    "pipeline.replay.subscription",
+    "pipeline.replay.dispatcher",
+    "pipeline.replay.snapshots",
+    "pipeline.replay.timeline",
+    "pipeline.replay.traffic",
+    "pipeline.replay.blocking",
+    "pipeline.replay.rules",
+    "pipeline.replay.state",
+    "pipeline.replay.recorders",
+    "pipeline.replay.packing",
+    "pipeline.replay",
+    "pipeline.assignment",
+    "pipeline.assignment.selectors",
+    "pipeline.assignment.ranges",
+    "pipeline.tables",
+    "pipeline.trace.quarantine",
+    "pipeline.trace.parquet",
+    "pipeline.trace",
+    "pipeline.spark_errors",
+    "pipeline.settings",
+    "pipeline.contract",
+    "udfs",
+    "pipeline.errors",
+    "pipeline",
+)
+MODULES_PER_FOLDER_MAX = 14
+
+
+def modules() -> dict[str, Path]:
+    """The modules that the package installs, by name."""
+    files = (path for top in ("jobs", "pipeline", "udfs") for path in sorted((ROOT / top).rglob("*.py")))
+    named = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in files}
+    return {name.removesuffix(".__init__"): path for name, path in named.items()}
+
+
+MODULES = modules()
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules of this package that a file imports, those that only type checkers see included."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module in MODULES:
+            inner = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in MODULES else node.module for name in inner)
+
+
+IMPORTS = {name: set(imports(path)) for name, path in MODULES.items()}
+PACKAGES = {name for name, path in MODULES.items() if path.name == "__init__.py"}
+
+
+def room_of(module: str) -> str:
+    return max((room for room in ROOMS if f"{module}.".startswith(f"{room}.")), key=len)
+
+
+# The page of a package hands on what its own rooms hold.
+@pytest.mark.parametrize("module", sorted(MODULES.keys() - PACKAGES))
+def test_a_module_imports_from_its_own_room_and_from_rooms_below_only(module: str) -> None:
+    height = ROOMS.index(room_of(module))
+    upwards = {name: room_of(name) for name in IMPORTS[module] if ROOMS.index(room_of(name)) < height}
+
+    assert not upwards, f"{module} ({room_of(module)}) imports upwards"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_modules_of_a_room_import_each_other_in_no_circle(room: str) -> None:
+    # A package's own page imports what it hands on.
+    within = {m: {i for i in IMPORTS[m] if room_of(i) == room} for m in MODULES if room_of(m) == room}
+    plain = {m: found - {room} for m, found in within.items() if m != room}
+
+    try:
+        list(TopologicalSorter(plain).static_order())
+    except CycleError as error:
+        pytest.fail(f"a circle of imports: {' -> '.join(error.args[1])}")
+
+
+def test_no_folder_holds_more_modules_than_one_can_look_over() -> None:
+    folders = {path.parent for path in MODULES.values()}
+    sizes = {folder.relative_to(ROOT).as_posix(): len(list(folder.glob("[!_]*.py"))) for folder in folders}
+
+    assert {folder: size for folder, size in sizes.items() if size > MODULES_PER_FOLDER_MAX} == {}
+
+
+def test_the_compiled_code_is_kept_by_all_sources_that_it_is_made_of() -> None:
+    """Otherwise an old compilation would go on being used after a change."""
+    kept = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sources()}
+    compiled = {m for m, found in IMPORTS.items() if "pipeline.replay.state.compiled" in found}
+    of_them = {i for m in compiled for i in IMPORTS[m] if i.startswith("pipeline.replay.")}
+
+    assert compiled | of_them <= kept, COMPILED_ROOMS
