@@ -15,7 +15,7 @@ from pipeline.contract.profile import profile_for
 from pipeline.replay.pack_on_spark import NO_GROUP
 from pipeline.replay.packed_source import Packed, Reading, configure
 from pipeline.replay.packing.packed_batch import merged
-from pipeline.replay.replay_on_spark import chunks_in, in_order
+from pipeline.replay.replay_on_spark import in_order, packed_batches_in
 from pipeline.settings import load_settings
 from pipeline.trace import open_traces
 
@@ -47,5 +47,5 @@ def _counted(key: tuple[Any, ...], frames: Iterator[pd.DataFrame]) -> Iterator[p
     if key[0] == NO_GROUP:
         rows = 0 * sum(map(len, frames))  # read to the end, as the protocol asks
     else:
-        rows = sum(part.events.seq.size for part in merged(chunks_in(frames)))
+        rows = sum(part.events.seq.size for part in merged(packed_batches_in(frames)))
     yield pd.DataFrame({"group": [key[0]], "rows": [rows]})

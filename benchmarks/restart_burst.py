@@ -28,7 +28,7 @@ from pipeline.contract.profile import profile_for
 from pipeline.replay.packing.pack import COLUMNS, pack
 from pipeline.replay.packing.packed_batch import Group
 from pipeline.replay.replay_group import replay_group
-from pipeline.replay.subscription.config import Rules
+from pipeline.replay.subscription.config import ReplayConfig
 from udfs.sticky_key_hash import sticky_hashes
 
 _GROUP: Final = Group("persistent://public/default/generated-partition-0", "ks")
@@ -147,7 +147,7 @@ class Replayed(NamedTuple):
 def replayed(trace: Sequence[pa.RecordBatch]) -> Replayed:
     """Packs and replays a trace, up to the rows of all tables."""
     profile = profile_for(VERSION, _SETTINGS)
-    rules = Rules(profile, VERSION, profile.broker(_SETTINGS), _SKEW_US, 10_000_000)
+    rules = ReplayConfig(profile, VERSION, profile.broker(_SETTINGS), _SKEW_US, 10_000_000)
     began = time.process_time()
     chunks = [chunk for batch in trace for chunk in pack(batch, {_GROUP.topic: {_GROUP.subscription: 0}}, profile)]
     violations = not_provable = 0

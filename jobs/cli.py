@@ -27,7 +27,7 @@ from pipeline.contract.profile import profile_named
 from pipeline.contract.severity import FailOn, fails
 from pipeline.errors import TraceError, UsageError
 from pipeline.report.validation import json_validation, print_validation
-from pipeline.report.warnings import remarks
+from pipeline.report.warnings import warnings_about
 from pipeline.run.request import AuditRequest
 from pipeline.run.run_key import code_version
 from pipeline.settings import load_settings
@@ -155,7 +155,7 @@ def audit(
             summary = summarise(spark, result.target, result.run_keys)
             clock.append(time.monotonic())
             log_stage("report", clock[-1] - clock[-2])
-        for remark in remarks(summary):
+        for remark in warnings_about(summary):
             stderr.remark(remark)
         write_reports(summary, result.traces, fail_on, report_format, outputs)
         if report_format == "text":

@@ -17,8 +17,8 @@ from pipeline.errors import TraceError
 from pipeline.replay.packed_source import NOTHING, Packed, Reading, configure
 from pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW
 from pipeline.replay.replay_on_spark import replayed
-from pipeline.replay.subscription.config import Rules
-from pipeline.run.audit_task import Question, questions_of
+from pipeline.replay.subscription.config import ReplayConfig
+from pipeline.run.audit_task import AuditTask, audit_tasks
 from pipeline.run.key_lookup import keys_of, with_keys
 from pipeline.run.replay_config import replay_config
 from pipeline.run.request import AuditRequest, AuditResult
@@ -33,8 +33,8 @@ from pipeline.tables.write import RunTables
 from pipeline.trace import Survey, Trace, quarantined, read_events, survey, trace_errors
 from pipeline.trace.parquet.worker_reader import Share
 from pipeline.trace.quarantine.row_counts import NOT_PLAIN, Count, together
-from pipeline.windows.resolve import Span, span_of
-from pipeline.windows.rows_without_seq import Leftovers, leftovers_of
+from pipeline.windows.resolve import ResolvedWindow, resolved_window
+from pipeline.windows.rows_without_seq import RowsWithoutSeq, rows_without_seq
 from pipeline.windows.window import WHOLE
 
 
@@ -42,12 +42,12 @@ from pipeline.windows.window import WHOLE
 class _Replayed:
     """A trace that was replayed and can be audited; of its rows in the tables none is written yet."""
 
-    question: Question
-    span: Span | None
+    question: AuditTask
+    span: ResolvedWindow | None
     trace: Trace
     source: DataFrame | Sequence[Share]
     survey: Survey
-    leftovers: Leftovers
+    leftovers: RowsWithoutSeq
     tables: RunTables
     frames: dict[str, DataFrame]
     stages: Stages
@@ -82,7 +82,7 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
         GaveWayError: another audit of the same question wrote at the same time.
     """
     configure(spark, request.settings)
-    asked = questions_of(request)
+    asked = audit_tasks(request)
     if request.reaudit_us is not None:
         return _audited_again(spark, asked, request, progress)
     planned = [one if request.window == WHOLE else one.continued(spark, request.window) for one in asked]
@@ -91,7 +91,7 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
 
 
 def _audited_again(
-    spark: SparkSession, asked: Sequence[Question], request: AuditRequest, progress: Progress
+    spark: SparkSession, asked: Sequence[AuditTask], request: AuditRequest, progress: Progress
 ) -> AuditResult:
     """Audits windows once more, each from the state that the one before has just left."""
     # Asked about every trace before the first is audited: a moment that one of them does not know is a wrong call.
@@ -103,7 +103,7 @@ def _audited_again(
 
 
 def _answers(
-    spark: SparkSession, questions: Sequence[Question], request: AuditRequest, progress: Progress
+    spark: SparkSession, questions: Sequence[AuditTask], request: AuditRequest, progress: Progress
 ) -> list[str]:
     """Replays all, then writes all; returns the run keys."""
     traces: list[_Replayed] = []
@@ -128,14 +128,14 @@ def _answers(
     return written
 
 
-def _replay(spark: SparkSession, question: Question, request: AuditRequest, stages: Stages) -> _Replayed:
+def _replay(spark: SparkSession, question: AuditTask, request: AuditRequest, stages: Stages) -> _Replayed:
     """Reads and replays one trace, once, and judges whether it can carry a verdict."""
     started_at_us, profile, settings = time.time_ns() // 1000, question.profile, request.settings
     target, plan, trace = question.target, question.plan, question.trace
     span = None
     if plan is not None:
         with stages.stage("find the window"):
-            span = span_of(spark, trace, plan, target)
+            span = resolved_window(spark, trace, plan, target)
         trace = span.trace
     complete = trace.manifest.complete_from_start and (span is None or span.plan.complete_from_start)
     rules = replay_config(trace.manifest, profile, settings, complete)
@@ -149,7 +149,7 @@ def _replay(spark: SparkSession, question: Question, request: AuditRequest, stag
             source, frames, counts = _staged(reading, packed, rules, tables, keep_state)
             stage["rows"] = sum(count.rows for count in counts)
         found = survey(spark, counts, trace, settings.trace)
-        leftovers = Leftovers(None, 0) if span is None else leftovers_of(spark, span, target, settings.trace)
+        leftovers = RowsWithoutSeq(None, 0) if span is None else rows_without_seq(spark, span, target, settings.trace)
         if span is not None:
             span.refuse_nothing(found.rows_in)
     except Exception:
@@ -159,7 +159,7 @@ def _replay(spark: SparkSession, question: Question, request: AuditRequest, stag
 
 
 def _staged(
-    reading: Reading, packed: Packed, rules: Rules, tables: RunTables, keep_state: bool
+    reading: Reading, packed: Packed, rules: ReplayConfig, tables: RunTables, keep_state: bool
 ) -> tuple[DataFrame | Sequence[Share], dict[str, DataFrame], list[Count]]:
     """What was read, what the replay returned, by table, and how many rows there were."""
     try:
@@ -175,7 +175,7 @@ def _staged(
 
 
 def _run(
-    packed: Packed, rules: Rules, settings: Settings, tables: RunTables, keep_state: bool
+    packed: Packed, rules: ReplayConfig, settings: Settings, tables: RunTables, keep_state: bool
 ) -> tuple[dict[str, DataFrame], list[Count]]:
     keep = settings.report.findings_per_rule_max
     frames = tables.stage(

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import Literal, get_args
 
 Severity = Literal["info", "permitted", "not_provable", "known_bug", "violation"]
-Verdict = Literal["clean", "not_provable", "known_bug", "violation"]
+RunVerdict = Literal["clean", "not_provable", "known_bug", "violation"]
 FailOn = Literal["violation", "known_bug", "not_provable", "permitted", "info", "never"]
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+VERDICTS: tuple[RunVerdict, ...] = get_args(RunVerdict)
 
 # A known bug is a broken contract with a name. A nightly job must not go green because the break has been
 # explained, so both levels mean both; from there on down each level takes in everything above it.
@@ -26,7 +26,7 @@ _FAILS: dict[FailOn, frozenset[Severity]] = {
 }
 
 
-def worst_verdict(found: Iterable[Severity | Verdict]) -> Verdict:
+def worst_verdict(found: Iterable[Severity | RunVerdict]) -> RunVerdict:
     """The verdict that the worst of `found` leads to.
 
     What an exception of the contract permits, and facts outside of it, leave a trace clean.

@@ -13,24 +13,24 @@ from pipeline.replay.packing.flat_rows import flattened, restored
 from pipeline.replay.packing.narrow_events import encode_events
 from pipeline.replay.packing.pack import COLUMNS, Groups, pack
 from pipeline.replay.packing.packed_batch import (
-    Chunk,
     Group,
+    PackedBatch,
     encode_membership,
     encode_snapshots,
 )
 from pipeline.replay.packing.producer_summary import encode_published
-from pipeline.replay.recorders.one_order import joined
+from pipeline.replay.recorders.one_order import in_one_order
 from pipeline.replay.recorders.recorders import Recorders
 from pipeline.tables.payload import encode
 from pipeline.trace.parquet.worker_reader import NAMES, NotPlainError, Share, by_workers, read_names, read_share
 from pipeline.trace.quarantine.row_counts import COUNTED_BY, Count, RowCounts
 
-CHUNK_SCHEMA = (
+PACKED_SCHEMA = (
     "group INT, first_seq LONG, last_seq LONG, events BINARY, membership STRING, snapshots STRING, published STRING"
 )
 
 
-_CHUNK_ARROW = pa.schema(
+_PACKED_ARROW = pa.schema(
     [
         ("group", pa.int32()),
         ("first_seq", pa.int64()),
@@ -112,10 +112,10 @@ def _named(rows: Iterable[Mapping[str, str | None]]) -> Named:
     return Named(sorted(groups), {topic: list(names) for topic, names in brokers.items()})
 
 
-def chunks_of(
+def packed_rows(
     events: DataFrame, groups: list[Group], profile: Profile, recorders: Mapping[str, Recorders] = NO_NAMES
 ) -> DataFrame:
-    """Packs the rows of `pipeline.trace.read_events`; `CHUNK_SCHEMA`, in no order.
+    """Packs the rows of `pipeline.trace.read_events`; `PACKED_SCHEMA`, in no order.
 
     Args:
         events: the rows.
@@ -129,15 +129,15 @@ def chunks_of(
     def read(batches: _Batches) -> Iterator[pa.RecordBatch]:
         return packed(map(restored, batches))
 
-    return flattened(events, _columns(moved)).mapInArrow(read, CHUNK_SCHEMA)
+    return flattened(events, _columns(moved)).mapInArrow(read, PACKED_SCHEMA)
 
 
-def chunks_of_earlier_publishes(events: DataFrame, groups: list[Group], new: Set[Group], profile: Profile) -> DataFrame:
+def packed_earlier_publishes(events: DataFrame, groups: list[Group], new: Set[Group], profile: Profile) -> DataFrame:
     """Packs what was published before a window, for the subscriptions that come up in it; nothing is counted.
 
     Args:
         events: rows of `pipeline.trace.read_events` before the window.
-        groups: every subscription of the window, as given to `chunks_of`.
+        groups: every subscription of the window, as given to `packed_rows`.
         new: those of them that no row before the window names.
         profile: of the broker.
     """
@@ -148,11 +148,11 @@ def chunks_of_earlier_publishes(events: DataFrame, groups: list[Group], new: Set
             yield _rows_of(pack(restored(batch), numbers, profile))
 
     published = events.where("refused IS NULL AND event = 'publish'").where(sf.col("topic").isin(sorted(numbers)))
-    return flattened(published, COLUMNS).mapInArrow(packed, CHUNK_SCHEMA)
+    return flattened(published, COLUMNS).mapInArrow(packed, PACKED_SCHEMA)
 
 
-def chunks_of_state(state: DataFrame, groups: list[Group]) -> DataFrame:
-    """Rows of table `state` as `CHUNK_SCHEMA`: each comes to its group before all chunks."""
+def packed_states(state: DataFrame, groups: list[Group]) -> DataFrame:
+    """Rows of table `state` as `PACKED_SCHEMA`: each comes to its group before all chunks."""
     numbers = _numbered(groups)
 
     def placed(batches: _Batches) -> Iterator[pa.RecordBatch]:
@@ -166,12 +166,12 @@ def chunks_of_state(state: DataFrame, groups: list[Group]) -> DataFrame:
                 }
                 for row in batch.to_pylist()
             ]
-            yield pa.RecordBatch.from_pylist(rows, schema=_CHUNK_ARROW)
+            yield pa.RecordBatch.from_pylist(rows, schema=_PACKED_ARROW)
 
-    return state.select("topic", "subscription", "payload").mapInArrow(placed, CHUNK_SCHEMA)
+    return state.select("topic", "subscription", "payload").mapInArrow(placed, PACKED_SCHEMA)
 
 
-def chunks_of_files(
+def packed_files(
     spark: SparkSession,
     shares: Sequence[Share],
     groups: list[Group],
@@ -179,7 +179,7 @@ def chunks_of_files(
     chunk_rows: int,
     recorders: Mapping[str, Recorders] = NO_NAMES,
 ) -> DataFrame:
-    """Packs files that the workers read, as `chunks_of` does. Where one is not plain the counts say so."""
+    """Packs files that the workers read, as `packed_rows` does. Where one is not plain the counts say so."""
     moved = _moved(recorders)
     packed = _packer(_numbered(groups), profile, moved)
     columns = _columns(moved)
@@ -187,7 +187,7 @@ def chunks_of_files(
     def read(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
         return packed(batch for share in own for batch in read_share(share, columns, chunk_rows))
 
-    return by_workers(spark, shares, read, CHUNK_SCHEMA)
+    return by_workers(spark, shares, read, PACKED_SCHEMA)
 
 
 def _numbered(groups: list[Group], among: Set[Group] | None = None) -> Groups:
@@ -218,7 +218,7 @@ def _packer(groups: Groups, profile: Profile, moved: Mapping[str, Recorders]) ->
             good = batch if refused.null_count == batch.num_rows else batch.filter(pc.is_null(refused))
             if not moved:
                 return _rows_of(pack(good, groups, profile))
-            return _rows_of([chunk for part in joined(good, moved) for chunk in pack(part, groups, profile)])
+            return _rows_of([chunk for part in in_one_order(good, moved) for chunk in pack(part, groups, profile)])
 
         try:
             # No variable here, which would hold the last batch while memory is given back.
@@ -232,7 +232,7 @@ def _packer(groups: Groups, profile: Profile, moved: Mapping[str, Recorders]) ->
     return packed
 
 
-def _rows_of(chunks: Sequence[Chunk]) -> pa.RecordBatch:
+def _rows_of(chunks: Sequence[PackedBatch]) -> pa.RecordBatch:
     return pa.record_batch(
         [
             pa.array([chunk.group for chunk in chunks], pa.int32()),
@@ -243,11 +243,11 @@ def _rows_of(chunks: Sequence[Chunk]) -> pa.RecordBatch:
             pa.array([encode_snapshots(chunk.snapshots) for chunk in chunks], pa.string()),
             pa.array([encode_published(chunk.published) for chunk in chunks], pa.string()),
         ],
-        schema=_CHUNK_ARROW,
+        schema=_PACKED_ARROW,
     )
 
 
 def _row_of(counts: Sequence[Count]) -> pa.RecordBatch:
     columns = {name: [getattr(count, name) for count in counts] for name in Count._fields}
     row = {"group": NO_GROUP, "first_seq": 0, "last_seq": 0, "events": encode("counted", columns)}
-    return pa.RecordBatch.from_pylist([row], schema=_CHUNK_ARROW)
+    return pa.RecordBatch.from_pylist([row], schema=_PACKED_ARROW)

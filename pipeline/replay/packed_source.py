@@ -9,12 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pipeline.contract.profile import Profile
 from pipeline.replay.pack_on_spark import (
     Named,
-    chunks_of,
-    chunks_of_earlier_publishes,
-    chunks_of_files,
-    chunks_of_state,
     named,
     named_in_files,
+    packed_earlier_publishes,
+    packed_files,
+    packed_rows,
+    packed_states,
 )
 from pipeline.replay.packing.packed_batch import Group
 from pipeline.replay.recorders.recorders import Recorders
@@ -115,7 +115,7 @@ class Reading:
             groups = sorted({*found.groups, *self.carried.groups})
             recorders = self._recorders(events, found)
             assert recorders is not None, "Spark reads whatever is not plain"
-            return self._with_carried(chunks_of(events, groups, self.profile, recorders), groups, recorders, events)
+            return self._with_carried(packed_rows(events, groups, self.profile, recorders), groups, recorders, events)
 
     def packed_by_workers(self) -> Packed | None:
         """The chunks of files that the workers read; None where Spark has to."""
@@ -126,7 +126,7 @@ class Reading:
             return None
         groups = sorted({*found.groups, *self.carried.groups})
         chunk_rows = self.settings.spark.chunk_rows
-        chunks = chunks_of_files(self.spark, shares, groups, self.profile, chunk_rows, recorders)
+        chunks = packed_files(self.spark, shares, groups, self.profile, chunk_rows, recorders)
         return self._with_carried(chunks, groups, recorders, shares)
 
     def _recorders(self, source: DataFrame | Sequence[Share], found: Named) -> dict[str, Recorders] | None:
@@ -142,12 +142,12 @@ class Reading:
     ) -> Packed:
         """The chunks of a window with what it takes over."""
         if self.carried.state is not None:
-            chunks = chunks.unionByName(chunks_of_state(self.carried.state, groups))
+            chunks = chunks.unionByName(packed_states(self.carried.state, groups))
         come_up = set(groups) - set(self.carried.groups)
         if self.carried.earlier is not None and come_up:
             # What is published belongs to every subscription of the topic, also to one that came up later.
             earlier = read_events(self.spark, self.carried.earlier)
-            chunks = chunks.unionByName(chunks_of_earlier_publishes(earlier, groups, come_up, self.profile))
+            chunks = chunks.unionByName(packed_earlier_publishes(earlier, groups, come_up, self.profile))
         return Packed(chunks, groups, _tasks(self.spark, self.settings, groups), recorders, source)
 
 

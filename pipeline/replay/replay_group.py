@@ -4,14 +4,14 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipeline.replay import rows
-from pipeline.replay.packing.packed_batch import Chunk, Group, merged
+from pipeline.replay.packing.packed_batch import Group, PackedBatch, merged
 from pipeline.replay.packing.refused import Refused
 from pipeline.replay.recorders.one_order import Transfers
 from pipeline.replay.recorders.recorders import ONE, Recorders
 from pipeline.replay.subscription.checkpoint import STATE_VERSION, Known, restored, saved
 from pipeline.replay.subscription.completeness import RowsSeen
-from pipeline.replay.subscription.config import Rules
-from pipeline.replay.subscription.range_ownership import Tenures
+from pipeline.replay.subscription.config import ReplayConfig
+from pipeline.replay.subscription.range_ownership import RangeOwnership
 from pipeline.replay.subscription.subscription import Subscription
 from pipeline.replay.traffic.producers import Producers
 from pipeline.replay.verdicts.naming import Columns, columns_of
@@ -19,8 +19,8 @@ from pipeline.replay.verdicts.naming import Columns, columns_of
 
 def replay_group(
     group: Group,
-    chunks: Iterable[Chunk],
-    rules: Rules,
+    chunks: Iterable[PackedBatch],
+    rules: ReplayConfig,
     findings_per_rule_max: int,
     *,
     before: bytes | None = None,
@@ -53,8 +53,8 @@ def replay_group(
 
 def _replayed_group(
     group: Group,
-    chunks: Iterable[Chunk],
-    rules: Rules,
+    chunks: Iterable[PackedBatch],
+    rules: ReplayConfig,
     findings_per_rule_max: int,
     *,
     before: bytes | None,
@@ -62,7 +62,7 @@ def _replayed_group(
     recorders: Recorders,
 ) -> Iterator[tuple[str, Columns]]:
     """The same by the replay's own numbers of rows and consumers, but in texts."""
-    known = Known(Subscription(rules), Tenures(), Producers(), RowsSeen(rules.skew_us))
+    known = Known(Subscription(rules), RangeOwnership(), Producers(), RowsSeen(rules.skew_us))
     if before is not None:
         known = restored(before, rules)
     replay, tenures, senders, counted = known
@@ -106,7 +106,7 @@ def _any(table: str, columns: Columns) -> Iterator[tuple[str, Columns]]:
         yield table, columns
 
 
-def _noted(chunks: Iterable[Chunk], senders: Producers) -> Iterator[Chunk]:
+def _noted(chunks: Iterable[PackedBatch], senders: Producers) -> Iterator[PackedBatch]:
     for chunk in chunks:
         senders.add(chunk.published)
         yield chunk

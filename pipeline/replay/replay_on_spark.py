@@ -20,15 +20,15 @@ from pyspark.sql import DataFrame
 from pipeline.replay.pack_on_spark import NO_GROUP, NO_NAMES, STATE_SEQ
 from pipeline.replay.packing.narrow_events import decode_events
 from pipeline.replay.packing.packed_batch import (
-    Chunk,
     Group,
+    PackedBatch,
     decode_membership,
     decode_snapshots,
 )
 from pipeline.replay.packing.producer_summary import decode_published
 from pipeline.replay.recorders.recorders import ONE, Recorders
 from pipeline.replay.replay_group import replay_group
-from pipeline.replay.subscription.config import Rules
+from pipeline.replay.subscription.config import ReplayConfig
 from pipeline.tables.payload import RESULT_SCHEMA, encode
 
 _Replay = Callable[[tuple[Any, ...], Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]
@@ -37,7 +37,7 @@ _Replay = Callable[[tuple[Any, ...], Iterator[pd.DataFrame]], Iterator[pd.DataFr
 def replayed(
     chunks: DataFrame,
     groups: list[Group],
-    rules: Rules,
+    rules: ReplayConfig,
     findings_per_rule_max: int,
     tasks: int,
     *,
@@ -71,7 +71,7 @@ def in_order(chunks: DataFrame, tasks: int) -> DataFrame:
 
 def _replayer(
     groups: list[Group],
-    rules: Rules,
+    rules: ReplayConfig,
     findings_per_rule_max: int,
     keep_state: bool,
     recorders: Mapping[str, Recorders],
@@ -86,7 +86,7 @@ def _replayer(
         group = groups[key[0]]
         found = replay_group(
             group,
-            chunks_in(rest),
+            packed_batches_in(rest),
             rules,
             findings_per_rule_max,
             before=before,
@@ -107,10 +107,10 @@ def _state_in(frames: Iterator[pd.DataFrame]) -> tuple[bytes | None, Iterator[pd
     return bytes(first["events"].iloc[0]), chain([first.iloc[1:]], frames)
 
 
-def chunks_in(frames: Iterator[pd.DataFrame]) -> Iterator[Chunk]:
+def packed_batches_in(frames: Iterator[pd.DataFrame]) -> Iterator[PackedBatch]:
     """The chunks of a group, as a grouped function is given them."""
     for frame in frames:
         for row in frame.itertuples(index=False, name=None):
             group, first_seq, last_seq, events, membership, snapshots, published = row
             told = decode_membership(membership), decode_snapshots(snapshots), decode_published(published)
-            yield Chunk(group, first_seq, last_seq, decode_events(events), *told)
+            yield PackedBatch(group, first_seq, last_seq, decode_events(events), *told)

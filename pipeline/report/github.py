@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from pipeline.contract.severity import worst_verdict
 from pipeline.report.levels import LEVELS, Level, tally
-from pipeline.report.locations import Place, places
+from pipeline.report.locations import SourceLocation, source_locations
 from pipeline.report.summary import Finding, RunSummary, Summary
 from pipeline.report.wording import count, printable, share, together
 from pipeline.trace import Trace
@@ -35,7 +35,7 @@ def annotations(summary: Summary, traces: Sequence[Trace]) -> str:
     by_level: dict[Level, list[tuple[int, str]]] = {level: [] for level in _COMMANDS}
     for run, trace in zip(summary.runs, traces, strict=True):
         before: Counter[str] = Counter()
-        for finding, place in zip(run.findings, places(trace, run.findings), strict=True):
+        for finding, place in zip(run.findings, source_locations(trace, run.findings), strict=True):
             by_level[LEVELS[finding.severity]].append((before[finding.rule], _command(finding, place)))
             before[finding.rule] += 1
     # The worst of every rule and trace, then the second worst: one trace must not take up all the room.
@@ -44,7 +44,7 @@ def annotations(summary: Summary, traces: Sequence[Trace]) -> str:
     return "".join(lines)
 
 
-def _command(finding: Finding, place: Place) -> str:
+def _command(finding: Finding, place: SourceLocation) -> str:
     reason = finding.known_bug or finding.permitted_by
     title = f"{finding.rule}: {finding.severity.replace('_', ' ')}{f' ({reason})' if reason else ''}"
     line = "" if place.line is None else f",line={place.line}"

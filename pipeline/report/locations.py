@@ -27,7 +27,7 @@ _Row = tuple[str, int, str | None]
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLocation:
     """Where a row of a trace stands.
 
     Attributes:
@@ -48,10 +48,10 @@ class Place:
         return Path(self.path).as_uri() if Path(self.path).is_absolute() else quote(self.path)
 
 
-def places(trace: Trace, findings: Sequence[Finding]) -> list[Place]:
+def source_locations(trace: Trace, findings: Sequence[Finding]) -> list[SourceLocation]:
     """The place of each finding, in their order; the first log of the trace where no line is known."""
     first = trace.logs[0]
-    anywhere = Place(_from_here(first.path) if first.local else first.path, local=first.local)
+    anywhere = SourceLocation(_from_here(first.path) if first.local else first.path, local=first.local)
     wanted = {_row(finding) for finding in findings}
     found = _found(trace.logs, wanted) if wanted else {}
     return [found.get(_row(finding), anywhere) for finding in findings]
@@ -61,17 +61,17 @@ def _row(finding: Finding) -> _Row:
     return finding.topic, finding.seq, finding.broker
 
 
-def _found(logs: Sequence[Log], wanted: set[_Row]) -> Mapping[_Row, Place]:
+def _found(logs: Sequence[Log], wanted: set[_Row]) -> Mapping[_Row, SourceLocation]:
     files = [file for log in logs if log.local and log.kind == "json" for file in _files(Path(log.path))]
     if sum(file.stat().st_size for file in files) > _SEARCHED_BYTES_MAX:
         return {}
     seqs = {b"%d" % seq for _, seq, _ in wanted}
-    found: dict[_Row, Place] = {}
+    found: dict[_Row, SourceLocation] = {}
     for file in files:
         for row, line in _rows(file, seqs):
             # Tables that were written before there was a column for it name no recorder.
             for meant in {row, (*row[:2], None)} & wanted:
-                found.setdefault(meant, Place(_from_here(str(file)), line))
+                found.setdefault(meant, SourceLocation(_from_here(str(file)), line))
     return found
 
 

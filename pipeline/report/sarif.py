@@ -14,7 +14,7 @@ from pipeline.contract.known_bugs import KnownBug, known_bugs
 from pipeline.contract.profile import Profile, profile_named
 from pipeline.contract.rules import EXCEPTIONS, STATEMENTS, RuleName
 from pipeline.report.levels import LEVELS
-from pipeline.report.locations import Place, places
+from pipeline.report.locations import SourceLocation, source_locations
 from pipeline.report.summary import Finding, RunSummary, Summary
 from pipeline.report.wording import printable, together
 from pipeline.trace import Trace
@@ -42,7 +42,7 @@ def _run(run: RunSummary, trace: Trace, version: str) -> dict[str, Any]:
     profile = profile_named(run.profile)
     bugs = known_bugs(run.pulsar_version or profile.from_version, profile).values()
     rules = [_rule(rule, profile, [bug for bug in bugs if rule in bug.rules]) for rule in profile.rules]
-    told = zip(run.findings, places(trace, run.findings), _fingerprints(run), strict=True)
+    told = zip(run.findings, source_locations(trace, run.findings), _fingerprints(run), strict=True)
     return {
         "tool": {"driver": {"name": "dispatch-audit", "version": version, "rules": rules}},
         "automationDetails": {"id": _category(run)},
@@ -82,7 +82,7 @@ def _rule(rule: RuleName, profile: Profile, bugs: Sequence[KnownBug]) -> dict[st
     }
 
 
-def _result(finding: Finding, place: Place, fingerprint: str, profile: Profile) -> dict[str, Any]:
+def _result(finding: Finding, place: SourceLocation, fingerprint: str, profile: Profile) -> dict[str, Any]:
     region = {} if place.line is None else {"region": {"startLine": place.line}}
     group = f"{printable(finding.topic)}, {printable(finding.subscription)}"
     return {

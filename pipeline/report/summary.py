@@ -7,7 +7,7 @@ microseconds since 1970 UTC, because a collected timestamp would be in the zone 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pipeline.contract.severity import SEVERITIES, Severity, Verdict, worst_verdict
+from pipeline.contract.severity import SEVERITIES, RunVerdict, Severity, worst_verdict
 from pipeline.windows.window import Window
 
 
@@ -165,7 +165,7 @@ class RunSummary:
 
     run_key: str
     inputs: tuple[str, ...]
-    verdict: Verdict
+    verdict: RunVerdict
     completeness: float
     events_in: int
     events_quarantined: int
@@ -208,7 +208,7 @@ class Summary:
     runs: tuple[RunSummary, ...]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> RunVerdict:
         """The worst of the runs."""
         return worst_verdict(run.verdict for run in self.runs)
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.contract.severity import Severity, Verdict
+from pipeline.contract.severity import RunVerdict, Severity
 from pipeline.report.summary import (
     Finding,
     HotKey,
@@ -25,13 +25,13 @@ from pipeline.report.summary import (
 )
 from pipeline.report.wording import count, duration, moment, printable, share, together
 
-_VERDICT_STYLE: dict[Verdict, str] = {
+_VERDICT_STYLE: dict[RunVerdict, str] = {
     "violation": "bold red",
     "known_bug": "bold yellow",
     "not_provable": "bold yellow",
     "clean": "bold green",
 }
-_MEANING: dict[Verdict, str] = {
+_MEANING: dict[RunVerdict, str] = {
     "violation": "the contract of Key_Shared was broken",
     "known_bug": "the contract of Key_Shared was broken, in ways that match known bugs",
     "not_provable": "nothing broke the contract for certain, but the trace leaves room for it",
@@ -95,7 +95,7 @@ def _run(run: RunSummary) -> Iterator[Text | Table]:
         yield from map(_mixed_producer, run.mixed_producers)
 
 
-def _verdict(verdict: Verdict, of: str) -> Text:
+def _verdict(verdict: RunVerdict, of: str) -> Text:
     word = Text(verdict.replace("_", " ").upper(), style=_VERDICT_STYLE[verdict])
     return word.append(f"  {printable(of)}: {_MEANING[verdict]}", style="not bold default")
 

@@ -7,7 +7,7 @@ from pipeline.report.wording import count, together
 from pipeline.windows.window import told
 
 
-def remarks(summary: Summary) -> Iterator[str]:
+def warnings_about(summary: Summary) -> Iterator[str]:
     """A line for each, which ends with a way out."""
     for run in summary.runs:
         inputs = together(run.inputs)

@@ -16,7 +16,7 @@ from pipeline.windows.window import WHOLE, Window
 
 
 @dataclass(frozen=True)
-class Question:
+class AuditTask:
     """One trace of a request.
 
     Attributes:
@@ -41,11 +41,11 @@ class Question:
         window = WHOLE if self.plan is None else self.plan.window
         return run_key_of(self.inputs, self.profile.name, self.settings, window)
 
-    def within(self, spark: SparkSession, window: Window) -> "Question":
+    def within(self, spark: SparkSession, window: Window) -> "AuditTask":
         """The same of one window, which without a beginning begins where the log does."""
         return replace(self, plan=chain.planned(self._chain, self._past(spark), window))
 
-    def continued(self, spark: SparkSession, asked: Window) -> "Question":
+    def continued(self, spark: SparkSession, asked: Window) -> "AuditTask":
         """The same of a window, which without a beginning goes on from the newest state before its end."""
         return self.within(spark, chain.continued(self._past(spark), asked))
 
@@ -65,11 +65,11 @@ class Question:
         return chain.history(spark, self.target, self._chain)
 
 
-def questions_of(request: AuditRequest) -> list[Question]:
+def audit_tasks(request: AuditRequest) -> list[AuditTask]:
     """One for each trace of a request, in their order, about the whole of it. Raises as `open_traces` does."""
     target, settings = parse_target(request.target), request.settings
     return [
-        Question(trace, profile_of(trace, request), [_from_here(trace.path)], settings, target)
+        AuditTask(trace, profile_of(trace, request), [_from_here(trace.path)], settings, target)
         for trace in open_traces(request.paths, request.profile)
     ]
 

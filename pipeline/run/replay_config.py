@@ -1,13 +1,13 @@
 """The configuration of a replay, from a trace, its profile and the settings of the audit."""
 
 from pipeline.contract.profile import Profile
-from pipeline.replay.blocking.thresholds import Patience
-from pipeline.replay.subscription.config import OrderLimits, Rules
+from pipeline.replay.blocking.thresholds import Thresholds
+from pipeline.replay.subscription.config import OrderLimits, ReplayConfig
 from pipeline.settings import Settings
 from pipeline.trace import Manifest
 
 
-def replay_config(manifest: Manifest, profile: Profile, settings: Settings, complete_from_start: bool) -> Rules:
+def replay_config(manifest: Manifest, profile: Profile, settings: Settings, complete_from_start: bool) -> ReplayConfig:
     """Returns what the replay of a trace depends on besides its rows, in the replay's units.
 
     Args:
@@ -17,7 +17,7 @@ def replay_config(manifest: Manifest, profile: Profile, settings: Settings, comp
         complete_from_start: whether the first join is among the rows that are replayed.
     """
     blocking = settings.blocking
-    return Rules(
+    return ReplayConfig(
         profile=profile,
         version=manifest.pulsar_version,
         broker=profile.broker(manifest.settings),
@@ -26,7 +26,7 @@ def replay_config(manifest: Manifest, profile: Profile, settings: Settings, comp
         orders=OrderLimits(settings.orders.assignments_max, settings.orders.rows_max),
         hot_keys_max=settings.report.hot_keys_max,
         complete_from_start=complete_from_start,
-        patience=Patience(
+        patience=Thresholds(
             shortest_us=blocking.shortest_ms * 1000,
             stalled_us=blocking.stalled_ms * 1000,
             sample_us=settings.capacity.interval_s * 1_000_000,

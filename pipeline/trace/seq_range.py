@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
-class Seqs(NamedTuple):
+class SeqRange(NamedTuple):
     """A range of `seq`.
 
     Attributes:
@@ -46,5 +46,5 @@ class Seqs(NamedTuple):
         return (self.first is None or highest >= self.first) and (self.behind is None or lowest < self.behind)
 
 
-ALL = Seqs()
+ALL = SeqRange()
 """Every row, also without a seq."""

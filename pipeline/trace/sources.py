@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlparse
 
 from pipeline.errors import TraceError, UsageError
 from pipeline.trace.manifest import FILE_NAME, Manifest, manifest_in, manifest_without_file
-from pipeline.trace.seq_range import ALL, Seqs
+from pipeline.trace.seq_range import ALL, SeqRange
 
 LogKind = Literal["json", "parquet", "delta", "table"]
 
@@ -66,7 +66,7 @@ class Trace:
     manifest: Manifest
     path: str
     logs: tuple[Log, ...]
-    seqs: Seqs = ALL
+    seqs: SeqRange = ALL
 
 
 def glob_of(path: str) -> str:

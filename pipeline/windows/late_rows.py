@@ -10,7 +10,7 @@ from pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW
 from pipeline.tables.table_schema import RUN_KEY
 from pipeline.tables.target import Target
 from pipeline.trace import Trace, read_events, trace_errors
-from pipeline.trace.seq_range import Seqs
+from pipeline.trace.seq_range import SeqRange
 from pipeline.windows.chain import Past
 
 
@@ -51,6 +51,6 @@ def _set_aside_then(spark: SparkSession, windows: Sequence[Past], target: Target
 
 def _again(spark: SparkSession, trace: Trace, window: Past) -> int:
     """How many good rows of a window have the seq of another one."""
-    good = read_events(spark, replace(trace, seqs=Seqs(window.first_seq, window.next_seq))).where("refused IS NULL")
+    good = read_events(spark, replace(trace, seqs=SeqRange(window.first_seq, window.next_seq))).where("refused IS NULL")
     (found,) = good.groupBy("topic", "subscription", "seq").count().agg(sf.sum(sf.col("count") - 1)).collect()
     return found[0] or 0

@@ -17,15 +17,15 @@ from pipeline.replay.subscription.checkpoint import STATE_VERSION
 from pipeline.tables.table_schema import RUN_KEY
 from pipeline.tables.target import Target
 from pipeline.trace import Trace
-from pipeline.trace.seq_range import Seqs
+from pipeline.trace.seq_range import SeqRange
 from pipeline.windows.chain import Plan
 from pipeline.windows.late_rows import late_rows
-from pipeline.windows.seq_bounds import Cuts, Question, find_cuts
+from pipeline.windows.seq_bounds import LogQuery, SeqBounds, find_seq_bounds
 from pipeline.windows.window import told
 
 
 @dataclass(frozen=True)
-class Span:
+class ResolvedWindow:
     """A window in the order of its log.
 
     Attributes:
@@ -41,7 +41,7 @@ class Span:
     plan: Plan
     whole: Trace
     trace: Trace
-    cuts: Cuts
+    cuts: SeqBounds
     carried: Carried
     next_seq: int | None
     late: int
@@ -83,7 +83,7 @@ class Span:
             raise TraceError(f"{nothing} ({self.plan.window.spoken})", "check --from and --to")
 
 
-def span_of(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> Span:
+def resolved_window(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> ResolvedWindow:
     """Finds the rows of a window.
 
     Args:
@@ -103,7 +103,7 @@ def span_of(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> Sp
     begins = (0, plan.window.from_us) if plan.starts_from == "censored" else ()
     moments = tuple(moment for moment in (*begins, plan.window.to_us) if moment is not None)
     within = None if plan.window.to_us is None else (plan.window.from_us or 0, plan.window.to_us)
-    found = find_cuts(spark, trace, Question(moments, first, _places(plan), within))
+    found = find_seq_bounds(spark, trace, LogQuery(moments, first, _places(plan), within))
     if len(found.brokers) > 1:
         raise UsageError(
             f"{trace.path} has rows of the recorders {', '.join(sorted(found.brokers))}, and a window ends at one seq",
@@ -118,10 +118,10 @@ def span_of(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> Sp
             # Nothing was recorded before it: this is where the log begins, and nothing of it is unknown.
             plan, first = replace(plan, starts_from="beginning"), None
     next_seq = _end(found, first, plan)
-    return Span(
+    return ResolvedWindow(
         plan=plan,
         whole=trace,
-        trace=replace(trace, seqs=Seqs(first, next_seq)),
+        trace=replace(trace, seqs=SeqRange(first, next_seq)),
         cuts=found,
         carried=carried,
         next_seq=next_seq,
@@ -140,10 +140,10 @@ def _carried(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> C
             f"audit from the beginning: --reaudit {told(plan.before[0].window.from_us or 0)}",
         )
     groups = tuple(sorted(Group(row["topic"], row["subscription"]) for row in held))
-    return Carried(state, groups, replace(trace, seqs=Seqs(plan.before[0].first_seq, last.next_seq)))
+    return Carried(state, groups, replace(trace, seqs=SeqRange(plan.before[0].first_seq, last.next_seq)))
 
 
-def _end(found: Cuts, first: int | None, plan: Plan) -> int | None:
+def _end(found: SeqBounds, first: int | None, plan: Plan) -> int | None:
     """From which seq on rows are left to the next window."""
     if plan.window.to_us is None:
         return None
@@ -162,7 +162,7 @@ def _places(plan: Plan) -> tuple[int, ...]:
     return (*begins, plan.before[-1].next_seq or 0)
 
 
-def _rows_now(found: Cuts, plan: Plan) -> list[int]:
+def _rows_now(found: SeqBounds, plan: Plan) -> list[int]:
     """How many rows each of the windows before has in the log as it is."""
     now = list(found.rows_until[: len(plan.before) + 1])
     if plan.before and plan.before[0].first_seq is None:

@@ -17,11 +17,11 @@ from pipeline.tables.target import Target
 from pipeline.trace import Trace, quarantined, trace_errors
 from pipeline.trace.quarantine.quarantine import refused_rows
 from pipeline.trace.quarantine.survey import cut_off_refused
-from pipeline.trace.quarantine.truncated_logs import cut_off_rows
-from pipeline.windows.resolve import Span
+from pipeline.trace.quarantine.truncated_logs import truncated_rows
+from pipeline.windows.resolve import ResolvedWindow
 
 
-class Leftovers(NamedTuple):
+class RowsWithoutSeq(NamedTuple):
     """Rows of a window that have no readable seq.
 
     Attributes:
@@ -33,14 +33,16 @@ class Leftovers(NamedTuple):
     number: int
 
 
-def leftovers_of(spark: SparkSession, span: Span, target: Target, settings: TraceSettings) -> Leftovers:
+def rows_without_seq(
+    spark: SparkSession, span: ResolvedWindow, target: Target, settings: TraceSettings
+) -> RowsWithoutSeq:
     """Those rows of the whole log that no other window of the chain has in `quarantine`.
 
     Raises:
         TraceError: they are too large a share of the log, or a log that is taken to be complete is cut off.
     """
     if not span.cuts.without_seq:
-        return Leftovers(None, 0)
+        return RowsWithoutSeq(None, 0)
     if span.cuts.without_seq > settings.quarantine_ratio_max * span.cuts.rows:
         raise TraceError(
             f"{span.whole.path}: {span.cuts.without_seq} of {span.cuts.rows} rows have no readable seq, more than the "
@@ -51,11 +53,11 @@ def leftovers_of(spark: SparkSession, span: Span, target: Target, settings: Trac
         found = _without_seq(spark, span.whole, settings, closed=span.next_seq is None)
         known = target.read(spark, "quarantine").where(sf.col(RUN_KEY).isin(*span.plan.others))
         rows = _not_known(found, known).select("reason", "file", "line", "raw", "detail")
-        return Leftovers(rows, rows.count())
+        return RowsWithoutSeq(rows, rows.count())
 
 
 def _without_seq(spark: SparkSession, trace: Trace, settings: TraceSettings, *, closed: bool) -> DataFrame:
-    cut_off = cut_off_rows(refused_rows(spark, trace))
+    cut_off = truncated_rows(refused_rows(spark, trace))
     if cut_off and closed and settings.cut_off_log == "refuse":
         raise cut_off_refused(cut_off[0])
     rows = quarantined(spark, trace, cut_off=cut_off).where("seq IS NULL")

@@ -29,7 +29,7 @@ _LOOKED_AT = (*_NUMBERS, "broker")
 _NOT_PLAIN = "not plain"
 
 
-class Question(NamedTuple):
+class LogQuery(NamedTuple):
     """What is asked about a log.
 
     Attributes:
@@ -45,7 +45,7 @@ class Question(NamedTuple):
     within_us: tuple[int, int] | None = None
 
 
-class Cuts(NamedTuple):
+class SeqBounds(NamedTuple):
     """What was found.
 
     Attributes:
@@ -70,7 +70,7 @@ class Cuts(NamedTuple):
         return sum(self.rows_until) + self.without_seq
 
 
-def find_cuts(spark: SparkSession, trace: Trace, question: Question) -> Cuts:
+def find_seq_bounds(spark: SparkSession, trace: Trace, question: LogQuery) -> SeqBounds:
     """Looks at the seq and the time of every row of a log.
 
     Raises:
@@ -92,7 +92,7 @@ def find_cuts(spark: SparkSession, trace: Trace, question: Question) -> Cuts:
     return found
 
 
-def _looked_at_by_spark(events: DataFrame, question: Question) -> DataFrame:
+def _looked_at_by_spark(events: DataFrame, question: LogQuery) -> DataFrame:
     def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield _answers(batch, question)
@@ -100,7 +100,7 @@ def _looked_at_by_spark(events: DataFrame, question: Question) -> DataFrame:
     return events.select(*_LOOKED_AT).mapInArrow(look, _SCHEMA)
 
 
-def _looked_at_by_workers(spark: SparkSession, shares: Sequence[Share], question: Question) -> DataFrame:
+def _looked_at_by_workers(spark: SparkSession, shares: Sequence[Share], question: LogQuery) -> DataFrame:
     def look(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
         for share in own:
             try:
@@ -112,7 +112,7 @@ def _looked_at_by_workers(spark: SparkSession, shares: Sequence[Share], question
     return by_workers(spark, shares, look, _SCHEMA)
 
 
-def _answers(batch: pa.RecordBatch, question: Question) -> pa.RecordBatch:
+def _answers(batch: pa.RecordBatch, question: LogQuery) -> pa.RecordBatch:
     """What one batch has to say: numbers to add up, and seqs of which the lowest or highest counts."""
     known = pc.is_valid(batch.column("seq")).to_numpy(zero_copy_only=False)
     seq, ts_us = (integers(batch.column(name))[known] for name in _NUMBERS)
@@ -143,7 +143,7 @@ def _counted(seq: NDArray[np.int64], places: Sequence[int]) -> NDArray[np.int64]
     return np.bincount(between, minlength=len(places) + 1)
 
 
-def _together(answers: DataFrame, question: Question) -> Cuts | None:
+def _together(answers: DataFrame, question: LogQuery) -> SeqBounds | None:
     """The answers of all batches as one; None: a file is not plain."""
     numbers: dict[tuple[str, int], list[int]] = {}
     brokers: set[str] = set()
@@ -153,7 +153,7 @@ def _together(answers: DataFrame, question: Question) -> Cuts | None:
         if row["name"] is not None:
             brokers.add(row["name"])
         numbers.setdefault((row["what"], row["at"]), []).append(row["number"])
-    return Cuts(
+    return SeqBounds(
         tuple(min(numbers.get(("seq_of", at), ()), default=None) for at in range(len(question.moments_us))),
         tuple(sum(numbers.get(("rows", at), ())) for at in range(len(question.places) + 1)),
         sum(numbers.get(("without_seq", 0), ())),

@@ -25,22 +25,22 @@ import pyarrow as pa
 
 from pipeline.contract.profile import profile_for
 from pipeline.replay.blocking.capacity_samples import Sample
-from pipeline.replay.blocking.thresholds import Patience
+from pipeline.replay.blocking.thresholds import Thresholds
 from pipeline.replay.packing.events import Events, concatenated
-from pipeline.replay.packing.membership_rows import Row
+from pipeline.replay.packing.membership_rows import MembershipEvent
 from pipeline.replay.packing.pack import COLUMNS, pack
-from pipeline.replay.packing.packed_batch import Chunk, Group, merged
+from pipeline.replay.packing.packed_batch import Group, PackedBatch, merged
 from pipeline.replay.packing.refused import Refused
-from pipeline.replay.recorders.one_order import joined
+from pipeline.replay.recorders.one_order import in_one_order
 from pipeline.replay.recorders.ownership_terms import recorders_of, stretches
 from pipeline.replay.recorders.recorders import ONE, Recorders
 from pipeline.replay.replay_group import replay_group
 from pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
 from pipeline.replay.state.output import ENDINGS, RULE_NAMES
-from pipeline.replay.subscription.config import Rules
-from pipeline.replay.subscription.result import PlacedEpoch, Replayed
+from pipeline.replay.subscription.config import ReplayConfig
+from pipeline.replay.subscription.result import PlacedEpoch, ReplayResult
 from pipeline.replay.subscription.subscription import Subscription
-from pipeline.replay.verdicts import Verdict, judged
+from pipeline.replay.verdicts import FindingVerdict, judged
 
 RECORDINGS: Final = Path(__file__).resolve().parents[1] / "data" / "traces"
 
@@ -279,10 +279,10 @@ class Episode(NamedTuple):
 class Replay:
     """What came of one subscription."""
 
-    replayed: Replayed
+    replayed: ReplayResult
     epochs: list[PlacedEpoch]
     refused: list[Refused]
-    rules: Rules
+    rules: ReplayConfig
 
     @property
     def findings(self) -> list[Finding]:
@@ -305,7 +305,7 @@ class Replay:
         return [(finding.rule, finding.seq) for finding in self.findings]
 
     @property
-    def verdicts(self) -> dict[tuple[str, int], Verdict]:
+    def verdicts(self) -> dict[tuple[str, int], FindingVerdict]:
         """Of each finding, by its rule and seq, in the order of the replay."""
         found = self.replayed.findings
         names = [RULE_NAMES[rule] for rule in found.rule]
@@ -451,7 +451,7 @@ def batches(rows: Sequence[Mapping[str, Any]], rows_per_batch: int | None = None
 
 def packed(
     rows: Sequence[Mapping[str, Any]], version: str = "4.0.8", rows_per_batch: int | None = None
-) -> tuple[Events, list[Row]]:
+) -> tuple[Events, list[MembershipEvent]]:
     """The events of the one subscription in `rows`, in order, and what only its membership rows carry."""
     profile = profile_for(version, {})
     chunks = [c for batch in batches(rows, rows_per_batch) for c in pack(batch, {TOPIC: {"ks": 0}}, profile)]
@@ -467,7 +467,7 @@ def replayed(
     skew_us: int = SKEW_US,
     open_entries_max: int = 1_000_000,
     rows_per_batch: int | None = None,
-    patience: Patience | None = None,
+    patience: Thresholds | None = None,
 ) -> Replay:
     """Replays the one subscription in `rows`.
 
@@ -482,7 +482,7 @@ def replayed(
     """
     profile = profile_for(version, settings)
     broker = profile.broker(settings)
-    rules = Rules(profile, version, broker, skew_us, open_entries_max, patience=patience or Patience())
+    rules = ReplayConfig(profile, version, broker, skew_us, open_entries_max, patience=patience or Thresholds())
     return _replayed_groups([rows], rules, rows_per_batch)[GROUP]
 
 
@@ -508,7 +508,7 @@ def replayed_logs(
     manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
     version, settings = manifest["pulsar_version"], {**manifest["settings"], **changed}
     profile = profile_for(version, settings)
-    rules = Rules(profile, version, profile.broker(settings), skew_us, 10_000_000)
+    rules = ReplayConfig(profile, version, profile.broker(settings), skew_us, 10_000_000)
     return _replayed_groups(logs, rules, rows_per_batch)
 
 
@@ -531,9 +531,9 @@ def tables_of(
     rows_per_batch: int | None = None,
     **rules: Any,
 ) -> Tables:
-    """The rows of all tables that come of the one subscription in `rows`; `rules` are fields of `Rules`."""
+    """The rows of all tables that come of the one subscription in `rows`; `rules` are fields of `ReplayConfig`."""
     profile = profile_for(version, settings)
-    made = Rules(profile, version, profile.broker(settings), SKEW_US, 1_000_000, **rules)
+    made = ReplayConfig(profile, version, profile.broker(settings), SKEW_US, 1_000_000, **rules)
     return _tables([rows], made, rows_per_batch)
 
 
@@ -542,11 +542,11 @@ def recorded_tables(name: str, logs: Sequence[Sequence[Columns]] | None = None, 
     manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
     version, settings = manifest["pulsar_version"], manifest["settings"]
     profile = profile_for(version, settings)
-    made = Rules(profile, version, profile.broker(settings), SKEW_US, 10_000_000, **rules)
+    made = ReplayConfig(profile, version, profile.broker(settings), SKEW_US, 10_000_000, **rules)
     return _tables(recorded_logs(name) if logs is None else logs, made, None)
 
 
-def _tables(logs: Sequence[Sequence[Mapping[str, Any]]], rules: Rules, rows_per_batch: int | None) -> Tables:
+def _tables(logs: Sequence[Sequence[Mapping[str, Any]]], rules: ReplayConfig, rows_per_batch: int | None) -> Tables:
     found: Tables = defaultdict(list)
     recorders = recorders_in(logs, rules.skew_us)
     for group, chunks in chunks_of(logs, rules, rows_per_batch).items():
@@ -557,7 +557,7 @@ def _tables(logs: Sequence[Sequence[Mapping[str, Any]]], rules: Rules, rows_per_
 
 
 def _replayed_groups(
-    logs: Sequence[Sequence[Mapping[str, Any]]], rules: Rules, rows_per_batch: int | None
+    logs: Sequence[Sequence[Mapping[str, Any]]], rules: ReplayConfig, rows_per_batch: int | None
 ) -> dict[Group, Replay]:
     return {g: _replayed_group(chunks, rules) for g, chunks in chunks_of(logs, rules, rows_per_batch).items()}
 
@@ -581,10 +581,10 @@ def recorders_in(logs: Sequence[Sequence[Mapping[str, Any]]], skew_us: int) -> d
 
 def chunks_of(
     logs: Sequence[Sequence[Mapping[str, Any]]],
-    rules: Rules,
+    rules: ReplayConfig,
     rows_per_batch: int | None = None,
     groups: Sequence[Group] | None = None,
-) -> dict[Group, list[Chunk]]:
+) -> dict[Group, list[PackedBatch]]:
     """The rows packed, by subscription; in no order.
 
     Args:
@@ -597,17 +597,17 @@ def chunks_of(
     numbers: dict[str, dict[str, int]] = {}
     for number, group in enumerate(groups):
         numbers.setdefault(group.topic, {})[group.subscription] = number
-    chunks: list[list[Chunk]] = [[] for _ in groups]
+    chunks: list[list[PackedBatch]] = [[] for _ in groups]
     recorders = recorders_in(logs, rules.skew_us)
     for rows in logs:
         for batch in batches(rows, rows_per_batch):
-            for part in joined(batch, recorders):
+            for part in in_one_order(batch, recorders):
                 for chunk in pack(part, numbers, rules.profile):
                     chunks[chunk.group].append(chunk)
     return dict(zip(groups, chunks, strict=True))
 
 
-def _replayed_group(chunks: list[Chunk], rules: Rules) -> Replay:
+def _replayed_group(chunks: list[PackedBatch], rules: ReplayConfig) -> Replay:
     subscription = Subscription(rules)
     epochs: list[PlacedEpoch] = []
     refused: list[Refused] = []

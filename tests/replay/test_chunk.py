@@ -12,7 +12,7 @@ from pipeline.replay.packing.events import concatenated
 from pipeline.replay.packing.narrow_events import decode_events, encode_events, narrow
 from pipeline.replay.packing.pack import pack
 from pipeline.replay.packing.packed_batch import (
-    Chunk,
+    PackedBatch,
     decode_membership,
     encode_membership,
     merged,
@@ -99,7 +99,7 @@ def test_a_batch_in_no_order_is_not_cut_to_single_rows(monkeypatch: pytest.Monke
     assert 1 < len(_chunks(rows)) <= len(rows) // 5
 
 
-def _chunks(rows: list[Columns], *cuts: int) -> list[Chunk]:
+def _chunks(rows: list[Columns], *cuts: int) -> list[PackedBatch]:
     parts = [rows[start:stop] for start, stop in zip((0, *cuts), (*cuts, len(rows)), strict=True)]
     profile = profile_for("4.0.8", {})
     chunks = [c for part in parts for batch in batches(part) for c in pack(batch, {TOPIC: {"ks": 0}}, profile)]

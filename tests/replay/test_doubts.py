@@ -3,23 +3,23 @@
 import pytest
 
 from pipeline.replay.timeline import undecided_ranges as doubts
-from pipeline.replay.timeline.undecided_ranges import Doubt, Doubts
+from pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges
 
 LOW, HIGH = ((0, 9),), ((20, 29),)
 
 
 def test_doubts_about_the_same_hashes_that_meet_are_one() -> None:
-    found = Doubts()
+    found = UndecidedRanges()
     for from_seq, to_seq, ranges in ((1, 5, LOW), (3, 8, LOW), (9, 10, LOW), (12, 13, LOW), (12, 14, HIGH)):
-        found.add(Doubt(from_seq, to_seq, ranges, "why"))
+        found.add(UndecidedRange(from_seq, to_seq, ranges, "why"))
     assert [(doubt.from_seq, doubt.to_seq) for doubt in found.all] == [(1, 10), (12, 13), (12, 14)]
 
 
 def test_a_doubt_that_goes_on_stays_by_itself() -> None:
-    found = Doubts()
-    found.add(Doubt(1, None, LOW, "why"))
+    found = UndecidedRanges()
+    found.add(UndecidedRange(1, None, LOW, "why"))
     found.end(4)
-    found.add(Doubt(4, None, LOW, "still"))
+    found.add(UndecidedRange(4, None, LOW, "still"))
     assert [(doubt.from_seq, doubt.to_seq) for doubt in found.all] == [(1, 4), (4, None)]
     found.withdraw()
     assert found.about(5, 3) is not None
@@ -28,10 +28,10 @@ def test_a_doubt_that_goes_on_stays_by_itself() -> None:
 
 def test_of_too_many_the_older_ones_concern_all_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doubts, "RANGES_MAX", 100)
-    found = Doubts()
+    found = UndecidedRanges()
     scattered = tuple((hash_, hash_) for hash_ in range(0, 100, 10))
     for burst in range(1_000):
-        found.add(Doubt(10 * burst, 10 * burst + 3, scattered, f"burst {burst}"))
+        found.add(UndecidedRange(10 * burst, 10 * burst + 3, scattered, f"burst {burst}"))
     assert sum(len(doubt.ranges) for doubt in found.all) < 1_100
     # What was doubtful stays so; between the bursts nothing is.
     for burst in (0, 500, 999):

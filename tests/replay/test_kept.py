@@ -4,7 +4,7 @@ import numpy as np
 from local_replay import Log, replayed
 
 from pipeline.replay.rows import dispatch_findings
-from pipeline.replay.rules.capped_findings import Kept
+from pipeline.replay.rules.capped_findings import CappedFindings
 from pipeline.replay.state.output import FINDING, FOREIGN_ACK, OWNERSHIP, SINGLE_HOLDER
 from pipeline.replay.state.state import Records
 
@@ -16,7 +16,7 @@ def findings(rule: int, permitted: int, count: int) -> Records:
 
 
 def test_each_rule_has_its_room_and_so_has_what_an_exception_permits() -> None:
-    kept = Kept(kept_max=10)
+    kept = CappedFindings(kept_max=10)
     for _ in range(3):
         kept.add(findings(SINGLE_HOLDER, 5, 7))
     kept.add(findings(SINGLE_HOLDER, 0, 4))
@@ -27,7 +27,7 @@ def test_each_rule_has_its_room_and_so_has_what_an_exception_permits() -> None:
 
 
 def test_facts_have_less_room() -> None:
-    kept = Kept()
+    kept = CappedFindings()
     kept.add(findings(FOREIGN_ACK, 0, 10_005))
     assert kept.beyond == {(FOREIGN_ACK, 0): 5}
 

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 import pytest
 
 from pipeline.contract.profile import profile_for
-from pipeline.replay.blocking.broker_limits import Limits, limits_of
-from pipeline.replay.subscription.config import Rules
+from pipeline.replay.blocking.broker_limits import BrokerLimits, limits_of
+from pipeline.replay.subscription.config import ReplayConfig
 
 PER_CONSUMER = "keySharedLookAheadMsgInReplayThresholdPerConsumer"
 PER_SUBSCRIPTION = "keySharedLookAheadMsgInReplayThresholdPerSubscription"
 CLASSIC = {"subscriptionKeySharedUseClassicPersistentImplementation": True}
 
 
-def limits(**broker: object) -> Limits:
+def limits(**broker: object) -> BrokerLimits:
     names = {
         "each": PER_CONSUMER,
         "all": PER_SUBSCRIPTION,
@@ -23,9 +23,9 @@ def limits(**broker: object) -> Limits:
     return limits_of({names[name]: value for name, value in broker.items()}, looks_ahead=True)
 
 
-def limits_on(version: str, settings: Mapping[str, object]) -> Limits:
+def limits_on(version: str, settings: Mapping[str, object]) -> BrokerLimits:
     profile = profile_for(version, settings)
-    return Rules(profile, version, profile.broker(settings), 0, 1).limits
+    return ReplayConfig(profile, version, profile.broker(settings), 0, 1).limits
 
 
 @pytest.mark.parametrize(

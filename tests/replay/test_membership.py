@@ -2,17 +2,17 @@
 
 import pytest
 
-from pipeline.replay.packing.membership_rows import Kind, Place, Row
+from pipeline.replay.packing.membership_rows import Kind, MembershipEvent, TracePoint
 from pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Membership, Side
 
 SKEW = 10
 
 
-def _row(seq: int, kind: Kind, consumer: int = 1, *, late: bool = False, reason: str = "") -> Row:
-    return Row(seq, seq * 100, kind, late, consumer, f"c{consumer}", False, False, (), reason)
+def _row(seq: int, kind: Kind, consumer: int = 1, *, late: bool = False, reason: str = "") -> MembershipEvent:
+    return MembershipEvent(seq, seq * 100, kind, late, consumer, f"c{consumer}", False, False, (), reason)
 
 
-def _sides(*rows: Row) -> tuple[list[Side], list[tuple[int | None, int | None]]]:
+def _sides(*rows: MembershipEvent) -> tuple[list[Side], list[tuple[int | None, int | None]]]:
     """What the rows turned out to be, and the seqs of the brackets that are open then."""
     membership = Membership()
     sides = [membership.add(row) for row in rows]
@@ -80,10 +80,10 @@ def test_who_joins_during_a_reset_joins_the_new_dispatcher() -> None:
 @pytest.mark.parametrize(
     ("bracket", "bounds"),
     [
-        (Bracket(_row(1, "join"), Place(1, 100), Place(9, 900)), (100, 900)),
-        (Bracket(_row(1, "join"), Place(1, 100)), (100, 100 + SKEW)),
-        (Bracket(_row(9, "join", late=True), end=Place(9, 900)), (900 - SKEW, 900)),
-        (Bracket(_row(5, "leave", reason="closed_by_broker"), Place(5, 500)), (500 - SKEW, 500 + SKEW)),
+        (Bracket(_row(1, "join"), TracePoint(1, 100), TracePoint(9, 900)), (100, 900)),
+        (Bracket(_row(1, "join"), TracePoint(1, 100)), (100, 100 + SKEW)),
+        (Bracket(_row(9, "join", late=True), end=TracePoint(9, 900)), (900 - SKEW, 900)),
+        (Bracket(_row(5, "leave", reason="closed_by_broker"), TracePoint(5, 500)), (500 - SKEW, 500 + SKEW)),
     ],
     ids=["both sides", "start only", "end only", "closed by the broker"],
 )
@@ -94,10 +94,10 @@ def test_what_bounds_the_moment_of_a_change(bracket: Bracket, bounds: tuple[int,
 @pytest.mark.parametrize(
     ("bracket", "closes_us"),
     [
-        (Bracket(_row(1, "join"), Place(1, 100), Place(9, 900)), 901),
-        (Bracket(_row(1, "join"), Place(1, 100)), 100 + WAIT_US_MAX + 1),
-        (Bracket(_row(9, "join", late=True), end=Place(9, 900)), 901),
-        (Bracket(_row(5, "leave", reason="closed_by_broker"), Place(5, 500)), 500 + SKEW + 1),
+        (Bracket(_row(1, "join"), TracePoint(1, 100), TracePoint(9, 900)), 901),
+        (Bracket(_row(1, "join"), TracePoint(1, 100)), 100 + WAIT_US_MAX + 1),
+        (Bracket(_row(9, "join", late=True), end=TracePoint(9, 900)), 901),
+        (Bracket(_row(5, "leave", reason="closed_by_broker"), TracePoint(5, 500)), 500 + SKEW + 1),
     ],
     ids=["both sides", "start only", "end only", "closed by the broker"],
 )

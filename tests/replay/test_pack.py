@@ -7,7 +7,7 @@ from local_replay import HIGH, LOW, TOPIC, Log, batches, packed
 
 from pipeline.contract.profile import profile_for
 from pipeline.replay.packing.events import Code, Events
-from pipeline.replay.packing.membership_rows import Row
+from pipeline.replay.packing.membership_rows import MembershipEvent
 from pipeline.replay.packing.pack import pack
 from udfs.sticky_key_hash import NONE_KEY, hash_keys
 
@@ -181,7 +181,7 @@ def test_membership_rows_keep_what_only_they_carry() -> None:
     log.reset("unload", phases="start")
     us = log.rows[0]["ts_us"]
     _, rows = packed(log.rows)
-    join = Row(1, us, "join", False, 3, "c3", True, True, ((0, 9), (20, 29)), "")
+    join = MembershipEvent(1, us, "join", False, 3, "c3", True, True, ((0, 9), (20, 29)), "")
     assert rows[:2] == [join, join._replace(seq=2, ts_us=us + 1000, late=True)]
     assert [(row.kind, row.late, row.consumer, row.reason) for row in rows[2:]] == [
         ("leave", False, 3, "closed_by_broker"),

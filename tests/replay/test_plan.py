@@ -7,11 +7,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from pipeline.contract.profile import profile_for
-from pipeline.replay.pack_on_spark import chunks_of, chunks_of_earlier_publishes, chunks_of_state
+from pipeline.replay.pack_on_spark import packed_earlier_publishes, packed_rows, packed_states
 from pipeline.replay.packing.packed_batch import Group
 from pipeline.replay.recorders.recorders import Recorders, Term
 from pipeline.replay.replay_on_spark import in_order, replayed
-from pipeline.replay.subscription.config import Rules
+from pipeline.replay.subscription.config import ReplayConfig
 from pipeline.trace.schema import EVENT_SCHEMA
 
 
@@ -21,15 +21,15 @@ def test_one_exchange_and_one_sort(
     of_window: bool, moved: bool, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     events = spark.createDataFrame([], EVENT_SCHEMA).withColumn("refused", sf.lit(None).cast("string"))
-    rules = Rules(profile_for("4.0.8", {}), "4.0.8", {}, skew_us=10_000, open_entries_max=1_000_000)
+    rules = ReplayConfig(profile_for("4.0.8", {}), "4.0.8", {}, skew_us=10_000, open_entries_max=1_000_000)
     groups = [Group("t", "s")]
     terms = (Term(0, 1, 9, first=1, until_us=5), Term(1, 1, 9, first=12, until_us=None))
     recorders = {"t": Recorders(("a", "b"), terms)} if moved else {}
-    chunks = chunks_of(events, groups, rules.profile, recorders)
+    chunks = packed_rows(events, groups, rules.profile, recorders)
     if of_window:
         state = spark.createDataFrame([("t", "s", b"state")], "topic STRING, subscription STRING, payload BINARY")
-        chunks = chunks.unionByName(chunks_of_state(state, groups))
-        chunks = chunks.unionByName(chunks_of_earlier_publishes(events, groups, set(groups), rules.profile))
+        chunks = chunks.unionByName(packed_states(state, groups))
+        chunks = chunks.unionByName(packed_earlier_publishes(events, groups, set(groups), rules.profile))
     replayed(
         chunks, groups, rules, findings_per_rule_max=10, tasks=2, keep_state=of_window, recorders=recorders
     ).explain()

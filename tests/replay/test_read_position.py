@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from pipeline.replay.dispatcher.entries import add_entry, entry_at, set_key
 from pipeline.replay.dispatcher.mark_delete import note_position
-from pipeline.replay.dispatcher.transitions import stop_waiting, wait
+from pipeline.replay.dispatcher.transitions import begin_waiting, stop_waiting
 from pipeline.replay.state.read_position import note_read, rewind, was_read
 from pipeline.replay.state.state import (
     DELAYED,
-    DOUBTFUL,
     IN_REPLAY,
+    MAYBE_SKIPPED,
     NACKED,
     READ,
     SENT,
@@ -22,7 +22,7 @@ from pipeline.replay.state.state import (
 )
 
 Position: TypeAlias = tuple[int, int]
-WAYS = [0, 0, 0, NACKED, DELAYED, DELAYED | SENT, DOUBTFUL]
+WAYS = [0, 0, 0, NACKED, DELAYED, DELAYED | SENT, MAYBE_SKIPPED]
 
 positions = st.tuples(st.integers(1, 3), st.integers(0, 5))
 operations = st.lists(
@@ -55,7 +55,7 @@ def test_the_replay_queue_holds_what_waits_and_was_read(operations: list[tuple[s
             slot = _slot(state, position)
             if state.entries[slot].marks & WAITING == 0:
                 state.entries[slot].marks |= way
-                wait(state, slot, 1, 1)
+                begin_waiting(state, slot, 1, 1)
         elif kind == "stop" and entry_at(state, *position) >= 0:
             stop_waiting(state, entry_at(state, *position), 2)
         elif kind == "read":

@@ -9,7 +9,7 @@ from local_replay import RECORDINGS, Episode, Replay, recorded_logs, replayed_re
 from oracle import Drained, drained, membership_changes, oracle_rows
 
 from pipeline.replay.packing.packed_batch import Group
-from pipeline.replay.verdicts import Verdict
+from pipeline.replay.verdicts import FindingVerdict
 
 # Of 4.0.8 and 4.2.4, the draining dispatcher, without resets.
 DRAINING = [
@@ -129,7 +129,7 @@ def kept_by_its_consumer(name: str) -> list[int]:
     return kept
 
 
-def verdicts(name: str) -> list[tuple[str, int, Verdict]]:
+def verdicts(name: str) -> list[tuple[str, int, FindingVerdict]]:
     """Rule, seq and verdict of every finding."""
     return [(*broken, verdict) for r in replay(name).values() for broken, verdict in r.verdicts.items()]
 

@@ -7,11 +7,11 @@ from local_replay import HIGHEST, LOW, Log, replayed
 from pipeline.assignment.ranges.routing import routing_of_ranges
 from pipeline.errors import LimitError
 from pipeline.replay.blocking.broker_limits import limits_of
-from pipeline.replay.blocking.monitor import Watch
-from pipeline.replay.blocking.thresholds import Patience
+from pipeline.replay.blocking.monitor import BlockingMonitor
+from pipeline.replay.blocking.thresholds import Thresholds
 from pipeline.replay.dispatcher.dispatcher import Dispatcher
 from pipeline.replay.packing.events import DTYPES, Code, Events
-from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.state.policy import Policy
 from pipeline.replay.state.state import Ints
 
@@ -21,10 +21,10 @@ HASHES = 65_536
 def _dispatcher(open_entries_max: int = 1_000_000) -> Dispatcher:
     """One that drains, with consumer 1 as the owner of everything."""
     policy = Policy(10_000, 0, True, True, False, 0, 100_000, 1_000_000)
-    dispatcher = Dispatcher(policy, open_entries_max, Watch(limits_of({}, looks_ahead=True), Patience()))
+    dispatcher = Dispatcher(policy, open_entries_max, BlockingMonitor(limits_of({}, looks_ahead=True), Thresholds()))
     dispatcher.drains = True
-    dispatcher.connect(1, Place(0, 0))
-    dispatcher.route(routing_of_ranges([(0, HASHES, 1)]), Place(0, 0))
+    dispatcher.connect(1, TracePoint(0, 0))
+    dispatcher.route(routing_of_ranges([(0, HASHES, 1)]), TracePoint(0, 0))
     return dispatcher
 
 

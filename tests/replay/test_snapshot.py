@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from pipeline.replay.packing.snapshot import Snapshot, SnapshotRow, parsed_position, parsed_snapshot
+from pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_position, parsed_snapshot
 
 
 def _parsed(**told: object) -> Snapshot:
-    return parsed_snapshot(SnapshotRow(7, 9, json.dumps(told)))
+    return parsed_snapshot(StatsRow(7, 9, json.dumps(told)))
 
 
 @pytest.mark.parametrize(

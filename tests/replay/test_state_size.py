@@ -6,7 +6,7 @@ from pipeline.contract.profile import profile_for
 from pipeline.replay.replay_group import replay_group
 from pipeline.replay.state.pair_index import empty_table
 from pipeline.replay.state.state import ENTRY, free_slots
-from pipeline.replay.subscription.config import Rules
+from pipeline.replay.subscription.config import ReplayConfig
 from pipeline.settings import load_settings
 
 CELL_BYTES_MAX = 2**31 - 1
@@ -24,7 +24,7 @@ def _state_of_a_hung_consumer(entries: int) -> int:
     for entry in range(entries):
         log.publish(entry)
         log.dispatch(1, entry)
-    rules = Rules(profile_for("4.0.8", AUTO_SPLIT), "4.0.8", AUTO_SPLIT, 10_000, 1_000_000)
+    rules = ReplayConfig(profile_for("4.0.8", AUTO_SPLIT), "4.0.8", AUTO_SPLIT, 10_000, 1_000_000)
     (group,) = named_in([log.rows])
     chunks = sorted(chunks_of([log.rows], rules)[group], key=lambda chunk: chunk.first_seq)
     found = dict(replay_group(group, chunks, rules, 0, keep_state=True))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.replay.traffic.heavy_hitters import Tally
+from pipeline.replay.traffic.heavy_hitters import HeavyHitters
 
 _OBSERVATIONS = st.lists(st.tuples(st.integers(0, 3), st.integers(-5, 5)), max_size=200)
 _CUTS = st.lists(st.integers(0, 200), max_size=8)
@@ -16,8 +16,8 @@ _CUTS = st.lists(st.integers(0, 200), max_size=8)
 Seen = list[tuple[int, int]]
 
 
-def tallied(observations: Seen, room: int, cuts: list[int] | None = None, block: int = 8) -> Tally:
-    tally = Tally(room, block)
+def tallied(observations: Seen, room: int, cuts: list[int] | None = None, block: int = 8) -> HeavyHitters:
+    tally = HeavyHitters(room, block)
     rows = np.array(observations, dtype=np.int64).reshape(-1, 2)
     where = np.arange(len(rows))
     bounds = [0, *sorted(min(cut, len(rows)) for cut in cuts or ()), len(rows)]
@@ -27,7 +27,7 @@ def tallied(observations: Seen, room: int, cuts: list[int] | None = None, block:
     return tally
 
 
-def counted(tally: Tally) -> dict[tuple[int, int], int]:
+def counted(tally: HeavyHitters) -> dict[tuple[int, int], int]:
     counts = tally.counts()
     return {(int(g), int(k)): int(n) for g, k, n in zip(counts.group, counts.key, counts.times, strict=True)}
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from pipeline.assignment import AssignmentLog, Epoch
 from pipeline.contract.profile import SelectorKind
-from pipeline.replay.packing.membership_rows import Place
-from pipeline.replay.subscription.range_ownership import Tenure, Tenures
+from pipeline.replay.packing.membership_rows import TracePoint
+from pipeline.replay.subscription.range_ownership import OwnedRange, RangeOwnership
 from pipeline.replay.subscription.result import PlacedEpoch
 
 KINDS: Sequence[SelectorKind] = ("consistent_hashing", "auto_split")
@@ -35,19 +35,19 @@ def placed(epochs: Sequence[Epoch]) -> list[PlacedEpoch]:
     return [PlacedEpoch(e, _place(e.from_seq), None if e.to_seq is None else _place(e.to_seq)) for e in epochs]
 
 
-def _place(seq: int) -> Place:
-    return Place(seq, 1000 * seq)
+def _place(seq: int) -> TracePoint:
+    return TracePoint(seq, 1000 * seq)
 
 
-def all_of(epochs: Sequence[PlacedEpoch], cut: int = 0) -> list[Tenure]:
+def all_of(epochs: Sequence[PlacedEpoch], cut: int = 0) -> list[OwnedRange]:
     """What is told of them if at a cut the epoch behind it goes on."""
-    tenures = Tenures()
+    tenures = RangeOwnership()
     open_then = [epoch._replace(until=None) for epoch in epochs[cut : cut + 1]]
     ended = [*tenures.follow([*epochs[:cut], *open_then]), *tenures.follow(epochs[cut:])]
     return ended + tenures.going_on()
 
 
-def holds(tenure: Tenure, epoch: int) -> bool:
+def holds(tenure: OwnedRange, epoch: int) -> bool:
     return tenure.began.epoch <= epoch and (tenure.last_epoch is None or epoch <= tenure.last_epoch)
 
 

@@ -3,7 +3,7 @@
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, SKEW_US, Log, Replay, replayed
 
-from pipeline.replay.verdicts import Verdict
+from pipeline.replay.verdicts import FindingVerdict
 
 CLASSIC = {**AUTO_SPLIT, "subscriptionKeySharedUseClassicPersistentImplementation": True}
 READ_US = 1_000_000
@@ -11,7 +11,7 @@ READ_US = 1_000_000
 
 def told(replay: Replay, rule: str, seq: int) -> tuple[str, str | None, tuple[str, ...]]:
     """Severity, exception and known flaws of a finding."""
-    verdict: Verdict = replay.verdicts[rule, seq]
+    verdict: FindingVerdict = replay.verdicts[rule, seq]
     return verdict.severity, verdict.permitted_by, verdict.known_bugs
 
 

@@ -6,7 +6,7 @@ import pytest
 from local_replay import HIGH, Log, Replay, replayed
 
 from pipeline.replay.subscription.result import Joined, Surplus
-from pipeline.replay.verdicts import Verdict, judged
+from pipeline.replay.verdicts import FindingVerdict, judged
 from pipeline.replay.verdicts.early_duplicate import LOOK_AHEAD_US
 
 
@@ -27,7 +27,7 @@ def overlapping(order: tuple[int, ...] = (0, 1), gap_us: int = 0, count: int | N
     return replayed(log.rows)
 
 
-def verdicts(replay: Replay, *surpluses: Surplus) -> list[Verdict]:
+def verdicts(replay: Replay, *surpluses: Surplus) -> list[FindingVerdict]:
     return judged(replace(replay.replayed, surpluses=list(surpluses)), replay.rules)
 
 

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from pipeline.replay.dispatcher.entries import add_entry, entry_at, set_key
 from pipeline.replay.dispatcher.mark_delete import note_position
-from pipeline.replay.state.state import ASIDE, DELAYED, DOUBTFUL, NACKED, NOBODY, SENT, State, new_state
+from pipeline.replay.state.state import DELAYED, MAYBE_SKIPPED, NACKED, NOBODY, OVERTAKABLE, SENT, State, new_state
 from pipeline.replay.state.waiting_queues import dequeue, enqueue, older_waiting
 
 Position: TypeAlias = tuple[int, int]
 LEDGERS, ENTRIES = 3, 6
 # How an entry waits: in the queue, or in one of the ways that put it aside.
-WAYS = [0, 0, 0, NACKED, DELAYED, DELAYED | SENT, DOUBTFUL]
+WAYS = [0, 0, 0, NACKED, DELAYED, DELAYED | SENT, MAYBE_SKIPPED]
 
 positions = st.tuples(st.integers(1, LEDGERS), st.integers(0, ENTRIES - 1))
 steps = st.lists(st.tuples(positions, st.sampled_from(WAYS)), max_size=60)
@@ -63,7 +63,7 @@ def test_both_queues_are_sorted_whatever_comes_and_goes(steps: list[tuple[Positi
             state.entries[slot].marks = way
             enqueue(state, slot)
             insort(queues[way != 0], position)
-            assert bool(state.entries[slot].marks & ASIDE) == (way != 0)
+            assert bool(state.entries[slot].marks & OVERTAKABLE) == (way != 0)
         of_hash = state.hashes[0]
         assert _walked(state, of_hash.queue_first, of_hash.queue_last) == queues[False]
         assert _walked(state, of_hash.aside_first, of_hash.aside_last) == queues[True]

@@ -15,25 +15,25 @@ from windows import folded, told_by_windows
 
 from pipeline.contract.profile import profile_for
 from pipeline.errors import StateError
-from pipeline.replay.blocking.thresholds import Patience
-from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.blocking.thresholds import Thresholds
+from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.subscription.checkpoint import restored
-from pipeline.replay.subscription.config import Rules
-from pipeline.replay.subscription.watermark import EVERYTHING, Settled, since
+from pipeline.replay.subscription.config import ReplayConfig
+from pipeline.replay.subscription.watermark import EVERYTHING, Watermark, reported_since
 
 # So many that no table is cut short: of the worst of each window there are more than of the worst of all.
 ALL = 1_000_000
 
 
-def _rules(version: str, broker: dict[str, object], unsettled_us: int, complete: bool = True) -> Rules:
+def _rules(version: str, broker: dict[str, object], unsettled_us: int, complete: bool = True) -> ReplayConfig:
     profile = profile_for(version, broker)
-    return Rules(
+    return ReplayConfig(
         profile,
         version,
         profile.broker(broker),
         SKEW_US,
         10_000_000,
-        patience=Patience(intervals_max=ALL),
+        patience=Thresholds(intervals_max=ALL),
         hot_keys_max=ALL,
         complete_from_start=complete,
         unsettled_us=unsettled_us,
@@ -123,12 +123,12 @@ def test_a_damaged_state_is_refused(payload: bytes) -> None:
         restored(payload, _rules("4.0.8", dict(AUTO_SPLIT), 60_000_000))
 
 
-def _place(seq: int) -> Place:
-    return Place(seq, 1_000 * seq)
+def _place(seq: int) -> TracePoint:
+    return TracePoint(seq, 1_000 * seq)
 
 
 def test_each_row_is_told_by_one_window() -> None:
-    windows = [since(None, _place(10)), since(_place(10), _place(20)), since(_place(20))]
+    windows = [reported_since(None, _place(10)), reported_since(_place(10), _place(20)), reported_since(_place(20))]
     assert [[window.tells(seq) for window in windows] for seq in (0, 10, 11, 20, 21)] == [
         [True, False, False],
         [True, False, False],
@@ -141,7 +141,7 @@ def test_each_row_is_told_by_one_window() -> None:
 
 
 def test_what_is_open_is_told_by_every_window_that_it_lasts_through() -> None:
-    first, second = since(None, _place(10)), since(_place(10), _place(20))
+    first, second = reported_since(None, _place(10)), reported_since(_place(10), _place(20))
     assert first.tells_interval(5, 15, is_open=True)
     assert not first.tells_interval(5, 15, is_open=False), "it may still change"
     assert second.tells_interval(5, 15, is_open=False)
@@ -150,10 +150,10 @@ def test_what_is_open_is_told_by_every_window_that_it_lasts_through() -> None:
 
 
 def test_rows_are_settled_by_the_clock_and_told_by_seq() -> None:
-    settled = Settled(60_000_000)
+    settled = Watermark(60_000_000)
     assert settled.place(released_seq=0).seq < 0
     # The clock steps back by a minute behind seq 2.
     times_us = np.array([100, 101, 41, 42, 150, 161, 163], dtype=np.int64) * 1_000_000
     settled.add(np.arange(1, 8, dtype=np.int64), times_us)
-    assert settled.place(released_seq=7) == Place(4, 101_000_000)
+    assert settled.place(released_seq=7) == TracePoint(4, 101_000_000)
     assert settled.place(released_seq=3).seq < 0, "the rows up to there have not taken effect"

@@ -7,7 +7,7 @@ from typing import Any, Final
 from local_replay import Columns, Tables, chunks_of, named_in
 
 from pipeline.replay.replay_group import replay_group
-from pipeline.replay.subscription.config import Rules
+from pipeline.replay.subscription.config import ReplayConfig
 
 INTERVALS: Final = ("draining", "blocking", "assignments")
 # What is counted, by what it is counted.
@@ -32,7 +32,7 @@ LAST: Final[Mapping[str, tuple[str, ...]]] = {
 UNION: Final = ("violations", "capacity", "refused")
 
 
-def told_by_windows(logs: Sequence[Sequence[Columns]], rules: Rules, cuts: Sequence[int]) -> list[Tables]:
+def told_by_windows(logs: Sequence[Sequence[Columns]], rules: ReplayConfig, cuts: Sequence[int]) -> list[Tables]:
     """What each window tells; cut in front of the rows with these seqs, the last window is the end of the log."""
     windows: list[Tables] = []
     states: dict[Any, bytes] = {}

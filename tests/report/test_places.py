@@ -7,7 +7,7 @@ import pytest
 from report_rows import FINDING
 
 import pipeline.report.locations
-from pipeline.report.locations import Place, places
+from pipeline.report.locations import SourceLocation, source_locations
 from pipeline.trace import Trace, open_traces
 
 OTHER_TOPIC = replace(FINDING, topic="persistent://shop/eu/orders-partition-1")
@@ -34,19 +34,19 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_line_of_the_event_is_found_in_its_log(tmp_path: Path) -> None:
     messages = "\n".join([row(10), "", 'no JSON but "seq": 20', row(20), row(20)]).encode()
     trace = trace_of(tmp_path / "night", acks__jsonl=row(11).encode(), messages__jsonl=messages)
-    assert places(trace, [FINDING]) == [Place("night/messages.jsonl", 4)]
+    assert source_locations(trace, [FINDING]) == [SourceLocation("night/messages.jsonl", 4)]
 
 
 def test_a_gzipped_log_has_lines_too(tmp_path: Path) -> None:
     trace = trace_of(tmp_path / "night", events__jsonl__gz=gzip.compress(f"{row(1)}\n{row(20)}\n".encode()))
-    assert places(trace, [FINDING]) == [Place("night/events.jsonl.gz", 2)]
+    assert source_locations(trace, [FINDING]) == [SourceLocation("night/events.jsonl.gz", 2)]
 
 
 def test_recorders_of_two_topics_may_have_counted_alike(tmp_path: Path) -> None:
     rows = f"{row(20, OTHER_TOPIC.topic)}\n{row(20)}\n"
     trace = trace_of(tmp_path / "night", events__jsonl=rows.encode())
-    found = places(trace, [FINDING, OTHER_TOPIC])
-    assert found == [Place("night/events.jsonl", 2), Place("night/events.jsonl", 1)]
+    found = source_locations(trace, [FINDING, OTHER_TOPIC])
+    assert found == [SourceLocation("night/events.jsonl", 2), SourceLocation("night/events.jsonl", 1)]
 
 
 @pytest.mark.parametrize(
@@ -55,33 +55,36 @@ def test_recorders_of_two_topics_may_have_counted_alike(tmp_path: Path) -> None:
 )
 def test_what_is_not_found_is_somewhere_in_the_first_log(tmp_path: Path, rows: str) -> None:
     trace = trace_of(tmp_path / "night", acks__jsonl=rows.encode(), messages__jsonl=rows.encode())
-    assert places(trace, [FINDING]) == [Place("night/acks.jsonl")]
+    assert source_locations(trace, [FINDING]) == [SourceLocation("night/acks.jsonl")]
 
 
 def test_a_log_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     packed = gzip.compress("\n".join(row(seq) for seq in range(20_000)).encode())
     trace = trace_of(tmp_path / "night", events__jsonl__gz=packed[: len(packed) // 2])
     last = replace(FINDING, seq=19_999)
-    assert places(trace, [FINDING, last]) == [Place("night/events.jsonl.gz", 21), Place("night/events.jsonl.gz")]
+    assert source_locations(trace, [FINDING, last]) == [
+        SourceLocation("night/events.jsonl.gz", 21),
+        SourceLocation("night/events.jsonl.gz"),
+    ]
 
 
 def test_large_logs_are_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = trace_of(tmp_path / "night", events__jsonl=row(20).encode())
     monkeypatch.setattr(pipeline.report.locations, "_SEARCHED_BYTES_MAX", 10)
-    assert places(trace, [FINDING]) == [Place("night/events.jsonl")]
+    assert source_locations(trace, [FINDING]) == [SourceLocation("night/events.jsonl")]
 
 
 def test_paths_become_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = trace_of(tmp_path / "50% of äll #1", events__jsonl=row(20).encode())
-    (place,) = places(trace, [FINDING])
+    (place,) = source_locations(trace, [FINDING])
     assert place.path == "50% of äll #1/events.jsonl"
     assert place.uri == "50%25%20of%20%C3%A4ll%20%231/events.jsonl"
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert places(trace, [FINDING])[0].uri.startswith("file:///")
+    assert source_locations(trace, [FINDING])[0].uri.startswith("file:///")
 
 
 def test_what_spark_alone_can_reach_keeps_its_name() -> None:
     (trace,) = open_traces(["s3://bucket/night/events.jsonl"], "pulsar-4.2")
-    (place,) = places(trace, [FINDING])
+    (place,) = source_locations(trace, [FINDING])
     assert place.path == place.uri == "s3://bucket/night/events.jsonl"

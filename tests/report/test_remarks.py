@@ -2,18 +2,18 @@ from dataclasses import replace
 
 from report_rows import BOTH, CLEAN
 
-from pipeline.report.warnings import remarks
+from pipeline.report.warnings import warnings_about
 from pipeline.windows.window import Window
 
 
 def test_audits_of_whole_logs_need_no_remark() -> None:
-    assert list(remarks(BOTH)) == []
-    assert list(remarks(replace(BOTH, runs=(replace(CLEAN, starts_from="state"),)))) == []
+    assert list(warnings_about(BOTH)) == []
+    assert list(warnings_about(replace(BOTH, runs=(replace(CLEAN, starts_from="state"),)))) == []
 
 
 def test_late_rows_and_a_start_that_nothing_leads_up_to_are_told_with_a_way_out() -> None:
     run = replace(CLEAN, starts_from="censored", window=Window(1_000_000, None), events_late=1)
-    late, censored = remarks(replace(BOTH, runs=(CLEAN, run)))
+    late, censored = warnings_about(replace(BOTH, runs=(CLEAN, run)))
     assert late == (
         "traces/day: 1 row came to earlier windows after their audit, not audited; --reaudit TIME repeats the "
         "window of that time and all that follow"

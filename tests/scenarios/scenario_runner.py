@@ -38,7 +38,7 @@ from pipeline.contract.profile import Profile, SelectorKind, profile_for
 from pipeline.replay.packing.pack import COLUMNS, pack
 from pipeline.replay.packing.packed_batch import Group
 from pipeline.replay.replay_group import replay_group
-from pipeline.replay.subscription.config import Rules
+from pipeline.replay.subscription.config import ReplayConfig
 from udfs.sticky_key_hash import sticky_hashes
 
 Columns: TypeAlias = dict[str, Any]
@@ -213,9 +213,9 @@ class Story:
             tables.setdefault(table, []).extend(dict(zip(found, row, strict=True)) for row in rows)
         return tables
 
-    def _rules(self, version: str) -> Rules:
+    def _rules(self, version: str) -> ReplayConfig:
         profile = profile_for(version, self._settings)
-        return Rules(profile, version, profile.broker(self._settings), _SKEW_US, open_entries_max=1_000_000)
+        return ReplayConfig(profile, version, profile.broker(self._settings), _SKEW_US, open_entries_max=1_000_000)
 
     def _write(self, event: str, **columns: object) -> None:
         self._now_us += 1_000
@@ -235,7 +235,7 @@ def _keys(profile: Profile, kind: SelectorKind) -> Iterator[tuple[bytes, int]]:
         yield from zip(keys, sticky_hashes(keys, profile.hash[kind]).tolist(), strict=True)
 
 
-def _owned(clause: list[str], rules: Rules, kind: SelectorKind) -> Fits:
+def _owned(clause: list[str], rules: ReplayConfig, kind: SelectorKind) -> Fits:
     """Whether a hash is `c2 among c1 c2`; `c3=c1` is a c3 that is called c1."""
     selector = make_selector(kind, rules.points, rules.profile)
     for label, _, name in (word.partition("=") for word in clause[2:]):

@@ -23,7 +23,7 @@ from pipeline.replay.pack_on_spark import NO_GROUP
 from pipeline.replay.packed_source import Reading
 from pipeline.replay.packing.pack import COLUMNS, pack
 from pipeline.replay.packing.packed_batch import merged
-from pipeline.replay.replay_on_spark import chunks_in
+from pipeline.replay.replay_on_spark import packed_batches_in
 from pipeline.run.request import AuditRequest
 from pipeline.settings import load_settings
 from pipeline.trace import EVENT_SCHEMA, Trace, open_traces, read_events
@@ -95,7 +95,7 @@ def _chunks(packed: DataFrame) -> dict[int, list[object]]:
     frame = packed.where(sf.col("group") != NO_GROUP).orderBy("group", "first_seq").toPandas()
     found: dict[int, list[object]] = {}
     for group in sorted(set(frame["group"])):
-        of_group = list(chunks_in(iter([frame[frame["group"] == group]])))
+        of_group = list(packed_batches_in(iter([frame[frame["group"] == group]])))
         (part,) = merged(of_group)
         told = [(row.seq, row.ts_us, json.loads(row.text)) for row in part.snapshots]
         events = [column.tolist() for column in part.events]

@@ -13,7 +13,7 @@ from trace_rows import ACK, DISPATCH, DISPATCH_END, FLOW, LEAVE, STATS, TOPIC, R
 from pipeline.bad_rows import SetAside
 from pipeline.contract.profile import profile_for
 from pipeline.replay.packing.pack import pack
-from pipeline.replay.packing.packed_batch import Chunk, merged
+from pipeline.replay.packing.packed_batch import PackedBatch, merged
 
 _GROUPS = {TOPIC: {"ks": 0}}
 _PROFILE = profile_for("4.0.8", {})
@@ -25,7 +25,7 @@ _ROWS = [
 _SEQS = sorted(int(row["seq"]) for row in _ROWS)
 
 
-def _chunks(*batches: list[Row]) -> list[Chunk]:
+def _chunks(*batches: list[Row]) -> list[PackedBatch]:
     rows = [_with_json(encoded(batch_of(batch))) for batch in batches]
     found = [chunk for batch in rows for chunk in pack(batch, _GROUPS, _PROFILE)]
     return sorted(found, key=lambda chunk: chunk.first_seq)

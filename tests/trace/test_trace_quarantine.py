@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from trace_rows import ACK, FLOW, GOOD_ROWS, PUBLISH, TOPIC
 
 from pipeline.trace import open_traces, quarantined, read_events
-from pipeline.trace.quarantine.truncated_logs import CutOff
+from pipeline.trace.quarantine.truncated_logs import TruncatedLog
 
 pytestmark = pytest.mark.spark
 
@@ -142,7 +142,7 @@ def test_the_replay_may_refuse_rows_of_parquet(spark: SparkSession, tmp_path: Pa
 def test_only_the_row_in_which_the_log_ends_is_cut_off(spark: SparkSession, write_trace: WriteTrace) -> None:
     folder = write_trace(["{", '{"event"'], ending="")
     (trace,) = open_traces([folder])
-    where = CutOff(str(folder / "events.jsonl"), 2)
+    where = TruncatedLog(str(folder / "events.jsonl"), 2)
     rows = quarantined(spark, trace, cut_off=[where]).orderBy("line").collect()
     assert [row.reason for row in rows] == ["broken_json", "cut_off"]
 

@@ -13,7 +13,7 @@ from trace_rows import FLOW, GOOD_ROWS, JOIN, PUBLISH, REFUSED_JOIN, TOPIC
 from pipeline.errors import TraceError, UsageError
 from pipeline.settings import TraceSettings, load_settings
 from pipeline.trace import Survey, counted, open_traces, read_events, survey, trace_errors
-from pipeline.trace.quarantine.truncated_logs import CutOff
+from pipeline.trace.quarantine.truncated_logs import TruncatedLog
 
 pytestmark = pytest.mark.spark
 
@@ -82,7 +82,7 @@ def test_a_cut_off_log_is_refused_or_quarantined(spark: SparkSession, write_trac
     assert f"{folder / log}, line 22: the log ends in the middle of a row" in str(raised.value)
     assert 'cut_off_log = "quarantine"' in raised.value.way_out
     found = surveyed(spark, folder, LENIENT)
-    assert found.cut_off == (CutOff(str(folder / log), 22),)
+    assert found.cut_off == (TruncatedLog(str(folder / log), 22),)
     assert (found.rows_in, found.refused_by_reason) == (21, {"cut_off": 1})
 
 

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from pipeline.trace import Trace, open_traces, quarantined, read_events
 from pipeline.trace.parquet.worker_reader import read_columns, read_share, shares_of
-from pipeline.trace.seq_range import ALL, Seqs
-from pipeline.windows.seq_bounds import Cuts, Question, find_cuts
+from pipeline.trace.seq_range import ALL, SeqRange
+from pipeline.windows.seq_bounds import LogQuery, SeqBounds, find_seq_bounds
 
 pytestmark = pytest.mark.spark
 
@@ -60,7 +60,7 @@ def parquet(folder: Path, rows: Sequence[Mapping[str, Any]], row_group_size: int
 @pytest.mark.parametrize("log", [lines, parquet])
 def test_the_recorders_that_rows_name_are_told(log: Any, spark: SparkSession, tmp_path: Path) -> None:
     named = [{**row, "broker": {1: None, 2: "a"}.get(row["seq"], "b")} for row in rows_of()]
-    assert find_cuts(spark, log(tmp_path / "trace", named), Question(())).brokers == {"a", "b"}
+    assert find_seq_bounds(spark, log(tmp_path / "trace", named), LogQuery(())).brokers == {"a", "b"}
 
 
 @pytest.mark.parametrize("log", [lines, parquet])
@@ -68,31 +68,31 @@ def test_a_moment_lies_before_the_first_row_by_seq_that_has_reached_it(
     log: Any, spark: SparkSession, tmp_path: Path
 ) -> None:
     trace = log(tmp_path / "trace", rows_of())
-    question = Question((200, 350, 500, 700), None, (3, 6))
+    question = LogQuery((200, 350, 500, 700), None, (3, 6))
     # Row 4 has reached 350 and row 5 has not: both lie behind it, and no row stands on both sides.
-    assert find_cuts(spark, trace, question) == Cuts((2, 4, 4, None), (2, 3, 2), 0, 7)
-    assert find_cuts(spark, trace, Question((200, 500), 5)).seq_of == (5, 6)
+    assert find_seq_bounds(spark, trace, question) == SeqBounds((2, 4, 4, None), (2, 3, 2), 0, 7)
+    assert find_seq_bounds(spark, trace, LogQuery((200, 500), 5)).seq_of == (5, 6)
     # Row 5 is the last of the 400s, although the window until 500 ends before row 4.
-    assert find_cuts(spark, trace, Question((500,), 4, (), (400, 500))).last_within == 5
-    assert find_cuts(spark, trace, Question((500,), 6, (), (400, 500))).last_within is None
+    assert find_seq_bounds(spark, trace, LogQuery((500,), 4, (), (400, 500))).last_within == 5
+    assert find_seq_bounds(spark, trace, LogQuery((500,), 6, (), (400, 500))).last_within is None
 
 
 def test_rows_that_have_no_seq_or_an_impossible_time_cut_nothing(spark: SparkSession, tmp_path: Path) -> None:
     late = {**rows_of()[0], "seq": 8, "ts_us": 10**18}
     nameless = {**rows_of()[0], "seq": "x"}
     trace = lines(tmp_path / "trace", [*rows_of(), late, {**late, "seq": -3, "ts_us": 900}, nameless, "no JSON"])
-    found = find_cuts(spark, trace, Question((550, 800), None, (7,)))
-    assert found == Cuts((7, None), (7, 2), 2, 8)
+    found = find_seq_bounds(spark, trace, LogQuery((550, 800), None, (7,)))
+    assert found == SeqBounds((7, None), (7, 2), 2, 8)
     assert found.rows == 11
 
 
 def test_both_readers_give_the_rows_of_a_range(spark: SparkSession, tmp_path: Path) -> None:
     by_lines, by_files = lines(tmp_path / "lines", rows_of()), parquet(tmp_path / "parquet", rows_of())
     for seqs, expected in {
-        Seqs(None, 3): [1, 2],
-        Seqs(3, 6): [3, 4, 5],
-        Seqs(6): [6, 7],
-        Seqs(8): [],
+        SeqRange(None, 3): [1, 2],
+        SeqRange(3, 6): [3, 4, 5],
+        SeqRange(6): [6, 7],
+        SeqRange(8): [],
         ALL: [*CLOCK],
     }.items():
         one = by_lines.__class__(by_lines.manifest, by_lines.path, by_lines.logs, seqs)
@@ -108,13 +108,13 @@ def test_row_groups_outside_of_the_range_are_not_opened(tmp_path: Path) -> None:
     rows = rows_of()
     rows[-1]["ts_us"] = -1
     trace = parquet(tmp_path / "trace", rows)
-    (share,) = shares_of(Trace(trace.manifest, trace.path, trace.logs, Seqs(None, 7)))
+    (share,) = shares_of(Trace(trace.manifest, trace.path, trace.logs, SeqRange(None, 7)))
     assert sum(batch.num_rows for batch in read_share(share, ["seq"], 100)) == 6
 
 
 def test_quarantine_has_the_rows_of_the_range_by_their_lines(spark: SparkSession, tmp_path: Path) -> None:
     spoilt = [{**row, "ledger_id": -1} for row in rows_of()]
     trace = lines(tmp_path / "trace", [*spoilt, "no JSON", ""])
-    meant = Trace(trace.manifest, trace.path, trace.logs, Seqs(3, 5))
+    meant = Trace(trace.manifest, trace.path, trace.logs, SeqRange(3, 5))
     found = quarantined(spark, meant).collect()
     assert sorted((row["line"], row["seq"]) for row in found) == [(3, 3), (4, 4)]

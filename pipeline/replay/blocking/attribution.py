@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.state.policy import Mapping, owners_of
+from pipeline.replay.state.policy import RoutingArrays, owners_of
 from pipeline.replay.state.state import (
     DELAYED,
     NOBODY,
@@ -26,7 +26,7 @@ from pipeline.replay.state.state import (
 NAMED_MAX = 20
 
 
-class Span(NamedTuple):
+class Interval(NamedTuple):
     """From one row to another; `ended_by` is a place in `output.ENDINGS`."""
 
     from_seq: int
@@ -72,7 +72,7 @@ class Waiters(NamedTuple):
             self.drains[mask],
         )
 
-    def waited_us(self, span: Span) -> Ints:
+    def waited_us(self, span: Interval) -> Ints:
         """How long each waited within the span, in message-microseconds."""
         waited: Ints = self.messages * np.maximum(span.to_ts - np.maximum(self.since_ts, span.from_ts), 0)
         return waited
@@ -99,14 +99,14 @@ class Blocked(NamedTuple):
     hash: int
     consumer: int
     blocking: int
-    span: Span
+    span: Interval
     entries: int
     waited_us: int
     roots: tuple[tuple[int, int], ...]
     detail: dict[str, object]
 
 
-def waiters(state: State, mapping: Mapping) -> Waiters:
+def waiters(state: State, mapping: RoutingArrays) -> Waiters:
     """Everything that waits and could be sent, were nothing in its way; what is delayed until later does not."""
     entries, hashes = state.entries, state.hashes
     marks = entries.marks
@@ -140,7 +140,7 @@ def oldest(state: State, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:
     return tuple((int(entries.ledger[slot]), int(entries.entry[slot])) for slot in slots[order])
 
 
-def blocked_consumer(state: State, mapping: Mapping, consumer: int, cause: str, span: Span) -> list[Blocked]:
+def blocked_consumer(state: State, mapping: RoutingArrays, consumer: int, cause: str, span: Interval) -> list[Blocked]:
     """A consumer could be sent nothing: the interval of the consumer, and one for each hash that waited for it."""
     waiting = waiters(state, mapping)
     waiting = waiting.where((waiting.owner == consumer) & ~waiting.drains)
@@ -175,7 +175,7 @@ def _of_hash(waiting: Waiters, whole: Blocked) -> Blocked:
     )
 
 
-def _began(waiting: Waiters, span: Span) -> Span:
+def _began(waiting: Waiters, span: Interval) -> Interval:
     """Blocked was somebody only from when the first entry waited."""
     first = np.lexsort((waiting.since_seq, waiting.since_ts))[0]
     seq, ts_us = int(waiting.since_seq[first]), int(waiting.since_ts[first])

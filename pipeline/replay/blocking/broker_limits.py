@@ -7,7 +7,7 @@ _LOOK_AHEAD = "keySharedLookAheadMsgInReplayThresholdPer"
 _UNACKED = "maxUnackedMessagesPer"
 
 
-class Limits(NamedTuple):
+class BrokerLimits(NamedTuple):
     """Settings of the broker, 0 where there is no limit.
 
     Attributes:
@@ -46,7 +46,7 @@ class Limits(NamedTuple):
         return min(unacked, default=None)
 
 
-def limits_of(broker: Mapping[str, object], looks_ahead: bool) -> Limits:
+def limits_of(broker: Mapping[str, object], looks_ahead: bool) -> BrokerLimits:
     """The limits in broker.conf; what is absent there, and not a number, is no limit.
 
     Args:
@@ -59,7 +59,7 @@ def limits_of(broker: Mapping[str, object], looks_ahead: bool) -> Limits:
         value = broker.get(name)
         return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
-    return Limits(
+    return BrokerLimits(
         looks_ahead=looks_ahead,
         replay_per_consumer=number(f"{_LOOK_AHEAD}Consumer"),
         replay_per_subscription=number(f"{_LOOK_AHEAD}Subscription"),

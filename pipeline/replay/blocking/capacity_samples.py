@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.replay.blocking.broker_limits import Limits
+from pipeline.replay.blocking.broker_limits import BrokerLimits
 from pipeline.replay.state.state import (
     ACKED,
     CONNECTED,
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
     waiting: int
 
 
-def sample(state: State, ts_us: int, limits: Limits, replay_size: int | None) -> Sample:
+def sample(state: State, ts_us: int, limits: BrokerLimits, replay_size: int | None) -> Sample:
     """Looks at the state; `replay_size` is what a snapshot said a moment ago, None: none did."""
     entries: Any = state.entries
     cells = state.cells

@@ -8,7 +8,7 @@ from typing import Final
 
 from pipeline.replay.packing.events import Events
 from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import HINDRANCES, Output
+from pipeline.replay.state.output import INTERVALS, Output
 from pipeline.replay.state.policy import Policy
 from pipeline.replay.state.state import (
     BY_FLOWS,
@@ -29,14 +29,14 @@ UNACKED_LIMIT: Final = 2
 PASSED_OVER: Final = 3
 
 # Why the core stops in front of a row (`state.PAUSE`).
-HINDERED: Final = 1  # a hindrance is over
+INTERVAL_OVER: Final = 1  # a hindrance is over
 STALLED: Final = 2  # nothing was sent to anybody for long, until this row
 SAMPLE: Final = 3  # it is time to look
 RELEASED: Final = 4  # mark-delete has reached what a recently joined consumer waits for
 
 
 @compiled
-def judge(
+def update_availability(
     state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, unacked_max: int, shortest_us: int
 ) -> None:
     """Asked after everything that changes what a consumer may be sent.
@@ -67,17 +67,19 @@ def judge(
     if cause == consumers[consumer].cause:
         return
     consumers[consumer].former = consumers[consumer].cause
-    end_hindrance(state, out, consumer, seq, ts, ended_by, shortest_us)
+    end_unavailability(state, out, consumer, seq, ts, ended_by, shortest_us)
     consumers[consumer].cause = cause
     consumers[consumer].cause_seq = seq
     consumers[consumer].cause_ts = ts
 
 
 @compiled
-def judge_row(state: State, out: Output, events: Events, i: int, consumer: int, ended_by: int, policy: Policy) -> None:
-    """`judge`, asked after a row of the trace."""
+def update_availability_by_row(
+    state: State, out: Output, events: Events, i: int, consumer: int, ended_by: int, policy: Policy
+) -> None:
+    """`update_availability`, asked after a row of the trace."""
     seq, ts = events.seq[i], events.ts_us[i]
-    judge(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.shortest_us)
+    update_availability(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.shortest_us)
 
 
 @compiled
@@ -102,18 +104,20 @@ def grant(state: State, consumer: int, permits: int) -> None:
 
 
 @compiled
-def end_hindrance(state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, shortest_us: int) -> None:
+def end_unavailability(
+    state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, shortest_us: int
+) -> None:
     """Whatever kept a consumer from being sent anything is over."""
     consumers = state.consumers
     cause = consumers[consumer].cause
     consumers[consumer].cause = READY
     if cause != READY:
-        consumers[consumer].hindered_us += ts - consumers[consumer].cause_ts
+        consumers[consumer].unavailable_us += ts - consumers[consumer].cause_ts
     if cause == READY or ts - consumers[consumer].cause_ts < shortest_us:
         return
-    row = out.filled[HINDRANCES]
-    out.filled[HINDRANCES] = row + 1
-    report = out.hindrances
+    row = out.filled[INTERVALS]
+    out.filled[INTERVALS] = row + 1
+    report = out.intervals
     report[row].cause = cause
     report[row].consumer = consumer
     report[row].hash = UNKNOWN
@@ -122,29 +126,29 @@ def end_hindrance(state: State, out: Output, consumer: int, seq: int, ts: int, e
     report[row].to_seq = seq
     report[row].to_ts = ts
     report[row].ended_by = ended_by
-    state.cells[PAUSE] = HINDERED
+    state.cells[PAUSE] = INTERVAL_OVER
 
 
 @compiled
-def hindered_us(state: State, consumer: int, ts: int) -> int:
+def unavailable_us(state: State, consumer: int, ts: int) -> int:
     """For how long a consumer could be sent nothing, all its life."""
     consumers = state.consumers
     open_us = ts - consumers[consumer].cause_ts if consumers[consumer].cause != READY else 0
-    return int(consumers[consumer].hindered_us + open_us)
+    return int(consumers[consumer].unavailable_us + open_us)
 
 
 @compiled
-def note_passed(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
+def note_starved(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
     """A hash is served, or changes hands: was it passed over before, although nothing stood in its way?"""
     hashes = state.hashes
     owner = hashes[at].owner
     # An owner that could be sent nothing did not pass it over.
-    hindered = hindered_us(state, owner, ts) - hashes[at].clear_hindered_us if owner >= 0 else 0
+    hindered = unavailable_us(state, owner, ts) - hashes[at].clear_unavailable_us if owner >= 0 else 0
     # What waits aside may be overtaken.
     if hashes[at].queue_first >= 0 and hashes[at].away == 0 and ts - hashes[at].clear_ts - hindered >= longest_us:
-        row = out.filled[HINDRANCES]
-        out.filled[HINDRANCES] = row + 1
-        report, head = out.hindrances, hashes[at].queue_first
+        row = out.filled[INTERVALS]
+        out.filled[INTERVALS] = row + 1
+        report, head = out.intervals, hashes[at].queue_first
         report[row].cause = PASSED_OVER
         report[row].consumer = owner
         report[row].hash = hashes[at].hash
@@ -156,7 +160,7 @@ def note_passed(state: State, out: Output, at: int, seq: int, ts: int, ended_by:
         report[row].registered = hashes[at].registered
         report[row].drained_from = hashes[at].drained_from
         report[row].waiting = hashes[at].waiting
-        report[row].hindered_us = hindered
+        report[row].unavailable_us = hindered
         report[row].ledger = state.entries[head].ledger
         report[row].entry = state.entries[head].entry
         report[row].passed_ts = UNKNOWN

@@ -9,14 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.replay.blocking.attribution import Blocked, Span, blocked_consumer
-from pipeline.replay.blocking.broker_limits import Limits
+from pipeline.replay.blocking.attribution import Blocked, Interval, blocked_consumer
+from pipeline.replay.blocking.broker_limits import BrokerLimits
 from pipeline.replay.blocking.capacity_samples import Sample, sample
-from pipeline.replay.blocking.consumer_availability import HINDERED, NO_PERMITS, PASSED_OVER, RELEASED, SAMPLE, STALLED
+from pipeline.replay.blocking.consumer_availability import (
+    INTERVAL_OVER,
+    NO_PERMITS,
+    PASSED_OVER,
+    RELEASED,
+    SAMPLE,
+    STALLED,
+)
 from pipeline.replay.blocking.recently_joined import RecentlyJoined
 from pipeline.replay.blocking.stalls import UNEXPLAINED, Situation, is_finding, stalled
-from pipeline.replay.blocking.starved_hashes import Move, Overlooked, Overlooks
-from pipeline.replay.blocking.thresholds import Patience
+from pipeline.replay.blocking.starved_hashes import OwnershipMove, StarvedHash, StarvedHashes
+from pipeline.replay.blocking.thresholds import Thresholds
 from pipeline.replay.blocking.wait_causes import (
     DELAYED_DELIVERY,
     IN_REPLAY_QUEUE,
@@ -28,10 +35,10 @@ from pipeline.replay.blocking.wait_causes import (
     UNACKED_CONSUMER,
     UNACKED_SUBSCRIPTION,
 )
-from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.packing.snapshot import Snapshot
-from pipeline.replay.state.output import BY_ACK, BY_DISPATCH, HINDRANCES, STILL_OPEN, Output
-from pipeline.replay.state.policy import Mapping, owners_of
+from pipeline.replay.state.output import BY_ACK, BY_DISPATCH, INTERVALS, STILL_OPEN, Output
+from pipeline.replay.state.policy import RoutingArrays, owners_of
 from pipeline.replay.state.state import (
     NEXT_SAMPLE_TS,
     NOBODY,
@@ -64,7 +71,7 @@ _MOVES_MAX = 16
 _BROUGHT_ABOUT_US = 1_000_000
 
 
-class Watch:
+class BlockingMonitor:
     """What was seen of one subscription.
 
     Attributes:
@@ -77,18 +84,18 @@ class Watch:
         open_until: where a window ends, when that is why intervals are noted; the trace goes on.
     """
 
-    def __init__(self, limits: Limits, patience: Patience) -> None:
+    def __init__(self, limits: BrokerLimits, patience: Thresholds) -> None:
         self.samples: list[Sample] = []
-        self.overlooked = Overlooks(patience.intervals_max)
+        self.overlooked = StarvedHashes(patience.intervals_max)
         self.left_out: Counter[tuple[str, str]] = Counter()
         self.stalls_beyond = 0
         self.recent = RecentlyJoined(patience.as_pip_282)
         self.limits = limits
-        self.open_until: Place | None = None
+        self.open_until: TracePoint | None = None
         self._patience = patience
         self._blocked: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = defaultdict(list)
         self._noted = 0
-        self._moves: dict[int, deque[Move]] = {}
+        self._moves: dict[int, deque[OwnershipMove]] = {}
         self._reported: tuple[int, int] | None = None  # when, and the replay size that a snapshot said
         self._stall: Blocked | None = None
         self._since_seq = -1
@@ -120,7 +127,7 @@ class Watch:
             heapq.heapify(self._blocked[kind])
         self.overlooked.forget(told_seq)
 
-    def paused(self, state: State, out: Output, mapping: Mapping, at: Place) -> None:
+    def paused(self, state: State, out: Output, mapping: RoutingArrays, at: TracePoint) -> None:
         """The core has stopped in front of the row `at`."""
         reason, state.cells[PAUSE] = int(state.cells[PAUSE]), 0
         if reason == SAMPLE:
@@ -130,23 +137,23 @@ class Watch:
         elif reason == RELEASED:
             self.interrupted(state, mapping, at, BY_ACK)
             self._note_all(self.recent.release(state, mapping, at, BY_ACK))
-        elif reason == HINDERED:
+        elif reason == INTERVAL_OVER:
             self.hindered(state, out, mapping)
 
-    def hindered(self, state: State, out: Output, mapping: Mapping) -> None:
-        """Takes in the hindrances that the core has reported."""
-        for row in out.hindrances[: out.filled[HINDRANCES]]:
-            span = Span(*(int(row[name]) for name in Span._fields))
+    def hindered(self, state: State, out: Output, mapping: RoutingArrays) -> None:
+        """Takes in the intervals that the core has reported."""
+        for row in out.intervals[: out.filled[INTERVALS]]:
+            span = Interval(*(int(row[name]) for name in Interval._fields))
             if row.cause == PASSED_OVER:
                 self._overlooked(row, span)
             elif row.cause in _DELAYS:
                 self._note(_delayed(row, span))
             else:
                 self._unhindered(state, mapping, row, span)
-        out.filled[HINDRANCES] = 0
+        out.filled[INTERVALS] = 0
         state.cells[PAUSE] = 0
 
-    def interrupted(self, state: State, mapping: Mapping, at: Place, ended_by: int) -> None:
+    def interrupted(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """Consumers are about to come or go: only now the state shows who is to blame for a stall."""
         # However short: it is to blame for what is a stall a little later.
         span = self._idle_span(state, at, ended_by, 1)
@@ -155,7 +162,7 @@ class Watch:
             self._stall = found
         self._brought_about = (at.ts_us, ended_by)
 
-    def moved(self, state: State, before: Mapping, after: Mapping, at: Place) -> None:
+    def moved(self, state: State, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
         """Another mapping is in force; how hashes that are held or awaited moved is remembered until they are not."""
         hashes: Any = state.hashes
         used = np.flatnonzero((hashes.hash != UNKNOWN) & ((hashes.held > 0) | (hashes.waiting > 0)))
@@ -165,13 +172,13 @@ class Watch:
         self._moves = {h: moves for h, moves in self._moves.items() if h in known}
         for i in np.flatnonzero((then != now) & (then != NOBODY)):
             moves = self._moves.setdefault(int(sticky[i]), deque(maxlen=_MOVES_MAX))
-            moves.append(Move(at, int(then[i]), int(now[i]), int(hashes.held[used[i]])))
+            moves.append(OwnershipMove(at, int(then[i]), int(now[i]), int(hashes.held[used[i]])))
 
-    def leave(self, state: State, mapping: Mapping, place: int, at: Place) -> None:
+    def leave(self, state: State, mapping: RoutingArrays, place: int, at: TracePoint) -> None:
         """A consumer is about to leave that may have been held back."""
         self._note_all(self.recent.leave(state, mapping, place, at))
 
-    def closed(self, state: State, mapping: Mapping, at: Place, ended_by: int) -> None:
+    def closed(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """The trace ends, or everything starts anew."""
         span = self._idle_span(state, at, ended_by, self._patience.stalled_us)
         if span is not None:
@@ -185,36 +192,36 @@ class Watch:
             self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
             state.cells[NEXT_SAMPLE_TS] = snapshot.ts_us + self._patience.sample_us
 
-    def _sample(self, state: State, at: Place) -> None:
+    def _sample(self, state: State, at: TracePoint) -> None:
         # Before the first row there is nothing to see.
         if state.cells[NEXT_SAMPLE_TS] > 0:
             self.samples.append(sample(state, at.ts_us, self.limits, None))
         state.cells[NEXT_SAMPLE_TS] = at.ts_us + self._patience.sample_us
 
-    def _idle_span(self, state: State, at: Place, ended_by: int, shortest_us: int) -> Span | None:
+    def _idle_span(self, state: State, at: TracePoint, ended_by: int, shortest_us: int) -> Interval | None:
         """Since when nothing was sent although something waits, if that is so long ago."""
         cells = state.cells
         since_us = int(max(cells[SENT_TS], cells[WAITING_SINCE_TS]))
         if cells[WAITING_TOTAL] == 0 or at.ts_us - since_us < shortest_us:
             return None
         since_seq = cells[SENT_SEQ] if cells[SENT_TS] >= cells[WAITING_SINCE_TS] else cells[WAITING_SINCE_SEQ]
-        return Span(int(since_seq), since_us, at.seq, at.ts_us, ended_by)
+        return Interval(int(since_seq), since_us, at.seq, at.ts_us, ended_by)
 
-    def _open_stall(self, span: Span) -> Blocked | None:
+    def _open_stall(self, span: Interval) -> Blocked | None:
         """What kept it going until a moment before, if something did."""
         if self._stall is None or self._stall.span.from_ts != span.from_ts:
             return None
         # What was over so long ago does not keep anything from being sent since.
         return self._stall if span.to_ts - self._stall.span.to_ts < self._patience.stalled_us else None
 
-    def _end_stall(self, state: State, mapping: Mapping, at: Place) -> None:
+    def _end_stall(self, state: State, mapping: RoutingArrays, at: TracePoint) -> None:
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
         span = self._idle_span(state, at, ended_by if lately else BY_ACK, self._patience.stalled_us)
         if span is not None:
             self._note_stall(state, mapping, span, lately)
 
-    def _note_stall(self, state: State, mapping: Mapping, span: Span, lately: bool = True) -> None:
+    def _note_stall(self, state: State, mapping: RoutingArrays, span: Interval, lately: bool = True) -> None:
         found = self._open_stall(span) or stalled(state, mapping, span, self._situation(span))
         self._stall = None
         if found is not None:
@@ -223,32 +230,32 @@ class Watch:
                 span = span._replace(ended_by=BY_DISPATCH)
             self._note(found._replace(span=span))
 
-    def _situation(self, span: Span) -> Situation:
+    def _situation(self, span: Interval) -> Situation:
         said_us, size = self._reported or (0, None)
         within = size if said_us >= span.from_ts else None
         return Situation(self.limits, within, *self.recent.first, self._patience.stalled_us)
 
-    def _unhindered(self, state: State, mapping: Mapping, row: Any, span: Span) -> None:
+    def _unhindered(self, state: State, mapping: RoutingArrays, row: Any, span: Interval) -> None:
         """A consumer can be sent something again; until now it may have been to blame for a stall."""
         now = int(state.consumers[row.consumer].cause)
         state.consumers[row.consumer].cause = row.cause
-        self.interrupted(state, mapping, Place(span.to_seq, span.to_ts), span.ended_by)
+        self.interrupted(state, mapping, TracePoint(span.to_seq, span.to_ts), span.ended_by)
         state.consumers[row.consumer].cause = now
         cause = "no_permits" if row.cause == NO_PERMITS else "unacked_limit_consumer"
         self._note_all(blocked_consumer(state, mapping, int(row.consumer), cause, span))
 
-    def _overlooked(self, row: Any, span: Span) -> None:
+    def _overlooked(self, row: Any, span: Interval) -> None:
         if row.consumer == NOBODY or span.from_seq < self._since_seq or self._is_found_later(span):
             return
         head, passed = (int(row.ledger), int(row.entry)), (int(row.passed_ledger), int(row.passed_entry))
-        if row.passed_ts >= span.from_ts + int(row.hindered_us) + self._patience.stalled_us and passed > head:
+        if row.passed_ts >= span.from_ts + int(row.unavailable_us) + self._patience.stalled_us and passed > head:
             moves = tuple(self._moves.get(int(row.hash), ()))
             origin = (int(row.passed_ts), int(row.drained_from), int(row.registered), moves)
             self.overlooked.add(
-                Overlooked(int(row.hash), int(row.consumer), span, int(row.waiting), head, passed, *origin)
+                StarvedHash(int(row.hash), int(row.consumer), span, int(row.waiting), head, passed, *origin)
             )
 
-    def _is_found_later(self, span: Span) -> bool:
+    def _is_found_later(self, span: Interval) -> bool:
         """Whether something is open where a window ends: it is found when it is over, or the log is."""
         return self.open_until is not None and span.ended_by == STILL_OPEN
 
@@ -275,7 +282,7 @@ class Watch:
             self.stalls_beyond += is_finding(left_out) and not self._is_found_later(left_out.span)
 
 
-def _delayed(row: Any, span: Span) -> Blocked:
+def _delayed(row: Any, span: Interval) -> Blocked:
     """What a hash waited for, as the core summed it up."""
     head = ((int(row.ledger), int(row.entry)),)
     nothing: dict[str, object] = {}

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.replay.blocking.attribution import Blocked, Span, oldest, waiters
-from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.blocking.attribution import Blocked, Interval, oldest, waiters
+from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.packing.snapshot import Position
 from pipeline.replay.state.output import BY_LEAVE
-from pipeline.replay.state.policy import Mapping
+from pipeline.replay.state.policy import RoutingArrays
 from pipeline.replay.state.state import (
     ACKED,
     CONNECTED,
@@ -35,7 +35,7 @@ from pipeline.replay.state.state import (
 class _Waiting(NamedTuple):
     place: int
     until: Position
-    since: Place
+    since: TracePoint
     holder: int
     root: Position
 
@@ -62,7 +62,7 @@ class RecentlyJoined:
         """What the first of them waits for, and the place of whom it waited for when it joined; None, NOBODY: none."""
         return (self._waiting[0].until, self._waiting[0].holder) if self._waiting else (None, NOBODY)
 
-    def join(self, state: State, place: int, at: Place) -> None:
+    def join(self, state: State, place: int, at: TracePoint) -> None:
         """A consumer joined; it is held back if somebody else is there and entries are unacknowledged."""
         cells = state.cells
         entries: Any = state.entries
@@ -89,7 +89,7 @@ class RecentlyJoined:
             self.held_behind[place] = max(self.held_behind[place], until)
         self._tell(state)
 
-    def release(self, state: State, mapping: Mapping, at: Place, ended_by: int) -> list[Blocked]:
+    def release(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> list[Blocked]:
         """Mark-delete has moved: those that waited for it, up to the first that waits for more."""
         released: list[Blocked] = []
         next_valid = (int(state.cells[DELETED_LEDGER]), int(state.cells[DELETED_ENTRY]) + 1)
@@ -98,14 +98,14 @@ class RecentlyJoined:
         self._tell(state)
         return released
 
-    def leave(self, state: State, mapping: Mapping, place: int, at: Place) -> list[Blocked]:
+    def leave(self, state: State, mapping: RoutingArrays, place: int, at: TracePoint) -> list[Blocked]:
         """A consumer leaves; with one consumer left nobody is held back any more."""
         over = [w for w in self._waiting if w.place == place or state.cells[CONNECTED] <= 2]
         self._waiting = [w for w in self._waiting if w not in over]
         self._tell(state)
         return [interval for w in over for interval in _held_back(state, mapping, w, at, BY_LEAVE)]
 
-    def close(self, state: State, mapping: Mapping, at: Place, ended_by: int) -> list[Blocked]:
+    def close(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> list[Blocked]:
         """The trace ends, or everything starts anew."""
         over, self._waiting = self._waiting, []
         self._tell(state)
@@ -119,7 +119,7 @@ class RecentlyJoined:
         state.consumers.recent[sorted(self.places)] = 1
 
 
-def _held_back(state: State, mapping: Mapping, held: _Waiting, at: Place, ended_by: int) -> list[Blocked]:
+def _held_back(state: State, mapping: RoutingArrays, held: _Waiting, at: TracePoint, ended_by: int) -> list[Blocked]:
     waiting = waiters(state, mapping)
     entries: Any = state.entries
     ledger, entry = entries.ledger[waiting.slot], entries.entry[waiting.slot]
@@ -127,7 +127,7 @@ def _held_back(state: State, mapping: Mapping, held: _Waiting, at: Place, ended_
     waiting = waiting.where((waiting.owner == held.place) & behind)
     if waiting.slot.size == 0:
         return []
-    span = Span(held.since.seq, held.since.ts_us, at.seq, at.ts_us, ended_by)
+    span = Interval(held.since.seq, held.since.ts_us, at.seq, at.ts_us, ended_by)
     waited_us = int(waiting.waited_us(span).sum())
     detail: dict[str, object] = {"held_back_behind": f"{held.until[0]}:{held.until[1]}"}
     holder = held.holder if held.holder != held.place else NOBODY

@@ -6,7 +6,7 @@ import numpy as np
 
 from pipeline.replay.blocking.attribution import (
     Blocked,
-    Span,
+    Interval,
     Waiters,
     largest,
     most_waited_for,
@@ -14,10 +14,10 @@ from pipeline.replay.blocking.attribution import (
     oldest_held,
     waiters,
 )
-from pipeline.replay.blocking.broker_limits import Limits
+from pipeline.replay.blocking.broker_limits import BrokerLimits
 from pipeline.replay.blocking.consumer_availability import NO_PERMITS, READY
 from pipeline.replay.packing.snapshot import Position
-from pipeline.replay.state.policy import Mapping
+from pipeline.replay.state.policy import RoutingArrays
 from pipeline.replay.state.state import (
     IN_REPLAY,
     NOBODY,
@@ -44,14 +44,14 @@ class Situation(NamedTuple):
         stalled_us: how long nothing may happen, where something could.
     """
 
-    limits: Limits
+    limits: BrokerLimits
     replay_size: int | None
     held_behind: Position | None
     held_by: int
     stalled_us: int
 
 
-def stalled(state: State, mapping: Mapping, span: Span, situation: Situation) -> Blocked | None:
+def stalled(state: State, mapping: RoutingArrays, span: Interval, situation: Situation) -> Blocked | None:
     """The stall that ends with `span`, or is about to; None: nothing waited."""
     waiting = waiters(state, mapping)
     waiting = waiting.where(waiting.since_ts < span.to_ts)
@@ -103,7 +103,7 @@ def is_finding(interval: Blocked) -> bool:
     return interval.cause == UNEXPLAINED and interval.detail["with_permits"] is not None
 
 
-def _since_us(span: Span, situation: Situation) -> int:
+def _since_us(span: Interval, situation: Situation) -> int:
     """A stall is what somebody could have been sent for so long; what hindered until a moment ago is to blame."""
     return max(span.from_ts, span.to_ts - situation.stalled_us)
 
@@ -127,7 +127,7 @@ def _cause(
     connected: list[int],
     hindered: list[int],
     situation: Situation,
-    span: Span,
+    span: Interval,
 ) -> tuple[str, int]:
     """The cause and whom everybody waits for; `free` is what could have been sent for long."""
     consumers = state.consumers
@@ -157,7 +157,7 @@ def _cause(
     return cause, blocking
 
 
-def _subscription_was_full(state: State, span: Span) -> bool:
+def _subscription_was_full(state: State, span: Interval) -> bool:
     """Whether the subscription had too much unacknowledged for most of the span.
 
     Nothing was sent in it, so it was full from the start, if at all; that it went on shows that it is no more.

@@ -7,21 +7,21 @@ it is counted by what its verdict rests on, so that it weighs what it would have
 from collections import Counter
 from typing import NamedTuple
 
-from pipeline.replay.blocking.attribution import Span
-from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.blocking.attribution import Interval
+from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.state.state import NOBODY
 
 
-class Move(NamedTuple):
+class OwnershipMove(NamedTuple):
     """A hash changes hands; owners by their places."""
 
-    at: Place
+    at: TracePoint
     before: int
     after: int
     held: int
 
 
-class Kind(NamedTuple):
+class StarvationKind(NamedTuple):
     """What the verdict on a hash that was passed over rests on.
 
     Attributes:
@@ -33,7 +33,7 @@ class Kind(NamedTuple):
     counted_again: bool
 
 
-class Overlooked(NamedTuple):
+class StarvedHash(NamedTuple):
     """A hash that could be served and was not, while its owner was sent later entries.
 
     Attributes:
@@ -50,19 +50,19 @@ class Overlooked(NamedTuple):
 
     hash: int
     owner: int
-    span: Span
+    span: Interval
     entries: int
     head: tuple[int, int]
     passed: tuple[int, int]
     passed_ts: int
     drained_from: int
     registered: int
-    moves: tuple[Move, ...]
+    moves: tuple[OwnershipMove, ...]
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> StarvationKind:
         """What the verdict rests on."""
-        return Kind(self.drained_from != NOBODY, self.registered > 1)
+        return StarvationKind(self.drained_from != NOBODY, self.registered > 1)
 
     def goes_on(self, head: tuple[int, int], until_us: int) -> bool:
         """Whether it is what another one was that ended then: another owner has the hash, which has not helped."""
@@ -74,10 +74,10 @@ class _Counted(NamedTuple):
 
     head: tuple[int, int]
     until_us: int
-    kind: Kind
+    kind: StarvationKind
 
 
-class Overlooks:
+class StarvedHashes:
     """What was passed over, up to a limit, in the order in which that was seen.
 
     Attributes:
@@ -87,13 +87,13 @@ class Overlooks:
 
     def __init__(self, kept_max: int) -> None:
         """Keeps at most so many."""
-        self.kept: list[Overlooked] = []
-        self.beyond: Counter[Kind] = Counter()
+        self.kept: list[StarvedHash] = []
+        self.beyond: Counter[StarvationKind] = Counter()
         self._kept_max = kept_max
         self._kept_last: dict[int, int] = {}
         self._counted_last: dict[int, _Counted] = {}
 
-    def add(self, found: Overlooked) -> None:
+    def add(self, found: StarvedHash) -> None:
         """Takes one more; what goes on under another owner of the hash stays one."""
         at = self._kept_last.get(found.hash)
         if at is not None and found.goes_on(self.kept[at].head, self.kept[at].span.to_ts):
@@ -105,7 +105,7 @@ class Overlooks:
         else:
             self._count(found)
 
-    def _count(self, found: Overlooked) -> None:
+    def _count(self, found: StarvedHash) -> None:
         last = self._counted_last.pop(found.hash, None)
         if last is not None and found.goes_on(last.head, last.until_us):
             self.beyond[last.kind] -= 1

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Patience(NamedTuple):
+class Thresholds(NamedTuple):
     """What is of interest; times in microseconds.
 
     Attributes:

@@ -6,9 +6,9 @@ many entries went in between; what the owner could not take is the owner's inter
 
 from typing import Final
 
-from pipeline.replay.blocking.consumer_availability import READY, hindered_us
+from pipeline.replay.blocking.consumer_availability import READY, unavailable_us
 from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import HINDRANCES, Output
+from pipeline.replay.state.output import INTERVALS, Output
 from pipeline.replay.state.state import (
     DELAYED,
     IN_REPLAY,
@@ -80,7 +80,7 @@ def begin_wait(state: State, at: int, seq: int, ts: int) -> None:
     owner = hashes[at].owner
     hashes[at].clear_look_ahead_us = _reached_us(state.cells, LOOK_AHEAD_TS, LOOK_AHEAD_US, ts)
     hashes[at].clear_full_us = _reached_us(state.cells, UNACKED_FULL_TS, UNACKED_FULL_US, ts)
-    hashes[at].clear_hindered_us = hindered_us(state, owner, ts) if owner >= 0 else 0
+    hashes[at].clear_unavailable_us = unavailable_us(state, owner, ts) if owner >= 0 else 0
 
 
 @compiled
@@ -92,7 +92,7 @@ def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int
     if hashes[at].waiting > 0 and hashes[at].away == 0 and waited_us >= shortest_us:
         owner = hashes[at].owner
         if owner >= 0:
-            waited_us -= hindered_us(state, owner, ts) - hashes[at].clear_hindered_us
+            waited_us -= unavailable_us(state, owner, ts) - hashes[at].clear_unavailable_us
         if waited_us >= shortest_us:
             cause = _cause(state, at, waited_us, ts)
     if cause != hashes[at].why:
@@ -149,9 +149,9 @@ def end_delay(state: State, out: Output, at: int) -> None:
     hashes = state.hashes
     if hashes[at].why == READY:
         return
-    row = out.filled[HINDRANCES]
-    out.filled[HINDRANCES] = row + 1
-    report = out.hindrances
+    row = out.filled[INTERVALS]
+    out.filled[INTERVALS] = row + 1
+    report = out.intervals
     report[row].cause = hashes[at].why
     report[row].consumer = hashes[at].owner
     report[row].hash = hashes[at].hash

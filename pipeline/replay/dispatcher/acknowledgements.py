@@ -1,10 +1,10 @@
 """Acknowledgements, whole and in part, and what mark-delete does with them (contract 5)."""
 
-from pipeline.replay.blocking.consumer_availability import RELEASED, judge_row
-from pipeline.replay.dispatcher.entries import entry_at, retire
+from pipeline.replay.blocking.consumer_availability import RELEASED, update_availability_by_row
+from pipeline.replay.dispatcher.entries import entry_at, free_entry
 from pipeline.replay.dispatcher.flow_control import charge, messages_left
 from pipeline.replay.dispatcher.mark_delete import advance, new_entry, was_deleted
-from pipeline.replay.dispatcher.transitions import acknowledge, delete_at_cursor, settle, stop_waiting
+from pipeline.replay.dispatcher.transitions import ack_completed, acknowledge, delete_at_cursor, stop_waiting
 from pipeline.replay.packing.events import Code, Events
 from pipeline.replay.rules.finding_records import report_row
 from pipeline.replay.rules.unconfirmed import withdraw
@@ -24,13 +24,13 @@ from pipeline.replay.state.state import (
     COUNT_LOST,
     DELETED_ENTRY,
     DELETED_LEDGER,
-    GIVEN_BACK,
     NO_RESET,
     PAUSE,
     RECENT_ENTRY,
     RECENT_LEDGER,
     RESET_BEGUN,
     RESETTING,
+    RETURNED,
     SETTLING,
     UNKNOWN,
     UNSEEN_UNTIL_TS,
@@ -60,7 +60,7 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
         if state.cells[UNSEEN_UNTIL_TS] != UNKNOWN:
             state.entries[slot].marks |= BEFORE_RESET
     if events.code[i] == ACK_END and state.entries[slot].marks & SETTLING != 0:
-        settle(state, slot)
+        ack_completed(state, slot)
         return
     state.entries[slot].marks |= COUNT_LOST
     if state.entries[slot].marks & ACKED != 0 and state.entries[slot].holder < 0:
@@ -82,7 +82,7 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
     holder = state.entries[slot].holder
     acknowledge(state, out, slot, events.seq[i], events.ts_us[i])
     if holder >= 0:
-        judge_row(state, out, events, i, holder, BY_ACK, policy)
+        update_availability_by_row(state, out, events, i, holder, BY_ACK, policy)
     _deleted_at_cursor(state, out, slot, events.seq[i], events.ts_us[i], policy)
 
 
@@ -91,14 +91,14 @@ def _acked_about_a_reset(state: State, slot: int, ts: int) -> None:
     """Before or after the cursor was reset? Nobody holds it for certain, nor is it deleted for certain."""
     if slot >= 0:
         stop_waiting(state, slot, ts)
-        state.entries[slot].marks = (state.entries[slot].marks | VAGUE) & ~GIVEN_BACK
+        state.entries[slot].marks = (state.entries[slot].marks | VAGUE) & ~RETURNED
 
 
 @compiled
 def _deleted_at_cursor(state: State, out: Output, slot: int, seq: int, ts: int, policy: Policy) -> None:
     cells = state.cells
     ledger, entry = state.entries[slot].ledger, state.entries[slot].entry
-    retire(state, slot)
+    free_entry(state, slot)
     # The next in line, or the first of a ledger behind the one that mark-delete stands at the end of.
     if entry == 0 or (ledger == cells[DELETED_LEDGER] and entry == cells[DELETED_ENTRY] + 1):
         advance(state, out, seq, ts, policy.mark_delete_releases)
@@ -143,7 +143,7 @@ def acked_in_part(state: State, out: Output, events: Events, i: int, policy: Pol
         left = messages_left(state, slot)
         charge(state, held, left - entries[slot].unacked)
         entries[slot].unacked = left
-        judge_row(state, out, events, i, held, BY_ACK, policy)
+        update_availability_by_row(state, out, events, i, held, BY_ACK, policy)
     for at in range(first, first + count):
         if state.words[at] != 0:
             return

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from pipeline.assignment import Routing
 from pipeline.assignment.ranges.routing import routing_of_ranges
 from pipeline.contract.rules import ExceptionId
-from pipeline.replay.blocking.consumer_availability import judge
-from pipeline.replay.blocking.monitor import Watch
+from pipeline.replay.blocking.consumer_availability import update_availability
+from pipeline.replay.blocking.monitor import BlockingMonitor
 from pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
 from pipeline.replay.dispatcher.allocation import Need, _need, make_room
 from pipeline.replay.packing.events import Events
-from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.packing.snapshot import Snapshot
-from pipeline.replay.rules.finding_collector import Harvest
+from pipeline.replay.rules.finding_collector import FindingCollector
 from pipeline.replay.rules.permitted import permitted
 from pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
 from pipeline.replay.state.output import (
@@ -35,7 +35,7 @@ from pipeline.replay.state.output import (
     Output,
     new_output,
 )
-from pipeline.replay.state.policy import Mapping, Policy, mapping_of
+from pipeline.replay.state.policy import Policy, RoutingArrays, routing_arrays
 from pipeline.replay.state.state import (
     ACKED,
     BY_FLOWS,
@@ -62,7 +62,7 @@ from pipeline.replay.state.state import (
     new_state,
 )
 from pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US
-from pipeline.replay.traffic.dispatch_counts import Peaks, Traffic, decisions
+from pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
 
 _FINDINGS_ROOM = 4096
 
@@ -88,7 +88,7 @@ class Dispatcher:
         self,
         policy: Policy,
         open_entries_max: int,
-        watch: Watch,
+        watch: BlockingMonitor,
         counts_indexes: bool = False,
         exceptions: Collection[ExceptionId] = (),
     ) -> None:
@@ -96,7 +96,7 @@ class Dispatcher:
         self.drains = False
         self.holds_back = False
         self.watch = watch
-        self.traffic = Traffic()
+        self.traffic = DispatchCounts()
         self.peaks = Peaks()
         self._exceptions = exceptions
         self.numbers: list[int] = []
@@ -111,7 +111,7 @@ class Dispatcher:
         self._state.cells[COUNTS_INDEXES] = counts_indexes
         self._state.cells[UNACKED_LIMIT_OF_ALL] = watch.limits.unacked_per_subscription
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
-        self._harvest = Harvest()
+        self._harvest = FindingCollector()
         self._at_the_end = (0, 0)
         self._without_publish_told = 0
 
@@ -148,7 +148,7 @@ class Dispatcher:
         consumer = self._state.consumers[self.places[number]]
         return None if consumer.joined_ledger < 0 else (int(consumer.joined_ledger), int(consumer.joined_entry))
 
-    def connect(self, number: int, at: Place) -> None:
+    def connect(self, number: int, at: TracePoint) -> None:
         """A consumer is there from now on; `route` is told separately."""
         self._interrupt(at, BY_JOIN)
         if self._state.cells[RESETTING] == RESTARTED:
@@ -192,19 +192,21 @@ class Dispatcher:
             place = self.places[number]
             self._state.consumers[place].leaving = max(self._state.consumers[place].leaving, LEAVING)
 
-    def depart(self, number: int, at: Place) -> None:
+    def depart(self, number: int, at: TracePoint) -> None:
         """A consumer is gone: what it held waits again."""
         self._interrupt(at, BY_LEAVE)
         if self.holds_back:
             self.watch.leave(self._state, self._mapping, self.places[number], at)
         if self.connected == 1:
             self._overlook(at, BY_LEAVE)
-        leave_and_reset.depart(self._state, self._out, self.places[number], at.seq, at.ts_us, self.policy.skew_us)
+        leave_and_reset.consumer_left(
+            self._state, self._out, self.places[number], at.seq, at.ts_us, self.policy.skew_us
+        )
         self._limit_look_ahead()
 
     def doubt_counts(self) -> None:
         """Nobody may have been connected for a moment."""
-        leave_and_reset.doubt_counts(self._state)
+        leave_and_reset.counts_may_be_lost(self._state)
 
     def _limit_look_ahead(self) -> None:
         # It grows with the number of consumers (contract 4.7).
@@ -217,7 +219,7 @@ class Dispatcher:
         self.drains = drains
         self.holds_back = holds_back
 
-    def route(self, routing: Routing, at: Place, served: Routing | None = None) -> None:
+    def route(self, routing: Routing, at: TracePoint, served: Routing | None = None) -> None:
         """Another mapping is in force; where hashes drain, what is held of moved hashes starts to.
 
         Args:
@@ -233,36 +235,36 @@ class Dispatcher:
         self._former.append((before, at.ts_us))
         self._routing = after
         if self.drains:
-            draining.remap(self._state, mapping_of(before), mapping_of(after), at.seq, at.ts_us)
-            self.watch.moved(self._state, mapping_of(before), mapping_of(after), at)
-        ownership.reown(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
+            draining.remap(self._state, routing_arrays(before), routing_arrays(after), at.seq, at.ts_us)
+            self.watch.moved(self._state, routing_arrays(before), routing_arrays(after), at)
+        ownership.change_owners(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
         self.watch.hindered(self._state, self._out, self._mapping)
 
     def rekey(self, sticky: Callable[[Ints], Ints]) -> None:
         """Another selector hashes keys to other numbers; nobody is connected while it takes over (E16)."""
         self.peaks.note(self._state)
         murmur = self._state.entries.murmur
-        ownership.rekey(self._state, np.where(murmur >= 0, sticky(np.maximum(murmur, 0)), UNKNOWN))
+        ownership.rehash_entries(self._state, np.where(murmur >= 0, sticky(np.maximum(murmur, 0)), UNKNOWN))
 
-    def begin_reset(self, at: Place) -> None:
+    def begin_reset(self, at: TracePoint) -> None:
         """A seek, unload or transfer begins: nothing that is held is certain, nothing acknowledged is for good."""
         self._interrupt(at, BY_RESET)
         self._overlook(at, BY_RESET)
         self.watch.closed(self._state, self._mapping, at, BY_RESET)
-        leave_and_reset.unsettle(self._state)
+        leave_and_reset.reset_begins(self._state)
 
-    def restart(self, at: Place) -> None:
+    def restart(self, at: TracePoint) -> None:
         """The reset takes effect: what the dispatcher knew is gone, and its consumers are closed."""
         self._drain_output()
-        leave_and_reset.restart(self._state, self._out, at.seq, at.ts_us, self.policy.skew_us)
+        leave_and_reset.reset_takes_effect(self._state, self._out, at.seq, at.ts_us, self.policy.skew_us)
 
-    def end_reset(self, at: Place) -> None:
+    def end_reset(self, at: TracePoint) -> None:
         """From here on only what happens after the reset is recorded."""
-        leave_and_reset.end_reset(self._state, at.ts_us, self.policy.skew_us)
+        leave_and_reset.reset_ended(self._state, at.ts_us, self.policy.skew_us)
 
-    def doubt(self, at: Place) -> None:
+    def doubt(self, at: TracePoint) -> None:
         """An administrator moves mark-delete: what is held may have been dropped (E6)."""
-        leave_and_reset.doubt(self._state, at.ts_us)
+        leave_and_reset.mark_delete_may_move(self._state, at.ts_us)
 
     def replay(self, events: Events, hashes: Ints) -> None:
         """Applies a stretch of events under the mapping in force.
@@ -287,12 +289,12 @@ class Dispatcher:
             at = kernel.replay(state, self._out, events, consumers, hashes, mapping, at, self.policy)
             row = min(at, events.code.size - 1)
             if state.cells[PAUSE] != 0:
-                self.watch.paused(state, self._out, mapping, Place(int(events.seq[row]), int(events.ts_us[row])))
+                self.watch.paused(state, self._out, mapping, TracePoint(int(events.seq[row]), int(events.ts_us[row])))
             elif at < events.code.size:
                 self._drain_output()
         self.traffic.count(events, hashes, decided)
 
-    def close(self, at: Place, goes_on: bool) -> None:
+    def close(self, at: TracePoint, goes_on: bool) -> None:
         """The trace ends here, or a window of one that goes on."""
         self._drain_output()
         self.watch.open_until = at if goes_on else None
@@ -311,7 +313,7 @@ class Dispatcher:
         open_ones = (entries.ledger != UNKNOWN) & (entries.marks & ACKED == 0)
         self._harvest.forget(told_seq, recent_us, entries.ledger[open_ones], entries.entry[open_ones])
         self.watch.forget(told_seq)
-        self.traffic, self.peaks = Traffic(), Peaks()
+        self.traffic, self.peaks = DispatchCounts(), Peaks()
         hashes = self._state.hashes
         used = hashes.hash != UNKNOWN
         hashes.held_max[used] = hashes.held[used] + hashes.held_elsewhere[used]
@@ -334,7 +336,7 @@ class Dispatcher:
         without_publish = max(int(self._state.cells[WITHOUT_PUBLISH]) - self._without_publish_told, 0)
         return self.traffic.unkeyed, without_publish, self._harvest.without_end, *self._at_the_end
 
-    def take_in(self, snapshot: Snapshot, at: Place) -> None:
+    def take_in(self, snapshot: Snapshot, at: TracePoint) -> None:
         """What a snapshot says that the trace does not show: permits, where no flow rows do, and limits reached."""
         state = self._state
         self.watch.reported(state, snapshot)
@@ -348,23 +350,23 @@ class Dispatcher:
                 state.cells[PERMITS_SEEN] = BY_SNAPSHOTS
                 state.consumers[place].permits = consumer.permits
                 limits = self.policy.unacked_max, self.policy.shortest_us
-                judge(state, self._out, place, at.seq, at.ts_us, BY_FLOW, *limits)
+                update_availability(state, self._out, place, at.seq, at.ts_us, BY_FLOW, *limits)
                 self.watch.hindered(state, self._out, self._mapping)
 
     @property
-    def _mapping(self) -> Mapping:
-        return mapping_of(self._routing)
+    def _mapping(self) -> RoutingArrays:
+        return routing_arrays(self._routing)
 
-    def _interrupt(self, at: Place, ended_by: int) -> None:
+    def _interrupt(self, at: TracePoint, ended_by: int) -> None:
         """Before consumers come or go, while the state still shows who kept whom waiting."""
         self._drain_output()
         self.watch.interrupted(self._state, self._mapping, at, ended_by)
-        ownership.interrupt(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
+        ownership.end_unavailability_of_all(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
         self.watch.hindered(self._state, self._out, self._mapping)
 
-    def _overlook(self, at: Place, ended_by: int) -> None:
+    def _overlook(self, at: TracePoint, ended_by: int) -> None:
         """Before everything starts anew: what was passed over until now."""
-        ownership.serve_all(self._state, self._out, self._mapping, at.seq, at.ts_us, ended_by, self.policy)
+        ownership.all_hashes_served(self._state, self._out, self._mapping, at.seq, at.ts_us, ended_by, self.policy)
         self.watch.hindered(self._state, self._out, self._mapping)
 
     def taken(self) -> tuple[Records, Records]:

@@ -9,7 +9,7 @@ and entries count as waiting only while the hash is away.
 from pipeline.replay.blocking.wait_causes import begin_wait
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.output import EPISODES, Output
-from pipeline.replay.state.policy import Mapping, owner_of
+from pipeline.replay.state.policy import RoutingArrays, owner_of
 from pipeline.replay.state.state import UNKNOWN, Records, State
 
 
@@ -91,8 +91,8 @@ def _begin_episode(state: State, at: int, seq: int, ts: int) -> None:
 @compiled
 def remap(
     state: State,
-    before: Mapping,
-    after: Mapping,
+    before: RoutingArrays,
+    after: RoutingArrays,
     seq: int,
     ts: int,
 ) -> None:

@@ -5,13 +5,13 @@ from pipeline.replay.state.pair_index import drop, find, put
 from pipeline.replay.state.read_position import was_read
 from pipeline.replay.state.state import (
     ACKED,
+    ACKED_WHILE_QUEUED,
     DELETED_ENTRY,
     DELETED_LEDGER,
     ENTRIES_FREE,
     FLOOR_ENTRY,
     FLOOR_LEDGER,
     HASHES_FREE,
-    LATE,
     NOBODY,
     READ,
     SETTLING,
@@ -54,11 +54,11 @@ def add_entry(state: State, ledger: int, entry: int) -> int:
 
 
 @compiled
-def retire(state: State, slot: int) -> None:
+def free_entry(state: State, slot: int) -> None:
     """Frees the slot of an entry that is acknowledged, passed by mark-delete and held by nobody."""
     entries, cells = state.entries, state.cells
     marks = entries[slot].marks
-    if marks & ACKED == 0 or marks & (LATE | SETTLING) != 0 or entries[slot].holder >= 0:
+    if marks & ACKED == 0 or marks & (ACKED_WHILE_QUEUED | SETTLING) != 0 or entries[slot].holder >= 0:
         return
     ledger, entry = entries[slot].ledger, entries[slot].entry
     if (ledger, entry) > (cells[DELETED_LEDGER], cells[DELETED_ENTRY]):

@@ -5,14 +5,14 @@ found by looking ahead (`timeline`), and the caller calls `remap`, `depart`, `re
 stretches of events.
 """
 
-from pipeline.replay.blocking.consumer_availability import SAMPLE, grant, judge_row, stalls, unblock
+from pipeline.replay.blocking.consumer_availability import SAMPLE, grant, stalls, unblock, update_availability_by_row
 from pipeline.replay.blocking.wait_causes import note_limits
 from pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
 from pipeline.replay.dispatcher.entries import entry_at, set_key
-from pipeline.replay.dispatcher.leave_and_reset import give_back_all
+from pipeline.replay.dispatcher.leave_and_reset import return_all
 from pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_deleted, was_skipped
-from pipeline.replay.dispatcher.ownership import serve
-from pipeline.replay.dispatcher.transitions import give_back, hold, release, wait
+from pipeline.replay.dispatcher.ownership import hash_served
+from pipeline.replay.dispatcher.transitions import add_pending, begin_waiting, remove_pending, return_and_wait
 from pipeline.replay.packing.events import Code, Events
 from pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
 from pipeline.replay.rules.finding_records import Dispatch, report_row
@@ -27,13 +27,13 @@ from pipeline.replay.state.output import (
     Output,
     nearly_full,
 )
-from pipeline.replay.state.policy import Mapping, Policy, owner_of
+from pipeline.replay.state.policy import Policy, RoutingArrays, owner_of
 from pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,
     CLOSED,
     DELAYED,
-    DONE,
+    DISPATCH_CONFIRMED,
     NACKED,
     NEXT_SAMPLE_TS,
     NO_RESET,
@@ -74,7 +74,7 @@ def replay(
     events: Events,
     consumers: Ints,
     hashes: Ints,
-    mapping: Mapping,
+    mapping: RoutingArrays,
     start: int,
     policy: Policy,
 ) -> int:
@@ -121,7 +121,7 @@ def replay(
             _redelivered(state, out, events, i, consumers[i], policy)
         elif code == FLOW:
             grant(state, consumers[i], events.value[i])
-            judge_row(state, out, events, i, consumers[i], BY_FLOW, policy)
+            update_availability_by_row(state, out, events, i, consumers[i], BY_FLOW, policy)
         elif code == MARK_DELETE and _after_reset(state, events.ts_us[i] - SNAPSHOT_LAG_US):
             releases = policy.mark_delete_releases
             jump(state, out, events.ledger[i], events.entry[i], events.seq[i], events.ts_us[i], releases)
@@ -139,7 +139,7 @@ def _after_reset(state: State, ts: int) -> bool:
 def _redelivered(state: State, out: Output, events: Events, i: int, consumer: int, policy: Policy) -> None:
     if events.code[i] == REDELIVER_ALL:
         state.consumers[consumer].redeliver_ts = events.ts_us[i]
-        give_back_all(state, out, consumer, events.seq[i], events.ts_us[i], BY_REDELIVER, policy.skew_us)
+        return_all(state, out, consumer, events.seq[i], events.ts_us[i], BY_REDELIVER, policy.skew_us)
     else:
         slot = entry_at(state, events.ledger[i], events.entry[i])
         if slot < 0:
@@ -149,13 +149,13 @@ def _redelivered(state: State, out: Output, events: Events, i: int, consumer: in
             state.entries[slot].named_ts = events.ts_us[i]
             state.entries[slot].named_by = consumer
             return
-        give_back(state, out, slot, events.seq[i], events.ts_us[i], BY_REDELIVER)
+        return_and_wait(state, out, slot, events.seq[i], events.ts_us[i], BY_REDELIVER)
     unblock(state, consumer, events.ts_us[i])
-    judge_row(state, out, events, i, consumer, BY_REDELIVER, policy)
+    update_availability_by_row(state, out, events, i, consumer, BY_REDELIVER, policy)
 
 
 @compiled
-def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: Mapping) -> None:
+def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: RoutingArrays) -> None:
     entries = state.entries
     note_published(state, events.ledger[i], events.entry[i])
     slot = entry_at(state, events.ledger[i], events.entry[i])
@@ -171,7 +171,7 @@ def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: 
         if at >= 0 and state.hashes[at].owner == UNLOOKED:
             state.hashes[at].owner = owner_of(mapping, sticky_hash)
         if _after_reset(state, events.ts_us[i]):
-            wait(state, slot, events.seq[i], events.ts_us[i])
+            begin_waiting(state, slot, events.seq[i], events.ts_us[i])
         else:
             # A reset to a later position leaves it behind; until it is sent nothing shows that it has to be.
             entries[slot].marks |= BEFORE_RESET
@@ -191,7 +191,7 @@ def _dispatched(
     i: int,
     consumer: int,
     hashes: Ints,
-    mapping: Mapping,
+    mapping: RoutingArrays,
     policy: Policy,
 ) -> None:
     entries, cells = state.entries, state.cells
@@ -248,15 +248,15 @@ def _sent(state: State, out: Output, events: Events, i: int, slot: int, sent: Di
     check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order, policy.unacked_max)
     expect_end(state, out, slot)
     state.hashes[sent.hash_at].owner = sent.owner
-    serve(state, out, sent.hash_at, sent.seq, sent.ts_us, BY_DISPATCH, policy)
+    hash_served(state, out, sent.hash_at, sent.seq, sent.ts_us, BY_DISPATCH, policy)
     if entries[slot].holder >= 0 and (entries[slot].holder != consumer or entries[slot].marks & VAGUE != 0):
-        release(state, out, slot, sent.seq, sent.ts_us, BY_REDELIVER)
-    hold(state, slot, consumer, sent.seq, sent.ts_us)
+        remove_pending(state, out, slot, sent.seq, sent.ts_us, BY_REDELIVER)
+    add_pending(state, slot, consumer, sent.seq, sent.ts_us)
     if vague:
         entries[slot].marks |= VAGUE
     if events.code[i] == DISPATCH_END:
-        entries[slot].marks |= DONE
-    judge_row(state, out, events, i, consumer, BY_DISPATCH, policy)
+        entries[slot].marks |= DISPATCH_CONFIRMED
+    update_availability_by_row(state, out, events, i, consumer, BY_DISPATCH, policy)
 
 
 @compiled

@@ -5,7 +5,7 @@ Called between two stretches of events, because the true moment of a join, leave
 """
 
 from pipeline.replay.dispatcher.draining import end_episode
-from pipeline.replay.dispatcher.transitions import let_go, release, stop_waiting, wait
+from pipeline.replay.dispatcher.transitions import begin_waiting, remove_pending, return_to_replay, stop_waiting
 from pipeline.replay.rules.unconfirmed import expect_end, note_unsent
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.output import (
@@ -24,15 +24,15 @@ from pipeline.replay.state.state import (
     DELAYED,
     DELETED_LEDGER,
     DOUBTED_TS,
-    DOUBTFUL,
-    GIVEN_BACK,
     LEAVING,
+    MAYBE_SKIPPED,
     NACKED,
     NO_RESET,
     RESET_BEGUN,
     RESET_ENDED,
     RESETTING,
     RESTARTED,
+    RETURNED,
     UNKNOWN,
     UNPUBLISHED,
     UNSEEN_UNTIL_TS,
@@ -43,7 +43,7 @@ from pipeline.replay.state.waiting_queues import dequeue, enqueue
 
 
 @compiled
-def give_back_all(state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, skew_us: int) -> None:
+def return_all(state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, skew_us: int) -> None:
     """Everything that `consumer` holds waits again.
 
     Args:
@@ -58,7 +58,7 @@ def give_back_all(state: State, out: Output, consumer: int, seq: int, ts: int, e
     entries = state.entries
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and entries[slot].holder == consumer:
-            let_go(state, out, slot, seq, ts, ended_by)
+            return_to_replay(state, out, slot, seq, ts, ended_by)
         elif (
             ended_by == BY_LEAVE
             and entries[slot].ledger >= 0
@@ -73,26 +73,26 @@ def give_back_all(state: State, out: Output, consumer: int, seq: int, ts: int, e
         return
     # Only now, when every episode is over that this ends: nobody waited for what the holder had itself.
     for slot in range(entries.size):
-        given_back = entries[slot].marks & (GIVEN_BACK | ACKED) == GIVEN_BACK
+        given_back = entries[slot].marks & (RETURNED | ACKED) == RETURNED
         if entries[slot].ledger >= 0 and entries[slot].holder < 0 and given_back:
-            wait(state, slot, seq, ts)
+            begin_waiting(state, slot, seq, ts)
 
 
 @compiled
-def depart(state: State, out: Output, consumer: int, seq: int, ts: int, skew_us: int) -> None:
+def consumer_left(state: State, out: Output, consumer: int, seq: int, ts: int, skew_us: int) -> None:
     """The consumer is gone (contract 3.6). With the last one the order starts anew: the cursor rewinds."""
     if state.consumers[consumer].connected == 0:
         return
     state.consumers[consumer].connected = 0
     state.consumers[consumer].leaving = max(state.consumers[consumer].leaving, LEAVING)
     state.cells[CONNECTED] -= 1
-    give_back_all(state, out, consumer, seq, ts, BY_LEAVE, skew_us)
+    return_all(state, out, consumer, seq, ts, BY_LEAVE, skew_us)
     if state.cells[CONNECTED] == 0:
         _forget_order(state)
 
 
 @compiled
-def doubt_counts(state: State) -> None:
+def counts_may_be_lost(state: State) -> None:
     """The last consumer may have left, and the redelivery counts may be lost with it (5.8)."""
     entries = state.entries
     for slot in range(entries.size):
@@ -118,7 +118,7 @@ def _forget_order(state: State) -> None:
 
 
 @compiled
-def doubt(state: State, ts: int) -> None:
+def mark_delete_may_move(state: State, ts: int) -> None:
     """An administrator moves mark-delete: the broker may drop what is held, or waits, at any moment (E6)."""
     entries = state.entries
     state.cells[DOUBTED_TS] = ts
@@ -128,13 +128,13 @@ def doubt(state: State, ts: int) -> None:
         waits = entries[slot].marks & WAITING != 0
         if waits:
             dequeue(state, slot)
-        entries[slot].marks |= DOUBTFUL
+        entries[slot].marks |= MAYBE_SKIPPED
         if waits:
             enqueue(state, slot)
 
 
 @compiled
-def unsettle(state: State) -> None:
+def reset_begins(state: State) -> None:
     """A seek, unload or transfer begins: its consumers may be gone from here on, and the dispatcher with them."""
     state.cells[RESETTING] = RESET_BEGUN
     for consumer in range(state.consumers.size):
@@ -143,7 +143,7 @@ def unsettle(state: State) -> None:
 
 
 @compiled
-def restart(state: State, out: Output, seq: int, ts: int, skew_us: int) -> None:
+def reset_takes_effect(state: State, out: Output, seq: int, ts: int, skew_us: int) -> None:
     """Everything starts anew (E3): only what was delayed is remembered of an entry, and nothing is known to wait.
 
     Where the cursor goes no row says: an entry of before waits again when it is sent again, and then comes back.
@@ -156,7 +156,7 @@ def restart(state: State, out: Output, seq: int, ts: int, skew_us: int) -> None:
         if entries[slot].ledger < 0:
             continue
         if entries[slot].holder >= 0:
-            release(state, out, slot, seq, ts, BY_RESET)
+            remove_pending(state, out, slot, seq, ts, BY_RESET)
         stop_waiting(state, slot, ts)
         expect_end(state, out, slot)
         note_unsent(state, out, slot)
@@ -172,7 +172,7 @@ def restart(state: State, out: Output, seq: int, ts: int, skew_us: int) -> None:
 
 
 @compiled
-def end_reset(state: State, ts: int, skew_us: int) -> None:
+def reset_ended(state: State, ts: int, skew_us: int) -> None:
     """The reset is done: what comes later is of the new dispatcher."""
     begun = state.cells[RESETTING] == RESET_BEGUN
     state.cells[RESETTING] = RESET_ENDED if begun else NO_RESET

@@ -5,17 +5,17 @@ several consumers is deleted at the cursor and yet pending; on 4.0.x it is relea
 (contract 3.11, 5.3, 5.9). Snapshots carry the broker's own position and mend what the trace could not show.
 """
 
-from pipeline.replay.dispatcher.entries import add_entry, entry_at, retire
-from pipeline.replay.dispatcher.transitions import release, stop_waiting
+from pipeline.replay.dispatcher.entries import add_entry, entry_at, free_entry
+from pipeline.replay.dispatcher.transitions import remove_pending, stop_waiting
 from pipeline.replay.packing.events import Code, Events
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.output import BY_MARK_DELETE, Output
 from pipeline.replay.state.read_position import READ_US
 from pipeline.replay.state.state import (
     ACKED,
+    ACKED_WHILE_QUEUED,
     DELETED_ENTRY,
     DELETED_LEDGER,
-    DOUBTFUL,
     FLOOR_ENTRY,
     FLOOR_LEDGER,
     JUMPED_ENTRY,
@@ -23,8 +23,8 @@ from pipeline.replay.state.state import (
     LANDED_ENTRY,
     LANDED_LEDGER,
     LANDED_TS,
-    LATE,
     LEDGERS,
+    MAYBE_SKIPPED,
     PASSED,
     UNKNOWN,
     UNSEEN_UNTIL_TS,
@@ -102,8 +102,8 @@ def was_skipped(state: State, ledger: int, entry: int, ts: int) -> bool:
 @compiled
 def _pass_entry(state: State, out: Output, slot: int, seq: int, ts: int, releases: bool) -> None:
     if releases and state.entries[slot].holder >= 0:
-        release(state, out, slot, seq, ts, BY_MARK_DELETE)
-    retire(state, slot)
+        remove_pending(state, out, slot, seq, ts, BY_MARK_DELETE)
+    free_entry(state, slot)
 
 
 @compiled
@@ -165,17 +165,17 @@ def jump(state: State, out: Output, ledger: int, entry: int, seq: int, ts: int, 
             stop_waiting(state, slot, ts)
             # What somebody holds was not seen to be acknowledged: a snapshot alone takes it from nobody, unless an
             # administrator moved mark-delete over it (E6).
-            if entries[slot].holder >= 0 and entries[slot].marks & DOUBTFUL != 0:
-                release(state, out, slot, seq, ts, BY_MARK_DELETE)
+            if entries[slot].holder >= 0 and entries[slot].marks & MAYBE_SKIPPED != 0:
+                remove_pending(state, out, slot, seq, ts, BY_MARK_DELETE)
             if entries[slot].holder < 0:
                 if waited:
                     # A read in flight may send it all the same.
-                    entries[slot].marks |= LATE
+                    entries[slot].marks |= ACKED_WHILE_QUEUED
                     entries[slot].sent_ts = ts
                 if entries[slot].marks & ACKED == 0:
                     entries[slot].marks |= ACKED | PASSED
                 else:
                     # It stays for a while, unlike what was never seen (`was_skipped`).
-                    entries[slot].marks |= LATE
-                retire(state, slot)
+                    entries[slot].marks |= ACKED_WHILE_QUEUED
+                free_entry(state, slot)
     advance(state, out, seq, ts, releases)

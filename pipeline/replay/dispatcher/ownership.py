@@ -1,6 +1,6 @@
 """Ownership of hashes as the kernel holds it: another routing is in force, and hashes wait anew."""
 
-from pipeline.replay.blocking.consumer_availability import end_hindrance, judge, note_passed
+from pipeline.replay.blocking.consumer_availability import end_unavailability, note_starved, update_availability
 from pipeline.replay.blocking.wait_causes import begin_wait, end_delay, explain
 from pipeline.replay.dispatcher.draining import count_waiting
 from pipeline.replay.dispatcher.entries import set_key
@@ -8,7 +8,7 @@ from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.output import (
     Output,
 )
-from pipeline.replay.state.policy import Mapping, Policy, owner_of
+from pipeline.replay.state.policy import Policy, RoutingArrays, owner_of
 from pipeline.replay.state.state import (
     HASHES_FREE,
     IN_REPLAY,
@@ -23,24 +23,26 @@ from pipeline.replay.state.waiting_queues import enqueue
 
 
 @compiled
-def serve(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+def hash_served(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
     """A hash is served or changes hands; from here on it waits anew."""
     count_waiting(state.hashes, at, ts)
     explain(state, out, at, seq, ts, ended_by, policy.shortest_us)
-    note_passed(state, out, at, seq, ts, ended_by, policy.stalled_us)
+    note_starved(state, out, at, seq, ts, ended_by, policy.stalled_us)
     begin_wait(state, at, seq, ts)
 
 
 @compiled
-def interrupt(state: State, out: Output, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+def end_unavailability_of_all(state: State, out: Output, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
     """Before consumers come or go, or everything starts anew: what kept them from being sent anything is over."""
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
-            end_hindrance(state, out, consumer, seq, ts, ended_by, policy.shortest_us)
+            end_unavailability(state, out, consumer, seq, ts, ended_by, policy.shortest_us)
 
 
 @compiled
-def reown(state: State, out: Output, mapping: Mapping, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+def change_owners(
+    state: State, out: Output, mapping: RoutingArrays, seq: int, ts: int, ended_by: int, policy: Policy
+) -> None:
     """Another mapping is in force: whose hash it is now."""
     for at in range(state.hashes.size):
         if state.hashes[at].hash >= 0:
@@ -48,27 +50,29 @@ def reown(state: State, out: Output, mapping: Mapping, seq: int, ts: int, ended_
             if owner != state.hashes[at].owner:
                 if state.hashes[at].owner == UNLOOKED:
                     begin_wait(state, at, seq, ts)
-                serve(state, out, at, seq, ts, ended_by, policy)
+                hash_served(state, out, at, seq, ts, ended_by, policy)
                 end_delay(state, out, at)
                 state.hashes[at].owner = owner
                 begin_wait(state, at, seq, ts)
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
-            judge(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.shortest_us)
+            update_availability(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.shortest_us)
 
 
 @compiled
-def serve_all(state: State, out: Output, mapping: Mapping, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
+def all_hashes_served(
+    state: State, out: Output, mapping: RoutingArrays, seq: int, ts: int, ended_by: int, policy: Policy
+) -> None:
     """Everything starts anew, or the trace ends: what was passed over until now?"""
     for at in range(state.hashes.size):
         if state.hashes[at].hash >= 0:
             state.hashes[at].owner = owner_of(mapping, state.hashes[at].hash)
-            serve(state, out, at, seq, ts, ended_by, policy)
+            hash_served(state, out, at, seq, ts, ended_by, policy)
             end_delay(state, out, at)
 
 
 @compiled
-def rekey(state: State, hashes: Ints) -> None:
+def rehash_entries(state: State, hashes: Ints) -> None:
     """Ties every entry to another hash; `hashes` has one for each slot, -1 where the key is not known."""
     entries = state.entries
     for at in range(state.hashes.size):

@@ -1,18 +1,18 @@
 """Every transition of an entry, in one place (contract 5.9 has the broker's own list).
 
     publish   absent           -> WAITING
-    dispatch  any              -> pending: `hold`
+    dispatch  any              -> pending: `add_pending`
     ack       pending, WAITING -> ACKED: `acknowledge`
-    redeliver pending          -> WAITING, GIVEN_BACK: `give_back`
-    leave     pending          -> WAITING, GIVEN_BACK
-    MD passes ACKED            -> absent: `retire`
+    redeliver pending          -> WAITING, RETURNED: `return_and_wait`
+    leave     pending          -> WAITING, RETURNED
+    MD passes ACKED            -> absent: `free_entry`
 
 An event that the state does not allow leaves it as it was.
 """
 
 from pipeline.replay.blocking.wait_causes import begin_wait
 from pipeline.replay.dispatcher.draining import count_waiting, end_episode, note_blocked
-from pipeline.replay.dispatcher.entries import retire, was_passed
+from pipeline.replay.dispatcher.entries import free_entry, was_passed
 from pipeline.replay.dispatcher.flow_control import charge, messages_left, note_sent
 from pipeline.replay.rules.unconfirmed import note_unsent
 from pipeline.replay.state.compiled import compiled
@@ -20,15 +20,14 @@ from pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
 from pipeline.replay.state.read_position import READ_US, note_read
 from pipeline.replay.state.state import (
     ACKED,
+    ACKED_WHILE_QUEUED,
     BEFORE_RESET,
-    CITED,
     COUNT_LOST,
     DELAYED,
-    DONE,
+    DISPATCH_CONFIRMED,
     DOUBTED_TS,
-    DOUBTFUL,
-    GIVEN_BACK,
-    LATE,
+    IN_EVIDENCE,
+    MAYBE_SKIPPED,
     NACKED,
     NOBODY,
     PASSED,
@@ -36,6 +35,7 @@ from pipeline.replay.state.state import (
     REDELIVERED,
     REPEATED,
     REPLAYED,
+    RETURNED,
     SENT,
     SETTLING,
     UNKNOWN,
@@ -50,11 +50,11 @@ from pipeline.replay.state.waiting_queues import dequeue, enqueue
 
 # What a dispatch makes untrue.
 _UNTIL_SENT = (
-    DONE
-    | DOUBTFUL
-    | GIVEN_BACK
-    | LATE
-    | CITED
+    DISPATCH_CONFIRMED
+    | MAYBE_SKIPPED
+    | RETURNED
+    | ACKED_WHILE_QUEUED
+    | IN_EVIDENCE
     | NACKED
     | REPLAYED
     | REPEATED
@@ -66,7 +66,7 @@ _UNTIL_SENT = (
 
 
 @compiled
-def wait(state: State, slot: int, seq: int, ts: int) -> None:
+def begin_waiting(state: State, slot: int, seq: int, ts: int) -> None:
     """The entry waits to be sent."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
@@ -107,11 +107,11 @@ def stop_waiting(state: State, slot: int, ts: int) -> None:
 
 
 @compiled
-def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
+def add_pending(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
     """The entry becomes pending at `consumer`; it is pending nowhere else when this is called."""
     entries, hashes = state.entries, state.hashes
     # A replay read that an administrator overtook sends what mark-delete has passed (E6).
-    in_flight = entries[slot].marks & (WAITING | READ | DOUBTFUL) == WAITING | READ | DOUBTFUL
+    in_flight = entries[slot].marks & (WAITING | READ | MAYBE_SKIPPED) == WAITING | READ | MAYBE_SKIPPED
     doubtful = in_flight and ts <= state.cells[DOUBTED_TS] + READ_US
     stop_waiting(state, slot, ts)
     at = entries[slot].hash_at
@@ -119,8 +119,8 @@ def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
     entries[slot].sent_to = consumer
     entries[slot].sent_seq = seq
     entries[slot].sent_ts = ts
-    replayed = entries[slot].marks & (READ | GIVEN_BACK) != 0
-    left_behind = entries[slot].marks & (GIVEN_BACK | NACKED) == GIVEN_BACK
+    replayed = entries[slot].marks & (READ | RETURNED) != 0
+    left_behind = entries[slot].marks & (RETURNED | NACKED) == RETURNED
     again = entries[slot].holder == consumer
     entries[slot].marks = (entries[slot].marks | SENT) & ~_UNTIL_SENT
     if replayed:
@@ -129,7 +129,7 @@ def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
         entries[slot].marks |= REDELIVERED
         hashes[at].left_sent_seq = seq
     if doubtful:
-        entries[slot].marks |= DOUBTFUL
+        entries[slot].marks |= MAYBE_SKIPPED
     note_read(state, entries[slot].ledger, entries[slot].entry, ts)
     if again:
         # Sent once more to who has it (E17): it is pending there all along, so nothing that drains ends.
@@ -157,7 +157,7 @@ def hold(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
 
 
 @compiled
-def release(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
+def remove_pending(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
     """The entry is pending no more; the last one that the holder gives up ends the draining of its hash."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
@@ -200,27 +200,27 @@ def _elect_holder(state: State, at: int) -> None:
 
 
 @compiled
-def give_back(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
+def return_and_wait(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
     """What was pending waits again: nacked, timed out, or its holder left."""
-    let_go(state, out, slot, seq, ts, ended_by)
-    if state.entries[slot].marks & GIVEN_BACK != 0:
-        wait(state, slot, seq, ts)
+    return_to_replay(state, out, slot, seq, ts, ended_by)
+    if state.entries[slot].marks & RETURNED != 0:
+        begin_waiting(state, slot, seq, ts)
 
 
 @compiled
-def let_go(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
-    """What was pending is given back; the caller lets it `wait`, unless it was deleted at the cursor meanwhile."""
-    release(state, out, slot, seq, ts, ended_by)
+def return_to_replay(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
+    """What was pending is given back; the caller lets it wait unless the cursor deleted it meanwhile."""
+    remove_pending(state, out, slot, seq, ts, ended_by)
     if ended_by == BY_REDELIVER:
         state.entries[slot].marks |= NACKED
         state.entries[slot].redelivered += 1
     if state.entries[slot].marks & ACKED == 0 and not was_passed(state, slot):
-        state.entries[slot].marks |= GIVEN_BACK
+        state.entries[slot].marks |= RETURNED
     else:
         # Nothing at or below mark-delete is replayed (3.6).
         if state.entries[slot].marks & ACKED == 0:
             state.entries[slot].marks |= ACKED | PASSED
-        retire(state, slot)
+        free_entry(state, slot)
 
 
 @compiled
@@ -228,24 +228,24 @@ def acknowledge(state: State, out: Output, slot: int, seq: int, ts: int) -> None
     """The whole entry is acknowledged: deleted at the cursor, pending nowhere."""
     note_unsent(state, out, slot)
     if state.entries[slot].holder >= 0:
-        release(state, out, slot, seq, ts, BY_ACK)
+        remove_pending(state, out, slot, seq, ts, BY_ACK)
     delete_at_cursor(state, slot, ts)
 
 
 @compiled
-def settle(state: State, slot: int) -> None:
+def ack_completed(state: State, slot: int) -> None:
     """The effect of an acknowledgement is recorded."""
     if state.entries[slot].marks & SETTLING != 0:
         state.entries[slot].marks &= ~SETTLING
-        retire(state, slot)
+        free_entry(state, slot)
 
 
 @compiled
 def delete_at_cursor(state: State, slot: int, ts: int) -> None:
     """Every message of the entry is acknowledged; that alone does not end its being pending."""
     entries = state.entries
-    if entries[slot].marks & (GIVEN_BACK | BEFORE_RESET) != 0:
-        entries[slot].marks |= LATE
+    if entries[slot].marks & (RETURNED | BEFORE_RESET) != 0:
+        entries[slot].marks |= ACKED_WHILE_QUEUED
         entries[slot].sent_ts = ts
     stop_waiting(state, slot, ts)
     entries[slot].marks |= ACKED

@@ -18,7 +18,7 @@ RESTARTS = frozenset({"seek", "unload", "transfer"})
 CLOSED_BY_BROKER = "closed_by_broker"
 
 
-class Row(NamedTuple):
+class MembershipEvent(NamedTuple):
     """A join, leave or reset row of the trace, with what only such rows carry."""
 
     seq: int
@@ -33,7 +33,7 @@ class Row(NamedTuple):
     reason: str
 
 
-class Place(NamedTuple):
+class TracePoint(NamedTuple):
     """A place in the trace: behind the row `seq`."""
 
     seq: int

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from pipeline.contract.profile import Profile
 from pipeline.replay.packing.encode import encoded_events, with_positions
 from pipeline.replay.packing.events import Code, Column, Events
-from pipeline.replay.packing.membership_rows import Row
+from pipeline.replay.packing.membership_rows import MembershipEvent
 from pipeline.replay.packing.narrow_events import narrow
-from pipeline.replay.packing.packed_batch import Chunk
+from pipeline.replay.packing.packed_batch import PackedBatch
 from pipeline.replay.packing.producer_summary import published
-from pipeline.replay.packing.snapshot import SnapshotRow
+from pipeline.replay.packing.snapshot import StatsRow
 from pipeline.trace.parquet.arrow_columns import numbered, places
 
 # The columns of a trace that the replay needs; nothing else is read.
@@ -69,7 +69,7 @@ _SPAN_BITS_MIN = 18
 _CHUNK_ROWS_MIN = 4096
 
 
-def pack(batch: pa.RecordBatch, groups: Groups, profile: Profile) -> list[Chunk]:
+def pack(batch: pa.RecordBatch, groups: Groups, profile: Profile) -> list[PackedBatch]:
     """The chunks of one batch, at least one for each group that has rows in it.
 
     Chunks are cut at fixed seqs, so that however the rows are spread over batches, those of one group that have to
@@ -147,25 +147,25 @@ def _by_group(
     return index[order], group[order]
 
 
-def _chunk(batch: pa.RecordBatch, group: int, events: Events, source: Column) -> Chunk:
+def _chunk(batch: pa.RecordBatch, group: int, events: Events, source: Column) -> PackedBatch:
     rows = np.unique(source[_MEMBERSHIP[events.code]])
     membership = tuple(_membership_row(row) for row in batch.take(pa.array(rows)).to_pylist()) if rows.size else ()
     snapshots = _snapshot_rows(batch, np.unique(source[_SNAPSHOT[events.code]]))
     sent = published(batch, source[_PUBLISH[events.code]])
     first_seq, last_seq = int(events.seq[0]), int(events.seq[-1])
-    return Chunk(group, first_seq, last_seq, narrow(events), tuple(sorted(membership)), snapshots, sent)
+    return PackedBatch(group, first_seq, last_seq, narrow(events), tuple(sorted(membership)), snapshots, sent)
 
 
-def _snapshot_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> tuple[SnapshotRow, ...]:
+def _snapshot_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> tuple[StatsRow, ...]:
     if rows.size == 0:
         return ()
     told = batch.select(["seq", "ts_us", "snapshot"]).take(pa.array(rows)).to_pylist()
-    return tuple(sorted(SnapshotRow(*row.values()) for row in told if row["snapshot"] is not None))
+    return tuple(sorted(StatsRow(*row.values()) for row in told if row["snapshot"] is not None))
 
 
-def _membership_row(row: dict[str, object]) -> Row:
+def _membership_row(row: dict[str, object]) -> MembershipEvent:
     ranges = row["ranges"]
-    return Row(
+    return MembershipEvent(
         seq=_number(row["seq"]),
         ts_us=_number(row["ts_us"]),
         kind=row["event"],  # type: ignore[arg-type]  # one of the three: the code says so

@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from pipeline.replay.packing.events import Events
-from pipeline.replay.packing.membership_rows import Row
+from pipeline.replay.packing.membership_rows import MembershipEvent
 from pipeline.replay.packing.narrow_events import NarrowEvents, together
 from pipeline.replay.packing.producer_summary import NOTHING, Published
 from pipeline.replay.packing.refused import Refused
 from pipeline.replay.packing.repeated_rows import once
-from pipeline.replay.packing.snapshot import SnapshotRow
+from pipeline.replay.packing.snapshot import StatsRow
 
 ROWS_MIN: Final = 1 << 16
 """How many rows should have gathered before they are put in order: what follows costs its fixed share a time."""
@@ -25,7 +25,7 @@ ROWS_MAX: Final = 1 << 17
 """About how many are handed on at one time at most: what follows takes memory in proportion to them."""
 
 
-class Chunk(NamedTuple):
+class PackedBatch(NamedTuple):
     """Rows of one group, ascending by seq.
 
     Attributes:
@@ -42,8 +42,8 @@ class Chunk(NamedTuple):
     first_seq: int
     last_seq: int
     events: NarrowEvents
-    membership: tuple[Row, ...]
-    snapshots: tuple[SnapshotRow, ...]
+    membership: tuple[MembershipEvent, ...]
+    snapshots: tuple[StatsRow, ...]
     published: Published = NOTHING
 
 
@@ -52,41 +52,41 @@ class Merged(NamedTuple):
 
     Attributes:
         events: the rows.
-        membership: as in `Chunk`.
-        snapshots: as in `Chunk`.
+        membership: as in `PackedBatch`.
+        snapshots: as in `PackedBatch`.
         repeated: rows left out because the same row was there before.
         contradicted: rows left out because another row of the same seq says something else.
     """
 
     events: Events
-    membership: list[Row]
-    snapshots: list[SnapshotRow]
+    membership: list[MembershipEvent]
+    snapshots: list[StatsRow]
     repeated: list[Refused]
     contradicted: list[Refused]
 
 
-def encode_membership(rows: Iterable[Row]) -> str:
+def encode_membership(rows: Iterable[MembershipEvent]) -> str:
     """The rows as JSON."""
     return json.dumps([tuple(row) for row in rows])
 
 
-def decode_membership(text: str) -> tuple[Row, ...]:
+def decode_membership(text: str) -> tuple[MembershipEvent, ...]:
     """The rows that `encode_membership` wrote."""
-    found = (Row(*values) for values in json.loads(text))
+    found = (MembershipEvent(*values) for values in json.loads(text))
     return tuple(row._replace(ranges=tuple((start, end) for start, end in row.ranges)) for row in found)
 
 
-def encode_snapshots(rows: Iterable[SnapshotRow]) -> str:
+def encode_snapshots(rows: Iterable[StatsRow]) -> str:
     """The rows as JSON."""
     return json.dumps([tuple(row) for row in rows])
 
 
-def decode_snapshots(text: str) -> tuple[SnapshotRow, ...]:
+def decode_snapshots(text: str) -> tuple[StatsRow, ...]:
     """The rows that `encode_snapshots` wrote."""
-    return tuple(SnapshotRow(*values) for values in json.loads(text))
+    return tuple(StatsRow(*values) for values in json.loads(text))
 
 
-def merged(chunks: Iterable[Chunk], rows_min: int = ROWS_MIN) -> Iterator[Merged]:
+def merged(chunks: Iterable[PackedBatch], rows_min: int = ROWS_MIN) -> Iterator[Merged]:
     """The rows of the chunks of one group in the order of seq, as soon as they are complete and some have gathered.
 
     Args:
@@ -95,8 +95,8 @@ def merged(chunks: Iterable[Chunk], rows_min: int = ROWS_MIN) -> Iterator[Merged
     """
     waiting: list[NarrowEvents] = []
     gathered, enough = 0, rows_min
-    rows: list[Row] = []
-    snapshots: list[SnapshotRow] = []
+    rows: list[MembershipEvent] = []
+    snapshots: list[StatsRow] = []
     for chunk in chunks:
         if gathered >= enough:
             complete, waiting = _split(waiting, chunk.first_seq)
@@ -125,7 +125,7 @@ def _split(waiting: list[NarrowEvents], seq: int) -> tuple[list[NarrowEvents], l
     return before, rest
 
 
-def _in_order(parts: list[NarrowEvents], rows: list[Row], snapshots: list[SnapshotRow]) -> Iterator[Merged]:
+def _in_order(parts: list[NarrowEvents], rows: list[MembershipEvent], snapshots: list[StatsRow]) -> Iterator[Merged]:
     events, rows, snapshots, repeated, contradicted = once(together(parts).in_order(), rows, snapshots)
     seq = events.column("seq")
     rows, snapshots = sorted(rows), sorted(snapshots)

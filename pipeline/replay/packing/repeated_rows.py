@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.replay.packing.events import Code, Events
-from pipeline.replay.packing.membership_rows import Kind, Row
+from pipeline.replay.packing.membership_rows import Kind, MembershipEvent
 from pipeline.replay.packing.narrow_events import NarrowEvents
 from pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW, Refused
-from pipeline.replay.packing.snapshot import SnapshotRow
+from pipeline.replay.packing.snapshot import StatsRow
 
 # By time first, so that the lowest content is the earliest.
 _BY_TIME: Final = ("ts_us", *(name for name in Events._fields if name not in ("ts_us", "seq")))
 _CODES: Final[dict[Kind, Code]] = {"join": Code.JOIN_START, "leave": Code.LEAVE_START, "reset": Code.RESET_START}
 _SNAPSHOTS: Final = (Code.MARK_DELETE, Code.OTHER)
 
-_R = TypeVar("_R", Row, SnapshotRow)
+_R = TypeVar("_R", MembershipEvent, StatsRow)
 _Told = tuple[tuple[int, ...], ...]
 """The events of one row, each as its values of `_BY_TIME`."""
 
@@ -40,13 +40,13 @@ class Once(NamedTuple):
     """
 
     events: NarrowEvents
-    membership: list[Row]
-    snapshots: list[SnapshotRow]
+    membership: list[MembershipEvent]
+    snapshots: list[StatsRow]
     repeated: list[Refused]
     contradicted: list[Refused]
 
 
-def once(events: NarrowEvents, membership: list[Row], snapshots: list[SnapshotRow]) -> Once:
+def once(events: NarrowEvents, membership: list[MembershipEvent], snapshots: list[StatsRow]) -> Once:
     """The rows, each once.
 
     Args:
@@ -113,13 +113,13 @@ def _told(events: NarrowEvents, start: int, size: int) -> _Told:
     return tuple(zip(*(getattr(wide, name).tolist() for name in _BY_TIME), strict=True))
 
 
-def _is_of(row: Row, told: _Told) -> bool:
+def _is_of(row: MembershipEvent, told: _Told) -> bool:
     """Whether a membership row may be the one that said so."""
     ts_us, code, consumer = (told[0][_BY_TIME.index(name)] for name in ("ts_us", "code", "consumer"))
     return (row.ts_us, row.consumer, _CODES[row.kind] + row.late) == (ts_us, consumer, code)
 
 
-def _is_snapshot_of(row: SnapshotRow, told: _Told) -> bool:
+def _is_snapshot_of(row: StatsRow, told: _Told) -> bool:
     """Whether a snapshot may be the one that said so."""
     return row.ts_us == told[0][_BY_TIME.index("ts_us")] and told[0][_BY_TIME.index("code")] in _SNAPSHOTS
 

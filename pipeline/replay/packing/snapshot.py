@@ -13,7 +13,7 @@ _POSITION = re.compile(r"(\d{1,18}):(-?\d{1,18})")
 Position = tuple[int, int]
 
 
-class SnapshotRow(NamedTuple):
+class StatsRow(NamedTuple):
     """A `stats` row as it travels; `text` is its struct `snapshot` as JSON."""
 
     seq: int
@@ -73,7 +73,7 @@ def parsed_position(text: str | None) -> Position | None:
     return None if found is None else (int(found[1]), int(found[2]))
 
 
-def parsed_snapshot(row: SnapshotRow) -> Snapshot:
+def parsed_snapshot(row: StatsRow) -> Snapshot:
     """A snapshot from its row, whose seq bounds it where it does not say when it was taken."""
     told: dict[str, Any] = json.loads(row.text)
     return Snapshot(

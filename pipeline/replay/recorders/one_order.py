@@ -13,16 +13,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.replay.packing.events import DTYPES, Code, Events
-from pipeline.replay.packing.membership_rows import RESTARTS, Row
+from pipeline.replay.packing.membership_rows import RESTARTS, MembershipEvent
 from pipeline.replay.packing.narrow_events import narrow
-from pipeline.replay.packing.packed_batch import Chunk
+from pipeline.replay.packing.packed_batch import PackedBatch
 from pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
 from pipeline.trace.parquet.arrow_columns import integers, numbered
 
 _LEFT_OUT = -1
 
 
-def joined(batch: pa.RecordBatch, by_topic: Mapping[str, Recorders]) -> list[pa.RecordBatch]:
+def in_one_order(batch: pa.RecordBatch, by_topic: Mapping[str, Recorders]) -> list[pa.RecordBatch]:
     """The rows with places for seqs and numbers of all recorders for consumers, where a topic has several.
 
     Those of different terms come apart, so that no chunk holds rows before and behind those of another recorder. A row
@@ -111,10 +111,10 @@ class Transfers:
         """Places that are free for them."""
         return TRANSFER_ROWS * max(len(self._terms) - 1, 0)
 
-    def among(self, chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    def among(self, chunks: Iterable[PackedBatch]) -> Iterator[PackedBatch]:
         """The chunks of a group, in order, and the resets."""
         waiting = list(self._terms[:-1])
-        rows: list[Row] = []
+        rows: list[MembershipEvent] = []
         for chunk in chunks:
             while waiting and waiting[0].last < chunk.first_seq:
                 term = waiting.pop(0)
@@ -127,14 +127,14 @@ class Transfers:
             yield chunk
 
 
-def _is_over(rows: Iterable[Row]) -> bool:
+def _is_over(rows: Iterable[MembershipEvent]) -> bool:
     """Whether everything was reset after the last consumer of a term had come."""
     resets = [row.seq for row in rows if row.kind == "reset" and row.late and row.reason in RESTARTS]
     joins = [row.seq for row in rows if row.kind == "join" and row.consumer >= 0]
     return max(resets, default=-1) > max(joins, default=-1)
 
 
-def _transfer(term: Term, group: int) -> Chunk:
+def _transfer(term: Term, group: int) -> PackedBatch:
     """Both sides of a reset, behind the last row of a term."""
     sides, at_us = np.array([Code.RESET_START, Code.RESET_END]), term.until_us or 0
     seqs = term.last + 1 + np.arange(TRANSFER_ROWS)
@@ -144,7 +144,7 @@ def _transfer(term: Term, group: int) -> Chunk:
     events = events._replace(code=sides.astype(np.int8), seq=seqs, ts_us=absent * 0 + at_us)
     events = events._replace(part=none, word=none, words_left=none)
     rows = [
-        Row(int(seq), at_us, "reset", late, -1, "", False, False, (), "transfer")
+        MembershipEvent(int(seq), at_us, "reset", late, -1, "", False, False, (), "transfer")
         for seq, late in zip(seqs, (False, True), strict=True)
     ]
-    return Chunk(group, int(seqs[0]), int(seqs[-1]), narrow(events), tuple(rows), ())
+    return PackedBatch(group, int(seqs[0]), int(seqs[-1]), narrow(events), tuple(rows), ())

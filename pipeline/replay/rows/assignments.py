@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from pipeline.replay.subscription.range_ownership import Tenure
+from pipeline.replay.subscription.range_ownership import OwnedRange
 from pipeline.replay.verdicts.naming import Columns
 
 
-def assignments(topic: str, subscription: str, tenures: Sequence[Tenure]) -> Columns:
+def assignments(topic: str, subscription: str, tenures: Sequence[OwnedRange]) -> Columns:
     """A row for each tenure of a range, as columns: a consistent hashing ring has hundreds of them."""
     if not tenures:
         return {}

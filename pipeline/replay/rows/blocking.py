@@ -8,8 +8,8 @@ import numpy as np
 from pipeline.replay.blocking.attribution import Blocked
 from pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from pipeline.replay.state.state import NOBODY, UNKNOWN
-from pipeline.replay.subscription.result import Replayed
-from pipeline.replay.subscription.watermark import Telling
+from pipeline.replay.subscription.result import ReplayResult
+from pipeline.replay.subscription.watermark import ReportRange
 from pipeline.replay.verdicts.naming import Names, Rows, position
 
 # Hashes of a consumer that are named in a sentence, those that waited most.
@@ -35,7 +35,7 @@ _SPOKEN: Mapping[str, str] = {
 }
 
 
-def blocking(topic: str, subscription: str, found: Replayed) -> Rows:
+def blocking(topic: str, subscription: str, found: ReplayResult) -> Rows:
     """A row for each interval in which entries waited, in the order in which they began."""
     names = Names(found.numbers, found.stays, found.recorders)
     waits = (_row(interval, names) for interval in found.watch.blocked if _is_told(interval, found.telling))
@@ -44,7 +44,7 @@ def blocking(topic: str, subscription: str, found: Replayed) -> Rows:
     return [where | row for row in sorted(rows, key=lambda row: (row["from_seq"], row["scope"], row["cause"]))]
 
 
-def _is_told(interval: Blocked, telling: Telling) -> bool:
+def _is_told(interval: Blocked, telling: ReportRange) -> bool:
     span = interval.span
     return telling.tells_noted(span.from_seq, span.to_seq, span.ended_by == STILL_OPEN)
 
@@ -110,7 +110,7 @@ def _hashes(interval: Blocked) -> str:
     return f" (hashes {', '.join(str(sticky_hash) for sticky_hash in found[:_HASHES])}{more})"
 
 
-def _draining(found: Replayed, names: Names) -> Rows:
+def _draining(found: ReplayResult, names: Names) -> Rows:
     """A row for each hash that entries had to wait for because it was draining.
 
     The interval begins when the first of them had to, and ends with the draining, or when the hash went back to its

@@ -10,15 +10,15 @@ import numpy as np
 
 from pipeline.replay.state.output import BY_RESET, STILL_OPEN
 from pipeline.replay.state.state import UNKNOWN, Records
-from pipeline.replay.subscription.result import Joined, Replayed
-from pipeline.replay.subscription.watermark import Telling
+from pipeline.replay.subscription.result import Joined, ReplayResult
+from pipeline.replay.subscription.watermark import ReportRange
 from pipeline.replay.verdicts.naming import Rows, position
 
 # What the broker needs to keep a draining hash, by the estimate of PIP-379.
 _BYTES_A_HASH = 80
 
 
-def consumers(topic: str, subscription: str, found: Replayed) -> Rows:
+def consumers(topic: str, subscription: str, found: ReplayResult) -> Rows:
     """A row for each consumer that the trace names, and that was there in what is told."""
     total = sum(dispatched for dispatched, _ in found.counts.values())
     place_of = {number: place for place, number in enumerate(found.numbers)}
@@ -51,7 +51,7 @@ def consumers(topic: str, subscription: str, found: Replayed) -> Rows:
     return rows
 
 
-def _draining(episodes: Records, telling: Telling) -> dict[str, object]:
+def _draining(episodes: Records, telling: ReportRange) -> dict[str, object]:
     """The statistics of PIP-379 for the hashes that one consumer drained."""
     here = episodes[(episodes.ended_by == STILL_OPEN) & (episodes.returned_seq == UNKNOWN)]
     cleared = ~np.isin(episodes.ended_by, (STILL_OPEN, BY_RESET)) & telling.holds(episodes.to_seq)

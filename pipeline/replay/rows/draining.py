@@ -4,11 +4,11 @@ import numpy as np
 
 from pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from pipeline.replay.state.state import Records
-from pipeline.replay.subscription.result import Replayed
+from pipeline.replay.subscription.result import ReplayResult
 from pipeline.replay.verdicts.naming import Names, Rows, or_none
 
 
-def draining(topic: str, subscription: str, found: Replayed) -> Rows:
+def draining(topic: str, subscription: str, found: ReplayResult) -> Rows:
     """A row for each draining episode: from the move of a hash until its holder holds nothing of it any more."""
     names = Names(found.numbers, found.stays, found.recorders)
     rows: Rows = []

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from pipeline.replay.state.state import UNKNOWN, Ints
-from pipeline.replay.subscription.result import Replayed
-from pipeline.replay.traffic.heavy_hitters import Counts
+from pipeline.replay.subscription.result import ReplayResult
+from pipeline.replay.traffic.heavy_hitters import KeyCounts
 from pipeline.replay.verdicts.naming import Rows
 
 _Interval = tuple[int, int]
 
 
-def hot_keys(topic: str, subscription: str, found: Replayed, each_max: int) -> Rows:
+def hot_keys(topic: str, subscription: str, found: ReplayResult, each_max: int) -> Rows:
     """A row for each key that is hot, or whose hash is.
 
     Of the keys the `each_max` most dispatched are hot; of the hashes as many by each of: dispatched, pending at one
@@ -58,7 +58,7 @@ def hot_keys(topic: str, subscription: str, found: Replayed, each_max: int) -> R
     return rows
 
 
-def blocked_seconds(found: Replayed) -> dict[int, float]:
+def blocked_seconds(found: ReplayResult) -> dict[int, float]:
     """By hash, for how long of the time that is told entries of it waited; causes at one time count once."""
     since_us, until_us = found.telling.since.ts_us, found.telling.until.ts_us
     intervals: defaultdict[int, list[_Interval]] = defaultdict(list)
@@ -82,7 +82,7 @@ def covered_us(intervals: Iterable[_Interval]) -> int:
     return covered
 
 
-def _most(counts: Counts, number: int) -> Ints:
+def _most(counts: KeyCounts, number: int) -> Ints:
     order: Ints = np.lexsort((counts.key, counts.group, -counts.times))[:number]
     return order
 
@@ -96,7 +96,7 @@ def _of_hash(
     subscription: str,
     sticky: int,
     keys_on_hash: int,
-    hashes: Counts,
+    hashes: KeyCounts,
     peaks: Mapping[int, int],
     blocked: Mapping[int, float],
 ) -> dict[str, object]:

@@ -19,7 +19,7 @@ KEPT_MAX: Final = 1_000_000
 _KEPT_MAX_OF: Mapping[int, int] = {CUMULATIVE_ACK: 10_000, FOREIGN_ACK: 10_000}
 
 
-class Kept:
+class CappedFindings:
     """Findings in the order in which they came.
 
     Attributes:

@@ -28,17 +28,17 @@ from pipeline.replay.state.state import (
     COUNT_LOST,
     COUNTED_DISPATCHES,
     DELAYED,
+    DISPATCH_CONFIRMED,
     DISPATCHES,
-    DONE,
-    DOUBTFUL,
     FIRST_DELIVERIES,
-    GIVEN_BACK,
     LEAVING,
     LIMITED_DISPATCHES,
+    MAYBE_SKIPPED,
     NO_RESET,
     NOBODY,
     PASSED,
     RESETTING,
+    RETURNED,
     SENT,
     STICKY_DISPATCHES,
     VAGUE,
@@ -54,7 +54,7 @@ def _certainly_held(state: State, slot: int, before_us: int) -> bool:
     return bool(
         holder >= 0
         and state.consumers[holder].leaving == 0
-        and entries[slot].marks & (DOUBTFUL | VAGUE) == 0
+        and entries[slot].marks & (MAYBE_SKIPPED | VAGUE) == 0
         and entries[slot].sent_ts <= before_us
     )
 
@@ -72,7 +72,7 @@ def _foreign_holding(state: State, sent: Dispatch, before_us: int) -> int:
     slot = hashes[at].first
     while slot >= 0:
         if entries[slot].holder != sent.consumer and _certainly_held(state, slot, before_us):
-            if entries[slot].marks & DONE != 0:
+            if entries[slot].marks & DISPATCH_CONFIRMED != 0:
                 return int(slot)
             if found < 0:
                 found = slot
@@ -96,7 +96,7 @@ def _older_of_a_leaver(state: State, slot: int, sent: Dispatch, before_us: int) 
     while other >= 0:
         holder = entries[other].holder
         leaves = holder != sent.consumer and state.consumers[holder].leaving == LEAVING
-        certain = entries[other].marks & (DOUBTFUL | VAGUE) == 0 and entries[other].sent_ts <= before_us
+        certain = entries[other].marks & (MAYBE_SKIPPED | VAGUE) == 0 and entries[other].sent_ts <= before_us
         if leaves and certain and (entries[other].ledger, entries[other].entry) < position:
             return int(other)
         other = entries[other].next
@@ -110,7 +110,11 @@ def _perhaps_dropped(state: State, sent: Dispatch) -> int:
     slot = state.hashes[sent.hash_at].first
     while slot >= 0:
         holder = entries[slot].holder
-        if holder != sent.consumer and entries[slot].marks & DOUBTFUL != 0 and state.consumers[holder].leaving == 0:
+        if (
+            holder != sent.consumer
+            and entries[slot].marks & MAYBE_SKIPPED != 0
+            and state.consumers[holder].leaving == 0
+        ):
             return int(slot)
         slot = entries[slot].next
     return NOBODY
@@ -122,7 +126,7 @@ def _is_settled(marks: int) -> bool:
     if marks & PASSED != 0:
         return marks & SENT != 0
     # What was given back, or not sent since a reset, a read in flight may have had when it was acknowledged.
-    return marks & ACKED != 0 and marks & (GIVEN_BACK | BEFORE_RESET) == 0
+    return marks & ACKED != 0 and marks & (RETURNED | BEFORE_RESET) == 0
 
 
 @compiled
@@ -135,14 +139,14 @@ def _check_overtaking(state: State, out: Output, slot: int, sent: Dispatch, befo
         if other < 0:
             other = older_waiting(state, slot, True)
     if other >= 0:
-        given_back = state.entries[other].marks & GIVEN_BACK != 0
+        given_back = state.entries[other].marks & RETURNED != 0
         report_against(state, out, REDELIVERY_ORDER if given_back else REPLAY_OVERTAKEN, slot, sent, other)
         return
     other = _older_of_a_leaver(state, slot, sent, before_us)
     if other >= 0:
         row = report_against(state, out, REDELIVERY_ORDER, slot, sent, other)
         # Judged as the milder of the two: its consumer left just now.
-        out.findings[row].other_marks |= GIVEN_BACK
+        out.findings[row].other_marks |= RETURNED
         out.findings[row].other_since_seq = sent.seq
         out.findings[row].other_since_ts = sent.ts_us
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.replay.rules.capped_findings import Kept
+from pipeline.replay.rules.capped_findings import CappedFindings
 from pipeline.replay.state.output import (
     EARLY_DUPLICATE,
     EPISODES,
@@ -19,7 +19,7 @@ from pipeline.replay.state.state import Ints, Records
 _RESTS_ON_ANOTHER = (SINGLE_HOLDER, EARLY_DUPLICATE, REDELIVERY_ORDER, REPLAY_OVERTAKEN)
 
 
-class Harvest:
+class FindingCollector:
     """Findings, draining episodes, and what speaks against findings.
 
     Attributes:
@@ -27,7 +27,7 @@ class Harvest:
     """
 
     def __init__(self) -> None:
-        self.findings = Kept()
+        self.findings = CappedFindings()
         self._episodes: list[Records] = []
         self._unsent: list[Ints] = []
         self._withdrawn: list[Records] = []

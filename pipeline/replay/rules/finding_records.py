@@ -9,7 +9,7 @@ from pipeline.replay.state.output import (
     Output,
 )
 from pipeline.replay.state.state import (
-    CITED,
+    IN_EVIDENCE,
     NOBODY,
     READ,
     READ_ENTRY,
@@ -79,7 +79,7 @@ def report_against(state: State, out: Output, rule: int, slot: int, sent: Dispat
     """The same, of a dispatch that collides with another entry."""
     row = report(state, out, rule, slot, sent)
     found, entries = out.findings, state.entries
-    entries[other].marks |= CITED
+    entries[other].marks |= IN_EVIDENCE
     found[row].other_consumer = entries[other].sent_to
     found[row].other_seq = entries[other].sent_seq
     found[row].other_ledger = entries[other].ledger

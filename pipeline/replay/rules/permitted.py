@@ -18,7 +18,7 @@ from pipeline.replay.state.output import (
     REPLAY_OVERTAKEN,
     SINGLE_HOLDER,
 )
-from pipeline.replay.state.state import DELAYED, DOUBTFUL, NACKED, PASSED, SENT, Ints, Records
+from pipeline.replay.state.state import DELAYED, MAYBE_SKIPPED, NACKED, PASSED, SENT, Ints, Records
 
 NOT_PERMITTED: Final = 0
 
@@ -41,8 +41,8 @@ def permitted(found: Records, keeps_order: bool, exceptions: Collection[Exceptio
         ("E1", overtaking & _either(found, NACKED)),
         # Once sent, a delayed entry is one like any other: a leaver's comes back with its hash.
         ("E2", overtaking & (_unsent_delayed(found.marks) | _unsent_delayed(found.other_marks))),
-        ("E6", overtaking & _either(found, DOUBTFUL)),
-        ("E6", (found.rule == SINGLE_HOLDER) & (found.other_marks & DOUBTFUL != 0)),
+        ("E6", overtaking & _either(found, MAYBE_SKIPPED)),
+        ("E6", (found.rule == SINGLE_HOLDER) & (found.other_marks & MAYBE_SKIPPED != 0)),
         # Nobody acknowledged it: a read in flight had it when mark-delete passed.
         ("E6", (found.rule == EARLY_DUPLICATE) & (found.acknowledged == 1) & (found.marks & PASSED != 0)),
     )

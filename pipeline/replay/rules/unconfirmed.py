@@ -6,8 +6,8 @@ A finding that rests on one of them is dropped (TRACE_FORMAT, "Phases").
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.output import UNSENT, WITHDRAWN, Output
 from pipeline.replay.state.state import (
-    CITED,
-    DONE,
+    DISPATCH_CONFIRMED,
+    IN_EVIDENCE,
     STARTS_SEEN,
     UNKNOWN,
     State,
@@ -19,7 +19,11 @@ def expect_end(state: State, out: Output, slot: int) -> None:
     """Called before an entry is sent again: the end of the dispatch so far may still come, on another thread."""
     entries = state.entries
     note_unsent(state, out, slot)
-    if state.cells[STARTS_SEEN] == 1 and entries[slot].sent_seq != UNKNOWN and entries[slot].marks & DONE == 0:
+    if (
+        state.cells[STARTS_SEEN] == 1
+        and entries[slot].sent_seq != UNKNOWN
+        and entries[slot].marks & DISPATCH_CONFIRMED == 0
+    ):
         entries[slot].before_seq = entries[slot].sent_seq
         entries[slot].before_to = entries[slot].sent_to
 
@@ -31,7 +35,7 @@ def see_end(state: State, slot: int, consumer: int) -> None:
     if entries[slot].before_seq != UNKNOWN and entries[slot].before_to == consumer:
         entries[slot].before_seq = UNKNOWN
     elif entries[slot].sent_to == consumer:
-        entries[slot].marks |= DONE
+        entries[slot].marks |= DISPATCH_CONFIRMED
 
 
 @compiled
@@ -50,7 +54,7 @@ def withdraw(state: State, out: Output, slot: int, since_us: int, seq: int) -> N
     Findings between the two that rest on it are dropped.
     """
     entries = state.entries
-    if entries[slot].marks & CITED != 0:
+    if entries[slot].marks & IN_EVIDENCE != 0:
         row = out.filled[WITHDRAWN]
         out.withdrawn[row].ledger = entries[slot].ledger
         out.withdrawn[row].entry = entries[slot].entry

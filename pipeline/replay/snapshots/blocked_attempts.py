@@ -6,7 +6,7 @@ from collections.abc import Set
 from pipeline.replay.packing.snapshot import Snapshot
 
 
-class Refusals:
+class BlockedAttempts:
     """The last count that snapshots in a row gave of a hash that drained at a consumer.
 
     A hash that was not on the list before, or whose count is smaller, has begun to drain anew: memory grows with that

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pipeline.assignment.ranges.hash_ranges import HashRanges, covers, symmetric_difference, union
 from pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from pipeline.replay.snapshots.reconstruction import NONE, Bounds, Reconstruction
-from pipeline.replay.timeline.undecided_ranges import Doubts
+from pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
 RangesOfOne = frozenset[tuple[int, int]]
 
@@ -67,7 +67,7 @@ class Comparison:
         self._lazy_return = lazy_return
 
     def compare(
-        self, snapshot: Snapshot, before: Moment, after: Moment, drains: bool, doubts: Doubts, vague: str = ""
+        self, snapshot: Snapshot, before: Moment, after: Moment, drains: bool, doubts: UndecidedRanges, vague: str = ""
     ) -> None:
         """Compares one snapshot with both sides of its bracket.
 
@@ -111,7 +111,7 @@ class Comparison:
         place: int,
         before: Moment,
         after: Moment,
-        doubts: Doubts,
+        doubts: UndecidedRanges,
     ) -> None:
         number = consumer.consumer
         told = consumer.ranges
@@ -132,7 +132,7 @@ class Comparison:
         place: int,
         before: Reconstruction,
         after: Reconstruction,
-        doubts: Doubts,
+        doubts: UndecidedRanges,
         vague: str,
     ) -> None:
         assert consumer.draining is not None
@@ -163,7 +163,7 @@ class Comparison:
             self.beyond[rule] += 1
 
 
-def _undecided_ranges(snapshot: Snapshot, differing: HashRanges, doubts: Doubts) -> str:
+def _undecided_ranges(snapshot: Snapshot, differing: HashRanges, doubts: UndecidedRanges) -> str:
     """Why the owners of all hashes that differ are open; empty: of some of them they are known."""
     concerning = doubts.between(snapshot.seq_begin, snapshot.seq)
     undecided = union(both for doubt in concerning for both in doubt.ranges)

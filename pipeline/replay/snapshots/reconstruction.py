@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pipeline.replay.packing.snapshot import Position
 from pipeline.replay.state.state import (
     DELAYED,
-    DONE,
-    DOUBTFUL,
+    DISPATCH_CONFIRMED,
+    MAYBE_SKIPPED,
     NACKED,
     RESET_BEGUN,
     RESETTING,
@@ -75,8 +75,8 @@ def reconstruct(state: State, read_position: Position | None, given_back_us: int
     marks = entries.marks
     there = entries.ledger != UNKNOWN
     held = there & (entries.holder >= 0)
-    arrived = (marks & DONE != 0) if state.cells[STARTS_SEEN] else np.ones(marks.size, dtype=np.bool_)
-    certain = held & arrived & (marks & (DOUBTFUL | VAGUE) == 0)
+    arrived = (marks & DISPATCH_CONFIRMED != 0) if state.cells[STARTS_SEEN] else np.ones(marks.size, dtype=np.bool_)
+    certain = held & arrived & (marks & (MAYBE_SKIPPED | VAGUE) == 0)
     if state.cells[RESETTING] == RESET_BEGUN:
         # The dispatcher may be gone already.
         certain &= False

@@ -123,7 +123,7 @@ EPISODE = np.dtype(
 
 
 # A consumer that could be sent nothing for a while, or a hash that could be served and was not.
-HINDRANCE = np.dtype(
+INTERVAL = np.dtype(
     [
         (name, np.int64)
         for name in (
@@ -139,7 +139,7 @@ HINDRANCE = np.dtype(
             "drained_from",
             "waiting",
             "waited_us",
-            "hindered_us",
+            "unavailable_us",
             "ledger",
             "entry",
             "passed_ledger",
@@ -165,7 +165,7 @@ class Output(NamedTuple):
     episodes: Records  # of EPISODE
     unsent: Ints
     withdrawn: Records  # of WITHDRAWAL
-    hindrances: Records  # of HINDRANCE
+    intervals: Records  # of INTERVAL
     filled: Ints
 
 
@@ -174,7 +174,7 @@ FINDINGS: Final = 0
 EPISODES: Final = 1
 UNSENT: Final = 2
 WITHDRAWN: Final = 3
-HINDRANCES: Final = 4
+INTERVALS: Final = 4
 
 
 def new_output(findings: int, episodes: int, unsent: int) -> Output:
@@ -184,7 +184,7 @@ def new_output(findings: int, episodes: int, unsent: int) -> Output:
         episodes=np.zeros(episodes, dtype=EPISODE).view(np.recarray),
         unsent=np.zeros(unsent, dtype=np.int64),
         withdrawn=np.zeros(findings, dtype=WITHDRAWAL).view(np.recarray),
-        hindrances=np.zeros(episodes, dtype=HINDRANCE).view(np.recarray),
+        intervals=np.zeros(episodes, dtype=INTERVAL).view(np.recarray),
         filled=np.zeros(5, dtype=np.int64),
     )
 
@@ -197,5 +197,5 @@ def nearly_full(out: Output, hashes: int) -> bool:
         or out.filled[EPISODES] > out.episodes.size - hashes
         or out.filled[UNSENT] + 2 * PER_EVENT > out.unsent.size
         or out.filled[WITHDRAWN] + PER_EVENT > out.withdrawn.size
-        or out.filled[HINDRANCES] + PER_EVENT > out.hindrances.size - hashes
+        or out.filled[INTERVALS] + PER_EVENT > out.intervals.size - hashes
     )

@@ -9,7 +9,7 @@ from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.state import Ints
 
 
-class Mapping(NamedTuple):
+class RoutingArrays(NamedTuple):
     """A `Routing` whose owners are indexes of consumers in the state, -1: nobody."""
 
     uppers: Ints
@@ -18,20 +18,20 @@ class Mapping(NamedTuple):
 
 
 @compiled
-def owner_of(mapping: Mapping, sticky_hash: int) -> int:
+def owner_of(mapping: RoutingArrays, sticky_hash: int) -> int:
     """`Routing.owners_of` for one hash, which may be that of an earlier row: not every dispatch says its key."""
     slot = sticky_hash % mapping.modulus if mapping.modulus > 0 else sticky_hash
     return int(mapping.owners[np.searchsorted(mapping.uppers, slot)])
 
 
-def owners_of(mapping: Mapping, hashes: Ints) -> Ints:
+def owners_of(mapping: RoutingArrays, hashes: Ints) -> Ints:
     """The place of the consumer that each hash belongs to, or NOBODY."""
     return Routing(*mapping).owners_of(hashes)
 
 
-def mapping_of(routing: Routing) -> Mapping:
+def routing_arrays(routing: Routing) -> RoutingArrays:
     """The form of a routing that the compiled functions take; its owners are places in the state already."""
-    return Mapping(routing.uppers, routing.owners, routing.modulus)
+    return RoutingArrays(routing.uppers, routing.owners, routing.modulus)
 
 
 class Policy(NamedTuple):

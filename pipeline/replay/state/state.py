@@ -27,15 +27,15 @@ UNLOOKED: Final = -2  # of the owner of a hash: not asked for yet
 # Marks of an entry (`Entries.marks`), bits.
 WAITING: Final = 1  # published or given back, and not held
 SENT: Final = 2  # dispatched at least once since the last restart
-DONE: Final = 4  # its last dispatch was seen to reach the connection
+DISPATCH_CONFIRMED: Final = 4  # its last dispatch was seen to reach the connection
 ACKED: Final = 8  # deleted at the cursor
 DELAYED: Final = 16  # published with a time before which it may not be delivered
-DOUBTFUL: Final = 32  # held when an administrator moved mark-delete: the broker may have dropped it
-GIVEN_BACK: Final = 64  # nacked, timed out, or its holder left, since its last dispatch
-CITED: Final = 128  # a finding rests on its being held
-LATE: Final = 256  # deleted at the cursor while a read in flight may still send it, legitimately
+MAYBE_SKIPPED: Final = 32  # held when an administrator moved mark-delete: the broker may have dropped it
+RETURNED: Final = 64  # nacked, timed out, or its holder left, since its last dispatch
+IN_EVIDENCE: Final = 128  # a finding rests on its being held
+ACKED_WHILE_QUEUED: Final = 256  # deleted at the cursor while a read in flight may still send it, legitimately
 NACKED: Final = 512  # given back by a redeliver command: the broker replays it without its hash (E1)
-ASIDE: Final = 1024  # waits, but what overtakes it breaks nothing: NACKED, DELAYED or DOUBTFUL
+OVERTAKABLE: Final = 1024  # waits, but what overtakes it breaks nothing: NACKED, DELAYED or MAYBE_SKIPPED
 READ: Final = 2048  # at or below the highest position that was dispatched, so the broker has read it
 REPLAYED: Final = 4096  # its last dispatch came from the replay queue
 REPEATED: Final = 8192  # its last dispatch was an early duplicate
@@ -126,7 +126,7 @@ ENTRY = np.dtype(
         ("key_id", np.int64),
         ("sent_seq", np.int64),
         ("before_seq", np.int64),  # the dispatch before the last one, while its end is not seen; UNKNOWN: none
-        ("sent_ts", np.int64),  # microseconds; of a LATE entry the time of its acknowledgement
+        ("sent_ts", np.int64),  # microseconds; of a ACKED_WHILE_QUEUED entry the time of its acknowledgement
         ("since_seq", np.int64),  # when it began to wait, the last time it did: published or given back
         ("since_ts", np.int64),
         ("read_ts", np.int64),  # since when it is READ
@@ -195,7 +195,7 @@ HASH = np.dtype(
         ("owner", np.int32),
         ("clear_seq", np.int64),  # since when it could be served and was not, if something waits
         ("clear_ts", np.int64),
-        ("clear_hindered_us", np.int64),  # for how long its owner could be sent nothing until then
+        ("clear_unavailable_us", np.int64),  # for how long its owner could be sent nothing until then
         ("clear_look_ahead_us", np.int64),  # for how long the limit of look-ahead was reached until then
         ("clear_full_us", np.int64),  # for how long the subscription had too much unacknowledged until then
         ("idle_us", np.int64),  # message-microseconds waited since
@@ -238,7 +238,7 @@ CONSUMER = np.dtype(
         ("former", np.int64),  # what `cause` was before that
         ("cause_seq", np.int64),
         ("cause_ts", np.int64),
-        ("hindered_us", np.int64),  # for how long it could be sent nothing, without what is open
+        ("unavailable_us", np.int64),  # for how long it could be sent nothing, without what is open
         ("recent", np.int64),  # it joined recently, and is held back (3.x and classic)
     ]
 )

@@ -1,12 +1,22 @@
 """The entries of a hash that wait, in order of position, as the dispatcher has to send them (contract 4.11, 4.12).
 
-Two queues a hash: what later entries must not overtake, and what they may (`ASIDE`): nacked or timed out (E1),
+Two queues a hash: what later entries must not overtake, and what they may (`OVERTAKABLE`): nacked or timed out (E1),
 delayed (E2), or perhaps dropped by an administrator (E6). Entries mostly come at the end and go at the front; where
 they do not, they come next to one another, so the search begins at the place of the last one.
 """
 
 from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.state import ASIDE, DELAYED, DOUBTFUL, IN_REPLAY, NACKED, NOBODY, READ, SENT, State
+from pipeline.replay.state.state import (
+    DELAYED,
+    IN_REPLAY,
+    MAYBE_SKIPPED,
+    NACKED,
+    NOBODY,
+    OVERTAKABLE,
+    READ,
+    SENT,
+    State,
+)
 
 
 @compiled
@@ -14,16 +24,16 @@ def enqueue(state: State, slot: int) -> None:
     """Puts a waiting entry, whose hash is known, into the queue that its marks ask for."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
-    aside = entries[slot].marks & (NACKED | DELAYED | DOUBTFUL) != 0
+    aside = entries[slot].marks & (NACKED | DELAYED | MAYBE_SKIPPED) != 0
     first = hashes[at].aside_first if aside else hashes[at].queue_first
     last = hashes[at].aside_last if aside else hashes[at].queue_last
-    entries[slot].marks = entries[slot].marks | ASIDE if aside else entries[slot].marks & ~ASIDE
+    entries[slot].marks = entries[slot].marks | OVERTAKABLE if aside else entries[slot].marks & ~OVERTAKABLE
     position = (entries[slot].ledger, entries[slot].entry)
     previous, following = last, NOBODY
     if last >= 0 and position < (entries[last].ledger, entries[last].entry):
         near = hashes[at].near
         # It may be in the other queue.
-        if near >= 0 and (entries[near].marks & ASIDE != 0) == aside:
+        if near >= 0 and (entries[near].marks & OVERTAKABLE != 0) == aside:
             previous = near
         while previous >= 0 and position < (entries[previous].ledger, entries[previous].entry):
             previous = entries[previous].previous
@@ -53,7 +63,7 @@ def dequeue(state: State, slot: int) -> None:
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
     previous, following = entries[slot].previous, entries[slot].next
-    aside = entries[slot].marks & ASIDE != 0
+    aside = entries[slot].marks & OVERTAKABLE != 0
     if previous >= 0:
         entries[previous].next = following
     elif aside:
@@ -68,7 +78,7 @@ def dequeue(state: State, slot: int) -> None:
         hashes[at].queue_last = previous
     if hashes[at].near == slot:
         hashes[at].near = previous if previous >= 0 else following
-    entries[slot].marks &= ~ASIDE
+    entries[slot].marks &= ~OVERTAKABLE
     if entries[slot].marks & READ != 0 and entries[slot].marks & (DELAYED | SENT) != DELAYED:
         state.cells[IN_REPLAY] -= 1
 

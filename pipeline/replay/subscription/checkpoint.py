@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from pipeline.errors import StateError
 from pipeline.replay.subscription.completeness import RowsSeen
-from pipeline.replay.subscription.config import Rules
-from pipeline.replay.subscription.range_ownership import Tenures
+from pipeline.replay.subscription.config import ReplayConfig
+from pipeline.replay.subscription.range_ownership import RangeOwnership
 from pipeline.replay.subscription.subscription import Subscription
 from pipeline.replay.traffic.producers import Producers
 
@@ -59,12 +59,12 @@ class Known(NamedTuple):
     """
 
     replay: Subscription
-    tenures: Tenures
+    tenures: RangeOwnership
     senders: Producers
     counted: RowsSeen
 
 
-def saved(known: Known, rules: Rules) -> bytes:
+def saved(known: Known, rules: ReplayConfig) -> bytes:
     """What is known, without what it has told; `known` stays as it is."""
     of_now = _pickled(known, rules)
     copy: Known = _Unpickler(io.BytesIO(of_now), rules).load()
@@ -74,7 +74,7 @@ def saved(known: Known, rules: Rules) -> bytes:
     return zlib.compress(_pickled(copy, rules), _LEVEL)
 
 
-def restored(payload: bytes, rules: Rules) -> Known:
+def restored(payload: bytes, rules: ReplayConfig) -> Known:
     """What `saved` wrote.
 
     Args:
@@ -94,14 +94,14 @@ def restored(payload: bytes, rules: Rules) -> Known:
     return known
 
 
-def _pickled(known: Known, rules: Rules) -> bytes:
+def _pickled(known: Known, rules: ReplayConfig) -> bytes:
     sink = io.BytesIO()
     _Pickler(sink, rules).dump(known)
     return sink.getvalue()
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, sink: io.BytesIO, rules: Rules) -> None:
+    def __init__(self, sink: io.BytesIO, rules: ReplayConfig) -> None:
         super().__init__(sink, protocol=5)
         self._names = {id(rules): "rules", id(rules.profile): "profile"}
 
@@ -110,7 +110,7 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, source: io.BytesIO, rules: Rules) -> None:
+    def __init__(self, source: io.BytesIO, rules: ReplayConfig) -> None:
         super().__init__(source)
         self._named = {"rules": rules, "profile": rules.profile}
 

@@ -29,7 +29,7 @@ _MEMBERSHIP = np.arange(Code.JOIN_START, Code.RESET_END + 1)
 _LEFT_OUT = (Code.FLOW,)
 
 
-class Censor:
+class ColdStart:
     """Admits the rows of one subscription.
 
     Attributes:

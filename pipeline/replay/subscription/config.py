@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from pipeline.assignment import DEFAULT_POINTS
 from pipeline.contract.profile import Profile, SelectorKind
-from pipeline.replay.blocking.broker_limits import Limits, limits_of
-from pipeline.replay.blocking.thresholds import Patience
+from pipeline.replay.blocking.broker_limits import BrokerLimits, limits_of
+from pipeline.replay.blocking.thresholds import Thresholds
 from pipeline.replay.subscription.watermark import UNSETTLED_US
 
 _CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
@@ -27,7 +27,7 @@ class OrderLimits(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rules:
+class ReplayConfig:
     """What a replay depends on besides its events.
 
     Attributes:
@@ -49,7 +49,7 @@ class Rules:
     broker: Mapping[str, object]
     skew_us: int
     open_entries_max: int
-    patience: Patience = field(default_factory=Patience)
+    patience: Thresholds = field(default_factory=Thresholds)
     orders: OrderLimits = field(default_factory=OrderLimits)
     hot_keys_max: int = 20
     unsettled_us: int = UNSETTLED_US
@@ -68,6 +68,6 @@ class Rules:
         return points if isinstance(points, int) else DEFAULT_POINTS
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> BrokerLimits:
         """The broker's limits."""
         return limits_of(self.broker, looks_ahead=self.profile.dispatcher == "draining")

@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeline.assignment import Epoch
 from pipeline.assignment.ranges.routing import HashRangeOf
-from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.subscription.result import PlacedEpoch
 
 
@@ -26,12 +26,12 @@ class Beginning(NamedTuple):
     """
 
     epoch: int
-    since: Place
+    since: TracePoint
     change: str
     hashes_moved: int
 
 
-class Tenure(NamedTuple):
+class OwnedRange(NamedTuple):
     """A range as the selector has it, from the change that gave it these bounds and this owner to the next.
 
     Where the owner of a part of it is open for some of that time, that time is a tenure of its own.
@@ -50,24 +50,24 @@ class Tenure(NamedTuple):
     began: Beginning
     undecided: str | None = None
     last_epoch: int | None = None
-    until: Place | None = None
+    until: TracePoint | None = None
 
 
-class Tenures:
+class RangeOwnership:
     """The tenures of one subscription, out of its epochs in their order."""
 
     def __init__(self) -> None:
         """Starts in front of the first epoch."""
-        self._going_on: dict[tuple[HashRangeOf, str | None], Tenure] = {}
+        self._going_on: dict[tuple[HashRangeOf, str | None], OwnedRange] = {}
         self._epoch = -1
-        self._until: Place | None = None
+        self._until: TracePoint | None = None
 
-    def follow(self, epochs: Iterable[PlacedEpoch]) -> list[Tenure]:
+    def follow(self, epochs: Iterable[PlacedEpoch]) -> list[OwnedRange]:
         """Takes the next epochs; returns the tenures that had ended by the beginning of the last of them.
 
         An epoch may come twice in a row: while it goes on, and when it has ended.
         """
-        ended: list[Tenure] = []
+        ended: list[OwnedRange] = []
         for epoch, since, until in epochs:
             if epoch.number == self._epoch:
                 self._until = until
@@ -82,11 +82,11 @@ class Tenures:
             for held in ranges:
                 if held not in going_on:
                     range_of, undecided = held
-                    going_on[held] = Tenure(range_of, epoch.names[range_of[2]], began, undecided)
+                    going_on[held] = OwnedRange(range_of, epoch.names[range_of[2]], began, undecided)
             self._epoch, self._until = epoch.number, until
         return ended
 
-    def going_on(self) -> list[Tenure]:
+    def going_on(self) -> list[OwnedRange]:
         """The tenures of the latest epoch."""
         return list(self._going_on.values())
 

@@ -6,25 +6,25 @@ from typing import NamedTuple
 
 from pipeline.assignment import Epoch
 from pipeline.assignment.ranges.hash_ranges import HashRanges
-from pipeline.replay.blocking.monitor import Watch
-from pipeline.replay.packing.membership_rows import Place, Row
+from pipeline.replay.blocking.monitor import BlockingMonitor
+from pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from pipeline.replay.recorders.recorders import ONE, Recorders
-from pipeline.replay.snapshots.blocked_attempts import Refusals
+from pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
 from pipeline.replay.snapshots.comparison import Comparison
 from pipeline.replay.state.state import Ints, Records
 from pipeline.replay.subscription.completeness import Seen
-from pipeline.replay.subscription.watermark import Telling
-from pipeline.replay.timeline.undecided_ranges import Doubts
-from pipeline.replay.traffic.dispatch_counts import Peak, Traffic
+from pipeline.replay.subscription.watermark import ReportRange
+from pipeline.replay.timeline.undecided_ranges import UndecidedRanges
+from pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peak
 
 
 @dataclass
 class Stay:
     """One consumer of the subscription, while it was there."""
 
-    row: Row
-    joined: Place | None = None
-    left: Place | None = None
+    row: MembershipEvent
+    joined: TracePoint | None = None
+    left: TracePoint | None = None
     left_because: str = ""
 
 
@@ -32,8 +32,8 @@ class PlacedEpoch(NamedTuple):
     """An epoch and the places between which it lasted; `until` is None while it is open."""
 
     epoch: Epoch
-    since: Place
-    until: Place | None
+    since: TracePoint
+    until: TracePoint | None
 
     @property
     def undecided(self) -> HashRanges:
@@ -79,7 +79,7 @@ class Surplus(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayResult:
     """What the replay of one subscription found, but for the epochs, which are taken as they end.
 
     Attributes:
@@ -117,12 +117,12 @@ class Replayed:
     joins: Sequence[Joined]
     surpluses: Sequence[Surplus]
     comparison: Comparison
-    refusals: Refusals
-    watch: Watch
-    traffic: Traffic
+    refusals: BlockedAttempts
+    watch: BlockingMonitor
+    traffic: DispatchCounts
     peaks: Peak
     seen: Seen
-    doubts: Doubts
+    doubts: UndecidedRanges
     hash_shares: Mapping[int, float]
-    telling: Telling
+    telling: ReportRange
     recorders: Recorders = ONE

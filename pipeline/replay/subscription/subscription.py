@@ -16,27 +16,27 @@ from pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
 from pipeline.assignment.resolve import Resolved
 from pipeline.assignment.shares import HashShares
 from pipeline.contract.profile import SelectorKind
-from pipeline.replay.blocking.monitor import Watch
+from pipeline.replay.blocking.monitor import BlockingMonitor
 from pipeline.replay.dispatcher.dispatcher import Dispatcher
 from pipeline.replay.packing.events import Code, Events
-from pipeline.replay.packing.membership_rows import Place, Row
+from pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
-from pipeline.replay.packing.snapshot import Position, Snapshot, SnapshotRow, parsed_snapshot
-from pipeline.replay.snapshots.blocked_attempts import Refusals
+from pipeline.replay.packing.snapshot import Position, Snapshot, StatsRow, parsed_snapshot
+from pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
 from pipeline.replay.snapshots.comparison import Comparison, Moment
 from pipeline.replay.state.policy import Policy
 from pipeline.replay.state.state import Ints
-from pipeline.replay.subscription.cold_start import Censor
+from pipeline.replay.subscription.cold_start import ColdStart
 from pipeline.replay.subscription.completeness import Seen
-from pipeline.replay.subscription.config import Rules
-from pipeline.replay.subscription.result import Joined, PlacedEpoch, Replayed, Stay, Surplus
-from pipeline.replay.subscription.watermark import Settled, Telling, since
+from pipeline.replay.subscription.config import ReplayConfig
+from pipeline.replay.subscription.result import Joined, PlacedEpoch, ReplayResult, Stay, Surplus
+from pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
 from pipeline.replay.timeline.brackets import Bracket
 from pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, behind
-from pipeline.replay.timeline.one_sided_recording import OneSided
+from pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from pipeline.replay.timeline.reported_ranges import LatestRanges, view_of
 from pipeline.replay.timeline.timeline import Timeline
-from pipeline.replay.timeline.undecided_ranges import Doubt, Doubts, in_words
+from pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges, in_words
 from udfs.sticky_key_hash import sticky_from_murmur
 
 _MEMBERSHIP = [Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END]
@@ -54,12 +54,12 @@ class _Opened(NamedTuple):
 class Subscription:
     """Replays one subscription: the `Stage` of its own timeline."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: ReplayConfig) -> None:
         self._rules = rules
         self._kind: SelectorKind = rules.selector(sticky=False)
         self._log = AssignmentLog(self._kind, rules.points, rules.profile)
         self._epochs_before = 0
-        self._began: list[Place] = []
+        self._began: list[TracePoint] = []
         self._changes: list[str] = []
         self._opened: deque[_Opened | None] = deque()
         self._perhaps_empty = False  # amid the changes that take effect
@@ -67,9 +67,9 @@ class Subscription:
         self._refused: list[Refused] = []
         self._stays: dict[int, Stay] = {}
         self._recorded_late: bool | None = None
-        self._last = Place(-1, 0)
-        self._told: Place | None = None
-        self._settling = Settled(rules.unsettled_us)
+        self._last = TracePoint(-1, 0)
+        self._told: TracePoint | None = None
+        self._settling = Watermark(rules.unsettled_us)
         policy = Policy(
             skew_us=rules.skew_us,
             unordered_us=0,
@@ -80,21 +80,21 @@ class Subscription:
             shortest_us=rules.patience.shortest_us,
             stalled_us=rules.patience.stalled_us,
         )
-        watch = Watch(rules.limits, rules.patience)
+        watch = BlockingMonitor(rules.limits, rules.patience)
         counts_indexes = rules.broker.get(_BATCH_INDEX_ACKS) is True
         exceptions = rules.profile.exceptions
         self._dispatcher = Dispatcher(policy, rules.open_entries_max, watch, counts_indexes, exceptions)
         self._timeline = Timeline(self, rules.skew_us, rules.orders.rows_max)
-        self._doubts = Doubts()
-        self._one_sided = OneSided()
+        self._doubts = UndecidedRanges()
+        self._one_sided = OneSidedRecording()
         self._undecided = 0
-        self._censor = Censor(rules.complete_from_start)
+        self._censor = ColdStart(rules.complete_from_start)
         self._known_since: int | None = 0 if rules.complete_from_start else None
         self._in_snapshots: set[int] = set()
         self._in_force: Epoch | None = None
         self._shares = HashShares()
         self._shared_us = 0
-        self._refusals = Refusals()
+        self._refusals = BlockedAttempts()
         self._joined_at: dict[int, Position] = {}
         self._surpluses: list[Surplus] = []
         self._looked: dict[int, Moment] = {}
@@ -102,24 +102,24 @@ class Subscription:
         self._latest = LatestRanges()
         self._comparison = Comparison(self._dispatcher.places, lazy)
 
-    def feed(self, events: Events, rows: Sequence[Row], snapshots: Sequence[SnapshotRow]) -> None:
+    def feed(self, events: Events, rows: Sequence[MembershipEvent], snapshots: Sequence[StatsRow]) -> None:
         """Takes the next rows in the order of seq, and the details of the membership rows and snapshots among them."""
         if events.seq.size:
-            self._last = Place(int(events.seq[-1]), int(events.ts_us[-1]))
+            self._last = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
             self._settling.add(events.seq, events.ts_us)
         self._timeline.push(events, rows, [self._latest.filled(parsed_snapshot(row)) for row in snapshots])
 
-    def finish(self) -> Replayed:
+    def finish(self) -> ReplayResult:
         """The trace ends here: what was found in it and not told before."""
         self._timeline.finish()
-        return self._found(since(self._told))
+        return self._found(reported_since(self._told))
 
-    def so_far(self) -> Replayed:
+    def so_far(self) -> ReplayResult:
         """A window ends here, and the trace goes on: what is settled by now, and what is open.
 
         This closes what is open: the replay goes on from what it was before, without what it has told (`forget`).
         """
-        return self._found(since(self._told, self._settled()))
+        return self._found(reported_since(self._told, self._settled()))
 
     def forget(self) -> None:
         """Drops what `so_far` has told of this moment, but for what explains what is open."""
@@ -136,10 +136,10 @@ class Subscription:
         newest = {surplus.consumer: surplus for surplus in self._surpluses if surplus.ts_us <= recent_us}
         self._surpluses = [s for s in self._surpluses if s.ts_us > recent_us or s is newest[s.consumer]]
 
-    def _settled(self) -> Place:
-        return max(self._settling.place(self._timeline.released_seq), self._told or Place(-1, 0))
+    def _settled(self) -> TracePoint:
+        return max(self._settling.place(self._timeline.released_seq), self._told or TracePoint(-1, 0))
 
-    def _found(self, telling: Telling) -> Replayed:
+    def _found(self, telling: ReportRange) -> ReplayResult:
         if self._in_force is not None:
             self._shares.add(self._in_force, self._last.ts_us - self._shared_us)
         dispatcher = self._dispatcher
@@ -148,7 +148,7 @@ class Subscription:
             dispatcher.watch.disregard(self._last.seq)
         findings, episodes = dispatcher.taken()
         unjoined = len(self._in_snapshots - dispatcher.places.keys())
-        return Replayed(
+        return ReplayResult(
             findings,
             dispatcher.beyond,
             episodes,
@@ -195,7 +195,7 @@ class Subscription:
             return []  # the change that begins it waits for its place
         return [PlacedEpoch(epoch, self._began[epoch.number], None)]
 
-    def _is_known(self, until: Place | None) -> bool:
+    def _is_known(self, until: TracePoint | None) -> bool:
         """Whether an epoch that ended there was, or is, one of known consumers only."""
         return self._known_since is not None and (until is None or until.seq > self._known_since)
 
@@ -206,7 +206,7 @@ class Subscription:
         """With its number in the whole history: the log of another selector counts from 0 again."""
         return replace(epoch, number=epoch.number + self._epochs_before)
 
-    def announce(self, row: Row, at: Place) -> None:
+    def announce(self, row: MembershipEvent, at: TracePoint) -> None:
         """A consumer shows up; it may be sent to before its join is recorded as done."""
         self._stays[row.consumer] = Stay(row)
         self._dispatcher.announce(row.consumer)
@@ -262,15 +262,15 @@ class Subscription:
         doubts.end(max(end for _, end in bounds))
         in_order = [bounds[number] for number in resolved.order]
         for ranges, (began, _), (_, over) in zip(resolved.undecided[1:-1], in_order, in_order[1:], strict=False):
-            doubts.add(Doubt(began, over, ranges, because))
+            doubts.add(UndecidedRange(began, over, ranges, because))
         if resolved.open:
             at_stake = union(both for ranges in resolved.undecided for both in ranges)
             began, over = min(bounds[n][0] for n in resolved.open), max(bounds[n][1] for n in resolved.open)
-            doubts.add(Doubt(began, over, at_stake, because))
-        doubts.add(Doubt(in_order[-1][0], None, resolved.undecided[-1], because))
+            doubts.add(UndecidedRange(began, over, at_stake, because))
+        doubts.add(UndecidedRange(in_order[-1][0], None, resolved.undecided[-1], because))
         return because
 
-    def enact(self, change: Bracket, at: Place) -> None:
+    def enact(self, change: Bracket, at: TracePoint) -> None:
         """The change takes effect: in the broker too the mapping changes first (contract 3.5, 3.6)."""
         row, dispatcher = change.row, self._dispatcher
         if self._perhaps_empty:
@@ -299,17 +299,17 @@ class Subscription:
     def _connected(self) -> set[int]:
         return {number for number, stay in self._stays.items() if stay.joined is not None and stay.left is None}
 
-    def _note_known(self, at: Place) -> None:
+    def _note_known(self, at: TracePoint) -> None:
         if self._censor.known and self._known_since is None:
             self._known_since = at.seq
 
-    def _leave(self, number: int, at: Place, reason: str) -> None:
+    def _leave(self, number: int, at: TracePoint, reason: str) -> None:
         stay = self._stays[number]
         if stay.left is None:
             stay.left, stay.left_because = at, reason
             self._dispatcher.depart(number, at)
 
-    def _suit_selector(self, row: Row) -> None:
+    def _suit_selector(self, row: MembershipEvent) -> None:
         """The first consumer of a dispatcher decides its policy (contract 2, E16)."""
         if self._log.current is not None and self._log.current.names:
             return
@@ -330,23 +330,23 @@ class Subscription:
         self._log = AssignmentLog(kind, self._rules.points, self._rules.profile)
         dispatcher.rekey(self._sticky)
 
-    def begin_leaving(self, row: Row, at: Place) -> None:
+    def begin_leaving(self, row: MembershipEvent, at: TracePoint) -> None:
         """From here on a consumer may be gone."""
         self._dispatcher.begin_leaving(row.consumer)
 
-    def begin_reset(self, row: Row, at: Place) -> None:
+    def begin_reset(self, row: MembershipEvent, at: TracePoint) -> None:
         """From here on everything may start anew."""
         self._dispatcher.begin_reset(at)
 
-    def end_reset(self, row: Row, at: Place) -> None:
+    def end_reset(self, row: MembershipEvent, at: TracePoint) -> None:
         """Here it has."""
         self._dispatcher.end_reset(at)
 
-    def doubt(self, row: Row, at: Place) -> None:
+    def doubt(self, row: MembershipEvent, at: TracePoint) -> None:
         """Mark-delete is moved by an administrator about here."""
         self._dispatcher.doubt(at)
 
-    def refuse(self, row: Row) -> None:
+    def refuse(self, row: MembershipEvent) -> None:
         """A row that the consumers known so far make impossible."""
         if row.kind == "join":
             self._refused.append(Refused(row.seq, IMPOSSIBLE_TRANSITION, f"consumer {row.consumer} is there already"))
@@ -390,9 +390,9 @@ class Subscription:
         going_on = self._doubts.going_on
         if going_on is not None and self._log.undecided and events.seq.size and not self._opened:
             seen = Evidence(events.seq[sent], hashes[sent], events.consumer[sent], late)
-            self._learn(behind(None, lambda: seen, late), Place(int(events.seq[-1]), int(events.ts_us[-1])))
+            self._learn(behind(None, lambda: seen, late), TracePoint(int(events.seq[-1]), int(events.ts_us[-1])))
 
-    def _learn(self, behind: Behind, at: Place) -> None:
+    def _learn(self, behind: Behind, at: TracePoint) -> None:
         """Takes what is seen of the assignment in force, whose owners are open in part."""
         log = self._log
         corrected = log.learn(behind)
@@ -402,7 +402,7 @@ class Subscription:
             # What was assumed until here was wrong, and what was judged by it stays open.
             because = log.current.undecided.because
             self._doubts.end(at.seq)
-            self._doubts.add(Doubt(at.seq + 1, None, log.undecided, because))
+            self._doubts.add(UndecidedRange(at.seq + 1, None, log.undecided, because))
             self._in_force = log.current
             self._dispatcher.route(log.promised or log.routing, at, log.routing)
         elif not log.undecided:
@@ -419,11 +419,11 @@ class Subscription:
                 late_us = 0 if starts else self._rules.skew_us
                 self._dispatcher.policy = policy._replace(unordered_us=late_us)
 
-    def look(self, snapshot: Snapshot, at: Place) -> None:
+    def look(self, snapshot: Snapshot, at: TracePoint) -> None:
         """The broker took a snapshot not before here."""
         self._looked[snapshot.seq] = self._moment(snapshot)
 
-    def compare(self, snapshot: Snapshot, at: Place) -> None:
+    def compare(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Nor after here."""
         view = view_of(snapshot, at, at)
         still = self._looked[snapshot.seq].ranges == self._ranges_in_force and not self._opened

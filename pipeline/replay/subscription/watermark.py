@@ -13,24 +13,24 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.state.state import Ints
 
 # Longer than anything that a verdict looks ahead for: `verdicts.duplicates.LOOK_AHEAD_US`, and the second that a read
 # takes; and longer than rows are held back (`membership.WAIT_US_MAX`).
 UNSETTLED_US: Final = 60_000_000
 
-_BEGINNING: Final = Place(-(2**63), -(2**63))
-_END: Final = Place(2**63 - 1, 2**63 - 1)
+_BEGINNING: Final = TracePoint(-(2**63), -(2**63))
+_END: Final = TracePoint(2**63 - 1, 2**63 - 1)
 # Between two places that are remembered.
 _STEP_US: Final = 1_000_000
 
 
-class Telling(NamedTuple):
+class ReportRange(NamedTuple):
     """What happened behind one place, up to and including the row of another."""
 
-    since: Place
-    until: Place
+    since: TracePoint
+    until: TracePoint
 
     @property
     def final(self) -> bool:
@@ -55,20 +55,20 @@ class Telling(NamedTuple):
         return to_seq <= self.until.seq or (is_open and from_seq <= self.until.seq)
 
 
-def since(told: Place | None, until: Place | None = None) -> Telling:
+def reported_since(told: TracePoint | None, until: TracePoint | None = None) -> ReportRange:
     """What was not told before.
 
     Args:
         told: up to where everything was; None: nothing was.
         until: up to where everything is settled; None: the log ends here.
     """
-    return Telling(told or _BEGINNING, until or _END)
+    return ReportRange(told or _BEGINNING, until or _END)
 
 
-EVERYTHING: Final = since(None)
+EVERYTHING: Final = reported_since(None)
 
 
-class Settled:
+class Watermark:
     """Finds the place up to which rows are old enough, in a memory of a place a second."""
 
     def __init__(self, unsettled_us: int) -> None:
@@ -82,13 +82,13 @@ class Settled:
         clock = np.maximum(np.maximum.accumulate(ts_us), self._clock_us)
         # Rows of one seq stay together.
         last = np.flatnonzero((np.diff(clock // _STEP_US) != 0) & (np.diff(seq) != 0))
-        self._marks += [Place(int(seq[at]), int(clock[at])) for at in last]
+        self._marks += [TracePoint(int(seq[at]), int(clock[at])) for at in last]
         self._clock_us = int(clock[-1])
         old_us = self._clock_us - self._unsettled_us
         old = [number for number, mark in enumerate(self._marks) if mark.ts_us <= old_us]
         self._marks = self._marks[old[-1] :] if old else self._marks
 
-    def place(self, released_seq: int) -> Place:
+    def place(self, released_seq: int) -> TracePoint:
         """The last place that is old enough; rows behind `released_seq` have not even taken effect."""
         old_us = self._clock_us - self._unsettled_us
         return max((m for m in self._marks if m.ts_us <= old_us and m.seq <= released_seq), default=_BEGINNING)

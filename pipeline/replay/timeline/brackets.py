@@ -6,7 +6,7 @@ The true moment lies between the two sides; with one missing, the other one and 
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, Place, Row
+from pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, MembershipEvent, TracePoint
 
 # A bracket that is not closed by then never will be: the broker settles a membership change within milliseconds.
 WAIT_US_MAX = 5_000_000
@@ -29,12 +29,12 @@ class Bracket:
         hidden_from: seqs of the snapshots that were taken before it.
     """
 
-    row: Row
-    start: Place | None = None
-    end: Place | None = None
+    row: MembershipEvent
+    start: TracePoint | None = None
+    end: TracePoint | None = None
     join: "Bracket | None" = None
     leave: "Bracket | None" = None
-    placed: Place | None = None
+    placed: TracePoint | None = None
     seen_after: int = -1
     seen_before: int | None = None
     shown_by: set[int] = field(default_factory=set)
@@ -54,7 +54,7 @@ class Bracket:
             return self.start.ts_us - skew_us, self.start.ts_us + skew_us
         return self.start.ts_us, self.end.ts_us if self.end is not None else self.start.ts_us + skew_us
 
-    def waits_for(self, row: Row) -> bool:
+    def waits_for(self, row: MembershipEvent) -> bool:
         """Whether a late side may close it that comes with `row`, which must not depend on who looks when."""
         if self.end is not None or self.start is None or self.row.reason == CLOSED_BY_BROKER:
             return False
@@ -89,7 +89,7 @@ class Membership:
         self._left: set[int] = set()
         self._resetting = False
 
-    def add(self, row: Row) -> Side:
+    def add(self, row: MembershipEvent) -> Side:
         """Takes the next row in the order of seq."""
         if row.kind == "join" and row.consumer < 0:
             return Side.REPEATED  # the broker refused it: no consumer came of it
@@ -105,7 +105,7 @@ class Membership:
         self._begin(row)
         return Side.FIRST
 
-    def _began(self, row: Row) -> bool:
+    def _began(self, row: MembershipEvent) -> bool:
         if row.kind == "reset":
             return self._resetting
         if row.kind == "join":
@@ -113,8 +113,8 @@ class Membership:
             return row.consumer in self._joins and self._joins[row.consumer].end is None
         return row.consumer in self._left
 
-    def _begin(self, row: Row) -> None:
-        place = Place(row.seq, row.ts_us)
+    def _begin(self, row: MembershipEvent) -> None:
+        place = TracePoint(row.seq, row.ts_us)
         bracket = Bracket(row, end=place) if row.late else Bracket(row, start=place)
         self.open.append(bracket)
         if row.kind == "join":
@@ -130,12 +130,12 @@ class Membership:
         else:
             self._resetting = not row.late
 
-    def _finish(self, row: Row) -> None:
+    def _finish(self, row: MembershipEvent) -> None:
         if row.kind == "reset":
             self._resetting = False
         for bracket in reversed(self.open):
             if bracket.row.kind == row.kind and bracket.row.consumer == row.consumer and bracket.waits_for(row):
-                bracket.end = Place(row.seq, row.ts_us)
+                bracket.end = TracePoint(row.seq, row.ts_us)
                 # Why a consumer left is known when it is gone.
                 bracket.row = bracket.row._replace(reason=row.reason or bracket.row.reason)
                 return

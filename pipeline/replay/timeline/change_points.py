@@ -16,7 +16,7 @@ from pipeline.assignment import Routing
 from pipeline.assignment.ranges.observed import Behind, SeenDispatches, Sent
 from pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from pipeline.replay.packing.events import Code, Column, Events
-from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.state import Ints
 
@@ -102,7 +102,7 @@ def behind(reported: ReportedRanges | None, decisions: Callable[[], Evidence], r
 
 def place(
     brackets: Sequence[Bounds], seq: Column, ts_us: Column, evidence: Evidence, routings: Sequence[Routing]
-) -> list[Place]:
+) -> list[TracePoint]:
     """A place for each change, in their order.
 
     Args:
@@ -116,7 +116,7 @@ def place(
     # None of them comes behind the end of a later one.
     ends = np.minimum.accumulate([end for _, end in reversed(brackets)])[::-1].tolist()
     bounds = [(after, before) for (after, _), before in zip(brackets, ends, strict=True)]
-    places: list[Place] = []
+    places: list[TracePoint] = []
     for change in range(len(bounds)):
         after, before = _window(bounds, change, evidence.seq, disagrees)
         if places:
@@ -155,14 +155,14 @@ def _window(bounds: Sequence[Bounds], change: int, seq: Ints, disagrees: NDArray
     return starts[longest], ends[longest]
 
 
-def _middle(after: int, before: int, seq: Column, ts_us: Column) -> Place:
+def _middle(after: int, before: int, seq: Column, ts_us: Column) -> TracePoint:
     first = int(np.searchsorted(seq, after, side="right")) - 1
     last = int(np.searchsorted(seq, before, side="left"))
     if first < 0:
-        return Place(after, int(ts_us[0]))
+        return TracePoint(after, int(ts_us[0]))
     start_us = int(ts_us[first])
     end_us = int(ts_us[min(last, seq.size - 1)])
     inside = ts_us[first:last]
     at = first + int(np.flatnonzero(inside <= (start_us + end_us) // 2)[-1]) if inside.size else first
     # A snapshot may be taken behind a number that no row of this subscription has.
-    return Place(max(int(seq[at]), after), int(ts_us[at]))
+    return TracePoint(max(int(seq[at]), after), int(ts_us[at]))

@@ -19,7 +19,7 @@ _TRAFFIC = "only one side of dispatches and acknowledgements was recorded, so wh
 _CHANGE = "only one side of a join or leave about then was recorded, so it is open what had happened by that moment"
 
 
-class OneSided:
+class OneSidedRecording:
     """Which sides of a subscription's rows are missing."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ A snapshot may leave out ranges that are as in the one before (TRACE_FORMAT, `ke
 from typing import NamedTuple
 
 from pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.packing.snapshot import Snapshot
 
 
@@ -22,13 +22,13 @@ class View(NamedTuple):
     """
 
     snapshot: int
-    since: Place
-    until: Place
+    since: TracePoint
+    until: TracePoint
     listed: frozenset[int]
     reported: ReportedRanges | None
 
 
-def view_of(snapshot: Snapshot, since: Place, until: Place) -> View:
+def view_of(snapshot: Snapshot, since: TracePoint, until: TracePoint) -> View:
     """What a snapshot shows that was taken between two places and whose ranges are filled in."""
     listed = frozenset(consumer.consumer for consumer in snapshot.consumers)
     complete = bool(listed) and all(consumer.ranges for consumer in snapshot.consumers)

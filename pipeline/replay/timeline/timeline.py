@@ -13,7 +13,7 @@ import numpy as np
 from pipeline.assignment.join_orders import Precedence
 from pipeline.assignment.ranges.observed import Behind
 from pipeline.replay.packing.events import Code, Events, concatenated, no_events
-from pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, RESTARTS, Place, Row
+from pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, RESTARTS, MembershipEvent, TracePoint
 from pipeline.replay.packing.snapshot import Snapshot
 from pipeline.replay.state.state import Ints
 from pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Membership, Side
@@ -40,7 +40,7 @@ _SEGMENT_MAX: Final = 200
 class Stage(Protocol):
     """Where things take effect."""
 
-    def announce(self, row: Row, at: Place) -> None:
+    def announce(self, row: MembershipEvent, at: TracePoint) -> None:
         """A consumer shows up; it may be sent to before its join is recorded as done."""
 
     def prepare(self, changes: Sequence[Bracket]) -> None:
@@ -58,31 +58,31 @@ class Stage(Protocol):
             behind: what shows of the assignment behind all of them.
         """
 
-    def enact(self, change: Bracket, at: Place) -> None:
+    def enact(self, change: Bracket, at: TracePoint) -> None:
         """The change takes effect; called in the order that `settle` returned."""
 
-    def begin_leaving(self, row: Row, at: Place) -> None:
+    def begin_leaving(self, row: MembershipEvent, at: TracePoint) -> None:
         """From here on a consumer may be gone."""
 
-    def begin_reset(self, row: Row, at: Place) -> None:
+    def begin_reset(self, row: MembershipEvent, at: TracePoint) -> None:
         """From here on everything may start anew."""
 
-    def end_reset(self, row: Row, at: Place) -> None:
+    def end_reset(self, row: MembershipEvent, at: TracePoint) -> None:
         """Here it has."""
 
-    def doubt(self, row: Row, at: Place) -> None:
+    def doubt(self, row: MembershipEvent, at: TracePoint) -> None:
         """Mark-delete is moved by an administrator about here."""
 
-    def refuse(self, row: Row) -> None:
+    def refuse(self, row: MembershipEvent) -> None:
         """A row that the consumers known so far make impossible."""
 
     def hashes(self, events: Events) -> Ints:
         """The sticky hash of each row."""
 
-    def look(self, snapshot: Snapshot, at: Place) -> None:
+    def look(self, snapshot: Snapshot, at: TracePoint) -> None:
         """The broker took a snapshot not before here."""
 
-    def compare(self, snapshot: Snapshot, at: Place) -> None:
+    def compare(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Nor after here."""
 
     def replay(self, events: Events) -> None:
@@ -97,9 +97,9 @@ _COMPARE: Final = "compare"
 class _Step(NamedTuple):
     """What a single row asks for, at a place that is known at once: the method of `Stage` that is called with it."""
 
-    at: Place
+    at: TracePoint
     act: _Act
-    about: Row | Snapshot
+    about: MembershipEvent | Snapshot
 
     @property
     def due(self) -> tuple[int, bool]:
@@ -130,7 +130,7 @@ class Timeline:
         """Up to which row all have taken effect; -1: not one has."""
         return int(self._held.seq[self._done - 1]) if self._done else -1
 
-    def push(self, events: Events, rows: Sequence[Row], snapshots: Sequence[Snapshot]) -> None:
+    def push(self, events: Events, rows: Sequence[MembershipEvent], snapshots: Sequence[Snapshot]) -> None:
         """Takes the next rows in the order of seq.
 
         Args:
@@ -148,7 +148,7 @@ class Timeline:
             # However the rows are cut, those that came so shortly before are still held.
             held_back = self._at(snapshot.ts_us - self._held_us)
             steps: list[tuple[int, _Act]] = [(snapshot.seq_begin, _LOOK), (snapshot.seq_end, _COMPARE)]
-            places = [max(held_back, Place(min(seq, snapshot.seq), snapshot.ts_us)) for seq, _ in steps]
+            places = [max(held_back, TracePoint(min(seq, snapshot.seq), snapshot.ts_us)) for seq, _ in steps]
             self._steps += [_Step(place, act, snapshot) for place, (_, act) in zip(places, steps, strict=True)]
             self._views.append(view_of(snapshot, *places))
         self._settle(final=False)
@@ -157,12 +157,12 @@ class Timeline:
         """No row follows: what is missing will not come."""
         self._settle(final=True)
 
-    def _note(self, row: Row) -> None:
+    def _note(self, row: MembershipEvent) -> None:
         if row.kind == "reset" and row.reason not in RESTARTS:
-            self._steps.append(_Step(Place(row.seq, row.ts_us), "doubt", row))
+            self._steps.append(_Step(TracePoint(row.seq, row.ts_us), "doubt", row))
             return
         side = self._membership.add(row)
-        here = Place(row.seq, row.ts_us)
+        here = TracePoint(row.seq, row.ts_us)
         if side is Side.REFUSED:
             self._stage.refuse(row)
         elif side is Side.FIRST:
@@ -179,12 +179,12 @@ class Timeline:
         if row.kind == "reset" and row.late and side is not Side.REPEATED:
             self._steps.append(_Step(here, "end_reset", row))
 
-    def _at(self, ts_us: int) -> Place:
+    def _at(self, ts_us: int) -> TracePoint:
         """Behind the last held row that is older than `ts_us`."""
         at = int(np.searchsorted(self._clock, ts_us, side="left")) - 1
         if at < 0:
-            return Place(int(self._held.seq[0]) - 1, ts_us)
-        return Place(int(self._held.seq[at]), int(self._held.ts_us[at]))
+            return TracePoint(int(self._held.seq[0]) - 1, ts_us)
+        return TracePoint(int(self._held.seq[at]), int(self._held.ts_us[at]))
 
     def _settle(self, final: bool) -> None:
         if self._held.seq.size == 0:

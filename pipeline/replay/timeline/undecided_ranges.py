@@ -16,7 +16,7 @@ RANGES_MAX = 200_000
 """So many ranges are kept with their doubts; older doubts concern all hashes then."""
 
 
-class Doubt(NamedTuple):
+class UndecidedRange(NamedTuple):
     """The owners of some hashes are open between two rows.
 
     Attributes:
@@ -35,31 +35,31 @@ class Doubt(NamedTuple):
         """Whether rows between two, inclusive, are concerned."""
         return from_seq <= (to_seq if self.to_seq is None else self.to_seq) and self.from_seq <= to_seq
 
-    def meets(self, later: "Doubt") -> bool:
+    def meets(self, later: "UndecidedRange") -> bool:
         """Whether another one that is over too concerns the same hashes, and no row lies between the two."""
         if self.to_seq is None or later.to_seq is None or self.ranges != later.ranges:
             return False
         return self.from_seq <= later.to_seq + 1 and later.from_seq <= self.to_seq + 1
 
-    def joined(self, later: "Doubt") -> "Doubt":
+    def joined(self, later: "UndecidedRange") -> "UndecidedRange":
         """One instead of two that meet."""
         to = max(self.to_seq or 0, later.to_seq or 0)
         return self._replace(from_seq=min(self.from_seq, later.from_seq), to_seq=to)
 
 
-class Doubts:
+class UndecidedRanges:
     """The doubts about one subscription, in the order of their first rows."""
 
     def __init__(self) -> None:
         """Starts without any."""
-        self.all: list[Doubt] = []
+        self.all: list[UndecidedRange] = []
         self.modulus = 0
         self._ranges = 0  # of those that are not coarse, and perhaps some more
 
     def __bool__(self) -> bool:
         return bool(self.all)
 
-    def about(self, sticky_hash: int, from_seq: int, to_seq: int | None = None) -> Doubt | None:
+    def about(self, sticky_hash: int, from_seq: int, to_seq: int | None = None) -> UndecidedRange | None:
         """A doubt about the owner of a hash at a row, or between two; None: it is known."""
         slot = np.array([sticky_hash % self.modulus if self.modulus else sticky_hash], dtype=np.int64)
         last = from_seq if to_seq is None else to_seq
@@ -68,7 +68,7 @@ class Doubts:
                 return doubt
         return None
 
-    def between(self, from_seq: int, to_seq: int) -> list[Doubt]:
+    def between(self, from_seq: int, to_seq: int) -> list[UndecidedRange]:
         """The doubts that concern rows between two, inclusive."""
         return [doubt for doubt in self.all if doubt.concerns(from_seq, to_seq)]
 
@@ -82,11 +82,11 @@ class Doubts:
         return found
 
     @property
-    def going_on(self) -> Doubt | None:
+    def going_on(self) -> UndecidedRange | None:
         """The doubt that goes on, if there is one."""
         return next((doubt for doubt in reversed(self.all) if doubt.to_seq is None), None)
 
-    def add(self, doubt: Doubt) -> None:
+    def add(self, doubt: UndecidedRange) -> None:
         """Takes a doubt; one that goes on has to be ended before another one may."""
         if not doubt.ranges:
             return
@@ -104,7 +104,7 @@ class Doubts:
         while kept and known + len(self.all[kept - 1].ranges) <= RANGES_MAX // 2:
             kept -= 1
             known += len(self.all[kept].ranges)
-        coarse: list[Doubt] = []
+        coarse: list[UndecidedRange] = []
         for doubt in self.all[:kept]:
             whole = doubt._replace(ranges=ALL_HASHES)
             if coarse and coarse[-1].meets(whole):

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from pipeline.replay.packing.events import Code, Events
 from pipeline.replay.state.state import UNKNOWN, Ints, State
-from pipeline.replay.traffic.heavy_hitters import ROOM, Counts, Tally
+from pipeline.replay.traffic.heavy_hitters import ROOM, HeavyHitters, KeyCounts
 
 _LOOKED_AT_MIN: Final = 1 << 14
 
 
-class Traffic:
+class DispatchCounts:
     """What was dispatched of one subscription.
 
     Attributes:
@@ -28,8 +28,8 @@ class Traffic:
         """Takes how many keys, and how many hashes, are counted exactly."""
         self.dispatched = 0
         self.unkeyed = 0
-        self._keys = Tally(room)
-        self._hashes = Tally(room)
+        self._keys = HeavyHitters(room)
+        self._hashes = HeavyHitters(room)
 
     def count(self, events: Events, hashes: Ints, decided: NDArray[np.bool_]) -> None:
         """Takes a stretch of events.
@@ -47,11 +47,11 @@ class Traffic:
         self._keys.add(sticky, events.key_id[keyed].astype(np.int64), *where)
         self._hashes.add(sticky, np.zeros_like(sticky), *where)
 
-    def keys(self) -> tuple[Counts, int]:
+    def keys(self) -> tuple[KeyCounts, int]:
         """Dispatches by hash and key id, and by how much a count may be too small."""
         return self._keys.counts(), self._keys.error_max
 
-    def hashes(self) -> tuple[Counts, int]:
+    def hashes(self) -> tuple[KeyCounts, int]:
         """Dispatches by hash, and by how much a count may be too small."""
         return self._hashes.counts(), self._hashes.error_max
 

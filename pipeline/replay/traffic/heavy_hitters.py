@@ -23,13 +23,13 @@ _BLOCK: Final = 1 << 15
 """Observations that wait to be summed."""
 
 
-class Counts(NamedTuple):
+class KeyCounts(NamedTuple):
     """Keys with their counts, ascending by group and key; columns of equal length.
 
     Attributes:
         group: what the keys are told apart by first, the sticky hash for instance.
         key: an integer.
-        times: how often it was seen, too small by at most `Tally.error_max`.
+        times: how often it was seen, too small by at most `HeavyHitters.error_max`.
         ledger: an entry that it was seen with: the first one since it is counted,
         entry: the other half of its position.
     """
@@ -40,16 +40,16 @@ class Counts(NamedTuple):
     ledger: Ints
     entry: Ints
 
-    def rows(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> "Counts":
+    def rows(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> "KeyCounts":
         """Some of them."""
-        return Counts(*(column[index] for column in self))
+        return KeyCounts(*(column[index] for column in self))
 
 
-def _together(parts: list[Counts]) -> Counts:
-    return Counts(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+def _together(parts: list[KeyCounts]) -> KeyCounts:
+    return KeyCounts(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-class Tally:
+class HeavyHitters:
     """Counts of keys.
 
     Attributes:
@@ -61,13 +61,13 @@ class Tally:
         self.error_max = 0
         self._room = room
         self._block = block
-        self._counts = Counts(*(np.empty(0, dtype=np.int64) for _ in Counts._fields))
-        self._sums: list[Counts] = []
-        self._new: list[Counts] = []
+        self._counts = KeyCounts(*(np.empty(0, dtype=np.int64) for _ in KeyCounts._fields))
+        self._sums: list[KeyCounts] = []
+        self._new: list[KeyCounts] = []
 
     def add(self, group: Ints, key: Ints, ledger: Ints, entry: Ints) -> None:
         """Takes observations, in the order of the trace; columns of equal length."""
-        seen = Counts(group, key, np.ones(key.size, dtype=np.int64), ledger, entry)
+        seen = KeyCounts(group, key, np.ones(key.size, dtype=np.int64), ledger, entry)
         start = 0
         while (stop := start + self._block - _size(self._new)) <= key.size:
             self._sum(seen.rows(slice(start, stop)))
@@ -77,16 +77,16 @@ class Tally:
                 self._fold()
         if start < key.size:
             # What waits must not keep a part of the trace in memory of which it is a piece.
-            self._new.append(Counts(*(column[start:].copy() for column in seen)))
+            self._new.append(KeyCounts(*(column[start:].copy() for column in seen)))
 
-    def counts(self) -> Counts:
+    def counts(self) -> KeyCounts:
         """What has been counted so far."""
         self._sum()
         if self._sums:
             self._fold()
         return self._counts
 
-    def _sum(self, *last: Counts) -> None:
+    def _sum(self, *last: KeyCounts) -> None:
         if self._new or last:
             self._sums.append(_summed(_together([*self._new, *last])))
             self._new = []
@@ -103,11 +103,11 @@ class Tally:
         self._counts = counts
 
 
-def _size(parts: list[Counts]) -> int:
+def _size(parts: list[KeyCounts]) -> int:
     return sum(part.key.size for part in parts)
 
 
-def _summed(counts: Counts) -> Counts:
+def _summed(counts: KeyCounts) -> KeyCounts:
     """One row a key; of equal ones the first says where it was seen, because lexsort is stable."""
     ordered = counts.rows(np.lexsort((counts.key, counts.group)))
     other = np.ones(ordered.key.size, dtype=np.bool_)

@@ -1,8 +1,8 @@
 """What each finding weighs: permitted by an exception of the contract, due to a known flaw, or a violation."""
 
-from pipeline.replay.verdicts.context import Circumstances
+from pipeline.replay.verdicts.context import FindingContext
 from pipeline.replay.verdicts.judge import applies, judged, plain_verdict
 from pipeline.replay.verdicts.overtaking import passes_a_leaver
-from pipeline.replay.verdicts.verdict import Verdict
+from pipeline.replay.verdicts.verdict import FindingVerdict
 
-__all__ = ["Circumstances", "Verdict", "applies", "judged", "passes_a_leaver", "plain_verdict"]
+__all__ = ["FindingContext", "FindingVerdict", "applies", "judged", "passes_a_leaver", "plain_verdict"]

@@ -9,15 +9,15 @@ import numpy as np
 
 from pipeline.contract.known_bugs import known_bugs
 from pipeline.contract.rules import ExceptionId
-from pipeline.replay.packing.membership_rows import Place
+from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.state.output import BY_RESET, GAP_DELIVERY, OWNERSHIP
 from pipeline.replay.state.read_position import READ_US
 from pipeline.replay.state.state import NOBODY, Ints
-from pipeline.replay.subscription.config import Rules
-from pipeline.replay.subscription.result import Joined, Replayed, Surplus
+from pipeline.replay.subscription.config import ReplayConfig
+from pipeline.replay.subscription.result import Joined, ReplayResult, Surplus
 
 
-class Circumstances:
+class FindingContext:
     """One replayed subscription and its broker.
 
     Attributes:
@@ -28,7 +28,7 @@ class Circumstances:
         skew_us: recorder skew.
     """
 
-    def __init__(self, found: Replayed, rules: Rules) -> None:
+    def __init__(self, found: ReplayResult, rules: ReplayConfig) -> None:
         self.found = found
         self.bugs = frozenset(known_bugs(rules.version, rules.profile))
         self.exceptions: frozenset[ExceptionId] = frozenset(rules.profile.exceptions)
@@ -43,7 +43,7 @@ class Circumstances:
         """The exception, if the contract of this broker has it."""
         return exception if exception in self.exceptions else None
 
-    def joined(self, place: int) -> Place | None:
+    def joined(self, place: int) -> TracePoint | None:
         """Where a consumer joined; None before the trace began, or if it never did."""
         return None if place == NOBODY else self.found.stays[self.found.numbers[place]].joined
 

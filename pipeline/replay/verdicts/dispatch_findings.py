@@ -34,9 +34,9 @@ from pipeline.replay.state.state import (
     Ints,
     Records,
 )
-from pipeline.replay.subscription.config import Rules
-from pipeline.replay.subscription.result import Replayed
-from pipeline.replay.verdicts import Circumstances, Verdict, applies, judged, plain_verdict
+from pipeline.replay.subscription.config import ReplayConfig
+from pipeline.replay.subscription.result import ReplayResult
+from pipeline.replay.verdicts import FindingContext, FindingVerdict, applies, judged, plain_verdict
 from pipeline.replay.verdicts.explanations import EpochNamed, evidence, explanation
 from pipeline.replay.verdicts.naming import Names, or_none, position
 from pipeline.replay.verdicts.rule_findings import RuleFindings
@@ -44,7 +44,7 @@ from pipeline.replay.verdicts.rule_findings import RuleFindings
 ALL: Final = 0
 """As a limit on findings: none."""
 
-# How often each rule was asked, by its place in `Replayed.checked`.
+# How often each rule was asked, by its place in `ReplayResult.checked`.
 _CHECKED: Mapping[int, int] = {
     SINGLE_HOLDER: DISPATCHES,
     OWNERSHIP: DISPATCHES,
@@ -60,7 +60,7 @@ _CHECKED: Mapping[int, int] = {
 }
 
 
-def dispatch_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[RuleFindings]:
+def dispatch_findings(found: ReplayResult, rules: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
     """The findings of the replay by rule, for every rule that this broker is held to.
 
     Args:
@@ -69,7 +69,7 @@ def dispatch_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[
         per_rule_max: how many findings of a rule are kept with their evidence; `ALL`: every one.
     """
     names = Names(found.numbers, found.stays, found.recorders)
-    around = Circumstances(found, rules)
+    around = FindingContext(found, rules)
     verdicts = judged(found, rules)
     told: list[RuleFindings] = []
     for rule, name in enumerate(RULE_NAMES):
@@ -90,7 +90,7 @@ def dispatch_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[
     return told
 
 
-def _by_badness(found: Records, verdicts: list[Verdict]) -> Ints:
+def _by_badness(found: Records, verdicts: list[FindingVerdict]) -> Ints:
     """The order in which findings of one rule are told: what the contract forbids most, then what harms most."""
     rank = {severity: -number for number, severity in enumerate(SEVERITIES)}
     severity = np.array([rank[verdict.severity] for verdict in verdicts], dtype=np.int64)
@@ -107,7 +107,7 @@ def _lasted_us(found: Records) -> Ints:
     return np.where(since == UNKNOWN, 0, found.ts_us - since)
 
 
-def _row(finding: Any, verdict: Verdict, names: Names, found: Replayed, owned: bool) -> dict[str, object]:
+def _row(finding: Any, verdict: FindingVerdict, names: Names, found: ReplayResult, owned: bool) -> dict[str, object]:
     keyed = finding.hash != UNKNOWN
     # An epoch begins behind the row of its seq.
     number = max(int(np.searchsorted(found.epoch_seqs, finding.seq)) - 1, 0)

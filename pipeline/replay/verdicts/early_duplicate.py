@@ -17,8 +17,8 @@ from pipeline.replay.state.output import EARLY_DUPLICATE, REDELIVERY_COUNT
 from pipeline.replay.state.read_position import READ_US
 from pipeline.replay.state.state import REPEATED, REPLAYED, UNKNOWN, Ints, Records
 from pipeline.replay.subscription.result import Surplus
-from pipeline.replay.verdicts.context import Circumstances
-from pipeline.replay.verdicts.verdict import Verdict, unexplained
+from pipeline.replay.verdicts.context import FindingContext
+from pipeline.replay.verdicts.verdict import FindingVerdict, unexplained
 
 # How far from a block of duplicates a snapshot may lie that says something of it.
 LOOK_AHEAD_US: Final = 30_000_000
@@ -26,7 +26,7 @@ LOOK_AHEAD_US: Final = 30_000_000
 _ACKNOWLEDGED = unexplained("an acknowledged entry is in no replay read")
 
 
-def duplicates(around: Circumstances) -> dict[int, Verdict]:
+def duplicates(around: FindingContext) -> dict[int, FindingVerdict]:
     """The verdict on every early duplicate that no exception permits, by its index among all findings."""
     findings = around.found.findings
     of_rule = np.flatnonzero(findings.rule == EARLY_DUPLICATE)
@@ -42,12 +42,12 @@ def duplicates(around: Circumstances) -> dict[int, Verdict]:
     return verdicts
 
 
-def _judged(mine: Ints, around: Circumstances) -> dict[int, Verdict]:
+def _judged(mine: Ints, around: FindingContext) -> dict[int, FindingVerdict]:
     """The duplicates of one consumer, in the order of seq."""
     findings = around.found.findings
     miscounted = frozenset(around.seqs_of(REDELIVERY_COUNT).tolist())
     repeated_again = frozenset(findings.other_seq[mine][findings.marks[mine] & REPEATED != 0].tolist())
-    verdicts: dict[int, Verdict] = {}
+    verdicts: dict[int, FindingVerdict] = {}
     for block in _blocks(mine, findings):
         against_all = _against_block(findings[block].view(np.recarray), around.skew_us)
         weighed = unexplained(against_all) if against_all else _weighed(block, mine, around)
@@ -92,7 +92,7 @@ def _against_block(block: Records, skew_us: int) -> str:
     return ""
 
 
-def _is_near(before: Surplus | None, after: Surplus | None, block: Ints, around: Circumstances) -> bool:
+def _is_near(before: Surplus | None, after: Surplus | None, block: Ints, around: FindingContext) -> bool:
     """Whether the snapshots around a block are so near that nothing else that is of interest lies between."""
     times = around.found.findings.ts_us[block]
     joined = around.joined(int(around.found.findings.consumer[block[0]]))
@@ -102,7 +102,7 @@ def _is_near(before: Surplus | None, after: Surplus | None, block: Ints, around:
     return near_before and after is not None and after.ts_us - times[-1] <= LOOK_AHEAD_US
 
 
-def _weighed(block: Ints, mine: Ints, around: Circumstances) -> Verdict:
+def _weighed(block: Ints, mine: Ints, around: FindingContext) -> FindingVerdict:
     """A block with the signature of F10, in the light of the snapshots around it.
 
     Between two exact snapshots the surplus grows by every message that was charged twice, and by nothing else.
@@ -133,4 +133,4 @@ def _weighed(block: Ints, mine: Ints, around: Circumstances) -> Verdict:
             )
         if grown >= expected:
             because = f"{because}, proven by the snapshot at seq {told}: the broker counts {grown} messages too many"
-    return Verdict("known_bug", around.exception("E17"), known, because)
+    return FindingVerdict("known_bug", around.exception("E17"), known, because)

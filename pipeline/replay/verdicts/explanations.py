@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from pipeline.contract.known_bugs import catalogue
 from pipeline.contract.rules import RuleName
 from pipeline.replay.state.output import RULE_NAMES
-from pipeline.replay.state.state import GIVEN_BACK, NACKED, NOBODY, PASSED, UNKNOWN
-from pipeline.replay.verdicts import Verdict, passes_a_leaver
+from pipeline.replay.state.state import NACKED, NOBODY, PASSED, RETURNED, UNKNOWN
+from pipeline.replay.verdicts import FindingVerdict, passes_a_leaver
 from pipeline.replay.verdicts.naming import Names, moment, position
 
 _ACKNOWLEDGING: tuple[RuleName, ...] = ("cumulative_ack", "foreign_ack")
@@ -75,10 +75,10 @@ def _since_when(marks: int) -> str:
     """What made an entry wait."""
     if marks & NACKED:
         return "given back by a redeliver request"
-    return "given back when its consumer left" if marks & GIVEN_BACK else "published"
+    return "given back when its consumer left" if marks & RETURNED else "published"
 
 
-def explanation(finding: Any, verdict: Verdict, names: Names, epoch: EpochNamed) -> str:
+def explanation(finding: Any, verdict: FindingVerdict, names: Names, epoch: EpochNamed) -> str:
     """The finding in a sentence, with what explains it."""
     parts = [_broken(finding, names, epoch)]
     if verdict.because and verdict.severity == "not_provable":

@@ -20,34 +20,34 @@ from pipeline.replay.state.output import (
     SINGLE_HOLDER,
 )
 from pipeline.replay.state.state import NOBODY
-from pipeline.replay.subscription.config import Rules
-from pipeline.replay.subscription.result import Replayed
-from pipeline.replay.verdicts.context import Circumstances
+from pipeline.replay.subscription.config import ReplayConfig
+from pipeline.replay.subscription.result import ReplayResult
+from pipeline.replay.verdicts.context import FindingContext
 from pipeline.replay.verdicts.early_duplicate import duplicates
 from pipeline.replay.verdicts.overtaking import late_first, overtaken
 from pipeline.replay.verdicts.single_holder import two_holders
-from pipeline.replay.verdicts.verdict import INFORMATION, UNEXPLAINED, Verdict, permitted_by, unexplained
+from pipeline.replay.verdicts.verdict import INFORMATION, UNEXPLAINED, FindingVerdict, permitted_by, unexplained
 
 _EXCEPTION_OF: Final[Mapping[int, ExceptionId]] = {int(exception[1:]): exception for exception in EXCEPTIONS}
 _INFORMING: Final = (CUMULATIVE_ACK, FOREIGN_ACK)
 _OVERTAKING: Final = (REDELIVERY_ORDER, REPLAY_OVERTAKEN)
 _OWNERSHIP: Final = (OWNERSHIP, GAP_DELIVERY)
-_UNSEEN_REDELIVERY: Final = Verdict(
+_UNSEEN_REDELIVERY: Final = FindingVerdict(
     "not_provable",
     because="an entry filter that reschedules and a transaction that aborts count too, and leave no row (E4, E11)",
 )
 _REDELIVERY_LOST: Final = unexplained("a redeliver request has to count")
 
 
-def judged(found: Replayed, rules: Rules) -> list[Verdict]:
+def judged(found: ReplayResult, rules: ReplayConfig) -> list[FindingVerdict]:
     """The verdict on each of `found.findings`, in their order; equal ones are one object."""
-    around = Circumstances(found, rules)
+    around = FindingContext(found, rules)
     findings = found.findings
     plain = {(rule, permitted): plain_verdict(rule, permitted, around) for rule, permitted in _kinds(found)}
     verdicts = [plain[rule, by] for rule, by in zip(findings.rule.tolist(), findings.permitted.tolist(), strict=True)]
     for at, verdict in duplicates(around).items():
         verdicts[at] = verdict
-    overtakings: dict[int, Verdict] = {}
+    overtakings: dict[int, FindingVerdict] = {}
     for at in np.flatnonzero(np.isin(findings.rule, _OVERTAKING)).tolist():
         if findings.permitted[at] == NOT_PERMITTED:
             verdicts[at] = overtaken(findings[at], around)
@@ -61,13 +61,13 @@ def judged(found: Replayed, rules: Rules) -> list[Verdict]:
         elif finding.rule == REDELIVERY_COUNT:
             verdicts[at] = _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
         elif finding.rule in _OWNERSHIP and (doubt := found.doubts.about(int(finding.hash), int(finding.seq))):
-            verdicts[at] = Verdict("not_provable", because=doubt.because)
+            verdicts[at] = FindingVerdict("not_provable", because=doubt.because)
         elif finding.rule == GAP_DELIVERY and finding.other_consumer == finding.consumer != NOBODY:
             verdicts[at] = _routed_gap(around)
     return verdicts
 
 
-def plain_verdict(rule: int, permitted: int, around: Circumstances) -> Verdict:
+def plain_verdict(rule: int, permitted: int, around: FindingContext) -> FindingVerdict:
     """What is known of a finding by its rule and the exception that permits it, before it is looked at."""
     if permitted != NOT_PERMITTED:
         exception = _EXCEPTION_OF[permitted]
@@ -76,19 +76,19 @@ def plain_verdict(rule: int, permitted: int, around: Circumstances) -> Verdict:
     return INFORMATION if rule in _INFORMING else UNEXPLAINED
 
 
-def _routed_gap(around: Circumstances) -> Verdict:
+def _routed_gap(around: FindingContext) -> FindingVerdict:
     """A gap that the selector of this version gives to the consumer that has the ranges on both sides of it."""
     bugs = around.named("exclusive_gap")
     if not bugs:
         return UNEXPLAINED
-    return Verdict("known_bug", None, bugs, "the gap lies between two ranges of this one consumer")
+    return FindingVerdict("known_bug", None, bugs, "the gap lies between two ranges of this one consumer")
 
 
-def _kinds(found: Replayed) -> set[tuple[int, int]]:
+def _kinds(found: ReplayResult) -> set[tuple[int, int]]:
     return set(zip(found.findings.rule.tolist(), found.findings.permitted.tolist(), strict=True))
 
 
-def applies(rule: RuleName, rules: Rules) -> bool:
+def applies(rule: RuleName, rules: ReplayConfig) -> bool:
     """Whether a broker with these settings is held to a rule."""
     if rule not in rules.profile.rules:
         return False

@@ -8,10 +8,10 @@ from typing import Any
 
 from pipeline.contract.severity import SEVERITIES
 from pipeline.replay.state.read_position import READ_US
-from pipeline.replay.state.state import GIVEN_BACK, NACKED, READ, REPLAYED, UNKNOWN, UNPUBLISHED, WAITING
-from pipeline.replay.verdicts.context import Circumstances
+from pipeline.replay.state.state import NACKED, READ, REPLAYED, RETURNED, UNKNOWN, UNPUBLISHED, WAITING
+from pipeline.replay.verdicts.context import FindingContext
 from pipeline.replay.verdicts.single_holder import recently_joined_flaw, two_holders
-from pipeline.replay.verdicts.verdict import UNEXPLAINED, Verdict, unexplained
+from pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, unexplained
 
 
 def passes_a_leaver(finding: Any) -> bool:
@@ -19,7 +19,7 @@ def passes_a_leaver(finding: Any) -> bool:
     return bool(finding.other_marks & WAITING == 0)
 
 
-def overtaken(finding: Any, around: Circumstances) -> Verdict:
+def overtaken(finding: Any, around: FindingContext) -> FindingVerdict:
     """The verdict on an entry that was sent while an older one of its hash, `other`, waited.
 
     Where the older one's consumer was leaving, it may have held it still: then what is milder holds.
@@ -30,26 +30,26 @@ def overtaken(finding: Any, around: Circumstances) -> Verdict:
     return _overtaken(finding, around)
 
 
-def _overtaken(finding: Any, around: Circumstances) -> Verdict:
+def _overtaken(finding: Any, around: FindingContext) -> FindingVerdict:
     if around.strayed(finding.seq):
         return unexplained("the receiver did not own the hash")
-    left_behind = bool(finding.other_marks & (GIVEN_BACK | NACKED) == GIVEN_BACK)
+    left_behind = bool(finding.other_marks & (RETURNED | NACKED) == RETURNED)
     # Before E7, which is rarer: under the classic dispatcher every leave does this (contract 6.5).
     hidden = _hidden(finding, left_behind, around.skew_us) if around.named("F11") else ""
     if hidden:
-        return Verdict("known_bug", None, around.named("F11"), hidden)
+        return FindingVerdict("known_bug", None, around.named("F11"), hidden)
     in_flight = _replay_in_flight(finding, around) if left_behind else None
     if in_flight is not None:
         return in_flight
     if not left_behind and _unblocked_amid_a_read(finding, around):
         because = "the hash had just stopped draining, and the older one had been refused before it did"
-        return Verdict("known_bug", around.exception("E8"), around.named("#23870"), because)
+        return FindingVerdict("known_bug", around.exception("E8"), around.named("#23870"), because)
     if left_behind and not around.drains:
         return recently_joined_flaw(finding, around)
     return UNEXPLAINED
 
 
-def _replay_in_flight(finding: Any, around: Circumstances) -> Verdict | None:
+def _replay_in_flight(finding: Any, around: FindingContext) -> FindingVerdict | None:
     """E7 as far as rows show it: that another position in replay was smaller than both they do not.
 
     The entry was in replay before the older one came back to it, so it had been read and refused. It was read if a
@@ -66,7 +66,7 @@ def _replay_in_flight(finding: Any, around: Circumstances) -> Verdict | None:
         entered = "the older one entered replay just before, if its consumer was gone by then"
     if finding.marks & READ and not unseen:
         because = f"{entered}; this one waited there already, so a replay read may have had it in flight"
-        return Verdict("permitted", "E7", (), because)
+        return FindingVerdict("permitted", "E7", (), because)
     waited = finding.other_marks & REPLAYED and finding.since_seq < finding.other_seq
     drained = finding.draining or around.drained_before(finding)
     since_seq, owners = int(finding.since_seq), around.found.doubts
@@ -75,7 +75,7 @@ def _replay_in_flight(finding: Any, around: Circumstances) -> Verdict | None:
             f"{entered}; if this one waited there already, which no row shows, a replay read may have had it in "
             "flight (E7)"
         )
-        return Verdict("not_provable", because=because)
+        return FindingVerdict("not_provable", because=because)
     return None
 
 
@@ -90,7 +90,7 @@ def _hidden(finding: Any, left_behind: bool, skew_us: int) -> str:
         return "the older one was left behind by a consumer, and waits where its hash is not seen"
     # Others of the same read may have been sent just before, which shows that it was read too.
     just_read = finding.read_ts == UNKNOWN or finding.ts_us - finding.read_ts < skew_us
-    by_normal_read = finding.marks & GIVEN_BACK == 0 and just_read
+    by_normal_read = finding.marks & RETURNED == 0 and just_read
     if by_normal_read and finding.other_marks & READ and finding.left_sent_seq > finding.other_since_seq:
         return (
             f"what a consumer had left behind of the hash was sent at seq {finding.left_sent_seq}, while the older one "
@@ -99,13 +99,13 @@ def _hidden(finding: Any, left_behind: bool, skew_us: int) -> str:
     return ""
 
 
-def _unblocked_amid_a_read(finding: Any, around: Circumstances) -> bool:
+def _unblocked_amid_a_read(finding: Any, around: FindingContext) -> bool:
     """#23870 (contract 4.11): both waited in replay, and their hash stopped draining at most one read ago."""
     both_read = finding.marks & finding.other_marks & READ != 0
     return bool(around.named("#23870") and both_read and around.drained_before(finding))
 
 
-def late_first(finding: Any, overtakings: Mapping[int, Verdict], around: Circumstances) -> Verdict:
+def late_first(finding: Any, overtakings: Mapping[int, FindingVerdict], around: FindingContext) -> FindingVerdict:
     """The verdict on a first delivery after that of a later entry: that of the overtaking, if there was one.
 
     Args:
@@ -114,7 +114,9 @@ def late_first(finding: Any, overtakings: Mapping[int, Verdict], around: Circums
         around: the subscription and its broker.
     """
     if finding.marks & UNPUBLISHED != 0 and "E2" in around.exceptions:
-        return Verdict("not_provable", because="its publish is not in the trace, so it may have been delayed (E2)")
+        return FindingVerdict(
+            "not_provable", because="its publish is not in the trace, so it may have been delayed (E2)"
+        )
     overtaking = overtakings.get(int(finding.other_seq))
     if overtaking is None:
         return unexplained("when the later one was sent, nothing shows that this one waited")

@@ -7,19 +7,19 @@ in a trace that would tell it from another fault, so two holders are a violation
 
 from typing import Any
 
-from pipeline.replay.state.state import GIVEN_BACK, NACKED, REDELIVERED, SENT, UNKNOWN
-from pipeline.replay.verdicts.context import Circumstances
-from pipeline.replay.verdicts.verdict import UNEXPLAINED, Verdict, unexplained
+from pipeline.replay.state.state import NACKED, REDELIVERED, RETURNED, SENT, UNKNOWN
+from pipeline.replay.verdicts.context import FindingContext
+from pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, unexplained
 
 
-def two_holders(finding: Any, around: Circumstances) -> Verdict:
+def two_holders(finding: Any, around: FindingContext) -> FindingVerdict:
     """The verdict on an entry that went to one consumer while another held its hash."""
     if around.drains:
         return UNEXPLAINED
     return recently_joined_flaw(finding, around)
 
 
-def recently_joined_flaw(finding: Any, around: Circumstances) -> Verdict:
+def recently_joined_flaw(finding: Any, around: FindingContext) -> FindingVerdict:
     """Which of F1, F2, F3 and F11 let an entry pass an older one that `other_consumer` has or had, if any.
 
     All of them need the receiver to own the hash now and the other one to have owned it when it was sent its entry.
@@ -37,7 +37,7 @@ def recently_joined_flaw(finding: Any, around: Circumstances) -> Verdict:
     return verdict._replace(known_bugs=verdict.known_bugs + around.named("F4"))
 
 
-def _to_a_newcomer(finding: Any, around: Circumstances) -> Verdict:
+def _to_a_newcomer(finding: Any, around: FindingContext) -> FindingVerdict:
     """The receiver joined after the other one got its entry: what it may be sent ends at its read position (6.1)."""
     entry = (int(finding.ledger), int(finding.entry))
     read, reported = around.dispatcher_at_join(finding.consumer)
@@ -65,18 +65,18 @@ def _to_a_newcomer(finding: Any, around: Circumstances) -> Verdict:
 
 def _left_behind_unseen(finding: Any) -> bool:
     """F11: a leaver's entry in replay does not hold its hash back, so the holder got a later one after the leave."""
-    left_behind = finding.marks & (GIVEN_BACK | NACKED) == GIVEN_BACK
+    left_behind = finding.marks & (RETURNED | NACKED) == RETURNED
     later = (finding.other_ledger, finding.other_entry) > (finding.ledger, finding.entry)
     return bool(left_behind and later and finding.other_seq > finding.since_seq)
 
 
-def _to_one_that_was_there(finding: Any, around: Circumstances) -> Verdict:
+def _to_one_that_was_there(finding: Any, around: FindingContext) -> FindingVerdict:
     """The receiver was connected all along: a join gives hashes to the newcomer only, so a leave moved this one."""
     if around.left_between(finding.other_seq, finding.seq, but_for=finding.other_consumer):
         return _known(around, ("F3",), "a consumer left since, and its hashes moved to those that remained")
     return unexplained("nobody left meanwhile, so nothing moved the hash to the receiver")
 
 
-def _known(around: Circumstances, flaws: tuple[str, ...], because: str) -> Verdict:
+def _known(around: FindingContext, flaws: tuple[str, ...], because: str) -> FindingVerdict:
     present = around.named(*flaws)
-    return Verdict("known_bug", None, present, because) if present else UNEXPLAINED
+    return FindingVerdict("known_bug", None, present, because) if present else UNEXPLAINED

@@ -6,8 +6,8 @@ from pipeline.contract.known_bugs import catalogue, known_bugs, label
 from pipeline.contract.rules import RuleName
 from pipeline.contract.severity import Severity
 from pipeline.replay.snapshots.comparison import Mismatch
-from pipeline.replay.subscription.config import Rules
-from pipeline.replay.subscription.result import Replayed
+from pipeline.replay.subscription.config import ReplayConfig
+from pipeline.replay.subscription.result import ReplayResult
 from pipeline.replay.verdicts.naming import Names, moment
 from pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 
@@ -15,7 +15,7 @@ _NAMED_MAX = 10
 _RULES: tuple[RuleName, ...] = ("assignment_mismatch", "draining_mismatch")
 
 
-def mismatch_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[RuleFindings]:
+def mismatch_findings(found: ReplayResult, rules: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
     """What the snapshots contradict, by rule, in the order of the trace.
 
     Args:
@@ -37,7 +37,7 @@ def mismatch_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[
     return told
 
 
-def _verdict(mismatch: Mismatch, rules: Rules) -> tuple[Severity, str | None, str]:
+def _verdict(mismatch: Mismatch, rules: ReplayConfig) -> tuple[Severity, str | None, str]:
     """What it weighs, the known bug, and why."""
     if mismatch.undecided:
         return "not_provable", None, f"; {mismatch.undecided}"
@@ -48,7 +48,7 @@ def _verdict(mismatch: Mismatch, rules: Rules) -> tuple[Severity, str | None, st
     return "violation", None, ""
 
 
-def _row(mismatch: Mismatch, names: Names, rules: Rules) -> dict[str, object]:
+def _row(mismatch: Mismatch, names: Names, rules: ReplayConfig) -> dict[str, object]:
     severity, bug, because = _verdict(mismatch, rules)
     snapshot = mismatch.snapshot
     begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)

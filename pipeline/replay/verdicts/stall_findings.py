@@ -15,19 +15,19 @@ from pipeline.contract.known_bugs import catalogue, known_bugs, label
 from pipeline.contract.rules import RuleName
 from pipeline.contract.severity import Severity
 from pipeline.replay.blocking.attribution import Blocked
-from pipeline.replay.blocking.monitor import Watch
+from pipeline.replay.blocking.monitor import BlockingMonitor
 from pipeline.replay.blocking.stalls import is_finding
-from pipeline.replay.blocking.starved_hashes import Kind, Overlooked
+from pipeline.replay.blocking.starved_hashes import StarvationKind, StarvedHash
 from pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from pipeline.replay.state.state import DISPATCHES, NOBODY
-from pipeline.replay.subscription.config import Rules
-from pipeline.replay.subscription.result import Replayed
-from pipeline.replay.timeline.undecided_ranges import Doubt
+from pipeline.replay.subscription.config import ReplayConfig
+from pipeline.replay.subscription.result import ReplayResult
+from pipeline.replay.timeline.undecided_ranges import UndecidedRange
 from pipeline.replay.verdicts.naming import Names, Rows, moment, position
 from pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 
 
-def stuck_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[RuleFindings]:
+def stuck_findings(found: ReplayResult, rules: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
     """What was stuck, by rule, the longest first.
 
     Args:
@@ -57,7 +57,7 @@ def stuck_findings(found: Replayed, rules: Rules, per_rule_max: int) -> list[Rul
     return told
 
 
-def _beyond(rule: RuleName, watch: Watch, rules: Rules) -> Counter[Severity]:
+def _beyond(rule: RuleName, watch: BlockingMonitor, rules: ReplayConfig) -> Counter[Severity]:
     """What was found beyond `blocking.intervals_max`, and only counted."""
     counts: Counter[Severity] = Counter()
     for kind, count in watch.overlooked.beyond.items():
@@ -68,7 +68,7 @@ def _beyond(rule: RuleName, watch: Watch, rules: Rules) -> Counter[Severity]:
     return counts
 
 
-def _rule(kind: Kind, rules: Rules) -> RuleName:
+def _rule(kind: StarvationKind, rules: ReplayConfig) -> RuleName:
     return "draining_stuck" if rules.profile.dispatcher == "draining" and kind.drained else "stalled"
 
 
@@ -76,12 +76,12 @@ def _severity(bug: str | None) -> Severity:
     return "known_bug" if bug else "violation"
 
 
-def _by_cost(overlooked: Overlooked) -> tuple[int, int, int]:
+def _by_cost(overlooked: StarvedHash) -> tuple[int, int, int]:
     span = overlooked.span
     return -(span.to_ts - span.from_ts) * overlooked.entries, span.from_seq, overlooked.hash
 
 
-def _bug(kind: Kind, rules: Rules) -> str | None:
+def _bug(kind: StarvationKind, rules: ReplayConfig) -> str | None:
     """The flaw that it matches: counted twice (3.9), or behind the head of replay (6.5)."""
     bugs = known_bugs(rules.version, rules.profile)
     bug = None
@@ -92,7 +92,9 @@ def _bug(kind: Kind, rules: Rules) -> str | None:
     return bug if bug in bugs else None
 
 
-def _hash_row(overlooked: Overlooked, names: Names, rules: Rules, doubt: Doubt | None) -> dict[str, object]:
+def _hash_row(
+    overlooked: StarvedHash, names: Names, rules: ReplayConfig, doubt: UndecidedRange | None
+) -> dict[str, object]:
     span, bug = overlooked.span, _bug(overlooked.kind, rules) if doubt is None else None
     head, passed, entries = position(*overlooked.head), position(*overlooked.passed), overlooked.entries
     owner, seconds = names.spoken(overlooked.owner), (span.to_ts - span.from_ts) / 1e6
@@ -145,7 +147,7 @@ def _hash_row(overlooked: Overlooked, names: Names, rules: Rules, doubt: Doubt |
     }
 
 
-def _stall_row(stall: Blocked, names: Names, doubts: Sequence[Doubt]) -> dict[str, object]:
+def _stall_row(stall: Blocked, names: Names, doubts: Sequence[UndecidedRange]) -> dict[str, object]:
     """Nobody was sent anything, although somebody had permits, and nothing says why."""
     span, permits, consumers = stall.span, stall.detail["with_permits"], stall.detail["consumers"]
     seconds = (span.to_ts - span.from_ts) / 1e6

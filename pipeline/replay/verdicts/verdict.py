@@ -6,7 +6,7 @@ from pipeline.contract.rules import EXCEPTIONS, ExceptionId
 from pipeline.contract.severity import Severity
 
 
-class Verdict(NamedTuple):
+class FindingVerdict(NamedTuple):
     """The judgement on one finding.
 
     Attributes:
@@ -22,15 +22,15 @@ class Verdict(NamedTuple):
     because: str = ""
 
 
-UNEXPLAINED: Final = Verdict("violation")
-INFORMATION: Final = Verdict("info")
+UNEXPLAINED: Final = FindingVerdict("violation")
+INFORMATION: Final = FindingVerdict("info")
 
 
-def unexplained(because: str) -> Verdict:
+def unexplained(because: str) -> FindingVerdict:
     """A violation of which there is more to say than that nothing explains it."""
-    return Verdict("violation", because=because)
+    return FindingVerdict("violation", because=because)
 
 
-def permitted_by(exception: ExceptionId, *known_bugs: str) -> Verdict:
+def permitted_by(exception: ExceptionId, *known_bugs: str) -> FindingVerdict:
     """What an exception of the contract permits; a bug that belongs to it may be named beside it."""
-    return Verdict("permitted", exception, known_bugs, f"due to {EXCEPTIONS[exception]}")
+    return FindingVerdict("permitted", exception, known_bugs, f"due to {EXCEPTIONS[exception]}")

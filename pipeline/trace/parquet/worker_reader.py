@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pipeline.trace.manifest import FILE_NAME
 from pipeline.trace.parquet.row_checks import plain
 from pipeline.trace.schema import EVENT_SCHEMA
-from pipeline.trace.seq_range import ALL, Seqs
+from pipeline.trace.seq_range import ALL, SeqRange
 from pipeline.trace.sources import PARQUET_ENDING, Log, Trace
 
 # A share of a file this large is read in seconds, and a file of many row groups by many workers.
@@ -47,7 +47,7 @@ class Share(NamedTuple):
     path: str
     own: int
     shares: int
-    seqs: Seqs = ALL
+    seqs: SeqRange = ALL
 
 
 class _Opened(NamedTuple):
@@ -245,7 +245,7 @@ def _statistics(file: pq.ParquetFile, number: int, name: str) -> pq.Statistics |
 
 
 def _row_group(
-    file: pq.ParquetFile, number: int, filled: Iterable[str], seqs: Seqs, columns: Sequence[str], rows: int
+    file: pq.ParquetFile, number: int, filled: Iterable[str], seqs: SeqRange, columns: Sequence[str], rows: int
 ) -> Iterator[pa.RecordBatch]:
     read = [name for name in filled if name in _TYPES and name not in _NEVER_READ]
     if not read:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from pipeline.spark_errors import trace_errors
 from pipeline.trace.quarantine.line_numbers import numbered
-from pipeline.trace.quarantine.truncated_logs import CutOff
+from pipeline.trace.quarantine.truncated_logs import TruncatedLog
 from pipeline.trace.read import read_parts
 from pipeline.trace.sources import Trace
 
@@ -27,7 +27,7 @@ def quarantined(
     spark: SparkSession,
     trace: Trace,
     *,
-    cut_off: Sequence[CutOff] = (),
+    cut_off: Sequence[TruncatedLog] = (),
     refused_late: DataFrame | None = None,
 ) -> DataFrame:
     """The quarantine rows of `trace`: those of its range of seq, and those that the replay names.

@@ -13,7 +13,7 @@ from pipeline.spark_errors import trace_errors
 from pipeline.trace.entry_buckets import entry_buckets_refused
 from pipeline.trace.quarantine.quarantine import refused_rows
 from pipeline.trace.quarantine.row_counts import Count
-from pipeline.trace.quarantine.truncated_logs import CutOff, cut_off_rows
+from pipeline.trace.quarantine.truncated_logs import TruncatedLog, truncated_rows
 from pipeline.trace.seq_range import ALL
 from pipeline.trace.sources import Trace
 
@@ -53,7 +53,7 @@ class Survey:
     """
 
     groups: tuple[GroupSurvey, ...]
-    cut_off: tuple[CutOff, ...]
+    cut_off: tuple[TruncatedLog, ...]
 
     @property
     def rows_in(self) -> int:
@@ -109,7 +109,7 @@ def counted_up(spark: SparkSession, counts: Sequence[Count], trace: Trace) -> Su
     if not found.refused_by_reason.get("broken_json"):
         return found
     with trace_errors():
-        return Survey(found.groups, cut_off_rows(refused_rows(spark, trace)))
+        return Survey(found.groups, truncated_rows(refused_rows(spark, trace)))
 
 
 def fault_of(spark: SparkSession, found: Survey, trace: Trace, settings: TraceSettings) -> TraceError | None:
@@ -122,7 +122,7 @@ def fault_of(spark: SparkSession, found: Survey, trace: Trace, settings: TraceSe
     return None
 
 
-def cut_off_refused(where: CutOff) -> TraceError:
+def cut_off_refused(where: TruncatedLog) -> TraceError:
     """The error for a log that ends in the middle of a row."""
     return TraceError(
         f"{where.file}, line {where.line}: the log ends in the middle of a row; later rows may be lost",

@@ -21,14 +21,14 @@ _PART_OF_VALUE = re.compile(r"t(ru?)?|f(a(ls?)?)?|n(ul?)?|-|\.|[eE][+-]?")
 
 
 @dataclass(frozen=True)
-class CutOff:
+class TruncatedLog:
     """Where a log ends in the middle of a row."""
 
     file: str
     line: int
 
 
-def cut_off_rows(refused_rows: DataFrame) -> tuple[CutOff, ...]:
+def truncated_rows(refused_rows: DataFrame) -> tuple[TruncatedLog, ...]:
     """Those of the refused rows in which a log ends.
 
     Args:
@@ -36,7 +36,7 @@ def cut_off_rows(refused_rows: DataFrame) -> tuple[CutOff, ...]:
     """
     last_lines = refused_rows.where((sf.col("reason") == "broken_json") & sf.col("last_line"))
     return tuple(
-        CutOff(row["file"], row["line"])
+        TruncatedLog(row["file"], row["line"])
         for row in last_lines.select("file", "line", "raw").orderBy("file").collect()
         if begins_an_object(row["raw"]) and not _ends_with_newline(row["file"])
     )
