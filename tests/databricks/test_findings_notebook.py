@@ -17,18 +17,18 @@ CELL = "# COMMAND ----------"
 pytestmark = [pytest.mark.spark, pytest.mark.e2e, pytest.mark.slow]
 
 
-def cells() -> list[str]:
+def subscription() -> list[str]:
     header, _, body = NOTEBOOK.read_text().partition("\n")
     assert header == "# Databricks notebook source"
     return [cell.strip() for cell in body.split(CELL)]
 
 
 def run(**given: Any) -> dict[str, Any]:
-    """Runs the cells of code in one namespace, which is returned."""
+    """Runs the subscription of code in one namespace, which is returned."""
     # A module, as what is defined in one cell is looked for by its name in another.
     notebook = types.ModuleType("notebook")
     vars(notebook).update(given)
-    for number, cell in enumerate(cells()):
+    for number, cell in enumerate(subscription()):
         if not cell.startswith("# MAGIC"):
             exec(compile(cell, f"cell {number}", "exec"), vars(notebook))
     return vars(notebook)
@@ -43,7 +43,7 @@ def in_a_checkout(spark: SparkSession) -> dict[str, Any]:
 
 
 def test_words_and_code_do_not_share_a_cell() -> None:
-    for cell in cells():
+    for cell in subscription():
         kinds = {line.startswith("# MAGIC") for line in cell.splitlines() if line}
         assert len(kinds) == 1, cell
 

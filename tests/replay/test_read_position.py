@@ -11,7 +11,6 @@ from pipeline.replay.dispatcher.transitions import begin_waiting, stop_waiting
 from pipeline.replay.state.read_position import note_read, rewind, was_read
 from pipeline.replay.state.state import (
     DELAYED,
-    IN_REPLAY,
     MAYBE_SKIPPED,
     NACKED,
     READ,
@@ -78,7 +77,7 @@ def test_the_replay_queue_holds_what_waits_and_was_read(operations: list[tuple[s
             if entries.marks[slot] & (WAITING | READ) == WAITING | READ
             and entries.marks[slot] & (DELAYED | SENT) != DELAYED
         ]
-        assert state.cells[IN_REPLAY] == len(in_replay)
+        assert state.common[0].in_replay == len(in_replay)
 
 
 def test_what_is_read_carries_the_time_when_that_was_seen_first() -> None:

@@ -87,9 +87,9 @@ def test_the_page_counts_rules_and_lists_findings() -> None:
     tokens = MarkdownIt("commonmark").enable("table").parse(page)
     headings = [text_of([tokens[at + 1]]) for at, token in enumerate(tokens) if token.type == "heading_open"]
     assert headings == ["traces/night: violation", "traces/day: clean"]
-    cells = [text_of([tokens[at + 1]]) for at, token in enumerate(tokens) if token.type == "td_open"]
-    assert cells[:3] == ["early_duplicate", "3,000", "1 known bug"]
-    assert FINDING.explanation in cells
+    subscription = [text_of([tokens[at + 1]]) for at, token in enumerate(tokens) if token.type == "td_open"]
+    assert subscription[:3] == ["early_duplicate", "3,000", "1 known bug"]
+    assert FINDING.explanation in subscription
     assert "14 more, the worst of them in table" in page
     assert "No findings: 2 rules checked." in markdown(ONLY_CLEAN)
 
@@ -110,7 +110,7 @@ def test_names_of_clients_are_text_on_the_page() -> None:
     # The run key is the only code; there is no link, tag or emphasis, and no row or heading more.
     assert set(inline) == {"text", "code_inline"}
     assert [token.type for token in tokens].count("tr_open") == 4
-    cells = [text_of([tokens[at + 1]]) for at, token in enumerate(tokens) if token.type == "td_open"]
+    subscription = [text_of([tokens[at + 1]]) for at, token in enumerate(tokens) if token.type == "td_open"]
     name = printable(HOSTILE)
-    assert cells[-2:] == [f"{name}, {name}, key {name}, seq 20", f"entry 7:120 went to {name}"]
+    assert subscription[-2:] == [f"{name}, {name}, key {name}, seq 20", f"entry 7:120 went to {name}"]
     assert not re.search(r"https?:|www\.|@|#\d", re.sub(r"&#\d+;", "", page))

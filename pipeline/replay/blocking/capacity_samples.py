@@ -7,14 +7,7 @@ import numpy as np
 from pipeline.replay.blocking.broker_limits import BrokerLimits
 from pipeline.replay.state.state import (
     ACKED,
-    CONNECTED,
-    DELETED_ENTRY,
-    DELETED_LEDGER,
-    IN_REPLAY,
-    READ_ENTRY,
-    READ_LEDGER,
     UNKNOWN,
-    WAITING_TOTAL,
     State,
 )
 
@@ -48,26 +41,30 @@ class Sample(NamedTuple):
 def sample(state: State, ts_us: int, limits: BrokerLimits, replay_size: int | None) -> Sample:
     """Looks at the state; `replay_size` is what a snapshot said a moment ago, None: none did."""
     entries: Any = state.entries
-    cells = state.cells
+    common = state.common
     ledger, entry = entries.ledger, entries.entry
-    above = (ledger > cells[DELETED_LEDGER]) | ((ledger == cells[DELETED_LEDGER]) & (entry > cells[DELETED_ENTRY]))
+    above = (ledger > common[0].mark_delete_ledger) | (
+        (ledger == common[0].mark_delete_ledger) & (entry > common[0].mark_delete_entry)
+    )
     above &= ledger != UNKNOWN
-    read = (ledger < cells[READ_LEDGER]) | ((ledger == cells[READ_LEDGER]) & (entry <= cells[READ_ENTRY]))
+    read = (ledger < common[0].highest_dispatched_ledger) | (
+        (ledger == common[0].highest_dispatched_ledger) & (entry <= common[0].highest_dispatched_entry)
+    )
     acked = np.flatnonzero(above & (entries.marks & ACKED != 0))
     order = np.lexsort((entry[acked], ledger[acked]))
     ledgers, positions = ledger[acked][order], entry[acked][order]
     holes = 0
     if acked.size:
         holes = 1 + int(np.count_nonzero((np.diff(ledgers) != 0) | (np.diff(positions) != 1)))
-    consumers = int(cells[CONNECTED])
+    consumers = int(common[0].connected)
     return Sample(
         ts_us,
         consumers,
-        int(cells[IN_REPLAY]) if replay_size is None else replay_size,
+        int(common[0].in_replay) if replay_size is None else replay_size,
         replay_size is not None,
         limits.look_ahead(consumers),
         holes,
         limits.ack_holes,
         int(np.count_nonzero(above & read)),
-        int(cells[WAITING_TOTAL]),
+        int(common[0].waiting),
     )

@@ -12,13 +12,7 @@ from pipeline.replay.state.output import INTERVALS, Output
 from pipeline.replay.state.policy import Policy
 from pipeline.replay.state.state import (
     BY_FLOWS,
-    PAUSE,
-    PERMITS_SEEN,
-    SENT_TS,
-    TOLD_SEQ,
     UNKNOWN,
-    WAITING_SINCE_TS,
-    WAITING_TOTAL,
     State,
 )
 
@@ -28,7 +22,7 @@ NO_PERMITS: Final = 1
 UNACKED_LIMIT: Final = 2
 PASSED_OVER: Final = 3
 
-# Why the core stops in front of a row (`state.PAUSE`).
+# Why the core stops in front of a row (`stop_reason`).
 INTERVAL_OVER: Final = 1  # a hindrance is over
 STALLED: Final = 2  # nothing was sent to anybody for long, until this row
 SAMPLE: Final = 3  # it is time to look
@@ -58,11 +52,11 @@ def update_availability(
             consumers[consumer].blocked = 1
         elif consumers[consumer].blocked == 1 and consumers[consumer].unacked <= unacked_max // 2:
             unblock(state, consumer, ts)
-    by_flows = state.cells[PERMITS_SEEN] == BY_FLOWS
+    by_flows = state.common[0].permits_known_by == BY_FLOWS
     withheld = consumers[consumer].blocked == 1 and by_flows and consumers[consumer].permits <= 0
     if withheld or (unacked_max > 0 and consumers[consumer].unacked >= unacked_max):
         cause = UNACKED_LIMIT
-    elif state.cells[PERMITS_SEEN] != 0 and consumers[consumer].permits <= 0:
+    elif state.common[0].permits_known_by != 0 and consumers[consumer].permits <= 0:
         cause = NO_PERMITS
     if cause == consumers[consumer].cause:
         return
@@ -96,7 +90,7 @@ def unblock(state: State, consumer: int, ts: int) -> None:
 @compiled
 def grant(state: State, consumer: int, permits: int) -> None:
     """A consumer asks for so many messages more."""
-    state.cells[PERMITS_SEEN] = BY_FLOWS
+    state.common[0].permits_known_by = BY_FLOWS
     if state.consumers[consumer].blocked == 1:
         state.consumers[consumer].withheld += permits
     else:
@@ -126,7 +120,7 @@ def end_unavailability(
     report[row].to_seq = seq
     report[row].to_ts = ts
     report[row].ended_by = ended_by
-    state.cells[PAUSE] = INTERVAL_OVER
+    state.common[0].stop_reason = INTERVAL_OVER
 
 
 @compiled
@@ -173,11 +167,11 @@ def note_starved(state: State, out: Output, at: int, seq: int, ts: int, ended_by
 @compiled
 def stalls(state: State, seq: int, ts: int, longest_us: int) -> bool:
     """Whether nothing was sent to anybody for long before the dispatch `seq`; says so once."""
-    cells = state.cells
-    if cells[WAITING_TOTAL] == 0 or cells[TOLD_SEQ] == seq:
+    common = state.common
+    if common[0].waiting == 0 or common[0].stopped_at_seq == seq:
         return False
-    if ts - max(cells[SENT_TS], cells[WAITING_SINCE_TS]) < longest_us:
+    if ts - max(common[0].last_dispatch_ts, common[0].waiting_since_ts) < longest_us:
         return False
-    cells[TOLD_SEQ] = seq
-    cells[PAUSE] = STALLED
+    common[0].stopped_at_seq = seq
+    common[0].stop_reason = STALLED
     return True

@@ -40,15 +40,8 @@ from pipeline.replay.packing.snapshot import Snapshot
 from pipeline.replay.state.output import BY_ACK, BY_DISPATCH, INTERVALS, STILL_OPEN, Output
 from pipeline.replay.state.policy import RoutingArrays, owners_of
 from pipeline.replay.state.state import (
-    NEXT_SAMPLE_TS,
     NOBODY,
-    PAUSE,
-    SENT_SEQ,
-    SENT_TS,
     UNKNOWN,
-    WAITING_SINCE_SEQ,
-    WAITING_SINCE_TS,
-    WAITING_TOTAL,
     State,
 )
 
@@ -129,7 +122,7 @@ class BlockingMonitor:
 
     def paused(self, state: State, out: Output, mapping: RoutingArrays, at: TracePoint) -> None:
         """The core has stopped in front of the row `at`."""
-        reason, state.cells[PAUSE] = int(state.cells[PAUSE]), 0
+        reason, state.common[0].stop_reason = int(state.common[0].stop_reason), 0
         if reason == SAMPLE:
             self._sample(state, at)
         elif reason == STALLED:
@@ -151,7 +144,7 @@ class BlockingMonitor:
             else:
                 self._unhindered(state, mapping, row, span)
         out.filled[INTERVALS] = 0
-        state.cells[PAUSE] = 0
+        state.common[0].stop_reason = 0
 
     def interrupted(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """Consumers are about to come or go: only now the state shows who is to blame for a stall."""
@@ -190,21 +183,25 @@ class BlockingMonitor:
         if snapshot.in_replay is not None:
             self._reported = (snapshot.ts_us, snapshot.in_replay)
             self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
-            state.cells[NEXT_SAMPLE_TS] = snapshot.ts_us + self._patience.sample_us
+            state.common[0].next_sample_ts = snapshot.ts_us + self._patience.sample_us
 
     def _sample(self, state: State, at: TracePoint) -> None:
         # Before the first row there is nothing to see.
-        if state.cells[NEXT_SAMPLE_TS] > 0:
+        if state.common[0].next_sample_ts > 0:
             self.samples.append(sample(state, at.ts_us, self.limits, None))
-        state.cells[NEXT_SAMPLE_TS] = at.ts_us + self._patience.sample_us
+        state.common[0].next_sample_ts = at.ts_us + self._patience.sample_us
 
     def _idle_span(self, state: State, at: TracePoint, ended_by: int, shortest_us: int) -> Interval | None:
         """Since when nothing was sent although something waits, if that is so long ago."""
-        cells = state.cells
-        since_us = int(max(cells[SENT_TS], cells[WAITING_SINCE_TS]))
-        if cells[WAITING_TOTAL] == 0 or at.ts_us - since_us < shortest_us:
+        common = state.common
+        since_us = int(max(common[0].last_dispatch_ts, common[0].waiting_since_ts))
+        if common[0].waiting == 0 or at.ts_us - since_us < shortest_us:
             return None
-        since_seq = cells[SENT_SEQ] if cells[SENT_TS] >= cells[WAITING_SINCE_TS] else cells[WAITING_SINCE_SEQ]
+        since_seq = (
+            common[0].last_dispatch_seq
+            if common[0].last_dispatch_ts >= common[0].waiting_since_ts
+            else common[0].waiting_since_seq
+        )
         return Interval(int(since_seq), since_us, at.seq, at.ts_us, ended_by)
 
     def _open_stall(self, span: Interval) -> Blocked | None:

@@ -19,14 +19,7 @@ from pipeline.replay.state.output import BY_LEAVE
 from pipeline.replay.state.policy import RoutingArrays
 from pipeline.replay.state.state import (
     ACKED,
-    CONNECTED,
-    DELETED_ENTRY,
-    DELETED_LEDGER,
     NOBODY,
-    READ_ENTRY,
-    READ_LEDGER,
-    RECENT_ENTRY,
-    RECENT_LEDGER,
     UNKNOWN,
     State,
 )
@@ -64,14 +57,14 @@ class RecentlyJoined:
 
     def join(self, state: State, place: int, at: TracePoint) -> None:
         """A consumer joined; it is held back if somebody else is there and entries are unacknowledged."""
-        cells = state.cells
+        common = state.common
         entries: Any = state.entries
         open_ones = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.marks & ACKED == 0))
-        if cells[CONNECTED] < 2 or cells[READ_LEDGER] == UNKNOWN or open_ones.size < 2:
+        if common[0].connected < 2 or common[0].highest_dispatched_ledger == UNKNOWN or open_ones.size < 2:
             return
         # The read position is behind what was dispatched; a snapshot may say how far (`told`).
-        until = (int(cells[READ_LEDGER]), int(cells[READ_ENTRY]) + 1)
-        if until <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY] + 1):
+        until = (int(common[0].highest_dispatched_ledger), int(common[0].highest_dispatched_entry) + 1)
+        if until <= (common[0].mark_delete_ledger, common[0].mark_delete_entry + 1):
             return
         root = oldest(state, open_ones)[0]
         at_root = np.flatnonzero((entries.ledger == root[0]) & (entries.entry == root[1]))
@@ -92,7 +85,7 @@ class RecentlyJoined:
     def release(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> list[Blocked]:
         """Mark-delete has moved: those that waited for it, up to the first that waits for more."""
         released: list[Blocked] = []
-        next_valid = (int(state.cells[DELETED_LEDGER]), int(state.cells[DELETED_ENTRY]) + 1)
+        next_valid = (int(state.common[0].mark_delete_ledger), int(state.common[0].mark_delete_entry) + 1)
         while self._waiting and self._waiting[0].until <= next_valid:
             released += _held_back(state, mapping, self._waiting.pop(0), at, ended_by)
         self._tell(state)
@@ -100,7 +93,7 @@ class RecentlyJoined:
 
     def leave(self, state: State, mapping: RoutingArrays, place: int, at: TracePoint) -> list[Blocked]:
         """A consumer leaves; with one consumer left nobody is held back any more."""
-        over = [w for w in self._waiting if w.place == place or state.cells[CONNECTED] <= 2]
+        over = [w for w in self._waiting if w.place == place or state.common[0].connected <= 2]
         self._waiting = [w for w in self._waiting if w not in over]
         self._tell(state)
         return [interval for w in over for interval in _held_back(state, mapping, w, at, BY_LEAVE)]
@@ -114,7 +107,7 @@ class RecentlyJoined:
     def _tell(self, state: State) -> None:
         """Where the core is to stop."""
         first = self._waiting[0].until if self._waiting else (UNKNOWN, UNKNOWN)
-        state.cells[RECENT_LEDGER], state.cells[RECENT_ENTRY] = first
+        state.common[0].join_release_ledger, state.common[0].join_release_entry = first
         state.consumers.recent[:] = 0
         state.consumers.recent[sorted(self.places)] = 1
 

@@ -19,11 +19,7 @@ from pipeline.replay.blocking.consumer_availability import NO_PERMITS, READY
 from pipeline.replay.packing.snapshot import Position
 from pipeline.replay.state.policy import RoutingArrays
 from pipeline.replay.state.state import (
-    IN_REPLAY,
     NOBODY,
-    PERMITS_SEEN,
-    UNACKED_FULL,
-    UNACKED_FULL_UNTIL_TS,
     UNKNOWN,
     State,
 )
@@ -82,12 +78,12 @@ def stalled(state: State, mapping: RoutingArrays, span: Interval, situation: Sit
         cause, blocking = _cause(state, waiting, free, connected, hindered, situation, span)
     for_blocking = waiting.where(waiting.owner == blocking)
     roots = oldest_held(state, blocking) or oldest(state, waiting.slot)
-    known = state.cells[PERMITS_SEEN] != 0
+    known = state.common[0].permits_known_by != 0
     detail: dict[str, object] = {
         "no_progress": True,
         "consumers": len(connected),
         "with_permits": with_permits if known else None,
-        "replay_size_at_least": int(state.cells[IN_REPLAY]),
+        "replay_size_at_least": int(state.common[0].in_replay),
         "replay_size_reported": situation.replay_size,
         "look_ahead_limit": situation.limits.look_ahead(len(connected)),
         "hashes": largest(for_blocking.hash, for_blocking.waited_us(span)),
@@ -162,7 +158,9 @@ def _subscription_was_full(state: State, span: Interval) -> bool:
 
     Nothing was sent in it, so it was full from the start, if at all; that it went on shows that it is no more.
     """
-    until_us = span.to_ts if state.cells[UNACKED_FULL] == 1 else int(state.cells[UNACKED_FULL_UNTIL_TS])
+    until_us = (
+        span.to_ts if state.common[0].blocked_on_unacked == 1 else int(state.common[0].blocked_on_unacked_until_ts)
+    )
     return 2 * (until_us - span.from_ts) >= span.to_ts - span.from_ts
 
 
@@ -184,7 +182,7 @@ def _look_ahead_reached(state: State, waiting: Waiters, consumers: int, situatio
     if situation.replay_size is not None and situation.replay_size >= limit:
         return True
     # Of the last read all may have been refused, so that no dispatch shows how far it went (4.2, step 9c).
-    return int(state.cells[IN_REPLAY]) + situation.limits.read_batch >= limit and waiting.slot.size >= limit
+    return int(state.common[0].in_replay) + situation.limits.read_batch >= limit and waiting.slot.size >= limit
 
 
 def _holder(state: State, waiting: Waiters) -> int:

@@ -11,21 +11,11 @@ from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.output import INTERVALS, Output
 from pipeline.replay.state.state import (
     DELAYED,
-    IN_REPLAY,
-    LOOK_AHEAD_LIMIT,
-    LOOK_AHEAD_TS,
-    LOOK_AHEAD_US,
     NOBODY,
     READ,
     SENT,
-    UNACKED_FULL,
-    UNACKED_FULL_TS,
-    UNACKED_FULL_UNTIL_TS,
-    UNACKED_FULL_US,
-    UNACKED_LIMIT_OF_ALL,
     UNKNOWN,
     UNLOOKED,
-    Ints,
     State,
 )
 
@@ -47,27 +37,36 @@ _NEAR_LIMIT: Final = 0.95
 @compiled
 def note_limits(state: State, ts: int) -> None:
     """Sums up for how long the limits of the subscription are reached; called with every row."""
-    cells = state.cells
-    if cells[LOOK_AHEAD_LIMIT] > 0:
-        _note_limit(cells, LOOK_AHEAD_TS, LOOK_AHEAD_US, cells[IN_REPLAY] >= _NEAR_LIMIT * cells[LOOK_AHEAD_LIMIT], ts)
-    if cells[UNACKED_LIMIT_OF_ALL] > 0:
-        _note_limit(cells, UNACKED_FULL_TS, UNACKED_FULL_US, cells[UNACKED_FULL] == 1, ts)
-        if cells[UNACKED_FULL] == 1:
-            cells[UNACKED_FULL_UNTIL_TS] = ts
+    common = state.common
+    if common[0].look_ahead_limit > 0:
+        full = common[0].in_replay >= _NEAR_LIMIT * common[0].look_ahead_limit
+        if full and common[0].look_ahead_since_ts == UNKNOWN:
+            common[0].look_ahead_since_ts = ts
+        elif not full and common[0].look_ahead_since_ts != UNKNOWN:
+            common[0].look_ahead_us = _look_ahead_us(state, ts)
+            common[0].look_ahead_since_ts = UNKNOWN
+    if common[0].unacked_limit > 0:
+        if common[0].blocked_on_unacked == 1:
+            common[0].blocked_on_unacked_until_ts = ts
+            if common[0].blocked_on_unacked_since_ts == UNKNOWN:
+                common[0].blocked_on_unacked_since_ts = ts
+        elif common[0].blocked_on_unacked_since_ts != UNKNOWN:
+            common[0].blocked_on_unacked_us = _blocked_on_unacked_us(state, ts)
+            common[0].blocked_on_unacked_since_ts = UNKNOWN
 
 
 @compiled
-def _note_limit(cells: Ints, since: int, total: int, reached: bool, ts: int) -> None:
-    if reached and cells[since] == UNKNOWN:
-        cells[since] = ts
-    elif not reached and cells[since] != UNKNOWN:
-        cells[total] += ts - cells[since]
-        cells[since] = UNKNOWN
+def _look_ahead_us(state: State, ts: int) -> int:
+    """For how long the limit of look-ahead has been reached."""
+    since = state.common[0].look_ahead_since_ts
+    return int(state.common[0].look_ahead_us + (ts - since if since != UNKNOWN else 0))
 
 
 @compiled
-def _reached_us(cells: Ints, since: int, total: int, ts: int) -> int:
-    return int(cells[total] + (ts - cells[since] if cells[since] != UNKNOWN else 0))
+def _blocked_on_unacked_us(state: State, ts: int) -> int:
+    """For how long the subscription has had too much unacknowledged."""
+    since = state.common[0].blocked_on_unacked_since_ts
+    return int(state.common[0].blocked_on_unacked_us + (ts - since if since != UNKNOWN else 0))
 
 
 @compiled
@@ -78,8 +77,8 @@ def begin_wait(state: State, at: int, seq: int, ts: int) -> None:
     hashes[at].clear_ts = ts
     hashes[at].idle_us = 0
     owner = hashes[at].owner
-    hashes[at].clear_look_ahead_us = _reached_us(state.cells, LOOK_AHEAD_TS, LOOK_AHEAD_US, ts)
-    hashes[at].clear_full_us = _reached_us(state.cells, UNACKED_FULL_TS, UNACKED_FULL_US, ts)
+    hashes[at].clear_look_ahead_us = _look_ahead_us(state, ts)
+    hashes[at].clear_full_us = _blocked_on_unacked_us(state, ts)
     hashes[at].clear_unavailable_us = unavailable_us(state, owner, ts) if owner >= 0 else 0
 
 
@@ -121,7 +120,7 @@ def _head(state: State, at: int) -> int:
 @compiled
 def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
     """What kept the head of the hash for more than half of the time that its owner did not."""
-    hashes, cells = state.hashes, state.cells
+    hashes = state.hashes
     owner, head = hashes[at].owner, hashes[at].queue_first
     half_us = waited_us // 2
     cause = NOT_READ
@@ -136,9 +135,9 @@ def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
         cause = UNACKED_CONSUMER
     elif state.entries[head].marks & READ != 0 and ts - state.entries[head].read_ts >= half_us:
         cause = IN_REPLAY_QUEUE
-    elif _reached_us(cells, LOOK_AHEAD_TS, LOOK_AHEAD_US, ts) - hashes[at].clear_look_ahead_us >= half_us:
+    elif _look_ahead_us(state, ts) - hashes[at].clear_look_ahead_us >= half_us:
         cause = LOOK_AHEAD
-    elif _reached_us(cells, UNACKED_FULL_TS, UNACKED_FULL_US, ts) - hashes[at].clear_full_us >= half_us:
+    elif _blocked_on_unacked_us(state, ts) - hashes[at].clear_full_us >= half_us:
         cause = UNACKED_SUBSCRIPTION
     return cause
 

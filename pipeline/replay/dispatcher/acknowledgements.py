@@ -22,21 +22,13 @@ from pipeline.replay.state.state import (
     BEFORE_RESET,
     CLOSED,
     COUNT_LOST,
-    DELETED_ENTRY,
-    DELETED_LEDGER,
     NO_RESET,
-    PAUSE,
-    RECENT_ENTRY,
-    RECENT_LEDGER,
     RESET_BEGUN,
-    RESETTING,
     RETURNED,
     SETTLING,
     UNKNOWN,
-    UNSEEN_UNTIL_TS,
     VAGUE,
-    WORDS_USED,
-    Ints,
+    Records,
     State,
 )
 
@@ -48,7 +40,7 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
     """One side of an acknowledgement of a whole entry."""
     ledger, entry = events.ledger[i], events.entry[i]
     slot = entry_at(state, ledger, entry)
-    if state.consumers[consumer].leaving == CLOSED or state.cells[RESETTING] == RESET_BEGUN:
+    if state.consumers[consumer].leaving == CLOSED or state.common[0].resetting == RESET_BEGUN:
         _acked_about_a_reset(state, slot, events.ts_us[i])
         return
     if slot < 0:
@@ -57,7 +49,7 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
         # Any consumer may acknowledge any position, also one that this trace has not shown yet (contract 5.1).
         slot = new_entry(state, events, i)
         note_spoken_of(state, slot)
-        if state.cells[UNSEEN_UNTIL_TS] != UNKNOWN:
+        if state.common[0].unseen_until_ts != UNKNOWN:
             state.entries[slot].marks |= BEFORE_RESET
     if events.code[i] == ACK_END and state.entries[slot].marks & SETTLING != 0:
         ack_completed(state, slot)
@@ -96,21 +88,24 @@ def _acked_about_a_reset(state: State, slot: int, ts: int) -> None:
 
 @compiled
 def _deleted_at_cursor(state: State, out: Output, slot: int, seq: int, ts: int, policy: Policy) -> None:
-    cells = state.cells
+    common = state.common
     ledger, entry = state.entries[slot].ledger, state.entries[slot].entry
     free_entry(state, slot)
     # The next in line, or the first of a ledger behind the one that mark-delete stands at the end of.
-    if entry == 0 or (ledger == cells[DELETED_LEDGER] and entry == cells[DELETED_ENTRY] + 1):
+    if entry == 0 or (ledger == common[0].mark_delete_ledger and entry == common[0].mark_delete_entry + 1):
         advance(state, out, seq, ts, policy.mark_delete_releases)
-        note_release(cells)
+        note_release(common)
 
 
 @compiled
-def note_release(cells: Ints) -> None:
+def note_release(common: Records) -> None:
     """Mark-delete has moved: does it release a recently joined consumer?"""
-    recent = (cells[RECENT_LEDGER], cells[RECENT_ENTRY])
-    if cells[RECENT_LEDGER] != UNKNOWN and (cells[DELETED_LEDGER], cells[DELETED_ENTRY] + 1) >= recent:
-        cells[PAUSE] = RELEASED
+    recent = (common[0].join_release_ledger, common[0].join_release_entry)
+    if (
+        common[0].join_release_ledger != UNKNOWN
+        and (common[0].mark_delete_ledger, common[0].mark_delete_entry + 1) >= recent
+    ):
+        common[0].stop_reason = RELEASED
 
 
 @compiled
@@ -121,16 +116,16 @@ def acked_in_part(state: State, out: Output, events: Events, i: int, policy: Pol
     """
     entries = state.entries
     slot = entry_at(state, events.ledger[i], events.entry[i])
-    if slot < 0 or entries[slot].marks & ACKED != 0 or state.cells[RESETTING] != NO_RESET:
+    if slot < 0 or entries[slot].marks & ACKED != 0 or state.common[0].resetting != NO_RESET:
         return
     entries[slot].marks |= COUNT_LOST
     word, words_left = events.word[i], events.words_left[i]
     if entries[slot].words_at == UNKNOWN:
         count = word + words_left + 1
-        entries[slot].words_at = state.cells[WORDS_USED]
+        entries[slot].words_at = state.common[0].words_used
         entries[slot].words = count
-        state.words[state.cells[WORDS_USED] : state.cells[WORDS_USED] + count] = -1
-        state.cells[WORDS_USED] += count
+        state.words[state.common[0].words_used : state.common[0].words_used + count] = -1
+        state.common[0].words_used += count
     first, count = entries[slot].words_at, entries[slot].words
     if word < count:
         state.words[first + word] &= events.value[i]

@@ -19,14 +19,8 @@ from pipeline.replay.state.output import (
 from pipeline.replay.state.pair_index import Slots, drop, empty_table, put
 from pipeline.replay.state.state import (
     ACKED,
-    DELETED_ENTRY,
-    DELETED_LEDGER,
-    ENTRIES_FREE,
-    HASHES_FREE,
-    LEDGERS,
     UNKNOWN,
     WAITING,
-    WORDS_USED,
     Ints,
     Records,
     State,
@@ -64,7 +58,7 @@ def make_room(
     Raises:
         LimitError: more entries would be open than the limit allows.
     """
-    if state.cells[ENTRIES_FREE] < need.entries or state.cells[HASHES_FREE] < need.entries:
+    if state.common[0].free_entries < need.entries or state.common[0].free_hashes < need.entries:
         before_sweep(state)
         _sweep_entries(state, now_us - IN_FLIGHT_US)
         _sweep_hashes(state, out, np.zeros(state.hashes.size, dtype=np.int64))
@@ -74,16 +68,16 @@ def make_room(
         consumers = np.zeros(2 * need.consumers, dtype=state.consumers.dtype).view(np.recarray)
         consumers[: state.consumers.size] = state.consumers
         state = state._replace(consumers=consumers)
-    if state.cells[WORDS_USED] + need.words > state.words.size:
+    if state.common[0].words_used + need.words > state.words.size:
         state = _compacted_words(state, need.words)
-    if state.cells[LEDGERS] + need.ledgers > state.ledger_ids.size:
+    if state.common[0].ledgers + need.ledgers > state.ledger_ids.size:
         state = _recent_ledgers(state, need.ledgers)
     return state
 
 
 def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
     size = state.entries.size
-    free = int(state.cells[ENTRIES_FREE])
+    free = int(state.common[0].free_entries)
     if size - free > open_entries_max:
         raise LimitError(
             f"{size - free:,} entries of one subscription are open at once",
@@ -95,7 +89,7 @@ def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
     entries = _grown(state.entries, grown)
     table = empty_table(grown)
     _index(table, entries.ledger, entries.entry)
-    state.cells[ENTRIES_FREE] += grown - size
+    state.common[0].free_entries += grown - size
     return state._replace(
         entries=entries, entry_table=table, entries_free=_grown_stack(state.entries_free, free, size, grown)
     )
@@ -103,14 +97,14 @@ def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
 
 def _roomy_hashes(state: State, rows: int) -> State:
     size = state.hashes.size
-    free = int(state.cells[HASHES_FREE])
+    free = int(state.common[0].free_hashes)
     if free >= rows:
         return state
     grown = _slots(size - free, rows)
     hashes = _grown(state.hashes, grown)
     table = empty_table(grown)
     _index(table, hashes.hash, hashes.zero)
-    state.cells[HASHES_FREE] += grown - size
+    state.common[0].free_hashes += grown - size
     return state._replace(
         hashes=hashes, hash_table=table, hashes_free=_grown_stack(state.hashes_free, free, size, grown)
     )
@@ -145,17 +139,17 @@ def _compacted_words(state: State, more: int) -> State:
         first = entries[slot].words_at
         words[start : start + count] = state.words[first : first + count]
     entries.words_at[partly] = starts
-    state.cells[WORDS_USED] = used
+    state.common[0].words_used = used
     return state._replace(words=words)
 
 
 def _recent_ledgers(state: State, more: int) -> State:
     columns = (state.ledger_ids, state.ledger_firsts, state.ledger_ends)
-    ids, firsts, ends = (column[: state.cells[LEDGERS]] for column in columns)
+    ids, firsts, ends = (column[: state.common[0].ledgers] for column in columns)
     # Nothing crosses into a ledger that mark-delete has left behind.
-    kept = ids >= state.cells[DELETED_LEDGER]
+    kept = ids >= state.common[0].mark_delete_ledger
     count = int(kept.sum())
-    state.cells[LEDGERS] = count
+    state.common[0].ledgers = count
     size = 2 * (count + more)
     return state._replace(
         ledger_ids=np.concatenate((ids[kept], np.zeros(size - count, dtype=np.int64))),
@@ -174,21 +168,21 @@ def _index(table: Slots, keys_a: Ints, keys_b: Ints) -> None:
 @compiled
 def _sweep_entries(state: State, before_us: int) -> None:
     """Frees entries below mark-delete that nobody holds and no read in flight can send any more."""
-    entries, cells = state.entries, state.cells
+    entries, common = state.entries, state.common
     for slot in range(entries.size):
         ledger, entry = entries[slot].ledger, entries[slot].entry
         if (
             ledger >= 0
             and entries[slot].holder < 0
             and entries[slot].marks & WAITING == 0
-            and (entries[slot].marks & ACKED != 0 or cells[DELETED_LEDGER] > ledger)
-            and (ledger, entry) <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY])
+            and (entries[slot].marks & ACKED != 0 or common[0].mark_delete_ledger > ledger)
+            and (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry)
             and entries[slot].sent_ts < before_us
         ):
             drop(state.entry_table, entries.ledger, entries.entry, ledger, entry)
             entries[slot].ledger = UNKNOWN
-            state.entries_free[cells[ENTRIES_FREE]] = slot
-            cells[ENTRIES_FREE] += 1
+            state.entries_free[common[0].free_entries] = slot
+            common[0].free_entries += 1
 
 
 @compiled
@@ -200,18 +194,18 @@ def _sweep_hashes(state: State, out: Output, used: Ints) -> None:
         out: takes what the entries of a hash last waited for.
         used: a zero for each slot of a hash; a compiled function makes no arrays.
     """
-    entries, hashes, cells = state.entries, state.hashes, state.cells
+    entries, hashes, common = state.entries, state.hashes, state.common
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and entries[slot].hash_at >= 0:
             used[entries[slot].hash_at] = 1
-    deleted = (cells[DELETED_LEDGER], cells[DELETED_ENTRY])
+    deleted = (common[0].mark_delete_ledger, common[0].mark_delete_entry)
     for at in range(hashes.size):
         if hashes[at].hash >= 0 and used[at] == 0 and (hashes[at].top_ledger, hashes[at].top_entry) <= deleted:
             end_delay(state, out, at)
             drop(state.hash_table, hashes.hash, hashes.zero, hashes[at].hash, 0)
             hashes[at].hash = UNKNOWN
-            state.hashes_free[cells[HASHES_FREE]] = at
-            cells[HASHES_FREE] += 1
+            state.hashes_free[common[0].free_hashes] = at
+            common[0].free_hashes += 1
 
 
 def _need(events: Events) -> Need:

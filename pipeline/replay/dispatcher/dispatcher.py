@@ -40,23 +40,12 @@ from pipeline.replay.state.state import (
     ACKED,
     BY_FLOWS,
     BY_SNAPSHOTS,
-    CONNECTED,
-    COUNTS_INDEXES,
     LEAVING,
-    LOOK_AHEAD_LIMIT,
     NOBODY,
-    PAUSE,
-    PERMITS_SEEN,
-    READ_ENTRY,
-    READ_LEDGER,
-    RESETTING,
     RESTARTED,
     SENT,
-    STARTS_SEEN,
-    UNACKED_LIMIT_OF_ALL,
     UNKNOWN,
     WAITING,
-    WITHOUT_PUBLISH,
     Ints,
     Records,
     new_state,
@@ -108,8 +97,8 @@ class Dispatcher:
         self._former: list[tuple[Routing, int]] = []
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
-        self._state.cells[COUNTS_INDEXES] = counts_indexes
-        self._state.cells[UNACKED_LIMIT_OF_ALL] = watch.limits.unacked_per_subscription
+        self._state.common[0].counts_indexes = counts_indexes
+        self._state.common[0].unacked_limit = watch.limits.unacked_per_subscription
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
         self._harvest = FindingCollector()
         self._at_the_end = (0, 0)
@@ -118,7 +107,7 @@ class Dispatcher:
     @property
     def connected(self) -> int:
         """How many consumers are connected."""
-        return int(self._state.cells[CONNECTED])
+        return int(self._state.common[0].connected)
 
     @property
     def draining(self) -> set[tuple[int, int]]:
@@ -151,16 +140,16 @@ class Dispatcher:
     def connect(self, number: int, at: TracePoint) -> None:
         """A consumer is there from now on; `route` is told separately."""
         self._interrupt(at, BY_JOIN)
-        if self._state.cells[RESETTING] == RESTARTED:
+        if self._state.common[0].resetting == RESTARTED:
             # Joins wait until the cursor is reset (5.10), and the row that says so may be missing.
             self.end_reset(at)
         self.announce(number)
         place = self.places[number]
         if self._state.consumers[place].connected == 0:
             self._state.consumers[place].connected = 1
-            self._state.consumers[place].joined_ledger = self._state.cells[READ_LEDGER]
-            self._state.consumers[place].joined_entry = self._state.cells[READ_ENTRY]
-            self._state.cells[CONNECTED] += 1
+            self._state.consumers[place].joined_ledger = self._state.common[0].highest_dispatched_ledger
+            self._state.consumers[place].joined_entry = self._state.common[0].highest_dispatched_entry
+            self._state.common[0].connected += 1
             self._limit_look_ahead()
         self._state.consumers[place].leaving = 0
         if self.holds_back:
@@ -210,7 +199,7 @@ class Dispatcher:
 
     def _limit_look_ahead(self) -> None:
         # It grows with the number of consumers (contract 4.7).
-        self._state.cells[LOOK_AHEAD_LIMIT] = self.watch.limits.look_ahead(self.connected) or 0
+        self._state.common[0].look_ahead_limit = self.watch.limits.look_ahead(self.connected) or 0
 
     def begin(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
         """The first consumer decides how the subscription is served, as long as anybody is there."""
@@ -282,13 +271,13 @@ class Dispatcher:
         consumers = self._places_of(events.consumer)
         # The core completes the keys of dispatches; the rows themselves stay as they are.
         events = events._replace(key_id=events.key_id.copy())
-        decided = decisions(events, bool(self._state.cells[STARTS_SEEN]))
+        decided = decisions(events, bool(self._state.common[0].starts_seen))
         state, mapping = self._state, self._mapping
         at = 0
         while at < events.code.size:
             at = kernel.replay(state, self._out, events, consumers, hashes, mapping, at, self.policy)
             row = min(at, events.code.size - 1)
-            if state.cells[PAUSE] != 0:
+            if state.common[0].stop_reason != 0:
                 self.watch.paused(state, self._out, mapping, TracePoint(int(events.seq[row]), int(events.ts_us[row])))
             elif at < events.code.size:
                 self._drain_output()
@@ -320,7 +309,7 @@ class Dispatcher:
         self._state.checked[:] = 0
         self._state.consumers.dispatched[:] = 0
         self._state.consumers.acked[:] = 0
-        self._without_publish_told = int(self._state.cells[WITHOUT_PUBLISH])
+        self._without_publish_told = int(self._state.common[0].without_publish)
 
     def _outstanding(self) -> tuple[int, int]:
         """Entries that wait for their first dispatch, and entries that were dispatched and not acknowledged."""
@@ -333,7 +322,7 @@ class Dispatcher:
     def unseen(self) -> tuple[int, int, int, int, int]:
         """The fields of `Seen` from `unkeyed` to `never_acknowledged`; call it after `close` and `taken`."""
         # An entry that was reported to lack its publish may have got it since.
-        without_publish = max(int(self._state.cells[WITHOUT_PUBLISH]) - self._without_publish_told, 0)
+        without_publish = max(int(self._state.common[0].without_publish) - self._without_publish_told, 0)
         return self.traffic.unkeyed, without_publish, self._harvest.without_end, *self._at_the_end
 
     def take_in(self, snapshot: Snapshot, at: TracePoint) -> None:
@@ -346,8 +335,8 @@ class Dispatcher:
                 continue
             if self.holds_back and consumer.joined_at is not None:
                 self.watch.recent.told(state, place, consumer.joined_at)
-            if consumer.permits is not None and state.cells[PERMITS_SEEN] != BY_FLOWS:
-                state.cells[PERMITS_SEEN] = BY_SNAPSHOTS
+            if consumer.permits is not None and state.common[0].permits_known_by != BY_FLOWS:
+                state.common[0].permits_known_by = BY_SNAPSHOTS
                 state.consumers[place].permits = consumer.permits
                 limits = self.policy.unacked_max, self.policy.shortest_us
                 update_availability(state, self._out, place, at.seq, at.ts_us, BY_FLOW, *limits)

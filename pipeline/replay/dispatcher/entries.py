@@ -6,12 +6,6 @@ from pipeline.replay.state.read_position import was_read
 from pipeline.replay.state.state import (
     ACKED,
     ACKED_WHILE_QUEUED,
-    DELETED_ENTRY,
-    DELETED_LEDGER,
-    ENTRIES_FREE,
-    FLOOR_ENTRY,
-    FLOOR_LEDGER,
-    HASHES_FREE,
     NOBODY,
     READ,
     SETTLING,
@@ -30,9 +24,9 @@ def entry_at(state: State, ledger: int, entry: int) -> int:
 @compiled
 def add_entry(state: State, ledger: int, entry: int) -> int:
     """A slot for an entry that has none."""
-    entries, cells = state.entries, state.cells
-    cells[ENTRIES_FREE] -= 1
-    slot = int(state.entries_free[cells[ENTRIES_FREE]])
+    entries, common = state.entries, state.common
+    common[0].free_entries -= 1
+    slot = int(state.entries_free[common[0].free_entries])
     entries[slot].ledger = ledger
     entries[slot].entry = entry
     entries[slot].hash_at = UNKNOWN
@@ -56,38 +50,38 @@ def add_entry(state: State, ledger: int, entry: int) -> int:
 @compiled
 def free_entry(state: State, slot: int) -> None:
     """Frees the slot of an entry that is acknowledged, passed by mark-delete and held by nobody."""
-    entries, cells = state.entries, state.cells
+    entries, common = state.entries, state.common
     marks = entries[slot].marks
     if marks & ACKED == 0 or marks & (ACKED_WHILE_QUEUED | SETTLING) != 0 or entries[slot].holder >= 0:
         return
     ledger, entry = entries[slot].ledger, entries[slot].entry
-    if (ledger, entry) > (cells[DELETED_LEDGER], cells[DELETED_ENTRY]):
+    if (ledger, entry) > (common[0].mark_delete_ledger, common[0].mark_delete_entry):
         return
     drop(state.entry_table, entries.ledger, entries.entry, ledger, entry)
     entries[slot].ledger = UNKNOWN
-    state.entries_free[cells[ENTRIES_FREE]] = slot
-    cells[ENTRIES_FREE] += 1
+    state.entries_free[common[0].free_entries] = slot
+    common[0].free_entries += 1
 
 
 @compiled
 def was_passed(state: State, slot: int) -> bool:
     """Whether mark-delete was seen to stand at or behind an entry."""
-    entries, cells = state.entries, state.cells
+    entries, common = state.entries, state.common
     at = (entries[slot].ledger, entries[slot].entry)
-    floor = (cells[FLOOR_LEDGER], cells[FLOOR_ENTRY])
-    return bool(floor < at <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY]))
+    floor = (common[0].floor_ledger, common[0].floor_entry)
+    return bool(floor < at <= (common[0].mark_delete_ledger, common[0].mark_delete_entry))
 
 
 @compiled
 def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int) -> None:
     """Ties an entry to its hash, once: it is constant for the life of a dispatcher (1.4)."""
-    entries, hashes, cells = state.entries, state.hashes, state.cells
+    entries, hashes, common = state.entries, state.hashes, state.common
     if entries[slot].hash_at != UNKNOWN or sticky_hash < 0:
         return
     at = find(state.hash_table, hashes.hash, hashes.zero, sticky_hash, 0)
     if at < 0:
-        cells[HASHES_FREE] -= 1
-        at = int(state.hashes_free[cells[HASHES_FREE]])
+        common[0].free_hashes -= 1
+        at = int(state.hashes_free[common[0].free_hashes])
         hashes[at].hash = sticky_hash
         hashes[at].zero = 0
         hashes[at].holder = NOBODY

@@ -3,13 +3,6 @@
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.state import (
     BY_FLOWS,
-    COUNTS_INDEXES,
-    PERMITS_SEEN,
-    SENT_SEQ,
-    SENT_TS,
-    UNACKED_FULL,
-    UNACKED_LIMIT_OF_ALL,
-    UNACKED_OF_ALL,
     UNKNOWN,
     State,
 )
@@ -19,7 +12,7 @@ from pipeline.replay.state.state import (
 def messages_left(state: State, slot: int) -> int:
     """Messages of an entry that no ack set has acknowledged; without batch-index acks all of them (5.3)."""
     entries = state.entries
-    if entries[slot].words_at == UNKNOWN or state.cells[COUNTS_INDEXES] == 0:
+    if entries[slot].words_at == UNKNOWN or state.common[0].counts_indexes == 0:
         return int(entries[slot].messages)
     left = 0
     for message in range(entries[slot].messages):
@@ -32,27 +25,27 @@ def messages_left(state: State, slot: int) -> int:
 @compiled
 def charge(state: State, consumer: int, messages: int) -> None:
     """The consumer has so many more messages to acknowledge, and with it the subscription (4.14)."""
-    cells = state.cells
+    common = state.common
     state.consumers[consumer].unacked += messages
-    cells[UNACKED_OF_ALL] += messages
-    if cells[UNACKED_LIMIT_OF_ALL] > 0:
-        if cells[UNACKED_OF_ALL] >= cells[UNACKED_LIMIT_OF_ALL]:
-            cells[UNACKED_FULL] = 1
-        elif cells[UNACKED_OF_ALL] < cells[UNACKED_LIMIT_OF_ALL] // 2:
-            cells[UNACKED_FULL] = 0
+    common[0].unacked += messages
+    if common[0].unacked_limit > 0:
+        if common[0].unacked >= common[0].unacked_limit:
+            common[0].blocked_on_unacked = 1
+        elif common[0].unacked < common[0].unacked_limit // 2:
+            common[0].blocked_on_unacked = 0
 
 
 @compiled
 def note_sent(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
     """Something was sent: the subscription gets on, and the consumer has used up permits."""
     entries, consumers = state.entries, state.consumers
-    state.cells[SENT_SEQ] = seq
-    state.cells[SENT_TS] = ts
+    state.common[0].last_dispatch_seq = seq
+    state.common[0].last_dispatch_ts = ts
     consumers[consumer].sent_ledger = entries[slot].ledger
     consumers[consumer].sent_entry = entries[slot].entry
     consumers[consumer].sent_ts = ts
     # Between two snapshots nobody sees what a consumer asks for, but that it was sent something shows that it did.
-    if state.cells[PERMITS_SEEN] == BY_FLOWS:
+    if state.common[0].permits_known_by == BY_FLOWS:
         consumers[consumer].permits -= messages_left(state, slot)
     else:
         consumers[consumer].permits = 1

@@ -35,16 +35,11 @@ from pipeline.replay.state.state import (
     DELAYED,
     DISPATCH_CONFIRMED,
     NACKED,
-    NEXT_SAMPLE_TS,
     NO_RESET,
     PASSED,
-    PAUSE,
-    RESETTING,
     SENT,
-    STARTS_SEEN,
     UNKNOWN,
     UNLOOKED,
-    UNSEEN_UNTIL_TS,
     VAGUE,
     WAITING,
     Ints,
@@ -93,18 +88,18 @@ def replay(
 
     Returns:
         The first row that was not applied: the number of rows, or less when `out` has to be emptied first, or when
-        there is something to look at (`state.PAUSE`).
+        there is something to look at (`stop_reason`).
     """
-    cells = state.cells
+    common = state.common
     for i in range(start, events.code.size):
-        if nearly_full(out, state.hashes.size) or cells[PAUSE] != 0:
+        if nearly_full(out, state.hashes.size) or common[0].stop_reason != 0:
             return i
-        if events.ts_us[i] >= cells[NEXT_SAMPLE_TS]:
-            cells[PAUSE] = SAMPLE
+        if events.ts_us[i] >= common[0].next_sample_ts:
+            common[0].stop_reason = SAMPLE
             return i
         note_limits(state, events.ts_us[i])
         code = events.code[i]
-        decided = code == DISPATCH_START or (code == DISPATCH_END and cells[STARTS_SEEN] == 0)
+        decided = code == DISPATCH_START or (code == DISPATCH_END and common[0].starts_seen == 0)
         if decided and stalls(state, events.seq[i], events.ts_us[i], policy.stalled_us):
             return i
         if code in (DISPATCH_START, DISPATCH_END):
@@ -125,14 +120,14 @@ def replay(
         elif code == MARK_DELETE and _after_reset(state, events.ts_us[i] - SNAPSHOT_LAG_US):
             releases = policy.mark_delete_releases
             jump(state, out, events.ledger[i], events.entry[i], events.seq[i], events.ts_us[i], releases)
-            note_release(cells)
+            note_release(state.common)
     return events.code.size
 
 
 @compiled
 def _after_reset(state: State, ts: int) -> bool:
     """Whether what happened at a time is of the dispatcher that the last reset made, if there was one."""
-    return bool(state.cells[RESETTING] == NO_RESET and ts > state.cells[UNSEEN_UNTIL_TS])
+    return bool(state.common[0].resetting == NO_RESET and ts > state.common[0].unseen_until_ts)
 
 
 @compiled
@@ -194,16 +189,16 @@ def _dispatched(
     mapping: RoutingArrays,
     policy: Policy,
 ) -> None:
-    entries, cells = state.entries, state.cells
+    entries, common = state.entries, state.common
     slot = entry_at(state, events.ledger[i], events.entry[i])
     if events.code[i] == DISPATCH_START:
-        cells[STARTS_SEEN] = 1
-    elif cells[STARTS_SEEN] == 1:
+        common[0].starts_seen = 1
+    elif common[0].starts_seen == 1:
         if slot >= 0:
             see_end(state, slot, consumer)
         return
     if slot < 0:
-        deleted = cells[RESETTING] == NO_RESET and was_deleted(state, events.ledger[i], events.entry[i])
+        deleted = common[0].resetting == NO_RESET and was_deleted(state, events.ledger[i], events.entry[i])
         slot = new_entry(state, events, i)
         entries[slot].messages = events.value[i]
         if deleted:

@@ -19,23 +19,18 @@ from pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,
     CLOSED,
-    CONNECTED,
     COUNT_LOST,
     DELAYED,
-    DELETED_LEDGER,
-    DOUBTED_TS,
     LEAVING,
     MAYBE_SKIPPED,
     NACKED,
     NO_RESET,
     RESET_BEGUN,
     RESET_ENDED,
-    RESETTING,
     RESTARTED,
     RETURNED,
     UNKNOWN,
     UNPUBLISHED,
-    UNSEEN_UNTIL_TS,
     WAITING,
     State,
 )
@@ -68,7 +63,7 @@ def return_all(state: State, out: Output, consumer: int, seq: int, ts: int, ende
         ):
             # It may have left before its redeliver command took effect, which then does not count (5.8).
             entries[slot].marks |= COUNT_LOST
-    if state.cells[RESETTING] != NO_RESET:
+    if state.common[0].resetting != NO_RESET:
         # Nobody is there to send it, and where the cursor goes is not known.
         return
     # Only now, when every episode is over that this ends: nobody waited for what the holder had itself.
@@ -85,9 +80,9 @@ def consumer_left(state: State, out: Output, consumer: int, seq: int, ts: int, s
         return
     state.consumers[consumer].connected = 0
     state.consumers[consumer].leaving = max(state.consumers[consumer].leaving, LEAVING)
-    state.cells[CONNECTED] -= 1
+    state.common[0].connected -= 1
     return_all(state, out, consumer, seq, ts, BY_LEAVE, skew_us)
-    if state.cells[CONNECTED] == 0:
+    if state.common[0].connected == 0:
         _forget_order(state)
 
 
@@ -121,7 +116,7 @@ def _forget_order(state: State) -> None:
 def mark_delete_may_move(state: State, ts: int) -> None:
     """An administrator moves mark-delete: the broker may drop what is held, or waits, at any moment (E6)."""
     entries = state.entries
-    state.cells[DOUBTED_TS] = ts
+    state.common[0].skip_begun_ts = ts
     for slot in range(entries.size):
         if entries[slot].ledger < 0:
             continue
@@ -136,7 +131,7 @@ def mark_delete_may_move(state: State, ts: int) -> None:
 @compiled
 def reset_begins(state: State) -> None:
     """A seek, unload or transfer begins: its consumers may be gone from here on, and the dispatcher with them."""
-    state.cells[RESETTING] = RESET_BEGUN
+    state.common[0].resetting = RESET_BEGUN
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
             state.consumers[consumer].leaving = LEAVING
@@ -149,9 +144,9 @@ def reset_takes_effect(state: State, out: Output, seq: int, ts: int, skew_us: in
     Where the cursor goes no row says: an entry of before waits again when it is sent again, and then comes back.
     """
     entries = state.entries
-    over = state.cells[RESETTING] == RESET_ENDED
-    state.cells[RESETTING] = NO_RESET if over else RESTARTED
-    state.cells[UNSEEN_UNTIL_TS] = max(state.cells[UNSEEN_UNTIL_TS], ts + skew_us)
+    over = state.common[0].resetting == RESET_ENDED
+    state.common[0].resetting = NO_RESET if over else RESTARTED
+    state.common[0].unseen_until_ts = max(state.common[0].unseen_until_ts, ts + skew_us)
     for slot in range(entries.size):
         if entries[slot].ledger < 0:
             continue
@@ -165,7 +160,7 @@ def reset_takes_effect(state: State, out: Output, seq: int, ts: int, skew_us: in
         entries[slot].marks &= DELAYED | UNPUBLISHED
         entries[slot].marks |= BEFORE_RESET
     _forget_order(state)
-    state.cells[DELETED_LEDGER] = UNKNOWN
+    state.common[0].mark_delete_ledger = UNKNOWN
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1 or state.consumers[consumer].leaving != 0:
             state.consumers[consumer].leaving = CLOSED
@@ -174,9 +169,9 @@ def reset_takes_effect(state: State, out: Output, seq: int, ts: int, skew_us: in
 @compiled
 def reset_ended(state: State, ts: int, skew_us: int) -> None:
     """The reset is done: what comes later is of the new dispatcher."""
-    begun = state.cells[RESETTING] == RESET_BEGUN
-    state.cells[RESETTING] = RESET_ENDED if begun else NO_RESET
-    state.cells[UNSEEN_UNTIL_TS] = max(state.cells[UNSEEN_UNTIL_TS], ts + skew_us)
+    begun = state.common[0].resetting == RESET_BEGUN
+    state.common[0].resetting = RESET_ENDED if begun else NO_RESET
+    state.common[0].unseen_until_ts = max(state.common[0].unseen_until_ts, ts + skew_us)
 
 
 @compiled

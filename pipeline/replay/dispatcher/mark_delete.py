@@ -14,20 +14,9 @@ from pipeline.replay.state.read_position import READ_US
 from pipeline.replay.state.state import (
     ACKED,
     ACKED_WHILE_QUEUED,
-    DELETED_ENTRY,
-    DELETED_LEDGER,
-    FLOOR_ENTRY,
-    FLOOR_LEDGER,
-    JUMPED_ENTRY,
-    JUMPED_LEDGER,
-    LANDED_ENTRY,
-    LANDED_LEDGER,
-    LANDED_TS,
-    LEDGERS,
     MAYBE_SKIPPED,
     PASSED,
     UNKNOWN,
-    UNSEEN_UNTIL_TS,
     WAITING,
     State,
 )
@@ -39,32 +28,32 @@ ACK_END = int(Code.ACK_END)
 @compiled
 def note_position(state: State, ledger: int, entry: int) -> None:
     """Keeps the last entry of each ledger, by which mark-delete crosses from one ledger into the next."""
-    ids, firsts, ends, cells = state.ledger_ids, state.ledger_firsts, state.ledger_ends, state.cells
-    at = cells[LEDGERS]
+    ids, firsts, ends, common = state.ledger_ids, state.ledger_firsts, state.ledger_ends, state.common
+    at = common[0].ledgers
     while at > 0 and ids[at - 1] > ledger:
         at -= 1
     if at > 0 and ids[at - 1] == ledger:
         firsts[at - 1] = min(firsts[at - 1], entry)
         ends[at - 1] = max(ends[at - 1], entry)
         return
-    for later in range(cells[LEDGERS], at, -1):
+    for later in range(common[0].ledgers, at, -1):
         ids[later] = ids[later - 1]
         firsts[later] = firsts[later - 1]
         ends[later] = ends[later - 1]
     ids[at] = ledger
     firsts[at] = entry
     ends[at] = entry
-    cells[LEDGERS] += 1
+    common[0].ledgers += 1
 
 
 @compiled
 def put_floor(state: State, ledger: int, entry: int) -> None:
     """The first position seen: mark-delete is taken to stand right before it, of what is below nothing is known."""
-    cells = state.cells
-    cells[DELETED_LEDGER] = ledger
-    cells[DELETED_ENTRY] = entry - 1
-    cells[FLOOR_LEDGER] = ledger
-    cells[FLOOR_ENTRY] = entry - 1
+    common = state.common
+    common[0].mark_delete_ledger = ledger
+    common[0].mark_delete_entry = entry - 1
+    common[0].floor_ledger = ledger
+    common[0].floor_entry = entry - 1
 
 
 @compiled
@@ -74,7 +63,9 @@ def new_entry(state: State, events: Events, i: int) -> int:
     note_position(state, ledger, entry)
     # After a reset consumers acknowledge what they were sent before it, wherever that is.
     acknowledged = events.code[i] in (ACK_START, ACK_END)
-    if state.cells[DELETED_LEDGER] == UNKNOWN and not (acknowledged and state.cells[UNSEEN_UNTIL_TS] != UNKNOWN):
+    if state.common[0].mark_delete_ledger == UNKNOWN and not (
+        acknowledged and state.common[0].unseen_until_ts != UNKNOWN
+    ):
         put_floor(state, ledger, entry)
     return add_entry(state, ledger, entry)
 
@@ -82,21 +73,25 @@ def new_entry(state: State, events: Events, i: int) -> int:
 @compiled
 def was_deleted(state: State, ledger: int, entry: int) -> bool:
     """Whether a position without a slot was seen to be acknowledged."""
-    cells = state.cells
-    if cells[DELETED_LEDGER] == UNKNOWN:
+    common = state.common
+    if common[0].mark_delete_ledger == UNKNOWN:
         return False
-    above_floor = (ledger, entry) > (cells[FLOOR_LEDGER], cells[FLOOR_ENTRY])
-    return above_floor and (ledger, entry) <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY])
+    above_floor = (ledger, entry) > (common[0].floor_ledger, common[0].floor_entry)
+    return above_floor and (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry)
 
 
 @compiled
 def was_skipped(state: State, ledger: int, entry: int, ts: int) -> bool:
     """Whether mark-delete jumped over a position without a slot so lately that a read in flight may still send it."""
-    cells = state.cells
-    if cells[LANDED_TS] == UNKNOWN or ts > cells[LANDED_TS] + READ_US:
+    common = state.common
+    if common[0].jumped_ts == UNKNOWN or ts > common[0].jumped_ts + READ_US:
         return False
     at = (ledger, entry)
-    return (cells[JUMPED_LEDGER], cells[JUMPED_ENTRY]) < at <= (cells[LANDED_LEDGER], cells[LANDED_ENTRY])
+    return (
+        (common[0].jumped_from_ledger, common[0].jumped_from_entry)
+        < at
+        <= (common[0].jumped_to_ledger, common[0].jumped_to_entry)
+    )
 
 
 @compiled
@@ -117,13 +112,13 @@ def advance(state: State, out: Output, seq: int, ts: int, releases: bool) -> Non
         ts: its time in microseconds.
         releases: whether a pending entry that is passed is released (`Profile.mark_delete_releases`).
     """
-    cells = state.cells
+    common = state.common
     while True:
-        slot = entry_at(state, cells[DELETED_LEDGER], cells[DELETED_ENTRY] + 1)
+        slot = entry_at(state, common[0].mark_delete_ledger, common[0].mark_delete_entry + 1)
         if slot >= 0:
             if state.entries[slot].marks & ACKED == 0:
                 return
-            cells[DELETED_ENTRY] += 1
+            common[0].mark_delete_entry += 1
             _pass_entry(state, out, slot, seq, ts, releases)
         elif not _cross_ledger(state):
             return
@@ -131,13 +126,13 @@ def advance(state: State, out: Output, seq: int, ts: int, releases: bool) -> Non
 
 @compiled
 def _cross_ledger(state: State) -> bool:
-    cells = state.cells
-    for at in range(cells[LEDGERS] - 1):
-        if state.ledger_ids[at] == cells[DELETED_LEDGER]:
-            if cells[DELETED_ENTRY] < state.ledger_ends[at]:
+    common = state.common
+    for at in range(common[0].ledgers - 1):
+        if state.ledger_ids[at] == common[0].mark_delete_ledger:
+            if common[0].mark_delete_entry < state.ledger_ends[at]:
                 return False
-            cells[DELETED_LEDGER] = state.ledger_ids[at + 1]
-            cells[DELETED_ENTRY] = -1
+            common[0].mark_delete_ledger = state.ledger_ids[at + 1]
+            common[0].mark_delete_entry = -1
             return True
     return False
 
@@ -145,20 +140,20 @@ def _cross_ledger(state: State) -> bool:
 @compiled
 def jump(state: State, out: Output, ledger: int, entry: int, seq: int, ts: int, releases: bool) -> None:
     """Takes over the broker's own mark-delete position where it is further on than what the trace shows."""
-    cells, entries = state.cells, state.entries
-    if cells[DELETED_LEDGER] == UNKNOWN:
+    common, entries = state.common, state.entries
+    if common[0].mark_delete_ledger == UNKNOWN:
         put_floor(state, ledger, entry + 1)
         return
-    if (ledger, entry) <= (cells[DELETED_LEDGER], cells[DELETED_ENTRY]):
+    if (ledger, entry) <= (common[0].mark_delete_ledger, common[0].mark_delete_entry):
         return
-    if cells[LANDED_TS] == UNKNOWN or ts > cells[LANDED_TS] + READ_US:
-        cells[JUMPED_LEDGER] = cells[DELETED_LEDGER]
-        cells[JUMPED_ENTRY] = cells[DELETED_ENTRY]
-    cells[LANDED_LEDGER] = ledger
-    cells[LANDED_ENTRY] = entry
-    cells[LANDED_TS] = ts
-    cells[DELETED_LEDGER] = ledger
-    cells[DELETED_ENTRY] = entry
+    if common[0].jumped_ts == UNKNOWN or ts > common[0].jumped_ts + READ_US:
+        common[0].jumped_from_ledger = common[0].mark_delete_ledger
+        common[0].jumped_from_entry = common[0].mark_delete_entry
+    common[0].jumped_to_ledger = ledger
+    common[0].jumped_to_entry = entry
+    common[0].jumped_ts = ts
+    common[0].mark_delete_ledger = ledger
+    common[0].mark_delete_entry = entry
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and (entries[slot].ledger, entries[slot].entry) <= (ledger, entry):
             waited = entries[slot].marks & WAITING != 0

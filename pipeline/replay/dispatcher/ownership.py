@@ -10,8 +10,6 @@ from pipeline.replay.state.output import (
 )
 from pipeline.replay.state.policy import Policy, RoutingArrays, owner_of
 from pipeline.replay.state.state import (
-    HASHES_FREE,
-    IN_REPLAY,
     NOBODY,
     UNKNOWN,
     UNLOOKED,
@@ -78,10 +76,10 @@ def rehash_entries(state: State, hashes: Ints) -> None:
     for at in range(state.hashes.size):
         if state.hashes[at].hash >= 0:
             state.hashes[at].hash = UNKNOWN
-            state.hashes_free[state.cells[HASHES_FREE]] = at
-            state.cells[HASHES_FREE] += 1
+            state.hashes_free[state.common[0].free_hashes] = at
+            state.common[0].free_hashes += 1
     state.hash_table[:] = NOBODY
-    state.cells[IN_REPLAY] = 0
+    state.common[0].in_replay = 0
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and entries[slot].hash_at != UNKNOWN:
             entries[slot].hash_at = UNKNOWN

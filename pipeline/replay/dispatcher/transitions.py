@@ -25,7 +25,6 @@ from pipeline.replay.state.state import (
     COUNT_LOST,
     DELAYED,
     DISPATCH_CONFIRMED,
-    DOUBTED_TS,
     IN_EVIDENCE,
     MAYBE_SKIPPED,
     NACKED,
@@ -41,9 +40,6 @@ from pipeline.replay.state.state import (
     UNKNOWN,
     VAGUE,
     WAITING,
-    WAITING_SINCE_SEQ,
-    WAITING_SINCE_TS,
-    WAITING_TOTAL,
     State,
 )
 from pipeline.replay.state.waiting_queues import dequeue, enqueue
@@ -77,10 +73,10 @@ def begin_waiting(state: State, slot: int, seq: int, ts: int) -> None:
         begin_wait(state, at, seq, ts)
     entries[slot].marks |= WAITING
     if entries[slot].marks & (DELAYED | SENT) != DELAYED:
-        if state.cells[WAITING_TOTAL] == 0:
-            state.cells[WAITING_SINCE_TS] = ts
-            state.cells[WAITING_SINCE_SEQ] = seq
-        state.cells[WAITING_TOTAL] += 1
+        if state.common[0].waiting == 0:
+            state.common[0].waiting_since_ts = ts
+            state.common[0].waiting_since_seq = seq
+        state.common[0].waiting += 1
     entries[slot].since_seq = seq
     entries[slot].since_ts = ts
     enqueue(state, slot)
@@ -100,7 +96,7 @@ def stop_waiting(state: State, slot: int, ts: int) -> None:
     count_waiting(hashes, at, ts)
     dequeue(state, slot)
     if entries[slot].marks & (DELAYED | SENT) != DELAYED:
-        state.cells[WAITING_TOTAL] -= 1
+        state.common[0].waiting -= 1
     entries[slot].marks &= ~WAITING
     hashes[at].waiting -= 1
     hashes[at].waiting_messages -= entries[slot].messages
@@ -112,7 +108,7 @@ def add_pending(state: State, slot: int, consumer: int, seq: int, ts: int) -> No
     entries, hashes = state.entries, state.hashes
     # A replay read that an administrator overtook sends what mark-delete has passed (E6).
     in_flight = entries[slot].marks & (WAITING | READ | MAYBE_SKIPPED) == WAITING | READ | MAYBE_SKIPPED
-    doubtful = in_flight and ts <= state.cells[DOUBTED_TS] + READ_US
+    doubtful = in_flight and ts <= state.common[0].skip_begun_ts + READ_US
     stop_waiting(state, slot, ts)
     at = entries[slot].hash_at
     note_sent(state, slot, consumer, seq, ts)

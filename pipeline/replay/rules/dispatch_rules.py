@@ -37,7 +37,6 @@ from pipeline.replay.state.state import (
     NO_RESET,
     NOBODY,
     PASSED,
-    RESETTING,
     RETURNED,
     SENT,
     STICKY_DISPATCHES,
@@ -237,10 +236,10 @@ def check_dispatch(
     marks = entries[slot].marks
     if _certainly_held(state, slot, before_us):
         report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
-    elif entries[slot].holder < 0 and _is_settled(marks) and state.cells[RESETTING] == NO_RESET:
+    elif entries[slot].holder < 0 and _is_settled(marks) and state.common[0].resetting == NO_RESET:
         row = report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
         out.findings[row].acknowledged = 1
-    if state.cells[RESETTING] != NO_RESET:
+    if state.common[0].resetting != NO_RESET:
         # What waits and what counts is of the old dispatcher or of the new one: nothing is certain.
         entries[slot].redelivered = max(sent.redelivery_count, 0)
         return

@@ -12,8 +12,6 @@ from pipeline.replay.state.state import (
     IN_EVIDENCE,
     NOBODY,
     READ,
-    READ_ENTRY,
-    READ_LEDGER,
     UNKNOWN,
     State,
 )
@@ -66,8 +64,8 @@ def report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> i
     was_read = state.entries[slot].marks & READ != 0
     found[row].read_ts = state.entries[slot].read_ts if was_read else UNKNOWN
     found[row].left_sent_seq = hashes[sent.hash_at].left_sent_seq
-    found[row].read_ledger = state.cells[READ_LEDGER]
-    found[row].read_entry = state.cells[READ_ENTRY]
+    found[row].read_ledger = state.common[0].highest_dispatched_ledger
+    found[row].read_entry = state.common[0].highest_dispatched_entry
     found[row].value = UNKNOWN
     found[row].expected = UNKNOWN
     found[row].permitted = 0

@@ -8,7 +8,6 @@ from pipeline.replay.state.output import UNSENT, WITHDRAWN, Output
 from pipeline.replay.state.state import (
     DISPATCH_CONFIRMED,
     IN_EVIDENCE,
-    STARTS_SEEN,
     UNKNOWN,
     State,
 )
@@ -20,7 +19,7 @@ def expect_end(state: State, out: Output, slot: int) -> None:
     entries = state.entries
     note_unsent(state, out, slot)
     if (
-        state.cells[STARTS_SEEN] == 1
+        state.common[0].starts_seen == 1
         and entries[slot].sent_seq != UNKNOWN
         and entries[slot].marks & DISPATCH_CONFIRMED == 0
     ):

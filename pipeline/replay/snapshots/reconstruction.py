@@ -18,10 +18,8 @@ from pipeline.replay.state.state import (
     MAYBE_SKIPPED,
     NACKED,
     RESET_BEGUN,
-    RESETTING,
     SENT,
     SETTLING,
-    STARTS_SEEN,
     UNKNOWN,
     VAGUE,
     WAITING,
@@ -75,9 +73,9 @@ def reconstruct(state: State, read_position: Position | None, given_back_us: int
     marks = entries.marks
     there = entries.ledger != UNKNOWN
     held = there & (entries.holder >= 0)
-    arrived = (marks & DISPATCH_CONFIRMED != 0) if state.cells[STARTS_SEEN] else np.ones(marks.size, dtype=np.bool_)
+    arrived = (marks & DISPATCH_CONFIRMED != 0) if state.common[0].starts_seen else np.ones(marks.size, dtype=np.bool_)
     certain = held & arrived & (marks & (MAYBE_SKIPPED | VAGUE) == 0)
-    if state.cells[RESETTING] == RESET_BEGUN:
+    if state.common[0].resetting == RESET_BEGUN:
         # The dispatcher may be gone already.
         certain &= False
     # What is acknowledged keeps the consumer that it was sent to, if it ever was (5.1).

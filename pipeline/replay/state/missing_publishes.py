@@ -7,13 +7,8 @@ published too: what mark-delete has passed is forgotten, and comes again after a
 
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.state import (
-    FIRST_PUBLISHED_ENTRY,
-    FIRST_PUBLISHED_LEDGER,
-    LAST_PUBLISHED_ENTRY,
-    LAST_PUBLISHED_LEDGER,
     UNKNOWN,
     UNPUBLISHED,
-    WITHOUT_PUBLISH,
     State,
 )
 
@@ -21,26 +16,26 @@ from pipeline.replay.state.state import (
 @compiled
 def note_published(state: State, ledger: int, entry: int) -> None:
     """The publish of a position is in the trace."""
-    cells = state.cells
-    first = (cells[FIRST_PUBLISHED_LEDGER], cells[FIRST_PUBLISHED_ENTRY])
-    if cells[FIRST_PUBLISHED_LEDGER] == UNKNOWN or (ledger, entry) < first:
-        cells[FIRST_PUBLISHED_LEDGER] = ledger
-        cells[FIRST_PUBLISHED_ENTRY] = entry
-    if (ledger, entry) > (cells[LAST_PUBLISHED_LEDGER], cells[LAST_PUBLISHED_ENTRY]):
-        cells[LAST_PUBLISHED_LEDGER] = ledger
-        cells[LAST_PUBLISHED_ENTRY] = entry
+    common = state.common
+    first = (common[0].first_published_ledger, common[0].first_published_entry)
+    if common[0].first_published_ledger == UNKNOWN or (ledger, entry) < first:
+        common[0].first_published_ledger = ledger
+        common[0].first_published_entry = entry
+    if (ledger, entry) > (common[0].last_published_ledger, common[0].last_published_entry):
+        common[0].last_published_ledger = ledger
+        common[0].last_published_entry = entry
 
 
 @compiled
 def note_spoken_of(state: State, slot: int) -> None:
     """A new entry is known by another row than its publish."""
-    entries, cells = state.entries, state.cells
+    entries, common = state.entries, state.common
     at = (entries[slot].ledger, entries[slot].entry)
-    first = (cells[FIRST_PUBLISHED_LEDGER], cells[FIRST_PUBLISHED_ENTRY])
-    last = (cells[LAST_PUBLISHED_LEDGER], cells[LAST_PUBLISHED_ENTRY])
-    if cells[FIRST_PUBLISHED_LEDGER] == UNKNOWN or at < first or at > last:
+    first = (common[0].first_published_ledger, common[0].first_published_entry)
+    last = (common[0].last_published_ledger, common[0].last_published_entry)
+    if common[0].first_published_ledger == UNKNOWN or at < first or at > last:
         entries[slot].marks |= UNPUBLISHED
-        cells[WITHOUT_PUBLISH] += 1
+        common[0].without_publish += 1
 
 
 @compiled
@@ -48,4 +43,4 @@ def take_back(state: State, slot: int) -> None:
     """The publish of an entry came late."""
     if state.entries[slot].marks & UNPUBLISHED != 0:
         state.entries[slot].marks &= ~UNPUBLISHED
-        state.cells[WITHOUT_PUBLISH] -= 1
+        state.common[0].without_publish -= 1

@@ -1,6 +1,6 @@
 """How far the broker has read, as the dispatches show it: what waits and was read is in its replay queue.
 
-The true read position is at or behind the highest position dispatched, so `IN_REPLAY` is what the replay queue holds
+The true read position is at or behind the highest position dispatched, so `in_replay` is what the replay queue holds
 at least. It goes back to mark-delete when the last consumer leaves and at a restart (contract 3.5, 3.6).
 """
 
@@ -10,11 +10,7 @@ from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.pair_index import find
 from pipeline.replay.state.state import (
     DELAYED,
-    IN_REPLAY,
-    LEDGERS,
     READ,
-    READ_ENTRY,
-    READ_LEDGER,
     SENT,
     UNKNOWN,
     WAITING,
@@ -28,19 +24,21 @@ READ_US: Final = 1_000_000
 @compiled
 def was_read(state: State, ledger: int, entry: int) -> bool:
     """Whether the broker has read this position for certain."""
-    return bool((ledger, entry) <= (state.cells[READ_LEDGER], state.cells[READ_ENTRY]))
+    return bool(
+        (ledger, entry) <= (state.common[0].highest_dispatched_ledger, state.common[0].highest_dispatched_entry)
+    )
 
 
 @compiled
 def note_read(state: State, ledger: int, entry: int, ts: int) -> None:
     """A dispatch, or a snapshot, shows that the broker has read up to here."""
-    cells = state.cells
+    common = state.common
     if was_read(state, ledger, entry):
         return
-    before_ledger, before_entry = cells[READ_LEDGER], cells[READ_ENTRY]
-    cells[READ_LEDGER] = ledger
-    cells[READ_ENTRY] = entry
-    for at in range(cells[LEDGERS]):
+    before_ledger, before_entry = common[0].highest_dispatched_ledger, common[0].highest_dispatched_entry
+    common[0].highest_dispatched_ledger = ledger
+    common[0].highest_dispatched_entry = entry
+    for at in range(common[0].ledgers):
         passed = state.ledger_ids[at]
         if passed < before_ledger or passed > ledger:
             continue
@@ -59,14 +57,14 @@ def _mark_read(state: State, ledger: int, first: int, last: int, ts: int) -> Non
             entries[slot].marks |= READ
             entries[slot].read_ts = ts
             if entries[slot].marks & WAITING != 0 and entries[slot].marks & (DELAYED | SENT) != DELAYED:
-                state.cells[IN_REPLAY] += 1
+                state.common[0].in_replay += 1
 
 
 @compiled
 def rewind(state: State) -> None:
     """Nothing counts as read any more."""
-    state.cells[READ_LEDGER] = UNKNOWN
-    state.cells[IN_REPLAY] = 0
+    state.common[0].highest_dispatched_ledger = UNKNOWN
+    state.common[0].in_replay = 0
     for slot in range(state.entries.size):
         if state.entries[slot].ledger >= 0:
             state.entries[slot].marks &= ~READ

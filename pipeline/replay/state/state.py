@@ -47,56 +47,6 @@ PASSED: Final = 262144  # mark-delete passed it, and nobody was seen to acknowle
 VAGUE: Final = 524288  # perhaps its holder has it no more: a row whose effect comes later may have taken it
 BEFORE_RESET: Final = 1048576  # known before the last seek, unload or transfer, and not sent since
 
-# Places in `State.cells`.
-ENTRIES_FREE: Final = 0
-HASHES_FREE: Final = 1
-WORDS_USED: Final = 2
-CONNECTED: Final = 3
-LEDGERS: Final = 4
-DELETED_LEDGER: Final = 5  # mark-delete as the acknowledgements show it; UNKNOWN before the first position
-DELETED_ENTRY: Final = 6
-FLOOR_LEDGER: Final = 7  # where mark-delete was first put: what is at or below was not seen to be acknowledged
-FLOOR_ENTRY: Final = 8
-RESETTING: Final = 9  # where a seek, unload or transfer stands: NO_RESET, RESET_BEGUN, ...
-STARTS_SEEN: Final = 10  # the recorder writes the decision of a dispatch, not only its end
-READ_LEDGER: Final = 11  # the highest position dispatched since the last restart; UNKNOWN before the first
-READ_ENTRY: Final = 12
-IN_REPLAY: Final = 13  # entries that the broker has read and that wait: at least so many are in its replay queue
-COUNTS_INDEXES: Final = 14  # acknowledged messages inside a batch count (acknowledgmentAtBatchIndexLevelEnabled)
-WAITING_TOTAL: Final = 15  # entries that could be sent, were nothing in their way
-WAITING_SINCE_TS: Final = 16  # since when there have been any
-SENT_SEQ: Final = 17  # the last dispatch
-SENT_TS: Final = 18
-PERMITS_SEEN: Final = 19  # the trace shows permits, by flow rows or snapshots
-PAUSE: Final = 20  # why the core stopped in front of a row, see `progress`
-TOLD_SEQ: Final = 21  # the row it has stopped in front of already
-NEXT_SAMPLE_TS: Final = 22  # when the dispatcher is to be looked at next
-RECENT_LEDGER: Final = 23  # what mark-delete must reach to release a recently joined consumer; UNKNOWN: nobody waits
-RECENT_ENTRY: Final = 24
-LOOK_AHEAD_LIMIT: Final = 25  # entries in replay; 0: none
-UNACKED_LIMIT_OF_ALL: Final = 26  # messages; 0: none
-UNACKED_OF_ALL: Final = 27
-UNACKED_FULL: Final = 28  # the subscription has reached it, and not gone back to half of it (4.14)
-LOOK_AHEAD_TS: Final = 29  # since when the replay queue is about as long as it may be; UNKNOWN: it is not
-LOOK_AHEAD_US: Final = 30  # for how long it was before
-UNACKED_FULL_TS: Final = 31  # the same of UNACKED_FULL
-UNACKED_FULL_US: Final = 32
-FIRST_PUBLISHED_LEDGER: Final = 33  # between which positions publishes were seen; UNKNOWN: none was
-FIRST_PUBLISHED_ENTRY: Final = 34
-LAST_PUBLISHED_LEDGER: Final = 35
-LAST_PUBLISHED_ENTRY: Final = 36
-WITHOUT_PUBLISH: Final = 37  # entries that are UNPUBLISHED, or were until they were forgotten
-UNACKED_FULL_UNTIL_TS: Final = 38  # until when it was so last
-WAITING_SINCE_SEQ: Final = 39
-UNSEEN_UNTIL_TS: Final = 40  # what is recorded until then may lie before the last reset
-DOUBTED_TS: Final = 41  # when an administrator moved mark-delete last
-JUMPED_LEDGER: Final = 42  # from where mark-delete jumped: what lies between nobody need have acknowledged
-JUMPED_ENTRY: Final = 43
-LANDED_LEDGER: Final = 44  # where it went
-LANDED_ENTRY: Final = 45
-LANDED_TS: Final = 46  # when it jumped last; UNKNOWN: it never did
-CELLS: Final = 47
-
 # `RESETTING`: between the two rows of a reset both the old dispatcher and the new one may act.
 NO_RESET: Final = 0
 RESET_BEGUN: Final = 1  # the old one may still be there
@@ -143,10 +93,7 @@ ENTRY = np.dtype(
         ("named_by", np.int32),
         ("next", np.int32),
         ("previous", np.int32),
-        (
-            "words_at",
-            np.int32,
-        ),  # where its ack set begins in `State.words`; UNKNOWN while no part is acknowledged
+        ("words_at", np.int32),  # where its ack set begins in `State.words`; UNKNOWN: it has none
         ("words", np.int32),
     ]
 )
@@ -244,6 +191,60 @@ CONSUMER = np.dtype(
 )
 
 
+# What entries, hashes and consumers have in common: one record a subscription.
+COMMON = np.dtype(
+    [
+        ("free_entries", np.int64),
+        ("free_hashes", np.int64),
+        ("words_used", np.int64),
+        ("connected", np.int64),
+        ("ledgers", np.int64),
+        ("mark_delete_ledger", np.int64),  # as the acknowledgements show it; UNKNOWN before the first position
+        ("mark_delete_entry", np.int64),
+        ("floor_ledger", np.int64),  # the first mark-delete: the trace need not show acks at or below
+        ("floor_entry", np.int64),
+        ("resetting", np.int64),  # where a seek, unload or transfer stands: NO_RESET, RESET_BEGUN, ...
+        ("starts_seen", np.int64),  # the recorder writes the decision of a dispatch, not only its end
+        ("highest_dispatched_ledger", np.int64),  # since the last restart; UNKNOWN before the first
+        ("highest_dispatched_entry", np.int64),
+        ("in_replay", np.int64),  # waiting entries that were read: at least so many are in replay
+        ("counts_indexes", np.int64),  # acknowledgmentAtBatchIndexLevelEnabled
+        ("waiting", np.int64),  # entries that could be sent, were nothing in their way
+        ("waiting_since_ts", np.int64),  # since when there have been any
+        ("last_dispatch_seq", np.int64),  # the last dispatch
+        ("last_dispatch_ts", np.int64),
+        ("permits_known_by", np.int64),  # the trace shows permits, by flow rows or snapshots
+        ("stop_reason", np.int64),  # why the core stopped in front of a row, see `progress`
+        ("stopped_at_seq", np.int64),  # the row it has stopped in front of already
+        ("next_sample_ts", np.int64),  # when the dispatcher is to be looked at next
+        ("join_release_ledger", np.int64),  # where mark-delete releases a recently joined one; UNKNOWN: none
+        ("join_release_entry", np.int64),
+        ("look_ahead_limit", np.int64),  # entries in replay; 0: none
+        ("unacked_limit", np.int64),  # messages; 0: none
+        ("unacked", np.int64),
+        ("blocked_on_unacked", np.int64),  # reached `unacked_limit`, and not yet back at half of it (4.14)
+        ("look_ahead_since_ts", np.int64),  # since when replay is about full; UNKNOWN: it is not
+        ("look_ahead_us", np.int64),  # for how long it was before
+        ("blocked_on_unacked_since_ts", np.int64),  # the same of `blocked_on_unacked`
+        ("blocked_on_unacked_us", np.int64),
+        ("first_published_ledger", np.int64),  # between which positions publishes were seen; UNKNOWN: none was
+        ("first_published_entry", np.int64),
+        ("last_published_ledger", np.int64),
+        ("last_published_entry", np.int64),
+        ("without_publish", np.int64),  # entries that are UNPUBLISHED, or were until they were forgotten
+        ("blocked_on_unacked_until_ts", np.int64),  # until when it was so last
+        ("waiting_since_seq", np.int64),
+        ("unseen_until_ts", np.int64),  # rows until then may be from before the last reset
+        ("skip_begun_ts", np.int64),  # when an administrator moved mark-delete last
+        ("jumped_from_ledger", np.int64),  # the last jump: nobody need have acknowledged what it passed
+        ("jumped_from_entry", np.int64),
+        ("jumped_to_ledger", np.int64),  # where it went
+        ("jumped_to_entry", np.int64),
+        ("jumped_ts", np.int64),  # when it jumped last; UNKNOWN: it never did
+    ]
+)
+
+
 class State(NamedTuple):
     """Everything the core knows; `ledger_*` are the ledgers seen, ascending, with the first and last entry of each."""
 
@@ -258,26 +259,26 @@ class State(NamedTuple):
     ledger_ids: Ints
     ledger_firsts: Ints
     ledger_ends: Ints
-    cells: Ints
+    common: Records  # one of COMMON
     checked: Ints
 
 
 def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: int) -> State:
     """A subscription of which nothing is known, with room for that many of each."""
-    cells = np.zeros(CELLS, dtype=np.int64)
-    cells[ENTRIES_FREE] = entries
-    cells[HASHES_FREE] = hashes
-    cells[DELETED_LEDGER] = UNKNOWN
-    cells[READ_LEDGER] = UNKNOWN
-    cells[RECENT_LEDGER] = UNKNOWN
-    cells[FIRST_PUBLISHED_LEDGER] = UNKNOWN
-    cells[LAST_PUBLISHED_LEDGER] = UNKNOWN
-    cells[LOOK_AHEAD_TS] = UNKNOWN
-    cells[UNACKED_FULL_TS] = UNKNOWN
-    cells[UNACKED_FULL_UNTIL_TS] = UNKNOWN
-    cells[UNSEEN_UNTIL_TS] = UNKNOWN
-    cells[DOUBTED_TS] = UNKNOWN
-    cells[LANDED_TS] = UNKNOWN
+    common = np.zeros(1, dtype=COMMON).view(np.recarray)
+    common[0].free_entries = entries
+    common[0].free_hashes = hashes
+    common[0].mark_delete_ledger = UNKNOWN
+    common[0].highest_dispatched_ledger = UNKNOWN
+    common[0].join_release_ledger = UNKNOWN
+    common[0].first_published_ledger = UNKNOWN
+    common[0].last_published_ledger = UNKNOWN
+    common[0].look_ahead_since_ts = UNKNOWN
+    common[0].blocked_on_unacked_since_ts = UNKNOWN
+    common[0].blocked_on_unacked_until_ts = UNKNOWN
+    common[0].unseen_until_ts = UNKNOWN
+    common[0].skip_begun_ts = UNKNOWN
+    common[0].jumped_ts = UNKNOWN
     return State(
         entries=blank(ENTRY, entries),
         entry_table=empty_table(entries),
@@ -290,7 +291,7 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
         ledger_ids=np.zeros(ledgers, dtype=np.int64),
         ledger_firsts=np.zeros(ledgers, dtype=np.int64),
         ledger_ends=np.zeros(ledgers, dtype=np.int64),
-        cells=cells,
+        common=common,
         checked=np.zeros(CHECKED, dtype=np.int64),
     )
 

@@ -8,7 +8,6 @@ they do not, they come next to one another, so the search begins at the place of
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.state import (
     DELAYED,
-    IN_REPLAY,
     MAYBE_SKIPPED,
     NACKED,
     NOBODY,
@@ -54,7 +53,7 @@ def enqueue(state: State, slot: int) -> None:
         hashes[at].queue_last = slot if following < 0 else last
     hashes[at].near = slot
     if entries[slot].marks & READ != 0 and entries[slot].marks & (DELAYED | SENT) != DELAYED:
-        state.cells[IN_REPLAY] += 1
+        state.common[0].in_replay += 1
 
 
 @compiled
@@ -80,7 +79,7 @@ def dequeue(state: State, slot: int) -> None:
         hashes[at].near = previous if previous >= 0 else following
     entries[slot].marks &= ~OVERTAKABLE
     if entries[slot].marks & READ != 0 and entries[slot].marks & (DELAYED | SENT) != DELAYED:
-        state.cells[IN_REPLAY] -= 1
+        state.common[0].in_replay -= 1
 
 
 @compiled
