@@ -51,7 +51,7 @@ class ProcessTree:
 
     def __init__(self, pid: int) -> None:
         self._root = psutil.Process(pid)
-        # By process, not by pid: psutil tells apart two processes that had one pid after another.
+        # By process, not by pid: psutil distinguishes two processes that had one pid after another.
         self._seen: dict[psutil.Process, _Seen] = {}
         self._peaks = dict.fromkeys(("all", "jvm", "python", "worker"), 0)
 

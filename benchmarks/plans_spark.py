@@ -92,7 +92,7 @@ _PREPARED: Mapping[Name, Callable[[SparkSession, Path, Path], Run]] = {
 
 
 def _shuffled_bytes(spark: SparkSession) -> int:
-    """Bytes that all stages so far have written into exchanges. Only the JVM's own list of stages tells them."""
+    """Bytes that all stages so far have written into exchanges. Only the JVM's own list of stages has them."""
     scala = spark.sparkContext._jsc.sc()
     # The list is written by a thread of its own.
     scala.listenerBus().waitUntilEmpty()

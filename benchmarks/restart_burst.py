@@ -147,11 +147,11 @@ class Replayed(NamedTuple):
 def replayed(trace: Sequence[pa.RecordBatch]) -> Replayed:
     """Packs and replays a trace, up to the rows of all tables."""
     profile = profile_for(VERSION, _SETTINGS)
-    rules = ReplayConfig(profile, VERSION, profile.broker(_SETTINGS), _SKEW_US, 10_000_000)
+    config = ReplayConfig(profile, VERSION, profile.broker(_SETTINGS), _SKEW_US, 10_000_000)
     began = time.process_time()
     chunks = [chunk for batch in trace for chunk in pack(batch, {_GROUP.topic: {_GROUP.subscription: 0}}, profile)]
     violations = not_provable = 0
-    for table, columns in replay_group(_GROUP, sorted(chunks, key=lambda chunk: chunk.first_seq), rules, 100):
+    for table, columns in replay_group(_GROUP, sorted(chunks, key=lambda chunk: chunk.first_seq), config, 100):
         if table == "metrics":
             violations += sum(map(int, columns["violations"])) + sum(map(int, columns["known_bug"]))
             not_provable += sum(map(int, columns["not_provable"]))

@@ -20,8 +20,8 @@ from rich.console import Console
 
 from jobs.load import Load, load_of
 from jobs.logs import log_runs, log_stage
-from jobs.outputs import Format, parse_outputs, write_reports
 from jobs.progress import shown_stages
+from jobs.reports import Format, parse_reports, write_reports
 from jobs.stderr import NAME, LogFormat, Stderr, errors_on_one_line
 from pipeline.contract.profile import profile_named
 from pipeline.contract.severity import FailOn, fails
@@ -105,7 +105,7 @@ def audit(
     ],
     profile: _Profile = None,
     report_format: Annotated[Format, typer.Option("--format", help="How to report on stdout.")] = "text",
-    output: Annotated[
+    report: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FORMAT=FILE",
@@ -138,7 +138,7 @@ def audit(
     with errors_on_one_line(debug, log_format) as stderr:
         request, load = _request(traces, out, profile, config)
         request = _with_window(request, begin_at, end_at, reaudit)
-        outputs = parse_outputs(output or ())
+        reports = parse_reports(report or ())
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             clock = [time.monotonic()]
             begin("start Spark")
@@ -157,7 +157,7 @@ def audit(
             log_stage("report", clock[-1] - clock[-2])
         for remark in warnings_about(summary):
             stderr.remark(remark)
-        write_reports(summary, result.traces, fail_on, report_format, outputs)
+        write_reports(summary, result.traces, fail_on, report_format, reports)
         if report_format == "text":
             start_up, audited, reported = (after - before for before, after in pairwise(clock))
             typer.echo(f"Took    {start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report")

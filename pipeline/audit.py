@@ -138,7 +138,7 @@ def _replay(spark: SparkSession, question: AuditTask, request: AuditRequest, sta
             span = resolved_window(spark, trace, plan, target)
         trace = span.trace
     complete = trace.manifest.complete_from_start and (span is None or span.plan.complete_from_start)
-    rules = replay_config(trace.manifest, profile, settings, complete)
+    config = replay_config(trace.manifest, profile, settings, complete)
     reading = Reading(spark, trace, profile, settings, NOTHING if span is None else span.carried)
     with stages.stage("open"):
         # Both are a few statements each, which take their time one by one and leave cores idle.
@@ -146,7 +146,7 @@ def _replay(spark: SparkSession, question: AuditTask, request: AuditRequest, sta
     try:
         with stages.stage("replay") as stage, trace_errors():
             keep_state = span is not None and span.next_seq is not None
-            source, frames, counts = _staged(reading, packed, rules, tables, keep_state)
+            source, frames, counts = _staged(reading, packed, config, tables, keep_state)
             stage["rows"] = sum(count.rows for count in counts)
         found = survey(spark, counts, trace, settings.trace)
         leftovers = RowsWithoutSeq(None, 0) if span is None else rows_without_seq(spark, span, target, settings.trace)
@@ -159,11 +159,11 @@ def _replay(spark: SparkSession, question: AuditTask, request: AuditRequest, sta
 
 
 def _staged(
-    reading: Reading, packed: Packed, rules: ReplayConfig, tables: RunTables, keep_state: bool
+    reading: Reading, packed: Packed, config: ReplayConfig, tables: RunTables, keep_state: bool
 ) -> tuple[DataFrame | Sequence[Share], dict[str, DataFrame], list[Count]]:
     """What was read, what the replay returned, by table, and how many rows there were."""
     try:
-        frames, counts = _run(packed, rules, reading.settings, tables, keep_state)
+        frames, counts = _run(packed, config, reading.settings, tables, keep_state)
         if all(count.refused != NOT_PLAIN for count in counts):
             return packed.source, frames, counts
     except Exception as error:
@@ -171,18 +171,18 @@ def _staged(
         if isinstance(packed.source, DataFrame) or not worker_died(error):
             raise
     packed = reading.packed_by_spark()
-    return packed.source, *_run(packed, rules, reading.settings, tables, keep_state)
+    return packed.source, *_run(packed, config, reading.settings, tables, keep_state)
 
 
 def _run(
-    packed: Packed, rules: ReplayConfig, settings: Settings, tables: RunTables, keep_state: bool
+    packed: Packed, config: ReplayConfig, settings: Settings, tables: RunTables, keep_state: bool
 ) -> tuple[dict[str, DataFrame], list[Count]]:
     keep = settings.report.findings_per_rule_max
     frames = tables.stage(
         replayed(
             packed.chunks,
             packed.groups,
-            rules,
+            config,
             keep,
             packed.tasks,
             keep_state=keep_state,
@@ -240,7 +240,7 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
     with stages.stage("write tables"):
         tables.write(frames)
     refused_early = found.survey.refused + found.leftovers.number
-    completeness = completeness_of(frames.get("partitions"), found.rows_in, refused_early)
+    completeness = completeness_of(frames.get("coverage"), found.rows_in, refused_early)
     severities = severities_in(frames.get("metrics"))
     if completeness == 0:
         severities.append("not_provable")  # a verdict is never better than the trace

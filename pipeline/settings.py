@@ -28,7 +28,7 @@ class TraceSettings(_Section):
     """How a trace is read; `conf/audit.toml` explains each setting."""
 
     quarantine_ratio_max: float = Field(ge=0, le=1)
-    cut_off_log: Literal["refuse", "quarantine"]
+    truncated_log: Literal["refuse", "quarantine"]
     recorder_skew_ms: int = Field(ge=0)
 
     @property
@@ -60,8 +60,8 @@ class OrderSettings(_Section):
 class BlockingSettings(_Section):
     """What counts as waiting."""
 
-    shortest_ms: int = Field(ge=1)
-    stalled_ms: int = Field(ge=1)
+    report_min_ms: int = Field(ge=1)
+    stall_threshold_ms: int = Field(ge=1)
     intervals_max: int = Field(ge=1)
     recently_joined: Literal["read_position", "last_sent_position"]
 
@@ -69,7 +69,7 @@ class BlockingSettings(_Section):
 class CapacitySettings(_Section):
     """How often the limits are looked at."""
 
-    interval_s: int = Field(ge=1)
+    sample_interval_s: int = Field(ge=1)
 
 
 class ReportSettings(_Section):

@@ -53,7 +53,7 @@ def bad_rows(spark: SparkSession, folder: Path, count: int, seed: int) -> dict[s
     written = _write_lines(folder / "lines", good, lines, dice)
     written += _write_columns(folder / "columns", good, count - lines, dice)
     settings = load_settings()
-    lenient = settings.trace.model_copy(update={"quarantine_ratio_max": 1.0, "cut_off_log": "quarantine"})
+    lenient = settings.trace.model_copy(update={"quarantine_ratio_max": 1.0, "truncated_log": "quarantine"})
     paths = (str(folder / "lines"), str(folder / "columns"))
     target = str(folder / "tables")
     audit(spark, AuditRequest(paths, target, None, settings.model_copy(update={"trace": lenient})), lambda _: None)

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from benchmarks.runs import ROOT
-from benchmarks.told_by import told_by
+from benchmarks.window_rows import told_by
 from pipeline.audit import audit
 from pipeline.run.request import AuditRequest
 from pipeline.settings import Settings, load_settings

@@ -2,8 +2,9 @@
 
 The audit that is killed is a process of its own, as users start it; SIGKILL goes to it, its JVM and its workers. Half
 of the moments are spread over all of an audit, half over the stages in which tables are written: they are counted from
-the beginning of a stage, which the audit tells, so that they hit it however long the ones before took. It is run again
-in a session that is warm, so that twenty kills take minutes; the same request has the same run key wherever it is made.
+the beginning of a stage, which the audit reports, so that they hit it however long the ones before took.
+It is run again in a session that is warm, so that twenty kills take minutes; the same request has the same run key
+wherever it is made.
 """
 
 import json
@@ -37,7 +38,7 @@ from pipeline.tables.target import parse_target
 
 SAMPLE: Final = "data/samples/heavy-churn-3.0.7"
 WRITING: Final = ("write tables", "finish")
-"""The stages in which rows are written; `finish` is the row of `runs`, of which no line tells."""
+"""The stages in which rows are written; `finish` is the row of `runs`, which no line announces."""
 
 _MAIN: Final = "from jobs.cli import main; main()"
 _LOOK_EVERY_S: Final = 0.01
@@ -184,7 +185,7 @@ def _killed(spark: SparkSession, target: Path, stages: Sequence[Stage], moment: 
         after_s = moment.seconds
         before = moment.stage
         if stages[before].name == "report":
-            # Nobody tells where `finish` ends.
+            # No line says where `finish` ends.
             before -= 1
             after_s += stages[before].seconds
         while len(_told(log)) < before and process.poll() is None:

@@ -20,7 +20,7 @@ from pipeline.replay.verdicts.naming import Columns, columns_of
 def replay_group(
     group: Group,
     chunks: Iterable[PackedBatch],
-    rules: ReplayConfig,
+    config: ReplayConfig,
     findings_per_rule_max: int,
     *,
     before: bytes | None = None,
@@ -34,7 +34,7 @@ def replay_group(
     Args:
         group: whose rows these are.
         chunks: all of them, ordered by their first seq.
-        rules: what the replay depends on.
+        config: what the replay depends on.
         findings_per_rule_max: how many findings of each rule are kept with their evidence; 0: all.
         before: the state at the end of the window before; None: there is none.
         keep_state: the trace goes on behind these rows.
@@ -45,7 +45,7 @@ def replay_group(
         StateError: `before` is no state that this version can go on from.
     """
     found = _replayed_group(
-        group, chunks, rules, findings_per_rule_max, before=before, keep_state=keep_state, recorders=recorders
+        group, chunks, config, findings_per_rule_max, before=before, keep_state=keep_state, recorders=recorders
     )
     for table, columns in found:
         yield table, recorders.told(table, columns)
@@ -54,7 +54,7 @@ def replay_group(
 def _replayed_group(
     group: Group,
     chunks: Iterable[PackedBatch],
-    rules: ReplayConfig,
+    config: ReplayConfig,
     findings_per_rule_max: int,
     *,
     before: bytes | None,
@@ -62,40 +62,40 @@ def _replayed_group(
     recorders: Recorders,
 ) -> Iterator[tuple[str, Columns]]:
     """The same by the replay's own numbers of rows and consumers, but in texts."""
-    known = Known(Subscription(rules), RangeOwnership(), Producers(), RowsSeen(rules.skew_us))
+    known = Known(Subscription(config), RangeOwnership(), Producers(), RowsSeen(config.skew_us))
     if before is not None:
-        known = restored(before, rules)
-    replay, tenures, senders, counted = known
+        known = restored(before, config)
+    replay, range_ownership, senders, counted = known
     transfers, refused = Transfers(recorders), 0
     for part in merged(_noted(transfers.among(chunks), senders)):
         counted.add(part)
         replay.feed(part.events, part.membership, part.snapshots)
-        yield from _any("assignments", rows.assignments(*group, tenures.follow(replay.take_epochs())))
+        yield from _any("assignments", rows.assignments(*group, range_ownership.follow(replay.take_epochs())))
         of_part = [*part.contradicted, *replay.take_refused()]
         refused += len(of_part)
         yield from _any("refused", _refused(group, [*part.repeated, *of_part]))
     whole = None if keep_state else replay.finish()
-    ended = tenures.follow([*replay.take_epochs(), *replay.open_epoch()])
+    ended = range_ownership.follow([*replay.take_epochs(), *replay.open_epoch()])
     if keep_state:
-        yield "state", columns_of([{**group._asdict(), "version": STATE_VERSION, "payload": saved(known, rules)}])
+        yield "state", columns_of([{**group._asdict(), "version": STATE_VERSION, "payload": saved(known, config)}])
     counted.leave_out(transfers.rows, transfers.places)
     found = dataclasses.replace(replay.so_far() if whole is None else whole, recorders=recorders)
-    yield from _any("assignments", rows.assignments(*group, [*ended, *tenures.going_on()]))
+    yield from _any("assignments", rows.assignments(*group, [*ended, *range_ownership.going_on()]))
     of_rest = replay.take_refused()
     yield from _any("refused", _refused(group, of_rest))
-    partitions = rows.partitions(*group, counted, refused + len(of_rest), found.seen, found.watch.left_out.total())
+    coverage = rows.coverage(*group, counted, refused + len(of_rest), found.seen, found.monitor.left_out.total())
     sources = (rows.dispatch_findings, rows.stuck_findings, rows.mismatch_findings)
-    findings = [of_rule for source in sources for of_rule in source(found, rules, findings_per_rule_max)]
+    findings = [of_rule for source in sources for of_rule in source(found, config, findings_per_rule_max)]
     findings.append(rows.mixed_key_batches(senders, recorders))
     for table, found_rows in (
         ("violations", rows.violations(*group, findings)),
-        ("metrics", rows.with_completeness(rows.metrics(*group, rules.profile.rules, findings), partitions)),
-        ("partitions", partitions),
+        ("metrics", rows.with_completeness(rows.metrics(*group, config.profile.rules, findings), coverage)),
+        ("coverage", coverage),
         ("draining", rows.draining(*group, found)),
         ("blocking", rows.blocking(*group, found)),
-        ("capacity", rows.capacity(*group, found.watch.samples)),
+        ("capacity", rows.capacity(*group, found.monitor.samples)),
         ("consumers", rows.consumers(*group, found)),
-        ("hot_keys", rows.hot_keys(*group, found, rules.hot_keys_max)),
+        ("hot_keys", rows.hot_keys(*group, found, config.hot_keys_max)),
         ("producers", rows.producers(*group, senders)),
     ):
         yield from _any(table, columns_of(found_rows))

@@ -37,7 +37,7 @@ _Replay = Callable[[tuple[Any, ...], Iterator[pd.DataFrame]], Iterator[pd.DataFr
 def replayed(
     chunks: DataFrame,
     groups: list[Group],
-    rules: ReplayConfig,
+    config: ReplayConfig,
     findings_per_rule_max: int,
     tasks: int,
     *,
@@ -49,7 +49,7 @@ def replayed(
     Args:
         chunks: of `chunks_of` or `chunks_of_files`, perhaps with those of `chunks_of_state`.
         groups: every subscription that the trace names, as given to those.
-        rules: what the replay depends on.
+        config: what the replay depends on.
         findings_per_rule_max: how many findings of a rule are kept a group.
         tasks: into how many the groups are divided.
         keep_state: whether the log goes on behind these rows, so that what is open is handed on.
@@ -58,7 +58,7 @@ def replayed(
     Returns:
         `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.
     """
-    replay = _replayer(groups, rules, findings_per_rule_max, keep_state, recorders)
+    replay = _replayer(groups, config, findings_per_rule_max, keep_state, recorders)
     return in_order(chunks, tasks).groupBy("group").applyInPandas(replay, RESULT_SCHEMA)
 
 
@@ -71,7 +71,7 @@ def in_order(chunks: DataFrame, tasks: int) -> DataFrame:
 
 def _replayer(
     groups: list[Group],
-    rules: ReplayConfig,
+    config: ReplayConfig,
     findings_per_rule_max: int,
     keep_state: bool,
     recorders: Mapping[str, Recorders],
@@ -87,7 +87,7 @@ def _replayer(
         found = replay_group(
             group,
             packed_batches_in(rest),
-            rules,
+            config,
             findings_per_rule_max,
             before=before,
             keep_state=keep_state,

@@ -42,7 +42,7 @@ Record = TypeVar("Record", Finding, Wait, Partition, HotKey, MixedProducer)
 _FINDINGS_PER_RULE = 300
 _WAITS = 5
 _HOT_KEYS = 3
-_PARTITIONS = 5
+_SUBSCRIPTIONS = 5
 _PRODUCERS = 5
 
 _METRIC_OF: dict[Severity, str] = {
@@ -88,8 +88,8 @@ def _run(spark: SparkSession, place: Target, run_key: str) -> RunSummary:
     questions: list[Callable[[], list[Row]]] = [
         partial(_refused, own("quarantine"), run["events_quarantined"]),
         partial(_longest_waits, own("blocking"), {c: row["scope"] for c, row in widest.items()}, run["to_ts_us"]),
-        partial(_incomplete, own("partitions")),
-        partial(_left_out, own("partitions"), causes),
+        partial(_incomplete, own("coverage")),
+        partial(_left_out, own("coverage"), causes),
         partial(_hottest, own("hot_keys")),
         partial(_mixed, own("producers"), _info(rules, "mixed_key_batch")),
         *(partial(_worst_findings, own("violations"), counts.rule) for counts in by_badness),
@@ -165,14 +165,14 @@ def _longest_waits(blocking: DataFrame, scopes: Mapping[str, str], trace_end_us:
     return longest_first.limit(_WAITS).withColumn("seconds", (end_us - sf.col("from_ts_us")) / 1e6).collect()
 
 
-def _incomplete(partitions: DataFrame) -> list[Row]:
-    below = partitions.where("completeness < 1")
-    return below.orderBy("completeness", "topic", "subscription").limit(_PARTITIONS).collect()
+def _incomplete(coverage: DataFrame) -> list[Row]:
+    below = coverage.where("completeness < 1")
+    return below.orderBy("completeness", "topic", "subscription").limit(_SUBSCRIPTIONS).collect()
 
 
-def _left_out(partitions: DataFrame, causes: Sequence[CauseTotals]) -> list[Row]:
+def _left_out(coverage: DataFrame, causes: Sequence[CauseTotals]) -> list[Row]:
     # Where nothing is kept, nothing was too much.
-    return partitions.where("intervals_left_out > 0").select("intervals_left_out").collect() if causes else []
+    return coverage.where("intervals_left_out > 0").select("intervals_left_out").collect() if causes else []
 
 
 def _hottest(hot_keys: DataFrame) -> list[Row]:

@@ -103,7 +103,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Partition:
-    """A row of `partitions` below 1, as far as a report shows it."""
+    """A row of `coverage` below 1, as far as a report shows it."""
 
     topic: str
     subscription: str
@@ -139,7 +139,7 @@ class MixedProducer:
     subscription: str
     producer_name: str | None
     batches: int
-    batches_looked_into: int
+    batches_inspected: int
     mixed_batches: int
 
 

@@ -203,9 +203,9 @@ def _hot_key(key: HotKey) -> Text:
 
 def _mixed_producer(producer: MixedProducer) -> Text:
     name = "a producer without a name" if producer.producer_name is None else printable(producer.producer_name)
-    unseen = producer.batches - producer.batches_looked_into
+    unseen = producer.batches - producer.batches_inspected
     return Text(
-        f"  {name}: {producer.mixed_batches:,} of {count(producer.batches_looked_into, 'batch', 'batches')}"
+        f"  {name}: {producer.mixed_batches:,} of {count(producer.batches_inspected, 'batch', 'batches')}"
         f"{f'; the keys of {unseen:,} more are not recorded' if unseen else ''} "
         f"({printable(producer.topic)}, {printable(producer.subscription)})"
     )

@@ -26,10 +26,10 @@ def replay_config(manifest: Manifest, profile: Profile, settings: Settings, comp
         orders=OrderLimits(settings.orders.assignments_max, settings.orders.rows_max),
         hot_keys_max=settings.report.hot_keys_max,
         complete_from_start=complete_from_start,
-        patience=Thresholds(
-            shortest_us=blocking.shortest_ms * 1000,
-            stalled_us=blocking.stalled_ms * 1000,
-            sample_us=settings.capacity.interval_s * 1_000_000,
+        thresholds=Thresholds(
+            report_min_us=blocking.report_min_ms * 1000,
+            stall_threshold_us=blocking.stall_threshold_ms * 1000,
+            sample_us=settings.capacity.sample_interval_s * 1_000_000,
             intervals_max=blocking.intervals_max,
             as_pip_282=blocking.recently_joined == "last_sent_position",
         ),

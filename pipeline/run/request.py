@@ -55,7 +55,7 @@ class ValidationResult:
         events_in: rows read.
         events_quarantined: rows that an audit would refuse.
         reasons: refused rows by reason code.
-        fault: why an audit would not go on, by `trace.quarantine_ratio_max` and `trace.cut_off_log`, with a way out;
+        fault: why an audit would not go on, by `trace.quarantine_ratio_max` and `trace.truncated_log`, with a way out;
             empty: it would.
     """
 

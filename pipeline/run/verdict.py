@@ -25,19 +25,19 @@ def severities_in(metrics: DataFrame | None) -> list[Severity]:
     return [severity for total, severity in zip(totals, _WEIGHTS.values(), strict=True) if total]
 
 
-def completeness_of(partitions: DataFrame | None, rows: int, refused: int) -> float:
+def completeness_of(coverage: DataFrame | None, rows: int, refused: int) -> float:
     """The share of what was read that could carry a verdict; each partition weighs as much as it has rows.
 
     Args:
-        partitions: rows of that table; None: there are none.
+        coverage: rows of that table; None: there are none.
         rows: read.
         refused: how many of them were refused before the replay.
     """
     # Of a window without rows nothing was missed.
     readable = (rows - refused) / rows if rows else 1.0
-    if partitions is None:
+    if coverage is None:
         return readable
-    judged, replayed = _totals(partitions, "rows_judged", "rows")
+    judged, replayed = _totals(coverage, "rows_judged", "rows")
     return readable * judged / replayed if replayed else readable
 
 

@@ -219,7 +219,7 @@ DRAINING = TableSchema(
         *_interval("the draining"),
         Column("entries_at_start", "bigint", "entries pending at the holder when it began"),
         _optional(
-            "refused_attempts",
+            "blocked_attempts",
             "bigint",
             "attempts to send entries of it that were refused, as the last snapshot meanwhile says",
         ),
@@ -249,7 +249,7 @@ CONSUMERS = TableSchema(
         _BROKER,
         *_moment("joined_at", "when it joined; NULL: before the trace began", nullable=True),
         *_moment("left_at", "when it left; NULL: still connected", nullable=True),
-        _optional("left_because", "string", "close_consumer, connection_closed, closed_by_broker, or a reset"),
+        _optional("leave_reason", "string", "close_consumer, connection_closed, closed_by_broker, or a reset"),
         Column("dispatched", "bigint", "entries sent to it, repetitions too"),
         Column("acked", "bigint", "entries acknowledged by it"),
         _optional("hash_share", "double", "share of the hashes owned, weighted by time connected, 0 to 1"),
@@ -309,8 +309,8 @@ HOT_KEYS = TableSchema(
     },
 )
 
-PARTITIONS = TableSchema(
-    "partitions",
+COVERAGE = TableSchema(
+    "coverage",
     "A subscription of a topic partition: on how much of the trace its verdicts rest. What was not seen is not lost.",
     (
         _RUN_KEY,
@@ -381,7 +381,7 @@ PRODUCERS = TableSchema(
         Column("entries", "bigint", "entries published; a batch is one"),
         Column("messages", "bigint", "messages in them"),
         Column("batches", "bigint", "entries of more than one message"),
-        Column("batches_looked_into", "bigint", "batches of which the recorder wrote down the messages' keys"),
+        Column("batches_inspected", "bigint", "batches of which the recorder wrote down the messages' keys"),
         Column("mixed_batches", "bigint", "those with more than one key, no key being one of its own"),
         Column("keyless_entries", "bigint", "entries without a key"),
         Column(
@@ -392,8 +392,8 @@ PRODUCERS = TableSchema(
         ),
     ),
     {
-        "batches_are_entries": "batches <= entries AND mixed_batches <= batches_looked_into "
-        "AND batches_looked_into <= batches",
+        "batches_are_entries": "batches <= entries AND mixed_batches <= batches_inspected "
+        "AND batches_inspected <= batches",
         "counts_not_negative": "least(entries, messages, mixed_batches, keyless_entries, chunked_entries) >= 0",
     },
 )
@@ -497,7 +497,7 @@ TABLES: dict[str, TableSchema] = {
         CONSUMERS,
         CAPACITY,
         HOT_KEYS,
-        PARTITIONS,
+        COVERAGE,
         PRODUCERS,
         QUARANTINE,
         STATE,

@@ -58,7 +58,7 @@ def rows_without_seq(
 
 def _without_seq(spark: SparkSession, trace: Trace, settings: TraceSettings, *, closed: bool) -> DataFrame:
     cut_off = truncated_rows(refused_rows(spark, trace))
-    if cut_off and closed and settings.cut_off_log == "refuse":
+    if cut_off and closed and settings.truncated_log == "refuse":
         raise cut_off_refused(cut_off[0])
     rows = quarantined(spark, trace, cut_off=cut_off).where("seq IS NULL")
     return rows if closed else rows.where("reason <> 'cut_off'")

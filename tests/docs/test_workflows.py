@@ -66,7 +66,7 @@ def test_the_gate_runs_what_a_checkout_runs() -> None:
 
 def test_what_is_published_is_what_the_audit_wrote() -> None:
     (audit,) = (workflow for workflow in WORKFLOWS if workflow.name == "audit-traces.yml")
-    written = dict(re.findall(r"--output (\w+)=(\S+)", "".join(shells(audit))))
+    written = dict(re.findall(r"--report (\w+)=(\S+)", "".join(shells(audit))))
     options = {name: value for step in steps(audit) for name, value in step.get("with", {}).items()}
     assert (options["report_paths"], options["sarif_file"]) == (written["junit"], written["sarif"])
     assert options["path"].split() == sorted(written.values(), reverse=True)

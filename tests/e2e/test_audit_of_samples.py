@@ -289,7 +289,7 @@ def test_hot_keys_have_names_and_a_trace_cut_in_the_middle_is_no_fault(
         log.write_text("".join(row for row in rows if json.loads(row)["seq"] > 10_000))
     code, out, err = told("audit", trace, "--out", tmp_path / "part", "--format", "json", "--quiet")
     (report,) = json.loads(out)["traces"]
-    (partition,) = table(spark, tmp_path / "part", "partitions").collect()
+    (partition,) = table(spark, tmp_path / "part", "coverage").collect()
     assert (code, err, report["quarantined"]) == (0, "", 0)
     assert 0.5 < report["completeness"] == partition["completeness"] < 1
     assert {row["completeness"] for row in table(spark, tmp_path / "part", "metrics").collect()} == {

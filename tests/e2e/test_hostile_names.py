@@ -35,7 +35,7 @@ def test_names_break_out_of_no_report(
     page = tmp_path / "page.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
     files = {form: tmp_path / f"report.{form}" for form in ("text", "json", "junit", "sarif")}
-    options = [f"--output={form}={file}" for form, file in files.items()]
+    options = [f"--report={form}={file}" for form, file in files.items()]
     code, out, err = told("audit", ".", "--out", tmp_path / "out", "--format", "github", "--quiet", *options)
     assert (code, err) == (1, "")
 

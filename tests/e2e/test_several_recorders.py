@@ -62,7 +62,7 @@ def _audited(spark: SparkSession, folder: Path, target: Path, window: Window = W
     request = AuditRequest((str(folder),), str(target), None, settings, window)
     (run_key,) = audit(spark, request, lambda stage: None).run_keys
     place = parse_target(str(target))
-    tables = ("violations", "consumers", "quarantine", "partitions")
+    tables = ("violations", "consumers", "quarantine", "coverage")
     return {t: [row for row in place.read(spark, t).collect() if row["run_key"] == run_key] for t in tables}
 
 
@@ -81,7 +81,7 @@ def test_each_violation_is_found_once_and_named_by_its_recorder(spark: SparkSess
     ((reason, raw, detail),) = [(row["reason"], row["raw"], row["detail"]) for row in found["quarantine"]]
     assert (reason, detail) == ("unknown_consumer", "consumer 9 of b never joined")
     assert json.loads(raw)["broker"] == "b"
-    assert [row["rows"] for row in found["partitions"]] == [len(before) + len(behind) + 1]
+    assert [row["rows"] for row in found["coverage"]] == [len(before) + len(behind) + 1]
 
 
 def test_windows_and_two_owners_at_one_time_are_refused(spark: SparkSession, tmp_path: Path) -> None:

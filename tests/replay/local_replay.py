@@ -282,7 +282,7 @@ class Replay:
     replayed: ReplayResult
     epochs: list[PlacedEpoch]
     refused: list[Refused]
-    rules: ReplayConfig
+    config: ReplayConfig
 
     @property
     def findings(self) -> list[Finding]:
@@ -309,13 +309,13 @@ class Replay:
         """Of each finding, by its rule and seq, in the order of the replay."""
         found = self.replayed.findings
         names = [RULE_NAMES[rule] for rule in found.rule]
-        return dict(zip(zip(names, found.seq.tolist(), strict=True), judged(self.replayed, self.rules), strict=True))
+        return dict(zip(zip(names, found.seq.tolist(), strict=True), judged(self.replayed, self.config), strict=True))
 
     @property
     def weighed(self) -> Counter[tuple[str, str]]:
         """How many findings there are by rule and severity, of dispatches, of what was stuck and of snapshots."""
         sources = (dispatch_findings, stuck_findings, mismatch_findings)
-        told = [of_rule for source in sources for of_rule in source(self.replayed, self.rules, 0)]
+        told = [of_rule for source in sources for of_rule in source(self.replayed, self.config, 0)]
         return Counter({(r.rule, severity): n for r in told for severity, n in r.counts.items() if n})
 
     @property
@@ -364,7 +364,7 @@ class Replay:
                 b.roots,
                 dict(b.detail),
             )
-            for b in self.replayed.watch.blocked
+            for b in self.replayed.monitor.blocked
         ]
 
     def waits_of(self, scope: str, cause: str | None = None) -> list[Wait]:
@@ -388,13 +388,13 @@ class Replay:
                 o.registered,
                 tuple(move.at.seq for move in o.moves),
             )
-            for o in self.replayed.watch.overlooked.kept
+            for o in self.replayed.monitor.starved.kept
         ]
 
     @property
     def samples(self) -> list[Sample]:
         """The looks at the capacity, in their order."""
-        return self.replayed.watch.samples
+        return self.replayed.monitor.samples
 
     @property
     def disagreements(self) -> list[Disagreement]:
@@ -467,7 +467,7 @@ def replayed(
     skew_us: int = SKEW_US,
     open_entries_max: int = 1_000_000,
     rows_per_batch: int | None = None,
-    patience: Thresholds | None = None,
+    thresholds: Thresholds | None = None,
 ) -> Replay:
     """Replays the one subscription in `rows`.
 
@@ -478,12 +478,12 @@ def replayed(
         skew_us: recorder skew in microseconds.
         open_entries_max: limit on open entries.
         rows_per_batch: how the rows are cut before they are packed; must not matter.
-        patience: how long something must last to be of interest; None: as the product has it.
+        thresholds: how long something must last to be of interest; None: as the product has it.
     """
     profile = profile_for(version, settings)
     broker = profile.broker(settings)
-    rules = ReplayConfig(profile, version, broker, skew_us, open_entries_max, patience=patience or Thresholds())
-    return _replayed_groups([rows], rules, rows_per_batch)[GROUP]
+    config = ReplayConfig(profile, version, broker, skew_us, open_entries_max, thresholds=thresholds or Thresholds())
+    return _replayed_groups([rows], config, rows_per_batch)[GROUP]
 
 
 def replayed_recording(name: str, *, skew_us: int = SKEW_US, rows_per_batch: int | None = None) -> dict[Group, Replay]:
@@ -508,8 +508,8 @@ def replayed_logs(
     manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
     version, settings = manifest["pulsar_version"], {**manifest["settings"], **changed}
     profile = profile_for(version, settings)
-    rules = ReplayConfig(profile, version, profile.broker(settings), skew_us, 10_000_000)
-    return _replayed_groups(logs, rules, rows_per_batch)
+    config = ReplayConfig(profile, version, profile.broker(settings), skew_us, 10_000_000)
+    return _replayed_groups(logs, config, rows_per_batch)
 
 
 def _recorded(path: Path) -> list[Columns]:
@@ -546,20 +546,20 @@ def recorded_tables(name: str, logs: Sequence[Sequence[Columns]] | None = None, 
     return _tables(recorded_logs(name) if logs is None else logs, made, None)
 
 
-def _tables(logs: Sequence[Sequence[Mapping[str, Any]]], rules: ReplayConfig, rows_per_batch: int | None) -> Tables:
+def _tables(logs: Sequence[Sequence[Mapping[str, Any]]], config: ReplayConfig, rows_per_batch: int | None) -> Tables:
     found: Tables = defaultdict(list)
-    recorders = recorders_in(logs, rules.skew_us)
-    for group, chunks in chunks_of(logs, rules, rows_per_batch).items():
+    recorders = recorders_in(logs, config.skew_us)
+    for group, chunks in chunks_of(logs, config, rows_per_batch).items():
         in_order, by = sorted(chunks, key=lambda chunk: chunk.first_seq), recorders.get(group.topic, ONE)
-        for table, columns in replay_group(group, in_order, rules, 0, recorders=by):
+        for table, columns in replay_group(group, in_order, config, 0, recorders=by):
             found[table] += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return found
 
 
 def _replayed_groups(
-    logs: Sequence[Sequence[Mapping[str, Any]]], rules: ReplayConfig, rows_per_batch: int | None
+    logs: Sequence[Sequence[Mapping[str, Any]]], config: ReplayConfig, rows_per_batch: int | None
 ) -> dict[Group, Replay]:
-    return {g: _replayed_group(chunks, rules) for g, chunks in chunks_of(logs, rules, rows_per_batch).items()}
+    return {g: _replayed_group(chunks, config) for g, chunks in chunks_of(logs, config, rows_per_batch).items()}
 
 
 def named_in(logs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Group]:
@@ -581,7 +581,7 @@ def recorders_in(logs: Sequence[Sequence[Mapping[str, Any]]], skew_us: int) -> d
 
 def chunks_of(
     logs: Sequence[Sequence[Mapping[str, Any]]],
-    rules: ReplayConfig,
+    config: ReplayConfig,
     rows_per_batch: int | None = None,
     groups: Sequence[Group] | None = None,
 ) -> dict[Group, list[PackedBatch]]:
@@ -589,7 +589,7 @@ def chunks_of(
 
     Args:
         logs: rows, log by log.
-        rules: what the replay depends on.
+        config: what the replay depends on.
         rows_per_batch: how the rows are cut before they are packed; must not matter.
         groups: the subscriptions, if not those that the rows name.
     """
@@ -598,17 +598,17 @@ def chunks_of(
     for number, group in enumerate(groups):
         numbers.setdefault(group.topic, {})[group.subscription] = number
     chunks: list[list[PackedBatch]] = [[] for _ in groups]
-    recorders = recorders_in(logs, rules.skew_us)
+    recorders = recorders_in(logs, config.skew_us)
     for rows in logs:
         for batch in batches(rows, rows_per_batch):
             for part in in_one_order(batch, recorders):
-                for chunk in pack(part, numbers, rules.profile):
+                for chunk in pack(part, numbers, config.profile):
                     chunks[chunk.group].append(chunk)
     return dict(zip(groups, chunks, strict=True))
 
 
-def _replayed_group(chunks: list[PackedBatch], rules: ReplayConfig) -> Replay:
-    subscription = Subscription(rules)
+def _replayed_group(chunks: list[PackedBatch], config: ReplayConfig) -> Replay:
+    subscription = Subscription(config)
     epochs: list[PlacedEpoch] = []
     refused: list[Refused] = []
     for part in merged(sorted(chunks, key=lambda chunk: chunk.first_seq)):
@@ -617,7 +617,7 @@ def _replayed_group(chunks: list[PackedBatch], rules: ReplayConfig) -> Replay:
         refused += [*part.repeated, *part.contradicted, *subscription.take_refused()]
     found = subscription.finish()
     epochs += [*subscription.take_epochs(), *subscription.open_epoch()]
-    return Replay(found, epochs, refused + subscription.take_refused(), rules)
+    return Replay(found, epochs, refused + subscription.take_refused(), config)
 
 
 def same_rows(some: Events, others: Events) -> bool:

@@ -287,7 +287,7 @@ class ModelDispatcher:
             self.log.leave(consumer.number, phases=phase)
 
     def close(self, consumer: Consumer, late_us: int) -> None:
-        """The broker closes a consumer; the one row that tells of it comes so much later, or earlier if negative."""
+        """The broker closes a consumer; the one row about it comes so much later, or earlier if negative."""
         consumer.open = False
         self.membership_changes += 1
 
@@ -384,7 +384,7 @@ class ModelDispatcher:
     def give_back(self, consumer: Consumer, *positions: int) -> None:
         """A client gives back what it has received; all that the broker holds for it if nothing is named.
 
-        Takes effect when it arrives: no row tells when it did, and what is sent in between may be given back as well.
+        Takes effect when it arrives: no row says when it did, and what is sent in between may be given back as well.
         """
         consumer.received -= set(positions or consumer.received)
 

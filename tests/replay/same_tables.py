@@ -21,7 +21,14 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).res
 
 from local_replay import RECORDINGS, Columns, recorded_tables  # noqa: E402  (the path comes first)
 
-NAMES: Final[dict[str, str]] = {}
+NAMES: Final[dict[str, str]] = {
+    "coverage": "partitions",
+    "batches_inspected": "batches_looked_into",
+    "leave_reason": "left_because",
+    "blocked_attempts": "refused_attempts",
+    "replay_queue": "earlier_entry",
+    "delayed_delivery": "delayed",
+}
 """Today's names of tables, columns and values, by which the file knows them under another."""
 
 _WORDED: Final = frozenset({"explanation"})

@@ -12,7 +12,7 @@ ALL = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir())
 
 
 def _partition(log: Log, **options: object) -> Columns:
-    (row,) = tables_of(log.rows, **options)["partitions"]  # type: ignore[arg-type]  # passed on as given
+    (row,) = tables_of(log.rows, **options)["coverage"]  # type: ignore[arg-type]  # passed on as given
     return row
 
 
@@ -48,7 +48,7 @@ def test_a_refused_row_counts_against_it_in_every_rule(fault: Callable[[Log], No
     log = _log()
     fault(log)
     tables = tables_of(log.rows)
-    (row,) = tables["partitions"]
+    (row,) = tables["coverage"]
     assert (row["rows_refused"], row["completeness"]) == (1, (len(log.rows) - 1) / len(log.rows))
     assert {rule["completeness"] for rule in tables["metrics"]} == {row["completeness"]}
 
@@ -145,7 +145,7 @@ def test_any_cutting_gives_the_same_row(chance: random.Random, rows_per_batch: i
     one, cut = (
         tables_of(log.rows, rows_per_batch=rows, complete_from_start=complete) for rows in (None, rows_per_batch)
     )
-    assert one["partitions"] == cut["partitions"]
+    assert one["coverage"] == cut["coverage"]
 
 
 def _cut_in_the_middle() -> Log:
@@ -165,7 +165,7 @@ def _cut_in_the_middle() -> Log:
 def test_nothing_is_judged_while_consumers_are_unknown() -> None:
     log = _cut_in_the_middle()
     tables = tables_of(log.rows, complete_from_start=False)
-    (row,) = tables["partitions"]
+    (row,) = tables["coverage"]
     membership = 2 * 2
     assert (row["rows_judged"], row["rows_refused"]) == (membership, 0)
     assert tables["violations"] == tables["refused"] == tables["assignments"] == tables["blocking"] == []
@@ -230,7 +230,7 @@ def test_a_seek_begins_the_verdicts_because_everybody_is_disconnected() -> None:
 def test_a_recording_is_complete_and_a_part_of_it_says_nothing_false(name: str) -> None:
     logs = recorded_logs(name)
     whole = recorded_tables(name, logs)
-    for row in whole["partitions"]:
+    for row in whole["coverage"]:
         # All but dispatches while it is open which of two changes came first, at most one in a hundred rows.
         assert row["rows_judged"] == row["rows"] - row["dispatches_undecided"]
         assert row["dispatches_undecided"] <= 0.01 * row["rows"]
@@ -239,7 +239,7 @@ def test_a_recording_is_complete_and_a_part_of_it_says_nothing_false(name: str) 
     later = [[row for row in log if row["seq"] >= seqs[len(seqs) // 3]] for log in logs]
     part = recorded_tables(name, later, complete_from_start=False)
     assert part["refused"] == []
-    assert all(0 <= row["completeness"] < 1 for row in part["partitions"])
+    assert all(0 <= row["completeness"] < 1 for row in part["coverage"])
     found = {(row["rule"], row["seq"], row["severity"]) for row in part["violations"]}
     # Of mixed batches only the first are shown, and these are others in a part.
     known = {(row["rule"], row["seq"], row["severity"]) for row in whole["violations"]}

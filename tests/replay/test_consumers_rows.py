@@ -47,8 +47,8 @@ def test_when_a_consumer_was_there() -> None:
     log.leave(2, reason="close_consumer")
     log.publish(0, LOW)
     rows = _rows(log)
-    assert (rows[1]["joined_at_us"], rows[1]["left_at_us"], rows[1]["left_because"]) == (began_us, None, None)
-    assert (rows[2]["consumer_name"], rows[2]["left_because"]) == ("worker", "close_consumer")
+    assert (rows[1]["joined_at_us"], rows[1]["left_at_us"], rows[1]["leave_reason"]) == (began_us, None, None)
+    assert (rows[2]["consumer_name"], rows[2]["leave_reason"]) == ("worker", "close_consumer")
     assert rows[2]["left_at_us"] - rows[2]["joined_at_us"] == SECOND
 
 

@@ -68,7 +68,7 @@ def test_what_was_read_before_waits_in_replay() -> None:
     log.dispatch(1, 0, HIGH)
     (wait,) = _hashes(log)
     # The first later dispatch shows that it was read, a quarter of the time after it was published.
-    assert (wait.cause, wait.entries, wait.roots) == ("earlier_entry", 1, ((1, 0),))
+    assert (wait.cause, wait.entries, wait.roots) == ("replay_queue", 1, ((1, 0),))
 
 
 def test_what_was_read_only_in_the_last_moment_was_not_read_before() -> None:
@@ -105,7 +105,7 @@ def test_what_its_producer_delayed_waits_for_that() -> None:
     log.publish(0, HIGH, deliver_at_ms=1)
     _pass(log, 2 * SECOND)
     log.dispatch(1, 0, HIGH)
-    assert [wait.cause for wait in _hashes(log)] == ["delayed"]
+    assert [wait.cause for wait in _hashes(log)] == ["delayed_delivery"]
 
 
 def test_what_was_delayed_and_nacked_waits_to_be_replayed() -> None:

@@ -46,7 +46,7 @@ def overtaking() -> Log:
 def test_the_worst_are_kept_and_all_are_counted() -> None:
     replay = replayed(overtaking().rows)
     told = {
-        limit: next(f for f in dispatch_findings(replay.replayed, replay.rules, limit) if f.rule == "replay_overtaken")
+        limit: next(f for f in dispatch_findings(replay.replayed, replay.config, limit) if f.rule == "replay_overtaken")
         for limit in (0, 1)
     }
     assert told[0].counts == told[1].counts == {"violation": 2, "permitted": 1}

@@ -21,17 +21,17 @@ def test_one_exchange_and_one_sort(
     of_window: bool, moved: bool, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     events = spark.createDataFrame([], EVENT_SCHEMA).withColumn("refused", sf.lit(None).cast("string"))
-    rules = ReplayConfig(profile_for("4.0.8", {}), "4.0.8", {}, skew_us=10_000, open_entries_max=1_000_000)
+    config = ReplayConfig(profile_for("4.0.8", {}), "4.0.8", {}, skew_us=10_000, open_entries_max=1_000_000)
     groups = [Group("t", "s")]
     terms = (Term(0, 1, 9, first=1, until_us=5), Term(1, 1, 9, first=12, until_us=None))
     recorders = {"t": Recorders(("a", "b"), terms)} if moved else {}
-    chunks = packed_rows(events, groups, rules.profile, recorders)
+    chunks = packed_rows(events, groups, config.profile, recorders)
     if of_window:
         state = spark.createDataFrame([("t", "s", b"state")], "topic STRING, subscription STRING, payload BINARY")
         chunks = chunks.unionByName(packed_states(state, groups))
-        chunks = chunks.unionByName(packed_earlier_publishes(events, groups, set(groups), rules.profile))
+        chunks = chunks.unionByName(packed_earlier_publishes(events, groups, set(groups), config.profile))
     replayed(
-        chunks, groups, rules, findings_per_rule_max=10, tasks=2, keep_state=of_window, recorders=recorders
+        chunks, groups, config, findings_per_rule_max=10, tasks=2, keep_state=of_window, recorders=recorders
     ).explain()
     plan = capsys.readouterr().out
     assert len(re.findall(r"\bExchange\b", plan)) == 1

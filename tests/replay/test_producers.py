@@ -17,7 +17,7 @@ COUNTS = (
     "entries",
     "messages",
     "batches",
-    "batches_looked_into",
+    "batches_inspected",
     "mixed_batches",
     "keyless_entries",
     "chunked_entries",
@@ -165,7 +165,7 @@ def test_of_many_the_first_are_shown_and_all_are_counted() -> None:
 def test_the_mixed_batches_of_a_recording() -> None:
     tables = recorded_tables("mixed-batch-4.0.8")
     (producer,) = tables["producers"]
-    assert producer["batches"] == producer["batches_looked_into"]
+    assert producer["batches"] == producer["batches_inspected"]
     assert producer["mixed_batches"] > 0.9 * producer["batches"]
     assert producer["entries"] == 1_342
 

@@ -84,7 +84,7 @@ def test_equal_seqs_and_consumer_numbers_of_two_recorders_do_not_mix(recorded: s
         for row in tables["consumers"]
     )
     assert told == [("a", 1, "c1", 0, 0), ("a", 2, "c2", 4, 3), ("b", 1, "other", 0, 0), ("b", 2, "c2", 1, 1)]
-    (partition,) = tables["partitions"]
+    (partition,) = tables["coverage"]
     assert (partition["rows"], partition["rows_judged"]) == (len(before.rows) + len(behind.rows),) * 2
     assert partition["seq_missing"] == 0
     ranges = {(row["broker"], row["consumer"], row["from_seq"], row["to_seq"]) for row in tables["assignments"]}
@@ -119,7 +119,7 @@ def test_acks_that_come_after_the_transfer_belong_to_the_owner_before() -> None:
     behind.dispatch(2, 4, LOW)
     tables = tables_of([*_of("a", before), *_of("b", behind)])
     assert "violations" not in tables
-    assert tables["partitions"][0]["clock_steps_back"] == 0
+    assert tables["coverage"][0]["clock_steps_back"] == 0
     acked = {(row["broker"], row["consumer"]): row["acked"] for row in tables["consumers"]}
     assert (acked["a", 2], acked["b", 2]) == (3, 1)
 

@@ -99,7 +99,7 @@ def test_hashes_counted_twice_are_stuck_and_nothing_else(name: str) -> None:
 @pytest.mark.parametrize("name", list(STUCK))
 def test_what_is_stuck_is_told_as_the_known_bug_with_its_moves(name: str) -> None:
     (replay,) = replays(name)
-    rows = [row for told in stuck_findings(replay.replayed, replay.rules, per_rule_max=0) for row in told.worst]
+    rows = [row for told in stuck_findings(replay.replayed, replay.config, per_rule_max=0) for row in told.worst]
     assert len(rows) == STUCK[name][0]
     for row in rows:
         assert (row["severity"], row["known_bug"]) == ("known_bug", "#23845")
@@ -110,7 +110,7 @@ def test_what_is_stuck_is_told_as_the_known_bug_with_its_moves(name: str) -> Non
 def test_later_brokers_leave_nothing_behind(name: str) -> None:
     for replay in replays(name):
         assert replay.passed_over == []
-        assert [told.counts for told in stuck_findings(replay.replayed, replay.rules, 0)] == [{}, {}]
+        assert [told.counts for told in stuck_findings(replay.replayed, replay.config, 0)] == [{}, {}]
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -36,7 +36,7 @@ def recording(name: str) -> Recording:
 
 def is_4_0(replay: Replay) -> bool:
     """4.0.x: the counter of unacknowledged messages forgets what mark-delete passes, and part of a batch (3.11)."""
-    return replay.rules.version.startswith("4.0.")
+    return replay.config.version.startswith("4.0.")
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -47,7 +47,7 @@ def test_the_share_that_agrees(name: str) -> None:
         print(f"\n{name} {group.topic[-11:]}: {shares}")
         assert replay.agreement["assignment_mismatch"][1] > 0
         assert replay.agreement["unacked_messages"][1] > 0
-        drains = replay.rules.profile.dispatcher == "draining" and replay.replayed.keeps_order
+        drains = replay.config.profile.dispatcher == "draining" and replay.replayed.keeps_order
         sticky = any(row["event"] == "join" and row["key_shared_mode"] == "STICKY" for row in recording(name).rows)
         assert ("draining_mismatch" in replay.agreement) == (drains and not sticky)
 
@@ -75,7 +75,7 @@ def test_draining_hashes_differ_only_where_the_broker_counted_them_twice(name: s
         assert compared - agreed == len(differing)
         if not differing:
             continue
-        assert "#23845" in known_bugs(replay.rules.version, replay.rules.profile)
+        assert "#23845" in known_bugs(replay.config.version, replay.config.profile)
         for mismatch in differing:
             # The broker counts too many, never too few (3.9); each hash came back to its holder and left it again.
             assert mismatch.surplus == ()
@@ -127,7 +127,7 @@ def _sent_though_acknowledged(rows: list[Columns], excess: Excess) -> int:
 
 
 def _counts_parts(replay: Replay) -> bool:
-    return is_4_0(replay) and replay.rules.broker["acknowledgmentAtBatchIndexLevelEnabled"] is True
+    return is_4_0(replay) and replay.config.broker["acknowledgmentAtBatchIndexLevelEnabled"] is True
 
 
 def _explanation(replay: Replay, rows: list[Columns], excess: Excess) -> str | None:

@@ -14,8 +14,8 @@ def listed(attempts: int) -> dict[str, object]:
 
 
 def refused(log: Log) -> list[object]:
-    """`refused_attempts` of every row of `draining`."""
-    return [row["refused_attempts"] for row in rows.draining(*GROUP, replayed(log.rows).replayed)]
+    """`blocked_attempts` of every row of `draining`."""
+    return [row["blocked_attempts"] for row in rows.draining(*GROUP, replayed(log.rows).replayed)]
 
 
 def draining(log: Log) -> None:

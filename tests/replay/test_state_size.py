@@ -24,10 +24,10 @@ def _state_of_a_hung_consumer(entries: int) -> int:
     for entry in range(entries):
         log.publish(entry)
         log.dispatch(1, entry)
-    rules = ReplayConfig(profile_for("4.0.8", AUTO_SPLIT), "4.0.8", AUTO_SPLIT, 10_000, 1_000_000)
+    config = ReplayConfig(profile_for("4.0.8", AUTO_SPLIT), "4.0.8", AUTO_SPLIT, 10_000, 1_000_000)
     (group,) = named_in([log.rows])
-    chunks = sorted(chunks_of([log.rows], rules)[group], key=lambda chunk: chunk.first_seq)
-    found = dict(replay_group(group, chunks, rules, 0, keep_state=True))
+    chunks = sorted(chunks_of([log.rows], config)[group], key=lambda chunk: chunk.first_seq)
+    found = dict(replay_group(group, chunks, config, 0, keep_state=True))
     return len(found["state"]["payload"][0])
 
 

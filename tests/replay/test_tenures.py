@@ -41,10 +41,10 @@ def _place(seq: int) -> TracePoint:
 
 def all_of(epochs: Sequence[PlacedEpoch], cut: int = 0) -> list[OwnedRange]:
     """What is told of them if at a cut the epoch behind it goes on."""
-    tenures = RangeOwnership()
+    range_ownership = RangeOwnership()
     open_then = [epoch._replace(until=None) for epoch in epochs[cut : cut + 1]]
-    ended = [*tenures.follow([*epochs[:cut], *open_then]), *tenures.follow(epochs[cut:])]
-    return ended + tenures.going_on()
+    ended = [*range_ownership.follow([*epochs[:cut], *open_then]), *range_ownership.follow(epochs[cut:])]
+    return ended + range_ownership.going_on()
 
 
 def holds(tenure: OwnedRange, epoch: int) -> bool:

@@ -28,7 +28,7 @@ def overlapping(order: tuple[int, ...] = (0, 1), gap_us: int = 0, count: int | N
 
 
 def verdicts(replay: Replay, *surpluses: Surplus) -> list[FindingVerdict]:
-    return judged(replace(replay.replayed, surpluses=list(surpluses)), replay.rules)
+    return judged(replace(replay.replayed, surpluses=list(surpluses)), replay.config)
 
 
 def severities(replay: Replay, *surpluses: Surplus) -> list[str]:
@@ -107,5 +107,5 @@ def test_the_read_position_at_the_join_decides_where_a_snapshot_told_it() -> Non
     replay = replayed(log.rows, version="3.0.7")
     for reported, severity in (((1, 2), "known_bug"), ((1, 1), "violation")):
         joins = [Joined(join.read, reported) for join in replay.replayed.joins]
-        (verdict,) = judged(replace(replay.replayed, joins=joins), replay.rules)
+        (verdict,) = judged(replace(replay.replayed, joins=joins), replay.config)
         assert verdict.severity == severity

@@ -58,7 +58,7 @@ def _drained() -> tuple[Log, int]:
 
 def _told(replay: Replay) -> list[tuple[str, str]]:
     """Rule and severity of the findings on hashes; that nothing is sent meanwhile is a stall of all besides."""
-    findings = stuck_findings(replay.replayed, replay.rules, per_rule_max=0)
+    findings = stuck_findings(replay.replayed, replay.config, per_rule_max=0)
     return [(told.rule, row["severity"]) for told in findings for row in told.worst if "sticky_hash" in row]
 
 
@@ -231,10 +231,10 @@ def test_of_each_cause_the_intervals_that_cost_most_are_kept_and_the_others_coun
         # Sent at once, so that the next one begins an interval of its own.
         _sent(log, 1, entry - 1_000, HIGH)
     whole = replayed(log.rows).waits_of("hash")
-    kept = replayed(log.rows, patience=Thresholds(intervals_max=2))
+    kept = replayed(log.rows, thresholds=Thresholds(intervals_max=2))
     assert [wait.waited_us for wait in whole] == [SECOND // 2, 5 * SECOND // 2, 3 * SECOND // 2]
     assert kept.waits_of("hash") == whole[1:]
-    assert kept.replayed.watch.left_out == {("hash", "not_read_yet"): 1}
+    assert kept.replayed.monitor.left_out == {("hash", "not_read_yet"): 1}
 
 
 def _several_stuck() -> Log:
@@ -254,7 +254,7 @@ def _several_stuck() -> Log:
 def test_findings_beyond_the_limit_weigh_what_they_weigh_with_their_evidence(version: str, kept: int) -> None:
     log = _several_stuck()
     whole = replayed(log.rows, version=version)
-    limited = replayed(log.rows, version=version, patience=Thresholds(intervals_max=kept))
+    limited = replayed(log.rows, version=version, thresholds=Thresholds(intervals_max=kept))
     assert len(whole.passed_over) == 3
     assert limited.passed_over == whole.passed_over[:kept]
     assert limited.weighed == whole.weighed
@@ -272,7 +272,7 @@ def test_what_goes_on_under_another_owner_counts_once_beyond_the_limit_too() -> 
     log.now_us += 2 * SECOND
     _sent(log, 3, 4, b"key-5")
     whole = replayed(log.rows)
-    limited = replayed(log.rows, patience=Thresholds(intervals_max=1))
+    limited = replayed(log.rows, thresholds=Thresholds(intervals_max=1))
     assert [found.hash for found in whole.passed_over] == [HIGH_HASH, LOWEST_HASH]
     assert [found.hash for found in limited.passed_over] == [HIGH_HASH]
     assert limited.weighed == whole.weighed
@@ -289,13 +289,13 @@ def test_stalls_beyond_the_limit_count_as_findings_if_they_are_some(permits: int
         log.now_us += (2 + entry) * SECOND
         log.dispatch(1, entry)
         log.ack(1, entry)
-    tables = tables_of(log.rows, patience=Thresholds(intervals_max=1))
+    tables = tables_of(log.rows, thresholds=Thresholds(intervals_max=1))
     told = [row["message_seconds"] for row in tables["blocking"] if row["cause"] == "unexplained"]
     (counts,) = [row for row in tables["metrics"] if row["rule"] == "stalled"]
-    (partition,) = tables["partitions"]
+    (partition,) = tables["coverage"]
     assert told == [pytest.approx(5, abs=0.01)]
     assert (counts["violations"], len(tables["violations"])) == ((4, 1) if permits else (0, 0))
-    left_out = replayed(log.rows, patience=Thresholds(intervals_max=1)).replayed.watch.left_out
+    left_out = replayed(log.rows, thresholds=Thresholds(intervals_max=1)).replayed.monitor.left_out
     assert left_out["subscription", "unexplained"] == 3
     assert partition["intervals_left_out"] == left_out.total()
 
@@ -305,20 +305,20 @@ def test_windows_count_what_is_beyond_the_limit_once() -> None:
     log.now_us += 3 * SECOND
     log.dispatch(3, 1, LOW)
     profile = profile_for("4.0.8", AUTO_SPLIT)
-    rules = ReplayConfig(
+    config = ReplayConfig(
         profile,
         "4.0.8",
         profile.broker(AUTO_SPLIT),
         SKEW_US,
         1_000,
-        patience=Thresholds(intervals_max=1),
+        thresholds=Thresholds(intervals_max=1),
         unsettled_us=1,
     )
 
     def counted(windows: Sequence[Tables], rule: str) -> list[int]:
         return [row["violations"] for told in windows for row in told["metrics"] if row["rule"] == rule]
 
-    in_two = [told_by_windows([log.rows], rules, [cut]) for cut in range(2, len(log.rows) + 1)]
+    in_two = [told_by_windows([log.rows], config, [cut]) for cut in range(2, len(log.rows) + 1)]
     # LOW is passed over until the last row; of the others and the stalls some are over at each cut.
     assert {tuple(counted(windows, "draining_stuck")) for windows in in_two} == {(0, 1)}
     assert {tuple(counted(windows, "stalled")) for windows in in_two} == {(0, 4), (2, 2), (4, 0)}

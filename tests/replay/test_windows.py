@@ -1,4 +1,4 @@
-"""However a log is cut into windows, they tell together what an audit at once tells."""
+"""However a log is cut into windows, together they report what one audit of the whole log reports."""
 
 import json
 import pickle
@@ -33,7 +33,7 @@ def _rules(version: str, broker: dict[str, object], unsettled_us: int, complete:
         profile.broker(broker),
         SKEW_US,
         10_000_000,
-        patience=Thresholds(intervals_max=ALL),
+        thresholds=Thresholds(intervals_max=ALL),
         hot_keys_max=ALL,
         complete_from_start=complete,
         unsettled_us=unsettled_us,
@@ -129,7 +129,7 @@ def _place(seq: int) -> TracePoint:
 
 def test_each_row_is_told_by_one_window() -> None:
     windows = [reported_since(None, _place(10)), reported_since(_place(10), _place(20)), reported_since(_place(20))]
-    assert [[window.tells(seq) for window in windows] for seq in (0, 10, 11, 20, 21)] == [
+    assert [[window.contains(seq) for window in windows] for seq in (0, 10, 11, 20, 21)] == [
         [True, False, False],
         [True, False, False],
         [False, True, False],
@@ -142,11 +142,11 @@ def test_each_row_is_told_by_one_window() -> None:
 
 def test_what_is_open_is_told_by_every_window_that_it_lasts_through() -> None:
     first, second = reported_since(None, _place(10)), reported_since(_place(10), _place(20))
-    assert first.tells_interval(5, 15, is_open=True)
-    assert not first.tells_interval(5, 15, is_open=False), "it may still change"
-    assert second.tells_interval(5, 15, is_open=False)
-    assert second.tells_noted(1, 5, is_open=False), "it was noted late"
-    assert not first.tells_interval(11, 15, is_open=True)
+    assert first.contains_interval(5, 15, is_open=True)
+    assert not first.contains_interval(5, 15, is_open=False), "it may still change"
+    assert second.contains_interval(5, 15, is_open=False)
+    assert second.contains_noted(1, 5, is_open=False), "it was noted late"
+    assert not first.contains_interval(11, 15, is_open=True)
 
 
 def test_rows_are_settled_by_the_clock_and_told_by_seq() -> None:

@@ -127,7 +127,7 @@ def broken_by(replays: Mapping[Group, Replay], seqs: Mapping[int, int]) -> Count
     broken: Counter[Broken] = Counter()
     for replay in replays.values():
         for source in (dispatch_findings, stuck_findings, mismatch_findings):
-            for of_rule in source(replay.replayed, replay.rules, 0):
+            for of_rule in source(replay.replayed, replay.config, 0):
                 for row in of_rule.worst:
                     if row["severity"] in ("violation", "known_bug"):
                         seq = int(str(row["seq"]))

@@ -1,4 +1,4 @@
-"""Audits rows window by window, and folds what the windows tell into what an audit at once tells."""
+"""Audits rows window by window, and folds what the windows report into what one audit of all rows reports."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,21 +19,21 @@ COUNTED: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         ("producer_name",),
         ("entries", "messages", "batches", "mixed_batches", "keyless_entries", "chunked_entries"),
     ),
-    "partitions": (
+    "coverage": (
         (),
         ("rows", "rows_refused", "rows_censored", "dispatches_undecided", "dispatches_without_key", "seq_missing"),
     ),
 }
 # What stands as the last window has it.
 LAST: Final[Mapping[str, tuple[str, ...]]] = {
-    "consumers": ("joined_at_us", "left_at_us", "left_because", "drainingHashesCount", "readPositionWhenJoining"),
-    "partitions": ("censored_never_dispatched", "censored_never_acknowledged", "consumers_by_snapshot_only"),
+    "consumers": ("joined_at_us", "left_at_us", "leave_reason", "drainingHashesCount", "readPositionWhenJoining"),
+    "coverage": ("censored_never_dispatched", "censored_never_acknowledged", "consumers_by_snapshot_only"),
 }
 UNION: Final = ("violations", "capacity", "refused")
 
 
 def told_by_windows(logs: Sequence[Sequence[Columns]], rules: ReplayConfig, cuts: Sequence[int]) -> list[Tables]:
-    """What each window tells; cut in front of the rows with these seqs, the last window is the end of the log."""
+    """What each window reports; cut in front of the rows with these seqs, the last window is the end of the log."""
     windows: list[Tables] = []
     states: dict[Any, bytes] = {}
     groups = named_in(logs)

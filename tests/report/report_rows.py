@@ -81,7 +81,7 @@ INCOMPLETE = Partition(
 )
 HOT = HotKey(*_SHOP, 4711, "order-7", 2, 1_980, 0, 0.4, 37, 5.1)
 NAMELESS = HotKey(*_SHOP, 56505, None, 1, 9, 2, None, None, 0.0)
-MIXED = MixedProducer(*_SHOP, "shop-1", batches=12, batches_looked_into=10, mixed_batches=4)
+MIXED = MixedProducer(*_SHOP, "shop-1", batches=12, batches_inspected=10, mixed_batches=4)
 
 _BROKEN_RULES = (
     counts("early_duplicate", 3_000, known_bug=1),

@@ -34,7 +34,7 @@ def interval(cause: str, from_ts_us: int, to_ts_us: int | None, message_seconds:
 
 
 def partition(group: dict[str, str], left_out: int) -> dict[str, Any]:
-    names = (column.name for column in TABLES["partitions"].columns if column.name not in ("run_key", *group))
+    names = (column.name for column in TABLES["coverage"].columns if column.name not in ("run_key", *group))
     return {**group, **dict.fromkeys(names, 0), "completeness": 1.0, "intervals_left_out": left_out}
 
 
@@ -79,7 +79,7 @@ def summary(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Su
             interval("draining", 0, 2_500_000, 4.0),
             interval("no_permits", 3_000_000, None, 6.0),
         ],
-        "partitions": [partition(GROUPS[0], 3), partition(GROUPS[1], 4)],
+        "coverage": [partition(GROUPS[0], 3), partition(GROUPS[1], 4)],
         "quarantine": [
             *({"reason": "broken_json", "file": "f", "line": line} for line in (1, 2)),
             {"reason": "missing_field", "file": "f", "line": 3},

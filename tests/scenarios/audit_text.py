@@ -93,13 +93,13 @@ def ranges(tables: Tables) -> list[str]:
     ]
 
 
-def _by_epoch(tenures: Sequence[Row]) -> Iterator[tuple[int, Row, int | None, list[Row]]]:
+def _by_epoch(range_ownership: Sequence[Row]) -> Iterator[tuple[int, Row, int | None, list[Row]]]:
     """Each epoch that a range begins with: its number, such a row, behind which seq it ended, and all of its rows."""
-    for number in sorted({row["epoch"] for row in tenures}):
-        going_on = (row for row in tenures if row["last_epoch"] is None or number <= row["last_epoch"])
+    for number in sorted({row["epoch"] for row in range_ownership}):
+        going_on = (row for row in range_ownership if row["last_epoch"] is None or number <= row["last_epoch"])
         rows = [row for row in going_on if row["epoch"] <= number]
         ends = [row["to_seq"] for row in rows if row["last_epoch"] == number]
-        ends += [row["from_seq"] for row in tenures if row["epoch"] == number + 1]
+        ends += [row["from_seq"] for row in range_ownership if row["epoch"] == number + 1]
         yield number, next(row for row in rows if row["epoch"] == number), ends[0] if ends else None, rows
 
 

@@ -19,7 +19,7 @@ millisecond after the one before. What a recorder writes at the start and at the
     ack 1 2 c1 [indexes 0,2]                     with indexes: these messages of the batch only
     nack 1 2 c1                                  also `redeliver-all c1`
     wait 10ms
-    mark NAME, back to NAME                      tells another end of the same story
+    mark NAME, back to NAME                      go on with another end of the same story
     audit [on 4.0.4]                             findings, refused rows, draining and blocking of the story so far
     epochs, ranges, consumers, capacity, metrics [on ...]     the rows of those tables
 """
@@ -100,16 +100,16 @@ class Story:
 
     def do_key(self, words: list[str]) -> Iterator[str]:
         name, wish = words[0].rstrip(":"), " ".join(words[1:])
-        rules, kind = self._rules(self._version), self._rules(self._version).selector(sticky="slot" in words)
+        config, kind = self._rules(self._version), self._rules(self._version).selector(sticky="slot" in words)
         if wish.startswith("like"):
             fits: list[Fits] = [self._keys[words[-1]][1].__eq__]
         elif wish.startswith("slot"):
             low, high = (int(slot) for slot in words[-1].split("-"))
             fits = [range(low, high + 1).__contains__]
         else:
-            fits = [_owned(clause.split(), rules, kind) for clause in wish.split(",")]
+            fits = [_owned(clause.split(), config, kind) for clause in wish.split(",")]
         taken = {key for key, _ in self._keys.values()}
-        found = (kh for kh in _keys(rules.profile, kind) if kh[0] not in taken and all(fit(kh[1]) for fit in fits))
+        found = (kh for kh in _keys(config.profile, kind) if kh[0] not in taken and all(fit(kh[1]) for fit in fits))
         key, sticky_hash = self._keys[name] = next(found)
         yield f"{name} is {key.decode()}, hash {sticky_hash}"
 
@@ -203,12 +203,12 @@ class Story:
         return audit_text.metrics(self._replayed(words))
 
     def _replayed(self, words: list[str]) -> audit_text.Tables:
-        rules = self._rules(_behind(words, "on") or self._version)
+        config = self._rules(_behind(words, "on") or self._version)
         columns = [pa.array([row.get(name) for row in self._rows], _TYPES[name]) for name in COLUMNS]
         batch = pa.RecordBatch.from_arrays(columns, names=list(COLUMNS))
-        chunks = pack(batch, {_GROUP.topic: {_GROUP.subscription: 0}}, rules.profile)
+        chunks = pack(batch, {_GROUP.topic: {_GROUP.subscription: 0}}, config.profile)
         tables: audit_text.Tables = {}
-        for table, found in replay_group(_GROUP, chunks, rules, findings_per_rule_max=100):
+        for table, found in replay_group(_GROUP, chunks, config, findings_per_rule_max=100):
             rows = zip(*found.values(), strict=True)
             tables.setdefault(table, []).extend(dict(zip(found, row, strict=True)) for row in rows)
         return tables
@@ -235,9 +235,9 @@ def _keys(profile: Profile, kind: SelectorKind) -> Iterator[tuple[bytes, int]]:
         yield from zip(keys, sticky_hashes(keys, profile.hash[kind]).tolist(), strict=True)
 
 
-def _owned(clause: list[str], rules: ReplayConfig, kind: SelectorKind) -> Fits:
+def _owned(clause: list[str], config: ReplayConfig, kind: SelectorKind) -> Fits:
     """Whether a hash is `c2 among c1 c2`; `c3=c1` is a c3 that is called c1."""
-    selector = make_selector(kind, rules.points, rules.profile)
+    selector = make_selector(kind, config.points, config.profile)
     for label, _, name in (word.partition("=") for word in clause[2:]):
         selector.add(_number(label), name or label, None)
     return lambda sticky_hash: selector.select(sticky_hash) == _number(clause[0])

@@ -17,7 +17,7 @@ class Pair(NamedTuple):
     """Two scripts of this folder.
 
     Attributes:
-        outcome: how the excused one tells of its excuse; empty: it finds nothing.
+        outcome: the words of the excused finding; empty: there is no finding.
         excused: its name.
         broken: the name of the other one.
     """

@@ -109,7 +109,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "unacked_max": 9,
         "blocked_seconds": 2.5,
     },
-    "partitions": {
+    "coverage": {
         **GROUP,
         "completeness": 0.9,
         "rows": 100,
@@ -133,7 +133,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "entries": 30,
         "messages": 90,
         "batches": 12,
-        "batches_looked_into": 10,
+        "batches_inspected": 10,
         "mixed_batches": 4,
         "keyless_entries": 1,
         "chunked_entries": 0,

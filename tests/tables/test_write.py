@@ -238,7 +238,7 @@ def test_columns_that_a_table_lacks_are_refused(spark: SparkSession, written: Ta
         ("consumers", {"hash_share": 1.5}),
         ("metrics", {"info": -1}),
         ("hot_keys", {"dispatched_share": 1.5}),
-        ("partitions", {"rows_judged": 101}),
+        ("coverage", {"rows_judged": 101}),
         ("producers", {"mixed_batches": 11}),
         ("quarantine", {"line": 0}),
         ("state", {"payload": b""}),

@@ -70,7 +70,7 @@ def folder_of(tmp_path: Path, files: Mapping[str, bytes]) -> Path:
 def lenient() -> Settings:
     """Settings under which nothing is too much."""
     settings = load_settings()
-    trace = settings.trace.model_copy(update={"quarantine_ratio_max": 1.0, "cut_off_log": "quarantine"})
+    trace = settings.trace.model_copy(update={"quarantine_ratio_max": 1.0, "truncated_log": "quarantine"})
     return settings.model_copy(update={"trace": trace})
 
 

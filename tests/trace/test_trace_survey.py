@@ -18,7 +18,7 @@ from pipeline.trace.quarantine.truncated_logs import TruncatedLog
 pytestmark = pytest.mark.spark
 
 DEFAULTS = load_settings().trace
-LENIENT = TraceSettings(quarantine_ratio_max=1, cut_off_log="quarantine", recorder_skew_ms=10)
+LENIENT = TraceSettings(quarantine_ratio_max=1, truncated_log="quarantine", recorder_skew_ms=10)
 CUT = json.dumps(FLOW)[:-9]
 
 
@@ -80,7 +80,7 @@ def test_a_cut_off_log_is_refused_or_quarantined(spark: SparkSession, write_trac
     with pytest.raises(TraceError) as raised:
         surveyed(spark, folder)
     assert f"{folder / log}, line 22: the log ends in the middle of a row" in str(raised.value)
-    assert 'cut_off_log = "quarantine"' in raised.value.way_out
+    assert 'truncated_log = "quarantine"' in raised.value.way_out
     found = surveyed(spark, folder, LENIENT)
     assert found.cut_off == (TruncatedLog(str(folder / log), 22),)
     assert (found.rows_in, found.refused_by_reason) == (21, {"cut_off": 1})

@@ -10,7 +10,7 @@ import pytest
 from conftest import MANIFEST
 from pyspark.sql import Row, SparkSession
 
-from benchmarks.told_by import Told, differences, told_by
+from benchmarks.window_rows import Told, differences, told_by
 from pipeline.audit import audit
 from pipeline.errors import TraceError, UsageError
 from pipeline.run.request import AuditRequest
@@ -29,7 +29,7 @@ TABLES = (
     "assignments",
     "draining",
     "consumers",
-    "partitions",
+    "coverage",
     "state",
     "quarantine",
 )
@@ -195,7 +195,7 @@ def test_old_rows_that_are_delivered_again_are_not_late_and_change_nothing(growi
     # What the new subscription is given of the time before is told by the window of that time, and not once more.
     assert [run["events_quarantined"] for run in runs] == [4, 6]
     assert {row["reason"] for row in growing.rows("quarantine", first, last)} == {"repeated_row"}
-    assert {row["completeness"] for row in growing.rows("partitions", first, last)} == {1.0}
+    assert {row["completeness"] for row in growing.rows("coverage", first, last)} == {1.0}
     assert growing.rows("violations", first, last) == []
     # Once more, the log as it is has no row that no window has audited.
     assert growing.audit(reaudit_us=0) == (first, last)
@@ -231,7 +231,7 @@ def test_a_window_that_starts_in_the_middle_is_censored_and_so_are_those_behind_
     assert (growing.run(first)["first_seq"], growing.run(first)["events_in"]) == (90, 12)
     # The consumer's join is not known, and is no fault of the log.
     assert [growing.run(key)["events_quarantined"] for key in (first, last)] == [0, 0]
-    assert growing.rows("partitions", last)[0]["completeness"] == 0
+    assert growing.rows("coverage", last)[0]["completeness"] == 0
     assert differences(growing.told(first, last), growing.told(*growing.audit(at(9), None))) == {}
 
 
@@ -246,7 +246,7 @@ def test_subscriptions_outlive_a_window_without_rows_and_come_up_with_what_was_p
     assert [growing.run(key)["events_in"] for key in (first, empty, last)] == [9, 0, 22 + 6]
     assert (growing.run(empty)["verdict"], growing.run(empty)["completeness"]) == ("clean", 1.0)
     assert [row["subscription"] for row in growing.rows("state", empty)] == ["s"]
-    unpublished = {row["subscription"]: row["entries_without_publish"] for row in growing.rows("partitions", last)}
+    unpublished = {row["subscription"]: row["entries_without_publish"] for row in growing.rows("coverage", last)}
     assert unpublished == {"s": 0, "new": 0}
     assert differences(growing.told(first, empty, last), growing.told(*growing.audit())) == {}
     # A state of another make is refused before anything is replayed.

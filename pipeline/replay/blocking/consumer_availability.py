@@ -31,7 +31,7 @@ RELEASED: Final = 4  # mark-delete has reached what a recently joined consumer w
 
 @compiled
 def update_availability(
-    state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, unacked_max: int, shortest_us: int
+    state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, unacked_max: int, report_min_us: int
 ) -> None:
     """Asked after everything that changes what a consumer may be sent.
 
@@ -43,7 +43,7 @@ def update_availability(
         ts: of the row, microseconds.
         ended_by: how that is called.
         unacked_max: messages that it may hold; 0: no limit.
-        shortest_us: shorter intervals are not reported.
+        report_min_us: shorter intervals are not reported.
     """
     consumers = state.consumers
     cause = READY
@@ -61,7 +61,7 @@ def update_availability(
     if cause == consumers[consumer].cause:
         return
     consumers[consumer].former = consumers[consumer].cause
-    end_unavailability(state, out, consumer, seq, ts, ended_by, shortest_us)
+    end_unavailability(state, out, consumer, seq, ts, ended_by, report_min_us)
     consumers[consumer].cause = cause
     consumers[consumer].cause_seq = seq
     consumers[consumer].cause_ts = ts
@@ -73,7 +73,7 @@ def update_availability_by_row(
 ) -> None:
     """`update_availability`, asked after a row of the trace."""
     seq, ts = events.seq[i], events.ts_us[i]
-    update_availability(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.shortest_us)
+    update_availability(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.report_min_us)
 
 
 @compiled
@@ -99,7 +99,7 @@ def grant(state: State, consumer: int, permits: int) -> None:
 
 @compiled
 def end_unavailability(
-    state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, shortest_us: int
+    state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, report_min_us: int
 ) -> None:
     """Whatever kept a consumer from being sent anything is over."""
     consumers = state.consumers
@@ -107,7 +107,7 @@ def end_unavailability(
     consumers[consumer].cause = READY
     if cause != READY:
         consumers[consumer].unavailable_us += ts - consumers[consumer].cause_ts
-    if cause == READY or ts - consumers[consumer].cause_ts < shortest_us:
+    if cause == READY or ts - consumers[consumer].cause_ts < report_min_us:
         return
     row = out.filled[INTERVALS]
     out.filled[INTERVALS] = row + 1

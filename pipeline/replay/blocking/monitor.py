@@ -48,12 +48,12 @@ from pipeline.replay.state.state import (
 _DELAYS = {
     NO_OWNER: "no_owner",
     NACK_DELAY: "nack_delay",
-    DELAYED_DELIVERY: "delayed",
+    DELAYED_DELIVERY: "delayed_delivery",
     UNACKED_CONSUMER: "unacked_limit_consumer",
     RECENTLY_JOINED: "recently_joined",
     LOOK_AHEAD: "look_ahead_limit",
     UNACKED_SUBSCRIPTION: "unacked_limit_subscription",
-    IN_REPLAY_QUEUE: "earlier_entry",
+    IN_REPLAY_QUEUE: "replay_queue",
     NOT_READ: "not_read_yet",
 }
 
@@ -69,7 +69,7 @@ class BlockingMonitor:
 
     Attributes:
         samples: of the capacity, in order.
-        overlooked: hashes that were passed over.
+        starved: hashes that were passed over.
         left_out: by scope and cause, how many intervals were not kept.
         stalls_beyond: how many of those are stalls that nothing explains, so findings (`stall.is_finding`).
         recent: the recently joined consumers (3.x and classic).
@@ -77,15 +77,15 @@ class BlockingMonitor:
         open_until: where a window ends, when that is why intervals are noted; the trace goes on.
     """
 
-    def __init__(self, limits: BrokerLimits, patience: Thresholds) -> None:
+    def __init__(self, limits: BrokerLimits, thresholds: Thresholds) -> None:
         self.samples: list[Sample] = []
-        self.overlooked = StarvedHashes(patience.intervals_max)
+        self.starved = StarvedHashes(thresholds.intervals_max)
         self.left_out: Counter[tuple[str, str]] = Counter()
         self.stalls_beyond = 0
-        self.recent = RecentlyJoined(patience.as_pip_282)
+        self.recent = RecentlyJoined(thresholds.as_pip_282)
         self.limits = limits
         self.open_until: TracePoint | None = None
-        self._patience = patience
+        self._patience = thresholds
         self._blocked: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = defaultdict(list)
         self._noted = 0
         self._moves: dict[int, deque[OwnershipMove]] = {}
@@ -103,7 +103,7 @@ class BlockingMonitor:
     def disregard(self, before_seq: int) -> None:
         """What was seen until here did not rest on everything that happened; nor does what began before."""
         self.samples.clear()
-        self.overlooked.clear()
+        self.starved.clear()
         self.left_out.clear()
         self.stalls_beyond = 0
         self._blocked.clear()
@@ -118,7 +118,7 @@ class BlockingMonitor:
         for kind, heap in self._blocked.items():
             self._blocked[kind] = [ranked for ranked in heap if ranked[2].span.to_seq > told_seq]
             heapq.heapify(self._blocked[kind])
-        self.overlooked.forget(told_seq)
+        self.starved.forget(told_seq)
 
     def paused(self, state: State, out: Output, mapping: RoutingArrays, at: TracePoint) -> None:
         """The core has stopped in front of the row `at`."""
@@ -138,18 +138,18 @@ class BlockingMonitor:
         for row in out.intervals[: out.filled[INTERVALS]]:
             span = Interval(*(int(row[name]) for name in Interval._fields))
             if row.cause == PASSED_OVER:
-                self._overlooked(row, span)
+                self._starved(row, span)
             elif row.cause in _DELAYS:
                 self._note(_delayed(row, span))
             else:
-                self._unhindered(state, mapping, row, span)
+                self._available(state, mapping, row, span)
         out.filled[INTERVALS] = 0
         state.common[0].stop_reason = 0
 
     def interrupted(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """Consumers are about to come or go: only now the state shows who is to blame for a stall."""
         # However short: it is to blame for what is a stall a little later.
-        span = self._idle_span(state, at, ended_by, 1)
+        span = self._idle_interval(state, at, ended_by, 1)
         found = None if span is None else stalled(state, mapping, span, self._situation(span))
         if found is not None and found.cause != UNEXPLAINED:
             self._stall = found
@@ -173,7 +173,7 @@ class BlockingMonitor:
 
     def closed(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """The trace ends, or everything starts anew."""
-        span = self._idle_span(state, at, ended_by, self._patience.stalled_us)
+        span = self._idle_interval(state, at, ended_by, self._patience.stall_threshold_us)
         if span is not None:
             self._note_stall(state, mapping, span)
         self._note_all(self.recent.close(state, mapping, at, ended_by))
@@ -191,11 +191,11 @@ class BlockingMonitor:
             self.samples.append(sample(state, at.ts_us, self.limits, None))
         state.common[0].next_sample_ts = at.ts_us + self._patience.sample_us
 
-    def _idle_span(self, state: State, at: TracePoint, ended_by: int, shortest_us: int) -> Interval | None:
+    def _idle_interval(self, state: State, at: TracePoint, ended_by: int, report_min_us: int) -> Interval | None:
         """Since when nothing was sent although something waits, if that is so long ago."""
         common = state.common
         since_us = int(max(common[0].last_dispatch_ts, common[0].waiting_since_ts))
-        if common[0].waiting == 0 or at.ts_us - since_us < shortest_us:
+        if common[0].waiting == 0 or at.ts_us - since_us < report_min_us:
             return None
         since_seq = (
             common[0].last_dispatch_seq
@@ -209,12 +209,12 @@ class BlockingMonitor:
         if self._stall is None or self._stall.span.from_ts != span.from_ts:
             return None
         # What was over so long ago does not keep anything from being sent since.
-        return self._stall if span.to_ts - self._stall.span.to_ts < self._patience.stalled_us else None
+        return self._stall if span.to_ts - self._stall.span.to_ts < self._patience.stall_threshold_us else None
 
     def _end_stall(self, state: State, mapping: RoutingArrays, at: TracePoint) -> None:
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
-        span = self._idle_span(state, at, ended_by if lately else BY_ACK, self._patience.stalled_us)
+        span = self._idle_interval(state, at, ended_by if lately else BY_ACK, self._patience.stall_threshold_us)
         if span is not None:
             self._note_stall(state, mapping, span, lately)
 
@@ -230,9 +230,9 @@ class BlockingMonitor:
     def _situation(self, span: Interval) -> Situation:
         said_us, size = self._reported or (0, None)
         within = size if said_us >= span.from_ts else None
-        return Situation(self.limits, within, *self.recent.first, self._patience.stalled_us)
+        return Situation(self.limits, within, *self.recent.first, self._patience.stall_threshold_us)
 
-    def _unhindered(self, state: State, mapping: RoutingArrays, row: Any, span: Interval) -> None:
+    def _available(self, state: State, mapping: RoutingArrays, row: Any, span: Interval) -> None:
         """A consumer can be sent something again; until now it may have been to blame for a stall."""
         now = int(state.consumers[row.consumer].cause)
         state.consumers[row.consumer].cause = row.cause
@@ -241,14 +241,17 @@ class BlockingMonitor:
         cause = "no_permits" if row.cause == NO_PERMITS else "unacked_limit_consumer"
         self._note_all(blocked_consumer(state, mapping, int(row.consumer), cause, span))
 
-    def _overlooked(self, row: Any, span: Interval) -> None:
+    def _starved(self, row: Any, span: Interval) -> None:
         if row.consumer == NOBODY or span.from_seq < self._since_seq or self._is_found_later(span):
             return
         head, passed = (int(row.ledger), int(row.entry)), (int(row.passed_ledger), int(row.passed_entry))
-        if row.passed_ts >= span.from_ts + int(row.unavailable_us) + self._patience.stalled_us and passed > head:
+        if (
+            row.passed_ts >= span.from_ts + int(row.unavailable_us) + self._patience.stall_threshold_us
+            and passed > head
+        ):
             moves = tuple(self._moves.get(int(row.hash), ()))
             origin = (int(row.passed_ts), int(row.drained_from), int(row.registered), moves)
-            self.overlooked.add(
+            self.starved.add(
                 StarvedHash(int(row.hash), int(row.consumer), span, int(row.waiting), head, passed, *origin)
             )
 

@@ -37,14 +37,14 @@ class Situation(NamedTuple):
         held_behind: the read position that the first of the recently joined consumers waits for (3.x and classic);
             None: there is none.
         held_by: place of the consumer that held the oldest entry when that one joined.
-        stalled_us: how long nothing may happen, where something could.
+        stall_threshold_us: how long nothing may happen, where something could.
     """
 
     limits: BrokerLimits
     replay_size: int | None
     held_behind: Position | None
     held_by: int
-    stalled_us: int
+    stall_threshold_us: int
 
 
 def stalled(state: State, mapping: RoutingArrays, span: Interval, situation: Situation) -> Blocked | None:
@@ -101,7 +101,7 @@ def is_finding(interval: Blocked) -> bool:
 
 def _since_us(span: Interval, situation: Situation) -> int:
     """A stall is what somebody could have been sent for so long; what hindered until a moment ago is to blame."""
-    return max(span.from_ts, span.to_ts - situation.stalled_us)
+    return max(span.from_ts, span.to_ts - situation.stall_threshold_us)
 
 
 def _hindrance(state: State, place: int, since_us: int) -> int:

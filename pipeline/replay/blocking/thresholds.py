@@ -7,15 +7,15 @@ class Thresholds(NamedTuple):
     """What is of interest; times in microseconds.
 
     Attributes:
-        shortest_us: a consumer that could be sent nothing.
-        stalled_us: nothing sent although something could be.
+        report_min_us: a consumer that could be sent nothing.
+        stall_threshold_us: nothing sent although something could be.
         sample_us: between two looks at the capacity.
         intervals_max: how many intervals of a cause and scope are kept.
         as_pip_282: whether recently joined consumers are held back behind what was sent, not behind what was read.
     """
 
-    shortest_us: int = 100_000
-    stalled_us: int = 1_000_000
+    report_min_us: int = 100_000
+    stall_threshold_us: int = 1_000_000
     sample_us: int = 10_000_000
     intervals_max: int = 10_000
     as_pip_282: bool = False

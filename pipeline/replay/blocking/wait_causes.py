@@ -83,16 +83,16 @@ def begin_wait(state: State, at: int, seq: int, ts: int) -> None:
 
 
 @compiled
-def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, shortest_us: int) -> None:
+def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, report_min_us: int) -> None:
     """The hash is served or changes hands: why not earlier?"""
     hashes = state.hashes
     waited_us = ts - hashes[at].clear_ts
     cause = READY
-    if hashes[at].waiting > 0 and hashes[at].away == 0 and waited_us >= shortest_us:
+    if hashes[at].waiting > 0 and hashes[at].away == 0 and waited_us >= report_min_us:
         owner = hashes[at].owner
         if owner >= 0:
             waited_us -= unavailable_us(state, owner, ts) - hashes[at].clear_unavailable_us
-        if waited_us >= shortest_us:
+        if waited_us >= report_min_us:
             cause = _cause(state, at, waited_us, ts)
     if cause != hashes[at].why:
         end_delay(state, out, at)

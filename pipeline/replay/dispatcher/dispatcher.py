@@ -67,7 +67,7 @@ class Dispatcher:
         places: the reverse.
         policy: what profile and subscription ask of the core.
         holds_back: whether recently joined consumers are (3.x and classic, ordered; contract 6.1).
-        watch: notes who waited for whom.
+        monitor: notes who waited for whom.
         traffic: what was dispatched, by key and hash.
         peaks: what was pending at one time, by hash.
         drains: whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; contract 3.1).
@@ -77,14 +77,14 @@ class Dispatcher:
         self,
         policy: Policy,
         open_entries_max: int,
-        watch: BlockingMonitor,
+        monitor: BlockingMonitor,
         counts_indexes: bool = False,
         exceptions: Collection[ExceptionId] = (),
     ) -> None:
         self.policy = policy
         self.drains = False
         self.holds_back = False
-        self.watch = watch
+        self.monitor = monitor
         self.traffic = DispatchCounts()
         self.peaks = Peaks()
         self._exceptions = exceptions
@@ -98,9 +98,9 @@ class Dispatcher:
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
         self._state.common[0].counts_indexes = counts_indexes
-        self._state.common[0].unacked_limit = watch.limits.unacked_per_subscription
+        self._state.common[0].unacked_limit = monitor.limits.unacked_per_subscription
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
-        self._harvest = FindingCollector()
+        self._collector = FindingCollector()
         self._at_the_end = (0, 0)
         self._without_publish_told = 0
 
@@ -112,7 +112,7 @@ class Dispatcher:
     @property
     def draining(self) -> set[tuple[int, int]]:
         """The holders, by their places, and hashes of the draining that is not over, or that was not forgotten."""
-        hashes, over = self._state.hashes, self._harvest.episodes
+        hashes, over = self._state.hashes, self._collector.episodes
         open_ones = hashes[(hashes.hash != UNKNOWN) & (hashes.draining_seq != UNKNOWN)]
         holders = [*open_ones.holder.tolist(), *over.holder.tolist()]
         return set(zip(holders, [*open_ones.hash.tolist(), *over.hash.tolist()], strict=True))
@@ -130,7 +130,7 @@ class Dispatcher:
     @property
     def beyond(self) -> abc.Mapping[tuple[int, int], int]:
         """How many findings were only counted, by rule and exception (`kept.Kept`)."""
-        return self._harvest.findings.beyond
+        return self._collector.findings.beyond
 
     def read_before(self, number: int) -> tuple[int, int] | None:
         """The highest position dispatched before a consumer joined."""
@@ -153,7 +153,7 @@ class Dispatcher:
             self._limit_look_ahead()
         self._state.consumers[place].leaving = 0
         if self.holds_back:
-            self.watch.recent.join(self._state, place, at)
+            self.monitor.recent.join(self._state, place, at)
 
     def announce(self, number: int) -> None:
         """A consumer that may be sent to before it is connected: the hooks run on different threads."""
@@ -185,7 +185,7 @@ class Dispatcher:
         """A consumer is gone: what it held waits again."""
         self._interrupt(at, BY_LEAVE)
         if self.holds_back:
-            self.watch.leave(self._state, self._mapping, self.places[number], at)
+            self.monitor.leave(self._state, self._mapping, self.places[number], at)
         if self.connected == 1:
             self._overlook(at, BY_LEAVE)
         leave_and_reset.consumer_left(
@@ -199,7 +199,7 @@ class Dispatcher:
 
     def _limit_look_ahead(self) -> None:
         # It grows with the number of consumers (contract 4.7).
-        self._state.common[0].look_ahead_limit = self.watch.limits.look_ahead(self.connected) or 0
+        self._state.common[0].look_ahead_limit = self.monitor.limits.look_ahead(self.connected) or 0
 
     def begin(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
         """The first consumer decides how the subscription is served, as long as anybody is there."""
@@ -225,9 +225,9 @@ class Dispatcher:
         self._routing = after
         if self.drains:
             draining.remap(self._state, routing_arrays(before), routing_arrays(after), at.seq, at.ts_us)
-            self.watch.moved(self._state, routing_arrays(before), routing_arrays(after), at)
+            self.monitor.moved(self._state, routing_arrays(before), routing_arrays(after), at)
         ownership.change_owners(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
-        self.watch.hindered(self._state, self._out, self._mapping)
+        self.monitor.hindered(self._state, self._out, self._mapping)
 
     def rekey(self, sticky: Callable[[Ints], Ints]) -> None:
         """Another selector hashes keys to other numbers; nobody is connected while it takes over (E16)."""
@@ -239,7 +239,7 @@ class Dispatcher:
         """A seek, unload or transfer begins: nothing that is held is certain, nothing acknowledged is for good."""
         self._interrupt(at, BY_RESET)
         self._overlook(at, BY_RESET)
-        self.watch.closed(self._state, self._mapping, at, BY_RESET)
+        self.monitor.closed(self._state, self._mapping, at, BY_RESET)
         leave_and_reset.reset_begins(self._state)
 
     def restart(self, at: TracePoint) -> None:
@@ -278,7 +278,7 @@ class Dispatcher:
             at = kernel.replay(state, self._out, events, consumers, hashes, mapping, at, self.policy)
             row = min(at, events.code.size - 1)
             if state.common[0].stop_reason != 0:
-                self.watch.paused(state, self._out, mapping, TracePoint(int(events.seq[row]), int(events.ts_us[row])))
+                self.monitor.paused(state, self._out, mapping, TracePoint(int(events.seq[row]), int(events.ts_us[row])))
             elif at < events.code.size:
                 self._drain_output()
         self.traffic.count(events, hashes, decided)
@@ -286,10 +286,10 @@ class Dispatcher:
     def close(self, at: TracePoint, goes_on: bool) -> None:
         """The trace ends here, or a window of one that goes on."""
         self._drain_output()
-        self.watch.open_until = at if goes_on else None
+        self.monitor.open_until = at if goes_on else None
         self._interrupt(at, STILL_OPEN)
         self._overlook(at, STILL_OPEN)
-        self.watch.closed(self._state, self._mapping, at, STILL_OPEN)
+        self.monitor.closed(self._state, self._mapping, at, STILL_OPEN)
         self.peaks.note(self._state)
         self._at_the_end = self._outstanding()
         leave_and_reset.close(self._state, self._out, at.seq, at.ts_us)
@@ -300,8 +300,8 @@ class Dispatcher:
         self._drain_output()
         entries = self._state.entries
         open_ones = (entries.ledger != UNKNOWN) & (entries.marks & ACKED == 0)
-        self._harvest.forget(told_seq, recent_us, entries.ledger[open_ones], entries.entry[open_ones])
-        self.watch.forget(told_seq)
+        self._collector.forget(told_seq, recent_us, entries.ledger[open_ones], entries.entry[open_ones])
+        self.monitor.forget(told_seq)
         self.traffic, self.peaks = DispatchCounts(), Peaks()
         hashes = self._state.hashes
         used = hashes.hash != UNKNOWN
@@ -323,24 +323,24 @@ class Dispatcher:
         """The fields of `Seen` from `unkeyed` to `never_acknowledged`; call it after `close` and `taken`."""
         # An entry that was reported to lack its publish may have got it since.
         without_publish = max(int(self._state.common[0].without_publish) - self._without_publish_told, 0)
-        return self.traffic.unkeyed, without_publish, self._harvest.without_end, *self._at_the_end
+        return self.traffic.unkeyed, without_publish, self._collector.without_end, *self._at_the_end
 
     def take_in(self, snapshot: Snapshot, at: TracePoint) -> None:
         """What a snapshot says that the trace does not show: permits, where no flow rows do, and limits reached."""
         state = self._state
-        self.watch.reported(state, snapshot)
+        self.monitor.reported(state, snapshot)
         for consumer in snapshot.consumers:
             place = self.places.get(consumer.consumer)
             if place is None:
                 continue
             if self.holds_back and consumer.joined_at is not None:
-                self.watch.recent.told(state, place, consumer.joined_at)
+                self.monitor.recent.told(state, place, consumer.joined_at)
             if consumer.permits is not None and state.common[0].permits_known_by != BY_FLOWS:
                 state.common[0].permits_known_by = BY_SNAPSHOTS
                 state.consumers[place].permits = consumer.permits
-                limits = self.policy.unacked_max, self.policy.shortest_us
+                limits = self.policy.unacked_max, self.policy.report_min_us
                 update_availability(state, self._out, place, at.seq, at.ts_us, BY_FLOW, *limits)
-                self.watch.hindered(state, self._out, self._mapping)
+                self.monitor.hindered(state, self._out, self._mapping)
 
     @property
     def _mapping(self) -> RoutingArrays:
@@ -349,14 +349,14 @@ class Dispatcher:
     def _interrupt(self, at: TracePoint, ended_by: int) -> None:
         """Before consumers come or go, while the state still shows who kept whom waiting."""
         self._drain_output()
-        self.watch.interrupted(self._state, self._mapping, at, ended_by)
+        self.monitor.interrupted(self._state, self._mapping, at, ended_by)
         ownership.end_unavailability_of_all(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
-        self.watch.hindered(self._state, self._out, self._mapping)
+        self.monitor.hindered(self._state, self._out, self._mapping)
 
     def _overlook(self, at: TracePoint, ended_by: int) -> None:
         """Before everything starts anew: what was passed over until now."""
         ownership.all_hashes_served(self._state, self._out, self._mapping, at.seq, at.ts_us, ended_by, self.policy)
-        self.watch.hindered(self._state, self._out, self._mapping)
+        self.monitor.hindered(self._state, self._out, self._mapping)
 
     def taken(self) -> tuple[Records, Records]:
         """What was found since the last call; findings on dispatches that never left the broker are dropped.
@@ -364,7 +364,7 @@ class Dispatcher:
         Whether a dispatch left is known only later, so this is asked at the end of a group.
         """
         self._drain_output()
-        return self._harvest.taken()
+        return self._collector.taken()
 
     def _make_room(self, need: Need, now_us: int) -> None:
         self._state = make_room(self._state, self._out, need, now_us, self._open_entries_max, self.peaks.note)
@@ -377,13 +377,13 @@ class Dispatcher:
 
     def _drain_output(self) -> None:
         out: Output = self._out
-        self.watch.hindered(self._state, out, self._mapping)
+        self.monitor.hindered(self._state, out, self._mapping)
         found: Records = out.findings[: out.filled[FINDINGS]].copy()
         found = found[~self._decided_before(found)].view(np.recarray)
         found.permitted = permitted(found, self.policy.keeps_order, self._exceptions)
         gaps = found.rule == GAP_DELIVERY
         found.other_consumer[gaps] = self._served.owners_of(found.hash[gaps])
-        self._harvest.gather(out, found)
+        self._collector.gather(out, found)
 
     def _decided_before(self, found: Records) -> NDArray[np.bool_]:
         """Which findings of ownership may be dispatches decided under a mapping before, and recorded late."""

@@ -100,7 +100,7 @@ def replay(
         note_limits(state, events.ts_us[i])
         code = events.code[i]
         decided = code == DISPATCH_START or (code == DISPATCH_END and common[0].starts_seen == 0)
-        if decided and stalls(state, events.seq[i], events.ts_us[i], policy.stalled_us):
+        if decided and stalls(state, events.seq[i], events.ts_us[i], policy.stall_threshold_us):
             return i
         if code in (DISPATCH_START, DISPATCH_END):
             _dispatched(state, out, events, i, consumers[i], hashes, mapping, policy)

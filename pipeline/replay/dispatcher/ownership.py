@@ -24,8 +24,8 @@ from pipeline.replay.state.waiting_queues import enqueue
 def hash_served(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
     """A hash is served or changes hands; from here on it waits anew."""
     count_waiting(state.hashes, at, ts)
-    explain(state, out, at, seq, ts, ended_by, policy.shortest_us)
-    note_starved(state, out, at, seq, ts, ended_by, policy.stalled_us)
+    explain(state, out, at, seq, ts, ended_by, policy.report_min_us)
+    note_starved(state, out, at, seq, ts, ended_by, policy.stall_threshold_us)
     begin_wait(state, at, seq, ts)
 
 
@@ -34,7 +34,7 @@ def end_unavailability_of_all(state: State, out: Output, seq: int, ts: int, ende
     """Before consumers come or go, or everything starts anew: what kept them from being sent anything is over."""
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
-            end_unavailability(state, out, consumer, seq, ts, ended_by, policy.shortest_us)
+            end_unavailability(state, out, consumer, seq, ts, ended_by, policy.report_min_us)
 
 
 @compiled
@@ -54,7 +54,7 @@ def change_owners(
                 begin_wait(state, at, seq, ts)
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
-            update_availability(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.shortest_us)
+            update_availability(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.report_min_us)
 
 
 @compiled

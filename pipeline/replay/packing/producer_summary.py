@@ -29,7 +29,7 @@ class Sent(NamedTuple):
         entries: published, each batch one.
         messages: in them.
         batches: entries of more than one message.
-        batches_looked_into: those whose keys are recorded.
+        batches_inspected: those whose keys are recorded.
         mixed_batches: those with more than one key; messages without one count as a key of its own.
         keyless: entries without a key.
         chunked: entries with the sequence id of the producer's entry before.
@@ -41,7 +41,7 @@ class Sent(NamedTuple):
     entries: int
     messages: int
     batches: int
-    batches_looked_into: int
+    batches_inspected: int
     mixed_batches: int
     keyless: int
     chunked: int

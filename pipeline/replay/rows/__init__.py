@@ -4,9 +4,9 @@ from pipeline.replay.rows.assignments import assignments
 from pipeline.replay.rows.blocking import blocking
 from pipeline.replay.rows.capacity import capacity
 from pipeline.replay.rows.consumers import consumers
+from pipeline.replay.rows.coverage import coverage, with_completeness
 from pipeline.replay.rows.draining import draining
 from pipeline.replay.rows.hot_keys import hot_keys
-from pipeline.replay.rows.partitions import partitions, with_completeness
 from pipeline.replay.rows.producers import producers
 from pipeline.replay.verdicts.dispatch_findings import dispatch_findings
 from pipeline.replay.verdicts.mixed_batches import mixed_key_batches
@@ -19,13 +19,13 @@ __all__ = [
     "blocking",
     "capacity",
     "consumers",
+    "coverage",
     "dispatch_findings",
     "draining",
     "hot_keys",
     "metrics",
     "mismatch_findings",
     "mixed_key_batches",
-    "partitions",
     "producers",
     "stuck_findings",
     "violations",

@@ -6,16 +6,16 @@ from pipeline.replay.subscription.range_ownership import OwnedRange
 from pipeline.replay.verdicts.naming import Columns
 
 
-def assignments(topic: str, subscription: str, tenures: Sequence[OwnedRange]) -> Columns:
+def assignments(topic: str, subscription: str, range_ownership: Sequence[OwnedRange]) -> Columns:
     """A row for each tenure of a range, as columns: a consistent hashing ring has hundreds of them."""
-    if not tenures:
+    if not range_ownership:
         return {}
-    ranges, names, began, undecided, last_epochs, until = zip(*tenures, strict=True)
+    ranges, names, began, undecided, last_epochs, until = zip(*range_ownership, strict=True)
     starts, ends, consumers = zip(*ranges, strict=True)
     epochs, since, changes, moved = zip(*began, strict=True)
     return {
-        "topic": [topic] * len(tenures),
-        "subscription": [subscription] * len(tenures),
+        "topic": [topic] * len(range_ownership),
+        "subscription": [subscription] * len(range_ownership),
         "epoch": epochs,
         "last_epoch": last_epochs,
         "consumer": consumers,

@@ -26,8 +26,8 @@ _SPOKEN: Mapping[str, str] = {
     "look_ahead_limit": "as many entries waited in replay as the limit of look-ahead allows",
     "no_owner": "no consumer owned the hash",
     "nack_delay": "it had been given back and waited to be replayed",
-    "delayed": "its producer had asked for a delay",
-    "earlier_entry": "it had been read, and what stood before it in replay was not served",
+    "delayed_delivery": "its producer had asked for a delay",
+    "replay_queue": "it had been read, and what stood before it in replay was not served",
     "not_read_yet": "the broker had not read so far",
     "draining": "their hashes drained from {blocking}",
     "draining_stuck": "their hashes had drained from {blocking} and were not served all the same",
@@ -38,15 +38,15 @@ _SPOKEN: Mapping[str, str] = {
 def blocking(topic: str, subscription: str, found: ReplayResult) -> Rows:
     """A row for each interval in which entries waited, in the order in which they began."""
     names = Names(found.numbers, found.stays, found.recorders)
-    waits = (_row(interval, names) for interval in found.watch.blocked if _is_told(interval, found.telling))
+    waits = (_row(interval, names) for interval in found.monitor.blocked if _is_reported(interval, found.report_range))
     rows = [*_draining(found, names), *waits]
     where = {"topic": topic, "subscription": subscription}
     return [where | row for row in sorted(rows, key=lambda row: (row["from_seq"], row["scope"], row["cause"]))]
 
 
-def _is_told(interval: Blocked, telling: ReportRange) -> bool:
+def _is_reported(interval: Blocked, report_range: ReportRange) -> bool:
     span = interval.span
-    return telling.tells_noted(span.from_seq, span.to_seq, span.ended_by == STILL_OPEN)
+    return report_range.contains_noted(span.from_seq, span.to_seq, span.ended_by == STILL_OPEN)
 
 
 def _row(interval: Blocked, names: Names) -> dict[str, object]:
@@ -120,11 +120,11 @@ def _draining(found: ReplayResult, names: Names) -> Rows:
     episodes = found.episodes[found.episodes.awaited > 0]
     for episode in episodes[np.lexsort((episodes.hash, episodes.from_seq))]:
         is_open = bool(episode.ended_by == STILL_OPEN)
-        if not found.telling.tells_interval(int(episode.blocked_seq), int(episode.to_seq), is_open):
+        if not found.report_range.contains_interval(int(episode.blocked_seq), int(episode.to_seq), is_open):
             continue
         to_seq, to_ts, ended_by = int(episode.to_seq), int(episode.to_ts), ENDINGS[episode.ended_by]
         if episode.returned_seq != UNKNOWN:
-            if is_open and not found.telling.final:
+            if is_open and not found.report_range.final:
                 continue  # it may move away again before the episode is over
             to_seq, to_ts, ended_by = int(episode.returned_seq), int(episode.returned_ts), "returned"
         is_open = ended_by == ENDINGS[STILL_OPEN]

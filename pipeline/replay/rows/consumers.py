@@ -23,10 +23,10 @@ def consumers(topic: str, subscription: str, found: ReplayResult) -> Rows:
     total = sum(dispatched for dispatched, _ in found.counts.values())
     place_of = {number: place for place, number in enumerate(found.numbers)}
     rows: Rows = []
-    episodes = found.episodes[found.episodes.to_seq > found.telling.since.seq]
+    episodes = found.episodes[found.episodes.to_seq > found.report_range.since.seq]
     for number, stay in found.stays.items():
         dispatched, acked = found.counts[number]
-        gone = stay.left is not None and stay.left.seq <= found.telling.since.seq
+        gone = stay.left is not None and stay.left.seq <= found.report_range.since.seq
         if gone and not dispatched and not acked:
             continue  # all of it was told
         place = place_of[number]
@@ -38,23 +38,23 @@ def consumers(topic: str, subscription: str, found: ReplayResult) -> Rows:
                 "consumer_name": stay.row.name,
                 "joined_at_us": None if stay.joined is None else stay.joined.ts_us,
                 "left_at_us": None if stay.left is None else stay.left.ts_us,
-                "left_because": stay.left_because or None,
+                "leave_reason": stay.leave_reason or None,
                 "dispatched": dispatched,
                 "acked": acked,
                 "hash_share": found.hash_shares.get(number),
                 "traffic_share": dispatched / total if total else None,
-                **_draining(episodes[episodes.holder == place].view(np.recarray), found.telling),
+                **_draining(episodes[episodes.holder == place].view(np.recarray), found.report_range),
                 **_joined(found.joins[place]),
-                "consumersAfterMarkDeletePosition": _written(found.watch.recent.held_behind.get(place)),
+                "consumersAfterMarkDeletePosition": _written(found.monitor.recent.held_behind.get(place)),
             }
         )
     return rows
 
 
-def _draining(episodes: Records, telling: ReportRange) -> dict[str, object]:
+def _draining(episodes: Records, report_range: ReportRange) -> dict[str, object]:
     """The statistics of PIP-379 for the hashes that one consumer drained."""
     here = episodes[(episodes.ended_by == STILL_OPEN) & (episodes.returned_seq == UNKNOWN)]
-    cleared = ~np.isin(episodes.ended_by, (STILL_OPEN, BY_RESET)) & telling.holds(episodes.to_seq)
+    cleared = ~np.isin(episodes.ended_by, (STILL_OPEN, BY_RESET)) & report_range.holds(episodes.to_seq)
     most = _most_at_once(episodes)
     return {
         "drainingHashesCount": int(here.size),

@@ -14,7 +14,7 @@ def draining(topic: str, subscription: str, found: ReplayResult) -> Rows:
     rows: Rows = []
     for episode in _by_start(found.episodes):
         is_open = bool(episode.ended_by == STILL_OPEN)
-        if not found.telling.tells_interval(int(episode.from_seq), int(episode.to_seq), is_open):
+        if not found.report_range.contains_interval(int(episode.from_seq), int(episode.to_seq), is_open):
             continue
         rows.append(
             {
@@ -30,7 +30,7 @@ def draining(topic: str, subscription: str, found: ReplayResult) -> Rows:
                 "from_ts_us": int(episode.from_ts),
                 "to_ts_us": None if is_open else int(episode.to_ts),
                 "entries_at_start": int(episode.held_at_start),
-                "refused_attempts": found.refusals.within(
+                "blocked_attempts": found.refusals.within(
                     int(episode.holder), int(episode.hash), int(episode.from_seq), int(episode.to_seq)
                 ),
                 "returned_seq": or_none(episode.returned_seq),

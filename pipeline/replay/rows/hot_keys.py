@@ -60,9 +60,9 @@ def hot_keys(topic: str, subscription: str, found: ReplayResult, each_max: int) 
 
 def blocked_seconds(found: ReplayResult) -> dict[int, float]:
     """By hash, for how long of the time that is told entries of it waited; causes at one time count once."""
-    since_us, until_us = found.telling.since.ts_us, found.telling.until.ts_us
+    since_us, until_us = found.report_range.since.ts_us, found.report_range.until.ts_us
     intervals: defaultdict[int, list[_Interval]] = defaultdict(list)
-    for blocked in found.watch.blocked:
+    for blocked in found.monitor.blocked:
         if blocked.scope == "hash":
             intervals[blocked.hash].append((blocked.span.from_ts, blocked.span.to_ts))
     for episode in found.episodes[found.episodes.awaited > 0]:

@@ -14,7 +14,7 @@ def producers(topic: str, subscription: str, sent: Producers) -> Rows:
             "entries": of.entries,
             "messages": of.messages,
             "batches": of.batches,
-            "batches_looked_into": of.batches_looked_into,
+            "batches_inspected": of.batches_inspected,
             "mixed_batches": of.mixed_batches,
             "keyless_entries": of.keyless,
             "chunked_entries": of.chunked,

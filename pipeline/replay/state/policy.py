@@ -44,8 +44,8 @@ class Policy(NamedTuple):
         keeps_order: False for a subscription that allows out-of-order delivery (E5).
         sticky: whether its consumers name the hashes that they want (STICKY).
         unacked_max: maxUnackedMessagesPerConsumer; 0: no limit.
-        shortest_us: how long a consumer must be hindered to be reported.
-        stalled_us: how long nothing may happen, where something could, before it counts as a stall.
+        report_min_us: how long a consumer must be hindered to be reported.
+        stall_threshold_us: how long nothing may happen, where something could, before it counts as a stall.
     """
 
     skew_us: int
@@ -54,5 +54,5 @@ class Policy(NamedTuple):
     keeps_order: bool
     sticky: bool
     unacked_max: int
-    shortest_us: int
-    stalled_us: int
+    report_min_us: int
+    stall_threshold_us: int

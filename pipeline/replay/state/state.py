@@ -55,7 +55,7 @@ RESET_ENDED: Final = 3  # the second row is here, the moment of the restart is s
 
 # `leaving` of a consumer.
 LEAVING: Final = 1
-CLOSED: Final = 2  # it went with the old dispatcher: what rows say of it tells nothing of the new one
+CLOSED: Final = 2  # it went with the old dispatcher: rows about it say nothing of the new one
 
 # Places in `State.checked`.
 DISPATCHES: Final = 0
@@ -100,7 +100,7 @@ ENTRY = np.dtype(
 
 # One sticky hash in use. `holder` holds `held` entries of it; `held_elsewhere` counts those that others hold, which
 # a broker that keeps its promise never lets happen. A draining episode is open while `draining_seq` is not UNKNOWN;
-# `away` tells whether the hash is away from its holder at the moment.
+# `away` says whether the hash is away from its holder at the moment.
 HASH = np.dtype(
     [
         ("hash", np.int64),  # UNKNOWN: the slot is free

@@ -53,13 +53,13 @@ class Known(NamedTuple):
 
     Attributes:
         replay: of its rows.
-        tenures: of its ranges of hashes.
+        range_ownership: of its ranges of hashes.
         senders: what was published.
         counted: the rows.
     """
 
     replay: Subscription
-    tenures: RangeOwnership
+    range_ownership: RangeOwnership
     senders: Producers
     counted: RowsSeen
 

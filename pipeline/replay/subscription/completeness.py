@@ -15,7 +15,7 @@ class Seen(NamedTuple):
     """What the replay could not see, or not to the end.
 
     Attributes:
-        censored: rows that may not be judged (`censor`).
+        censored: rows that may not be judged (`cold_start`).
         undecided: dispatches of hashes whose owner is open, because it is open which join came first (`doubts`).
         unkeyed: dispatches whose key no row had said by then, so that no rule could be asked.
         without_publish: entries that were dispatched or acknowledged and whose publish is not in the trace.

@@ -36,7 +36,7 @@ class ReplayConfig:
         broker: broker.conf names to values (`Profile.broker`).
         skew_us: recorder skew, in microseconds.
         open_entries_max: limit on what may be open at one time.
-        patience: how long something must last to be of interest.
+        thresholds: how long something must last to be of interest.
         complete_from_start: whether the first join is in the trace.
         unsettled_us: how long the end of a window waits for what may still speak of it, in microseconds; the last so
             much that was told explains what is told next. Not shorter than rows are held back for.
@@ -49,7 +49,7 @@ class ReplayConfig:
     broker: Mapping[str, object]
     skew_us: int
     open_entries_max: int
-    patience: Thresholds = field(default_factory=Thresholds)
+    thresholds: Thresholds = field(default_factory=Thresholds)
     orders: OrderLimits = field(default_factory=OrderLimits)
     hot_keys_max: int = 20
     unsettled_us: int = UNSETTLED_US

@@ -54,7 +54,7 @@ class OwnedRange(NamedTuple):
 
 
 class RangeOwnership:
-    """The tenures of one subscription, out of its epochs in their order."""
+    """The range_ownership of one subscription, out of its epochs in their order."""
 
     def __init__(self) -> None:
         """Starts in front of the first epoch."""
@@ -63,7 +63,7 @@ class RangeOwnership:
         self._until: TracePoint | None = None
 
     def follow(self, epochs: Iterable[PlacedEpoch]) -> list[OwnedRange]:
-        """Takes the next epochs; returns the tenures that had ended by the beginning of the last of them.
+        """Takes the next epochs; returns the range_ownership that had ended by the beginning of the last of them.
 
         An epoch may come twice in a row: while it goes on, and when it has ended.
         """
@@ -87,7 +87,7 @@ class RangeOwnership:
         return ended
 
     def going_on(self) -> list[OwnedRange]:
-        """The tenures of the latest epoch."""
+        """The range_ownership of the latest epoch."""
         return list(self._going_on.values())
 
 

@@ -25,7 +25,7 @@ class Stay:
     row: MembershipEvent
     joined: TracePoint | None = None
     left: TracePoint | None = None
-    left_because: str = ""
+    leave_reason: str = ""
 
 
 class PlacedEpoch(NamedTuple):
@@ -94,13 +94,13 @@ class ReplayResult:
         surpluses: in the order of seq.
         comparison: with the broker's own snapshots.
         refusals: how often draining hashes kept entries back.
-        watch: who waited for whom, and how near the limits were.
+        monitor: who waited for whom, and how near the limits were.
         traffic: what was dispatched, by key and hash.
         peaks: what was pending at one time, by hash.
         seen: what was not seen, or not to the end.
         doubts: where the owners of hashes are open.
         hash_shares: by consumer, the share of the hashes that it owned while it was there.
-        telling: which of it is to be told. The rest was told, or is not settled; it only explains.
+        report_range: which of it is to be told. The rest was told, or is not settled; it only explains.
         recorders: who recorded the topic.
     """
 
@@ -118,11 +118,11 @@ class ReplayResult:
     surpluses: Sequence[Surplus]
     comparison: Comparison
     refusals: BlockedAttempts
-    watch: BlockingMonitor
+    monitor: BlockingMonitor
     traffic: DispatchCounts
     peaks: Peak
     seen: Seen
     doubts: UndecidedRanges
     hash_shares: Mapping[int, float]
-    telling: ReportRange
+    report_range: ReportRange
     recorders: Recorders = ONE

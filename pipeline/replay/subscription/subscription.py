@@ -54,10 +54,10 @@ class _Opened(NamedTuple):
 class Subscription:
     """Replays one subscription: the `Stage` of its own timeline."""
 
-    def __init__(self, rules: ReplayConfig) -> None:
-        self._rules = rules
-        self._kind: SelectorKind = rules.selector(sticky=False)
-        self._log = AssignmentLog(self._kind, rules.points, rules.profile)
+    def __init__(self, config: ReplayConfig) -> None:
+        self._config = config
+        self._kind: SelectorKind = config.selector(sticky=False)
+        self._log = AssignmentLog(self._kind, config.points, config.profile)
         self._epochs_before = 0
         self._began: list[TracePoint] = []
         self._changes: list[str] = []
@@ -69,27 +69,27 @@ class Subscription:
         self._recorded_late: bool | None = None
         self._last = TracePoint(-1, 0)
         self._told: TracePoint | None = None
-        self._settling = Watermark(rules.unsettled_us)
+        self._watermark = Watermark(config.unsettled_us)
         policy = Policy(
-            skew_us=rules.skew_us,
+            skew_us=config.skew_us,
             unordered_us=0,
-            mark_delete_releases=rules.profile.mark_delete_releases == "any",
+            mark_delete_releases=config.profile.mark_delete_releases == "any",
             keeps_order=True,
             sticky=False,
-            unacked_max=rules.limits.unacked_per_consumer,
-            shortest_us=rules.patience.shortest_us,
-            stalled_us=rules.patience.stalled_us,
+            unacked_max=config.limits.unacked_per_consumer,
+            report_min_us=config.thresholds.report_min_us,
+            stall_threshold_us=config.thresholds.stall_threshold_us,
         )
-        watch = BlockingMonitor(rules.limits, rules.patience)
-        counts_indexes = rules.broker.get(_BATCH_INDEX_ACKS) is True
-        exceptions = rules.profile.exceptions
-        self._dispatcher = Dispatcher(policy, rules.open_entries_max, watch, counts_indexes, exceptions)
-        self._timeline = Timeline(self, rules.skew_us, rules.orders.rows_max)
+        monitor = BlockingMonitor(config.limits, config.thresholds)
+        counts_indexes = config.broker.get(_BATCH_INDEX_ACKS) is True
+        exceptions = config.profile.exceptions
+        self._dispatcher = Dispatcher(policy, config.open_entries_max, monitor, counts_indexes, exceptions)
+        self._timeline = Timeline(self, config.skew_us, config.orders.rows_max)
         self._doubts = UndecidedRanges()
         self._one_sided = OneSidedRecording()
         self._undecided = 0
-        self._censor = ColdStart(rules.complete_from_start)
-        self._known_since: int | None = 0 if rules.complete_from_start else None
+        self._cold_start = ColdStart(config.complete_from_start)
+        self._known_since: int | None = 0 if config.complete_from_start else None
         self._in_snapshots: set[int] = set()
         self._in_force: Epoch | None = None
         self._shares = HashShares()
@@ -98,7 +98,7 @@ class Subscription:
         self._joined_at: dict[int, Position] = {}
         self._surpluses: list[Surplus] = []
         self._looked: dict[int, Moment] = {}
-        lazy = rules.profile.draining_return == "lazy"
+        lazy = config.profile.draining_return == "lazy"
         self._latest = LatestRanges()
         self._comparison = Comparison(self._dispatcher.places, lazy)
 
@@ -106,7 +106,7 @@ class Subscription:
         """Takes the next rows in the order of seq, and the details of the membership rows and snapshots among them."""
         if events.seq.size:
             self._last = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
-            self._settling.add(events.seq, events.ts_us)
+            self._watermark.add(events.seq, events.ts_us)
         self._timeline.push(events, rows, [self._latest.filled(parsed_snapshot(row)) for row in snapshots])
 
     def finish(self) -> ReplayResult:
@@ -124,28 +124,28 @@ class Subscription:
     def forget(self) -> None:
         """Drops what `so_far` has told of this moment, but for what explains what is open."""
         self._told = told = self._settled()
-        recent_us = told.ts_us - self._rules.unsettled_us
+        recent_us = told.ts_us - self._config.unsettled_us
         self._shares = HashShares()
         if self._in_force is not None:
             # It is shared out from here on.
             self._shared_us = self._last.ts_us
         self._dispatcher.forget(told.seq, recent_us)
-        self._censor.censored = self._undecided = 0
+        self._cold_start.censored = self._undecided = 0
         self._comparison.forget(told.seq)
         self._refusals.forget(recent_us, self._dispatcher.draining)
         newest = {surplus.consumer: surplus for surplus in self._surpluses if surplus.ts_us <= recent_us}
         self._surpluses = [s for s in self._surpluses if s.ts_us > recent_us or s is newest[s.consumer]]
 
     def _settled(self) -> TracePoint:
-        return max(self._settling.place(self._timeline.released_seq), self._told or TracePoint(-1, 0))
+        return max(self._watermark.place(self._timeline.released_seq), self._told or TracePoint(-1, 0))
 
-    def _found(self, telling: ReportRange) -> ReplayResult:
+    def _found(self, report_range: ReportRange) -> ReplayResult:
         if self._in_force is not None:
             self._shares.add(self._in_force, self._last.ts_us - self._shared_us)
         dispatcher = self._dispatcher
-        dispatcher.close(self._last, goes_on=not telling.final)
-        if not self._censor.settled:
-            dispatcher.watch.disregard(self._last.seq)
+        dispatcher.close(self._last, goes_on=not report_range.final)
+        if not self._cold_start.settled:
+            dispatcher.monitor.disregard(self._last.seq)
         findings, episodes = dispatcher.taken()
         unjoined = len(self._in_snapshots - dispatcher.places.keys())
         return ReplayResult(
@@ -163,13 +163,13 @@ class Subscription:
             self._surpluses,
             self._comparison,
             self._refusals,
-            dispatcher.watch,
+            dispatcher.monitor,
             dispatcher.traffic,
             dispatcher.peaks.all(),
-            Seen(self._censor.censored, self._undecided, *dispatcher.unseen(), unjoined),
+            Seen(self._cold_start.censored, self._undecided, *dispatcher.unseen(), unjoined),
             self._doubts,
             self._shares.of_all(),
-            telling,
+            report_range,
         )
 
     def take_epochs(self) -> list[PlacedEpoch]:
@@ -223,7 +223,7 @@ class Subscription:
         """Takes changes into the assignment, in an order that is possible; their places are still to be found."""
         entered = [self._change(bracket) for bracket in changes]
         self._one_sided.note_changes(changes, bounds)
-        resolved = self._log.resolve(entered, precedes, self._rules.orders.assignments_max, behind)
+        resolved = self._log.resolve(entered, precedes, self._config.orders.assignments_max, behind)
         self._perhaps_empty = len(changes) > 1 and may_be_empty(self._connected(), entered, precedes)
         because = self._doubt(entered, bounds, resolved)
         log = self._log
@@ -284,7 +284,7 @@ class Subscription:
             dispatcher.restart(at)
             for number in self._connected():
                 self._leave(number, at, row.reason)
-            self._censor.restart()
+            self._cold_start.restart()
             self._note_known(at)
         opened = self._opened.popleft()
         if opened is not None:
@@ -300,22 +300,22 @@ class Subscription:
         return {number for number, stay in self._stays.items() if stay.joined is not None and stay.left is None}
 
     def _note_known(self, at: TracePoint) -> None:
-        if self._censor.known and self._known_since is None:
+        if self._cold_start.known and self._known_since is None:
             self._known_since = at.seq
 
     def _leave(self, number: int, at: TracePoint, reason: str) -> None:
         stay = self._stays[number]
         if stay.left is None:
-            stay.left, stay.left_because = at, reason
+            stay.left, stay.leave_reason = at, reason
             self._dispatcher.depart(number, at)
 
     def _suit_selector(self, row: MembershipEvent) -> None:
         """The first consumer of a dispatcher decides its policy (contract 2, E16)."""
         if self._log.current is not None and self._log.current.names:
             return
-        kind = self._rules.selector(row.sticky)
+        kind = self._config.selector(row.sticky)
         dispatcher = self._dispatcher
-        draining = self._rules.profile.dispatcher == "draining"
+        draining = self._config.profile.dispatcher == "draining"
         dispatcher.begin(
             keeps_order=not row.out_of_order,
             sticky=row.sticky,
@@ -327,7 +327,7 @@ class Subscription:
         self._collect_epochs()
         self._epochs_before = len(self._began) + sum(r is not None for r in self._opened)
         self._kind = kind
-        self._log = AssignmentLog(kind, self._rules.points, self._rules.profile)
+        self._log = AssignmentLog(kind, self._config.points, self._config.profile)
         dispatcher.rekey(self._sticky)
 
     def begin_leaving(self, row: MembershipEvent, at: TracePoint) -> None:
@@ -350,7 +350,7 @@ class Subscription:
         """A row that the consumers known so far make impossible."""
         if row.kind == "join":
             self._refused.append(Refused(row.seq, IMPOSSIBLE_TRANSITION, f"consumer {row.consumer} is there already"))
-        elif self._censor.refuses_leave():
+        elif self._cold_start.refuses_leave():
             self._refused.append(Refused(row.seq, UNKNOWN_CONSUMER, f"consumer {row.consumer} never joined"))
 
     def hashes(self, events: Events) -> Ints:
@@ -361,19 +361,19 @@ class Subscription:
         return hashes
 
     def _sticky(self, murmur: Ints) -> Ints:
-        return sticky_from_murmur(murmur, self._rules.profile.hash[self._kind]).astype(np.int64)
+        return sticky_from_murmur(murmur, self._config.profile.hash[self._kind]).astype(np.int64)
 
     def replay(self, events: Events) -> None:
         """Rows under the mapping in force; those of consumers that never joined are refused, or censored."""
         acted = (events.consumer >= 0) & ~np.isin(events.code, _MEMBERSHIP)
         strange = acted & ~self._dispatcher.knows(events.consumer)
-        if self._rules.complete_from_start:
+        if self._config.complete_from_start:
             for at in np.flatnonzero(strange & (events.part == 0)):
                 detail = f"consumer {events.consumer[at]} never joined"
                 self._refused.append(Refused(int(events.seq[at]), UNKNOWN_CONSUMER, detail))
         self._recognise(events)
         self._one_sided.note_traffic(events)
-        admitted = self._censor.admitted(events, strange)
+        admitted = self._cold_start.admitted(events, strange)
         if not admitted.all():
             events = events.take(admitted)
         hashes = self.hashes(events)
@@ -416,7 +416,7 @@ class Subscription:
             if starts or bool((events.code == Code.DISPATCH_END).any()):
                 self._recorded_late = not starts
                 policy = self._dispatcher.policy
-                late_us = 0 if starts else self._rules.skew_us
+                late_us = 0 if starts else self._config.skew_us
                 self._dispatcher.policy = policy._replace(unordered_us=late_us)
 
     def look(self, snapshot: Snapshot, at: TracePoint) -> None:
@@ -432,10 +432,10 @@ class Subscription:
             self._looked[snapshot.seq] = self._looked[snapshot.seq]._replace(ranges=self._ranges_in_force)
         before, after = self._looked.pop(snapshot.seq), self._moment(snapshot)
         self._in_snapshots |= {consumer.consumer for consumer in snapshot.consumers}
-        if before.ranges == after.ranges and self._censor.look(snapshot, self._connected(), after.ranges):
-            self._dispatcher.watch.disregard(at.seq)
+        if before.ranges == after.ranges and self._cold_start.look(snapshot, self._connected(), after.ranges):
+            self._dispatcher.monitor.disregard(at.seq)
         self._note_known(at)
-        if not self._censor.settled:
+        if not self._cold_start.settled:
             return
         self._comparison.compare(
             snapshot, before, after, self._dispatcher.drains, self._doubts, self._one_sided.about(snapshot)

@@ -1,8 +1,8 @@
-"""Which part of what is known a window of a trace tells: everything is told once, and what may still change waits.
+"""Which findings a window reports: each is reported once, and those newer than the watermark wait for the next window.
 
 A log that goes on behind a window may say more about the last moments of it: a dispatch may turn out not to have left
-the broker, a snapshot may prove a duplicate. So a window tells what is older than `UNSETTLED_US` before its last row,
-and the next one tells the rest. What is open at its end it tells as open, and the next one again.
+the broker, a snapshot may prove a duplicate. So a window reports what is older than `UNSETTLED_US` before its last row,
+and the next one reports the rest. What is open at its end it reports as open, and the next one reports it again.
 
 A dispatch whose end does not follow within that time counts as one that did not leave the broker, even if its end comes
 in a later window. How old a row is the clock says, and which rows are told the order of seq: the clock may step back.
@@ -42,15 +42,15 @@ class ReportRange(NamedTuple):
         held: NDArray[np.bool_] = (seq > self.since.seq) & (seq <= self.until.seq)
         return held
 
-    def tells(self, seq: int) -> bool:
+    def contains(self, seq: int) -> bool:
         """Whether it is of that row."""
         return self.since.seq < seq <= self.until.seq
 
-    def tells_interval(self, from_seq: int, to_seq: int, is_open: bool) -> bool:
-        """Whether it tells of an interval: one that ended in it, or is open at its end."""
-        return self.tells(to_seq) or (is_open and from_seq <= self.until.seq < to_seq)
+    def contains_interval(self, from_seq: int, to_seq: int, is_open: bool) -> bool:
+        """Whether an interval is reported: one that ended in the range, or is open at its end."""
+        return self.contains(to_seq) or (is_open and from_seq <= self.until.seq < to_seq)
 
-    def tells_noted(self, from_seq: int, to_seq: int, is_open: bool) -> bool:
+    def contains_noted(self, from_seq: int, to_seq: int, is_open: bool) -> bool:
         """The same of an interval that was noted since something was told last, however long before it ended."""
         return to_seq <= self.until.seq or (is_open and from_seq <= self.until.seq)
 

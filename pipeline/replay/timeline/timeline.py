@@ -353,7 +353,7 @@ class Timeline:
         count = int(np.searchsorted(self._held.seq, seq, side="right"))
         if count > self._done:
             self._stage.replay(self._held.rows(self._done, count))
-            # The last of them stays: the row before a bracket tells when it begins.
+            # The last of them stays: the row before a bracket says when it begins.
             self._held = self._held.rows(count - 1, self._held.seq.size)
             self._clock = self._clock[count - 1 :]
             self._done = 1

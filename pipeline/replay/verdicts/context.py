@@ -28,12 +28,12 @@ class FindingContext:
         skew_us: recorder skew.
     """
 
-    def __init__(self, found: ReplayResult, rules: ReplayConfig) -> None:
+    def __init__(self, found: ReplayResult, config: ReplayConfig) -> None:
         self.found = found
-        self.bugs = frozenset(known_bugs(rules.version, rules.profile))
-        self.exceptions: frozenset[ExceptionId] = frozenset(rules.profile.exceptions)
-        self.drains = rules.profile.dispatcher == "draining"
-        self.skew_us = rules.skew_us
+        self.bugs = frozenset(known_bugs(config.version, config.profile))
+        self.exceptions: frozenset[ExceptionId] = frozenset(config.profile.exceptions)
+        self.drains = config.profile.dispatcher == "draining"
+        self.skew_us = config.skew_us
 
     def named(self, *bugs: str) -> tuple[str, ...]:
         """Those of the flaws that this broker can have."""

@@ -60,22 +60,22 @@ _CHECKED: Mapping[int, int] = {
 }
 
 
-def dispatch_findings(found: ReplayResult, rules: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
+def dispatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
     """The findings of the replay by rule, for every rule that this broker is held to.
 
     Args:
         found: what the replay found.
-        rules: what it depended on.
+        config: what it depended on.
         per_rule_max: how many findings of a rule are kept with their evidence; `ALL`: every one.
     """
     names = Names(found.numbers, found.stays, found.recorders)
-    around = FindingContext(found, rules)
-    verdicts = judged(found, rules)
+    around = FindingContext(found, config)
+    verdicts = judged(found, config)
     told: list[RuleFindings] = []
     for rule, name in enumerate(RULE_NAMES):
-        if not applies(name, rules):
+        if not applies(name, config):
             continue
-        of_rule = np.flatnonzero((found.findings.rule == rule) & found.telling.holds(found.findings.seq))
+        of_rule = np.flatnonzero((found.findings.rule == rule) & found.report_range.holds(found.findings.seq))
         counts: Counter[Severity] = Counter(verdicts[at].severity for at in of_rule)
         for (beyond, permitted), count in found.beyond.items():
             if beyond == rule:

@@ -39,9 +39,9 @@ _UNSEEN_REDELIVERY: Final = FindingVerdict(
 _REDELIVERY_LOST: Final = unexplained("a redeliver request has to count")
 
 
-def judged(found: ReplayResult, rules: ReplayConfig) -> list[FindingVerdict]:
+def judged(found: ReplayResult, config: ReplayConfig) -> list[FindingVerdict]:
     """The verdict on each of `found.findings`, in their order; equal ones are one object."""
-    around = FindingContext(found, rules)
+    around = FindingContext(found, config)
     findings = found.findings
     plain = {(rule, permitted): plain_verdict(rule, permitted, around) for rule, permitted in _kinds(found)}
     verdicts = [plain[rule, by] for rule, by in zip(findings.rule.tolist(), findings.permitted.tolist(), strict=True)]
@@ -88,9 +88,11 @@ def _kinds(found: ReplayResult) -> set[tuple[int, int]]:
     return set(zip(found.findings.rule.tolist(), found.findings.permitted.tolist(), strict=True))
 
 
-def applies(rule: RuleName, rules: ReplayConfig) -> bool:
+def applies(rule: RuleName, config: ReplayConfig) -> bool:
     """Whether a broker with these settings is held to a rule."""
-    if rule not in rules.profile.rules:
+    if rule not in config.profile.rules:
         return False
     # Without its tracker the broker sends 0 with everything (contract 5.8).
-    return rule != RULE_NAMES[REDELIVERY_COUNT] or rules.broker.get("subscriptionRedeliveryTrackerEnabled") is not False
+    return (
+        rule != RULE_NAMES[REDELIVERY_COUNT] or config.broker.get("subscriptionRedeliveryTrackerEnabled") is not False
+    )

@@ -10,7 +10,7 @@ from pipeline.replay.verdicts.rule_findings import RuleFindings
 def mixed_key_batches(sent: Producers, recorders: Recorders) -> RuleFindings:
     """The batches of several keys, of which the broker heeds the first only (contract 1.5)."""
     every = sent.all()
-    looked_into = sum(of.batches_looked_into for of in every)
+    looked_into = sum(of.batches_inspected for of in every)
     return RuleFindings(
         "mixed_key_batch",
         looked_into,

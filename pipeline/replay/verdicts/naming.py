@@ -39,7 +39,7 @@ class Names:
         return None if place == NOBODY else self._stays[self._numbers[place]].row.name
 
     def spoken(self, place: int) -> str:
-        """How a text calls it: the number tells equal names apart (Q19)."""
+        """How a text calls it: the number distinguishes equal names (Q19)."""
         return "nobody" if place == NOBODY else f"{self.name(place)} (consumer {self._numbered(place)})"
 
     def seq(self, seq: int) -> str:

@@ -15,21 +15,23 @@ _NAMED_MAX = 10
 _RULES: tuple[RuleName, ...] = ("assignment_mismatch", "draining_mismatch")
 
 
-def mismatch_findings(found: ReplayResult, rules: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
+def mismatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
     """What the snapshots contradict, by rule, in the order of the trace.
 
     Args:
         found: what the replay found.
-        rules: what it depended on.
+        config: what it depended on.
         per_rule_max: how many findings of a rule are kept with their evidence; 0: every one.
     """
     names = Names(found.numbers, found.stays, found.recorders)
     told = []
     for rule in _RULES:
-        if rule not in rules.profile.rules:
+        if rule not in config.profile.rules:
             continue
-        differing = [m for m in found.comparison.mismatches if m.rule == rule and found.telling.tells(m.snapshot.seq)]
-        rows = [_row(m, names, rules) for m in differing]
+        differing = [
+            m for m in found.comparison.mismatches if m.rule == rule and found.report_range.contains(m.snapshot.seq)
+        ]
+        rows = [_row(m, names, config) for m in differing]
         counts = severities(rows)
         # What was not kept weighs as much as it can.
         counts["violation"] += found.comparison.beyond[rule]
@@ -37,19 +39,19 @@ def mismatch_findings(found: ReplayResult, rules: ReplayConfig, per_rule_max: in
     return told
 
 
-def _verdict(mismatch: Mismatch, rules: ReplayConfig) -> tuple[Severity, str | None, str]:
+def _verdict(mismatch: Mismatch, config: ReplayConfig) -> tuple[Severity, str | None, str]:
     """What it weighs, the known bug, and why."""
     if mismatch.undecided:
         return "not_provable", None, f"; {mismatch.undecided}"
     if mismatch.rule == "draining_mismatch" and mismatch.missing and not mismatch.surplus:
         bug = "#23845"
-        if bug in known_bugs(rules.version, rules.profile):
+        if bug in known_bugs(config.version, config.profile):
             return "known_bug", bug, f"; known bug {bug}: {catalogue()[bug].title} {catalogue()[bug].remedy}"
     return "violation", None, ""
 
 
-def _row(mismatch: Mismatch, names: Names, rules: ReplayConfig) -> dict[str, object]:
-    severity, bug, because = _verdict(mismatch, rules)
+def _row(mismatch: Mismatch, names: Names, config: ReplayConfig) -> dict[str, object]:
+    severity, bug, because = _verdict(mismatch, config)
     snapshot = mismatch.snapshot
     begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
     what = "ranges" if mismatch.rule == "assignment_mismatch" else "draining hashes"

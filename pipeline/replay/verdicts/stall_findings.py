@@ -27,65 +27,65 @@ from pipeline.replay.verdicts.naming import Names, Rows, moment, position
 from pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 
 
-def stuck_findings(found: ReplayResult, rules: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
+def stuck_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
     """What was stuck, by rule, the longest first.
 
     Args:
         found: what the replay found.
-        rules: what it depended on.
+        config: what it depended on.
         per_rule_max: how many findings of a rule are kept with their evidence; 0: every one.
     """
     names = Names(found.numbers, found.stays, found.recorders)
-    watch, until_seq = found.watch, found.telling.until.seq
-    drained = int(np.count_nonzero(found.telling.holds(found.episodes.to_seq)))
+    monitor, until_seq = found.monitor, found.report_range.until.seq
+    drained = int(np.count_nonzero(found.report_range.holds(found.episodes.to_seq)))
     asked: dict[RuleName, int] = {"draining_stuck": drained, "stalled": int(found.checked[DISPATCHES])}
-    overlooked = sorted((o for o in watch.overlooked.kept if o.span.to_seq <= until_seq), key=_by_cost)
+    starved = sorted((o for o in monitor.starved.kept if o.span.to_seq <= until_seq), key=_by_cost)
     told = []
     for rule, checked in asked.items():
-        if rule not in rules.profile.rules:
+        if rule not in config.profile.rules:
             continue
         rows = [
-            _hash_row(o, names, rules, found.doubts.about(o.hash, o.span.from_seq, o.span.to_seq))
-            for o in overlooked
-            if _rule(o.kind, rules) == rule
+            _hash_row(o, names, config, found.doubts.about(o.hash, o.span.from_seq, o.span.to_seq))
+            for o in starved
+            if _rule(o.kind, config) == rule
         ]
         if rule == "stalled":
-            stalls = (b for b in watch.blocked if is_finding(b) and b.span.to_seq <= until_seq)
+            stalls = (b for b in monitor.blocked if is_finding(b) and b.span.to_seq <= until_seq)
             rows += [_stall_row(b, names, found.doubts.between(b.span.from_seq, b.span.to_seq)) for b in stalls]
-        counts = severities(rows) + _beyond(rule, watch, rules)
+        counts = severities(rows) + _beyond(rule, monitor, config)
         told.append(RuleFindings(rule, checked, counts, rows[: per_rule_max or None]))
     return told
 
 
-def _beyond(rule: RuleName, watch: BlockingMonitor, rules: ReplayConfig) -> Counter[Severity]:
+def _beyond(rule: RuleName, monitor: BlockingMonitor, config: ReplayConfig) -> Counter[Severity]:
     """What was found beyond `blocking.intervals_max`, and only counted."""
     counts: Counter[Severity] = Counter()
-    for kind, count in watch.overlooked.beyond.items():
-        if _rule(kind, rules) == rule:
-            counts[_severity(_bug(kind, rules))] += count
+    for kind, count in monitor.starved.beyond.items():
+        if _rule(kind, config) == rule:
+            counts[_severity(_bug(kind, config))] += count
     if rule == "stalled":
-        counts["violation"] += watch.stalls_beyond
+        counts["violation"] += monitor.stalls_beyond
     return counts
 
 
-def _rule(kind: StarvationKind, rules: ReplayConfig) -> RuleName:
-    return "draining_stuck" if rules.profile.dispatcher == "draining" and kind.drained else "stalled"
+def _rule(kind: StarvationKind, config: ReplayConfig) -> RuleName:
+    return "draining_stuck" if config.profile.dispatcher == "draining" and kind.drained else "stalled"
 
 
 def _severity(bug: str | None) -> Severity:
     return "known_bug" if bug else "violation"
 
 
-def _by_cost(overlooked: StarvedHash) -> tuple[int, int, int]:
-    span = overlooked.span
-    return -(span.to_ts - span.from_ts) * overlooked.entries, span.from_seq, overlooked.hash
+def _by_cost(starved: StarvedHash) -> tuple[int, int, int]:
+    span = starved.span
+    return -(span.to_ts - span.from_ts) * starved.entries, span.from_seq, starved.hash
 
 
-def _bug(kind: StarvationKind, rules: ReplayConfig) -> str | None:
+def _bug(kind: StarvationKind, config: ReplayConfig) -> str | None:
     """The flaw that it matches: counted twice (3.9), or behind the head of replay (6.5)."""
-    bugs = known_bugs(rules.version, rules.profile)
+    bugs = known_bugs(config.version, config.profile)
     bug = None
-    if rules.profile.dispatcher == "recently_joined":
+    if config.profile.dispatcher == "recently_joined":
         bug = "F6"
     elif kind.counted_again:
         bug = "#23845"
@@ -93,54 +93,54 @@ def _bug(kind: StarvationKind, rules: ReplayConfig) -> str | None:
 
 
 def _hash_row(
-    overlooked: StarvedHash, names: Names, rules: ReplayConfig, doubt: UndecidedRange | None
+    starved: StarvedHash, names: Names, config: ReplayConfig, doubt: UndecidedRange | None
 ) -> dict[str, object]:
-    span, bug = overlooked.span, _bug(overlooked.kind, rules) if doubt is None else None
-    head, passed, entries = position(*overlooked.head), position(*overlooked.passed), overlooked.entries
-    owner, seconds = names.spoken(overlooked.owner), (span.to_ts - span.from_ts) / 1e6
+    span, bug = starved.span, _bug(starved.kind, config) if doubt is None else None
+    head, passed, entries = position(*starved.head), position(*starved.passed), starved.entries
+    owner, seconds = names.spoken(starved.owner), (span.to_ts - span.from_ts) / 1e6
     until = (
         "the end of the trace"
         if span.ended_by == STILL_OPEN
         else f"{moment(span.to_ts)} (seq {names.seq(span.to_seq)})"
     )
     moves = [
-        f"seq {names.seq(move.at.seq)}: hash {overlooked.hash} moves from {names.spoken(move.before)} to "
+        f"seq {names.seq(move.at.seq)}: hash {starved.hash} moves from {names.spoken(move.before)} to "
         f"{names.spoken(move.after)}, {move.held} of its entries are held"
-        for move in overlooked.moves
+        for move in starved.moves
     ]
     drained = ""
-    if overlooked.drained_from != NOBODY:
-        drained = f", which {names.spoken(overlooked.drained_from)} had held before,"
+    if starved.drained_from != NOBODY:
+        drained = f", which {names.spoken(starved.drained_from)} had held before,"
     known = f"; known bug {label(bug)}: {catalogue()[bug].title} {catalogue()[bug].remedy}" if bug else ""
     known += f"; {doubt.because}" if doubt is not None else ""
     return {
         "severity": "not_provable" if doubt is not None else _severity(bug),
-        "sticky_hash": overlooked.hash,
-        "ledger_id": overlooked.head[0],
-        "entry_id": overlooked.head[1],
-        "consumer": names.number(overlooked.owner),
-        "consumer_name": names.name(overlooked.owner),
-        "other_consumer": names.number(overlooked.drained_from),
-        "other_consumer_name": names.name(overlooked.drained_from),
+        "sticky_hash": starved.hash,
+        "ledger_id": starved.head[0],
+        "entry_id": starved.head[1],
+        "consumer": names.number(starved.owner),
+        "consumer_name": names.name(starved.owner),
+        "other_consumer": names.number(starved.drained_from),
+        "other_consumer_name": names.name(starved.drained_from),
         "seq": span.to_seq,
         "ts_us": span.to_ts,
         "known_bug": label(bug) if bug else None,
         "detail": json.dumps(
             {
-                "entries": overlooked.entries,
+                "entries": starved.entries,
                 "seconds": seconds,
                 "from_seq": names.own_seq(span.from_seq),
                 "ended_by": ENDINGS[span.ended_by],
-                "counted_as_draining": overlooked.registered,
+                "counted_as_draining": starved.registered,
             }
         ),
         "evidence": [
             *moves,
             f"seq {names.seq(span.from_seq)}: from here on nobody else holds the hash, and {head} waits",
-            f"{moment(overlooked.passed_ts)}: {owner} is sent the later entry {passed}",
+            f"{moment(starved.passed_ts)}: {owner} is sent the later entry {passed}",
         ],
         "explanation": (
-            f"{entries} entries of hash {overlooked.hash}, the first {head}, were not sent to {owner} for "
+            f"{entries} entries of hash {starved.hash}, the first {head}, were not sent to {owner} for "
             f"{seconds:.3f} s from {moment(span.from_ts)} until {until}, although nobody held any of the hash{drained} "
             f"and {owner} was sent the later entry {passed} meanwhile{known}"
         ),

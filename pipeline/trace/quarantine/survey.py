@@ -117,7 +117,7 @@ def fault_of(spark: SparkSession, found: Survey, trace: Trace, settings: TraceSe
     if found.refused > settings.quarantine_ratio_max * found.rows_in:
         with trace_errors():
             return _too_much_refused(found, refused_rows(spark, trace), trace, settings)
-    if found.cut_off and settings.cut_off_log == "refuse":
+    if found.cut_off and settings.truncated_log == "refuse":
         return cut_off_refused(found.cut_off[0])
     return None
 
@@ -126,7 +126,7 @@ def cut_off_refused(where: TruncatedLog) -> TraceError:
     """The error for a log that ends in the middle of a row."""
     return TraceError(
         f"{where.file}, line {where.line}: the log ends in the middle of a row; later rows may be lost",
-        'record again, or set trace.cut_off_log = "quarantine"',
+        'record again, or set trace.truncated_log = "quarantine"',
     )
 
 

@@ -1,4 +1,4 @@
-"""What several runs tell together, to be held against what one run tells: windows of a log against all of it at once.
+"""Compares what several runs report together with what one run reports: windows of a log against all of it at once.
 
 What is open at the end of a window is told once more by the next one, so of all but the last only what ended counts.
 Findings, looks at the limits and refused rows are put together, and counts are added up. What describes a window
@@ -27,7 +27,7 @@ _COUNTED: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
     "metrics": ((*_GROUP, "rule"), ("checked", "violations", "permitted", "known_bug", "not_provable", "info")),
     "consumers": ((*_GROUP, "consumer", "consumer_name"), ("dispatched", "acked", "drainingHashesClearedTotal")),
     "hot_keys": ((*_GROUP, "sticky_hash", "key"), ("dispatched",)),
-    "partitions": (_GROUP, ("rows", "rows_refused", "rows_censored", "dispatches_undecided", "dispatches_without_key")),
+    "coverage": (_GROUP, ("rows", "rows_refused", "rows_censored", "dispatches_undecided", "dispatches_without_key")),
     "producers": (
         (*_GROUP, "producer_name"),
         ("entries", "messages", "batches", "mixed_batches", "keyless_entries", "chunked_entries"),
@@ -61,7 +61,7 @@ def told_by(spark: SparkSession, target: str, run_keys: Sequence[str]) -> Told:
 
 
 def differences(some: Told, others: Told) -> dict[str, tuple[list[str], list[str]]]:
-    """By table the rows that only the one tells and those that only the other does; nothing where they agree."""
+    """By table the rows that only the one has and those that only the other has; nothing where they agree."""
     found = {table: (sorted(some[table] - others[table]), sorted(others[table] - some[table])) for table in some}
     return {table: rows for table, rows in found.items() if any(rows)}
 

@@ -31,42 +31,42 @@ _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 @dataclass(frozen=True)
-class Output:
+class ReportFile:
     """A report in a file."""
 
     format: FileFormat
     path: Path
 
 
-def parse_outputs(arguments: Sequence[str]) -> list[Output]:
+def parse_reports(arguments: Sequence[str]) -> list[ReportFile]:
     """What each `FORMAT=FILE` means.
 
     Raises:
         UsageError: there is no such format, no folder for the file, or two reports are to go to one file.
     """
-    outputs = [_output(argument) for argument in arguments]
-    files = Counter(output.path.absolute() for output in outputs)
-    for output in outputs:
-        if files[output.path.absolute()] > 1:
-            raise UsageError(f"{output.path} cannot hold two reports", "give each --output a file of its own")
-    return outputs
+    reports = [_report_file(argument) for argument in arguments]
+    files = Counter(report.path.absolute() for report in reports)
+    for report in reports:
+        if files[report.path.absolute()] > 1:
+            raise UsageError(f"{report.path} cannot hold two reports", "give each --report a file of its own")
+    return reports
 
 
-def _output(argument: str) -> Output:
+def _report_file(argument: str) -> ReportFile:
     name, _, file = argument.partition("=")
     known = next((known for known in _FILE_FORMATS if known == name), None)
     if known is None or not file:
         formats = ", ".join(_FILE_FORMATS)
-        raise UsageError(f"--output {argument} is no FORMAT=FILE", f"the formats are {formats}")
+        raise UsageError(f"--report {argument} is no FORMAT=FILE", f"the formats are {formats}")
     path = Path(file)
     # Said now, and not when the audit is done.
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise UsageError(f"cannot write {path}: it is a folder, or its folder is missing", "choose another --output")
-    return Output(known, path)
+        raise UsageError(f"cannot write {path}: it is a folder, or its folder is missing", "choose another --report")
+    return ReportFile(known, path)
 
 
 def write_reports(
-    summary: Summary, traces: Sequence[Trace], fail_on: FailOn, shown: Format, outputs: Sequence[Output]
+    summary: Summary, traces: Sequence[Trace], fail_on: FailOn, shown: Format, reports: Sequence[ReportFile]
 ) -> None:
     """Writes the report to its files, and then to stdout.
 
@@ -75,13 +75,13 @@ def write_reports(
         traces: those audited, in the order of the summary's runs.
         fail_on: from which severity on the audit fails.
         shown: the format on stdout. `github` also appends to the page of the step, if there is one.
-        outputs: the files.
+        reports: the files.
 
     Raises:
         UsageError: a file cannot be written.
     """
-    for output in outputs:
-        _write(output.path, _rendered(output.format, summary, traces, fail_on))
+    for report in reports:
+        _write(report.path, _rendered(report.format, summary, traces, fail_on))
     if shown == "text":
         print_report(summary, Console())
     elif shown == "github":

@@ -62,7 +62,7 @@ def test_github_needs_no_page(told: Told, audited: Any, trace: Path, monkeypatch
 def test_one_audit_writes_every_format(told: Told, audited: Any, trace: Path, tmp_path: Path) -> None:
     requests = audited(summary_of("known_bug"))
     files = {form: tmp_path / f"report.{form}" for form in ("text", "json", "junit", "sarif")}
-    options = [f"--output={form}={file}" for form, file in files.items()]
+    options = [f"--report={form}={file}" for form, file in files.items()]
     code, out, err = told("audit", trace, "--out", "out", "--format", "json", *options)
     assert (code, err, len(requests)) == (1, "", 1)
     assert json.loads(files["json"].read_text()) == json.loads(out)
@@ -89,7 +89,7 @@ def test_a_text_in_a_file_has_no_colours(
     monkeypatch.setenv("FORCE_COLOR", "1")
     audited(summary_of("violation"))
     file = tmp_path / "report.txt"
-    _, out, _ = told("audit", trace, "--out", "out", "--output", f"text={file}")
+    _, out, _ = told("audit", trace, "--out", "out", "--report", f"text={file}")
     assert "\x1b[" in out
     assert "\x1b" not in file.read_text()
 
@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_written_is_one_line(told: Told, audited: Any, tra
     audited(summary_of())
     full = tmp_path / "full"
     full.symlink_to("/dev/full")
-    code, out, err = told("audit", trace, "--out", "out", "--output", f"junit={full}")
+    code, out, err = told("audit", trace, "--out", "out", "--report", f"junit={full}")
     assert (code, out) == (2, "")
     assert err == f"dispatch-audit: error: cannot write {full}: No space left on device; the tables hold the run\n"
 

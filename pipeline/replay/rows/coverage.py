@@ -1,10 +1,10 @@
-"""Rows of `partitions`: on how much of the trace the verdicts on a subscription rest (Q6, Q26)."""
+"""Rows of `coverage`: on how much of the trace the verdicts on a subscription rest (Q6, Q26)."""
 
 from pipeline.replay.subscription.completeness import RowsSeen, Seen, judged_rows
 from pipeline.replay.verdicts.naming import Rows
 
 
-def partitions(topic: str, subscription: str, counted: RowsSeen, refused: int, seen: Seen, left_out: int) -> Rows:
+def coverage(topic: str, subscription: str, counted: RowsSeen, refused: int, seen: Seen, left_out: int) -> Rows:
     """The one row of a subscription.
 
     Args:
