@@ -62,7 +62,7 @@ def test_the_state_does_not_grow_with_the_length_of_a_trace(keys: int) -> None:
         sizes.append(_size(dispatcher))
     assert events.seq.size > 300_000
     assert sizes[-1] == sizes[len(sizes) // 4]
-    findings, episodes = dispatcher.taken()
+    findings, episodes = dispatcher.findings_and_episodes()
     assert findings.size == episodes.size == 0
     assert dispatcher.counts(1) == (80_000, 80_000)
 
@@ -79,7 +79,7 @@ def test_the_state_grows_with_what_is_open() -> None:
     dispatcher.replay(sent, number % HASHES)
     again = sent._replace(seq=sent.seq + 50_000, ts_us=sent.ts_us + 10**9)
     dispatcher.replay(again, number % HASHES)
-    findings, _ = dispatcher.taken()
+    findings, _ = dispatcher.findings_and_episodes()
     assert findings.size == 50_000
     assert findings.other_seq.tolist() == sent.seq.tolist()
 

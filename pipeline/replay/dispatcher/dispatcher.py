@@ -17,6 +17,7 @@ from pipeline.replay.blocking.consumer_availability import update_availability
 from pipeline.replay.blocking.monitor import BlockingMonitor
 from pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
 from pipeline.replay.dispatcher.allocation import Need, _need, make_room
+from pipeline.replay.dispatcher.consumer_index import ConsumerIndex
 from pipeline.replay.packing.events import Events
 from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.packing.snapshot import Snapshot
@@ -41,7 +42,6 @@ from pipeline.replay.state.state import (
     BY_FLOWS,
     BY_SNAPSHOTS,
     LEAVING,
-    NOBODY,
     RESTARTED,
     SENT,
     UNKNOWN,
@@ -63,8 +63,7 @@ class Dispatcher:
     """The state of one subscription and its transitions.
 
     Attributes:
-        numbers: the trace's numbers of the consumers, in the order of their place in the state.
-        places: the reverse.
+        consumers: the index of each consumer in the state.
         policy: what profile and subscription ask of the core.
         holds_back: whether recently joined consumers are (3.x and classic, ordered; contract 6.1).
         monitor: notes who waited for whom.
@@ -88,10 +87,7 @@ class Dispatcher:
         self.traffic = DispatchCounts()
         self.peaks = Peaks()
         self._exceptions = exceptions
-        self.numbers: list[int] = []
-        self.places: dict[int, int] = {}
-        self._known = np.empty(0, dtype=np.int64)
-        self._known_at = np.empty(0, dtype=np.int64)
+        self.consumers = ConsumerIndex()
         self._routing = routing_of_ranges(())
         self._served = self._routing
         self._former: list[tuple[Routing, int]] = []
@@ -124,7 +120,7 @@ class Dispatcher:
 
     def counts(self, number: int) -> tuple[int, int]:
         """Entries dispatched to a consumer, and entries that its acknowledgements settled."""
-        at = self.places[number]
+        at = self.consumers.of[number]
         return int(self._state.consumers[at].dispatched), int(self._state.consumers[at].acked)
 
     @property
@@ -134,7 +130,7 @@ class Dispatcher:
 
     def read_before(self, number: int) -> tuple[int, int] | None:
         """The highest position dispatched before a consumer joined."""
-        consumer = self._state.consumers[self.places[number]]
+        consumer = self._state.consumers[self.consumers.of[number]]
         return None if consumer.joined_ledger < 0 else (int(consumer.joined_ledger), int(consumer.joined_entry))
 
     def connect(self, number: int, at: TracePoint) -> None:
@@ -143,8 +139,8 @@ class Dispatcher:
         if self._state.common[0].resetting == RESTARTED:
             # Joins wait until the cursor is reset (5.10), and the row that says so may be missing.
             self.end_reset(at)
-        self.announce(number)
-        place = self.places[number]
+        self.register_consumer(number)
+        place = self.consumers.of[number]
         if self._state.consumers[place].connected == 0:
             self._state.consumers[place].connected = 1
             self._state.consumers[place].joined_ledger = self._state.common[0].highest_dispatched_ledger
@@ -155,19 +151,10 @@ class Dispatcher:
         if self.holds_back:
             self.monitor.recent.join(self._state, place, at)
 
-    def announce(self, number: int) -> None:
+    def register_consumer(self, number: int) -> None:
         """A consumer that may be sent to before it is connected: the hooks run on different threads."""
-        if number not in self.places:
-            self.places[number] = len(self.numbers)
-            self.numbers.append(number)
-            order = np.argsort(np.array(self.numbers, dtype=np.int64), kind="stable")
-            self._known = np.array(self.numbers, dtype=np.int64)[order]
-            self._known_at = order.astype(np.int64)
-            self._make_room(Need(0, len(self.numbers), 0, 0), 0)
-
-    def knows(self, numbers: Ints) -> NDArray[np.bool_]:
-        """Which of the numbers belong to consumers that are or were there."""
-        return np.isin(numbers, self._known)
+        if self.consumers.add(number):
+            self._make_room(Need(0, len(self.consumers), 0, 0), 0)
 
     def reconstruct(self, snapshot: Snapshot) -> Reconstruction:
         """The dispatcher as it stands, see `reconstruction.reconstruct`."""
@@ -177,23 +164,23 @@ class Dispatcher:
     def begin_leaving(self, number: int) -> None:
         """The consumer may be gone from here on: what it holds is not certain any more."""
         # Known it is not, if the clock stepped back between its join and its leave.
-        if number in self.places:
-            place = self.places[number]
+        if number in self.consumers.of:
+            place = self.consumers.of[number]
             self._state.consumers[place].leaving = max(self._state.consumers[place].leaving, LEAVING)
 
-    def depart(self, number: int, at: TracePoint) -> None:
+    def disconnect(self, number: int, at: TracePoint) -> None:
         """A consumer is gone: what it held waits again."""
         self._interrupt(at, BY_LEAVE)
         if self.holds_back:
-            self.monitor.leave(self._state, self._mapping, self.places[number], at)
+            self.monitor.leave(self._state, self._mapping, self.consumers.of[number], at)
         if self.connected == 1:
-            self._overlook(at, BY_LEAVE)
+            self._end_starvation(at, BY_LEAVE)
         leave_and_reset.consumer_left(
-            self._state, self._out, self.places[number], at.seq, at.ts_us, self.policy.skew_us
+            self._state, self._out, self.consumers.of[number], at.seq, at.ts_us, self.policy.skew_us
         )
         self._limit_look_ahead()
 
-    def doubt_counts(self) -> None:
+    def note_counts_lost(self) -> None:
         """Nobody may have been connected for a moment."""
         leave_and_reset.counts_may_be_lost(self._state)
 
@@ -201,7 +188,7 @@ class Dispatcher:
         # It grows with the number of consumers (contract 4.7).
         self._state.common[0].look_ahead_limit = self.monitor.limits.look_ahead(self.connected) or 0
 
-    def begin(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
+    def open(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
         """The first consumer decides how the subscription is served, as long as anybody is there."""
         self._drain_output()
         self.policy = self.policy._replace(keeps_order=keeps_order, sticky=sticky)
@@ -217,8 +204,8 @@ class Dispatcher:
             served: where the broker's selector sends hashes, if a flaw makes that another mapping (contract 2.4).
         """
         self._drain_output()
-        self._served = self._placed(served or routing)
-        before, after = self._routing, self._placed(routing)
+        self._served = self.consumers.routing(served or routing)
+        before, after = self._routing, self.consumers.routing(routing)
         late_us = self.policy.unordered_us
         self._former = [(old, until_us) for old, until_us in self._former if until_us + late_us >= at.ts_us]
         self._former.append((before, at.ts_us))
@@ -229,7 +216,7 @@ class Dispatcher:
         ownership.change_owners(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
         self.monitor.hindered(self._state, self._out, self._mapping)
 
-    def rekey(self, sticky: Callable[[Ints], Ints]) -> None:
+    def rehash(self, sticky: Callable[[Ints], Ints]) -> None:
         """Another selector hashes keys to other numbers; nobody is connected while it takes over (E16)."""
         self.peaks.note(self._state)
         murmur = self._state.entries.murmur
@@ -238,7 +225,7 @@ class Dispatcher:
     def begin_reset(self, at: TracePoint) -> None:
         """A seek, unload or transfer begins: nothing that is held is certain, nothing acknowledged is for good."""
         self._interrupt(at, BY_RESET)
-        self._overlook(at, BY_RESET)
+        self._end_starvation(at, BY_RESET)
         self.monitor.closed(self._state, self._mapping, at, BY_RESET)
         leave_and_reset.reset_begins(self._state)
 
@@ -251,7 +238,7 @@ class Dispatcher:
         """From here on only what happens after the reset is recorded."""
         leave_and_reset.reset_ended(self._state, at.ts_us, self.policy.skew_us)
 
-    def doubt(self, at: TracePoint) -> None:
+    def begin_skip(self, at: TracePoint) -> None:
         """An administrator moves mark-delete: what is held may have been dropped (E6)."""
         leave_and_reset.mark_delete_may_move(self._state, at.ts_us)
 
@@ -268,7 +255,7 @@ class Dispatcher:
 
     def _replay(self, events: Events, hashes: Ints) -> None:
         self._make_room(_need(events), int(events.ts_us[-1]))
-        consumers = self._places_of(events.consumer)
+        consumers = self.consumers.indexes(events.consumer)
         # The core completes the keys of dispatches; the rows themselves stay as they are.
         events = events._replace(key_id=events.key_id.copy())
         decided = decisions(events, bool(self._state.common[0].starts_seen))
@@ -288,7 +275,7 @@ class Dispatcher:
         self._drain_output()
         self.monitor.open_until = at if goes_on else None
         self._interrupt(at, STILL_OPEN)
-        self._overlook(at, STILL_OPEN)
+        self._end_starvation(at, STILL_OPEN)
         self.monitor.closed(self._state, self._mapping, at, STILL_OPEN)
         self.peaks.note(self._state)
         self._at_the_end = self._outstanding()
@@ -325,12 +312,12 @@ class Dispatcher:
         without_publish = max(int(self._state.common[0].without_publish) - self._without_publish_told, 0)
         return self.traffic.unkeyed, without_publish, self._collector.without_end, *self._at_the_end
 
-    def take_in(self, snapshot: Snapshot, at: TracePoint) -> None:
+    def apply_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """What a snapshot says that the trace does not show: permits, where no flow rows do, and limits reached."""
         state = self._state
         self.monitor.reported(state, snapshot)
         for consumer in snapshot.consumers:
-            place = self.places.get(consumer.consumer)
+            place = self.consumers.of.get(consumer.consumer)
             if place is None:
                 continue
             if self.holds_back and consumer.joined_at is not None:
@@ -353,12 +340,12 @@ class Dispatcher:
         ownership.end_unavailability_of_all(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
         self.monitor.hindered(self._state, self._out, self._mapping)
 
-    def _overlook(self, at: TracePoint, ended_by: int) -> None:
+    def _end_starvation(self, at: TracePoint, ended_by: int) -> None:
         """Before everything starts anew: what was passed over until now."""
         ownership.all_hashes_served(self._state, self._out, self._mapping, at.seq, at.ts_us, ended_by, self.policy)
         self.monitor.hindered(self._state, self._out, self._mapping)
 
-    def taken(self) -> tuple[Records, Records]:
+    def findings_and_episodes(self) -> tuple[Records, Records]:
         """What was found since the last call; findings on dispatches that never left the broker are dropped.
 
         Whether a dispatch left is known only later, so this is asked at the end of a group.
@@ -394,12 +381,3 @@ class Dispatcher:
                 excused |= owned & (found.ts_us <= until_us + self.policy.unordered_us)
         excused &= np.isin(found.rule, (OWNERSHIP, GAP_DELIVERY))
         return excused
-
-    def _places_of(self, numbers: Ints) -> Ints:
-        if self._known.size == 0:
-            return np.full(numbers.size, NOBODY, dtype=np.int64)
-        at = np.minimum(np.searchsorted(self._known, numbers), self._known.size - 1)
-        return np.where(self._known[at] == numbers, self._known_at[at], NOBODY)
-
-    def _placed(self, routing: Routing) -> Routing:
-        return Routing(routing.uppers, self._places_of(routing.owners), routing.modulus)

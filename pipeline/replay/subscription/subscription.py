@@ -1,35 +1,31 @@
 """The replay of one subscription on one topic partition: membership, assignment and dispatcher together."""
 
-from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.assignment import AssignmentLog, Epoch, Routing, Undecided
+from pipeline.assignment import AssignmentLog, Undecided
 from pipeline.assignment.join_orders import Precedence
 from pipeline.assignment.possibly_empty import may_be_empty
 from pipeline.assignment.ranges.hash_ranges import union
 from pipeline.assignment.ranges.membership_change import Change
 from pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
 from pipeline.assignment.resolve import Resolved
-from pipeline.assignment.shares import HashShares
 from pipeline.contract.profile import SelectorKind
 from pipeline.replay.blocking.monitor import BlockingMonitor
 from pipeline.replay.dispatcher.dispatcher import Dispatcher
 from pipeline.replay.packing.events import Code, Events
 from pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
-from pipeline.replay.packing.snapshot import Position, Snapshot, StatsRow, parsed_snapshot
-from pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
-from pipeline.replay.snapshots.comparison import Comparison, Moment
+from pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from pipeline.replay.state.policy import Policy
 from pipeline.replay.state.state import Ints
 from pipeline.replay.subscription.cold_start import ColdStart
 from pipeline.replay.subscription.completeness import Seen
 from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.replay.subscription.result import Joined, PlacedEpoch, ReplayResult, Stay, Surplus
+from pipeline.replay.subscription.epoch_history import EpochHistory, OpenedEpoch
+from pipeline.replay.subscription.result import Joined, PlacedEpoch, ReplayResult, Stay
+from pipeline.replay.subscription.snapshot_check import SnapshotCheck
 from pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
 from pipeline.replay.timeline.brackets import Bracket
 from pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, behind
@@ -43,14 +39,6 @@ _MEMBERSHIP = [Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END]
 _BATCH_INDEX_ACKS = "acknowledgmentAtBatchIndexLevelEnabled"
 
 
-class _Opened(NamedTuple):
-    """An epoch that waits for its place, the mapping that it promises and the one that the broker serves by (2.4)."""
-
-    epoch: Epoch
-    promised: Routing
-    served: Routing
-
-
 class Subscription:
     """Replays one subscription: the `Stage` of its own timeline."""
 
@@ -58,12 +46,7 @@ class Subscription:
         self._config = config
         self._kind: SelectorKind = config.selector(sticky=False)
         self._log = AssignmentLog(self._kind, config.points, config.profile)
-        self._epochs_before = 0
-        self._began: list[TracePoint] = []
-        self._changes: list[str] = []
-        self._opened: deque[_Opened | None] = deque()
         self._perhaps_empty = False  # amid the changes that take effect
-        self._unplaced: list[Epoch] = []
         self._refused: list[Refused] = []
         self._stays: dict[int, Stay] = {}
         self._recorded_late: bool | None = None
@@ -89,18 +72,9 @@ class Subscription:
         self._one_sided = OneSidedRecording()
         self._undecided = 0
         self._cold_start = ColdStart(config.complete_from_start)
-        self._known_since: int | None = 0 if config.complete_from_start else None
-        self._in_snapshots: set[int] = set()
-        self._in_force: Epoch | None = None
-        self._shares = HashShares()
-        self._shared_us = 0
-        self._refusals = BlockedAttempts()
-        self._joined_at: dict[int, Position] = {}
-        self._surpluses: list[Surplus] = []
-        self._looked: dict[int, Moment] = {}
-        lazy = config.profile.draining_return == "lazy"
+        self._epochs = EpochHistory(known_since=0 if config.complete_from_start else None)
         self._latest = LatestRanges()
-        self._comparison = Comparison(self._dispatcher.places, lazy)
+        self._snapshots = SnapshotCheck(self._dispatcher, lazy_return=config.profile.draining_return == "lazy")
 
     def feed(self, events: Events, rows: Sequence[MembershipEvent], snapshots: Sequence[StatsRow]) -> None:
         """Takes the next rows in the order of seq, and the details of the membership rows and snapshots among them."""
@@ -125,99 +99,66 @@ class Subscription:
         """Drops what `so_far` has told of this moment, but for what explains what is open."""
         self._told = told = self._settled()
         recent_us = told.ts_us - self._config.unsettled_us
-        self._shares = HashShares()
-        if self._in_force is not None:
-            # It is shared out from here on.
-            self._shared_us = self._last.ts_us
+        self._epochs.forget_shares(self._last.ts_us)
         self._dispatcher.forget(told.seq, recent_us)
         self._cold_start.censored = self._undecided = 0
-        self._comparison.forget(told.seq)
-        self._refusals.forget(recent_us, self._dispatcher.draining)
-        newest = {surplus.consumer: surplus for surplus in self._surpluses if surplus.ts_us <= recent_us}
-        self._surpluses = [s for s in self._surpluses if s.ts_us > recent_us or s is newest[s.consumer]]
+        self._snapshots.forget(told.seq, recent_us, self._dispatcher.draining)
 
     def _settled(self) -> TracePoint:
         return max(self._watermark.place(self._timeline.released_seq), self._told or TracePoint(-1, 0))
 
     def _found(self, report_range: ReportRange) -> ReplayResult:
-        if self._in_force is not None:
-            self._shares.add(self._in_force, self._last.ts_us - self._shared_us)
-        dispatcher = self._dispatcher
+        epochs, snapshots, dispatcher = self._epochs, self._snapshots, self._dispatcher
+        epochs.share(self._last.ts_us)
         dispatcher.close(self._last, goes_on=not report_range.final)
         if not self._cold_start.settled:
             dispatcher.monitor.disregard(self._last.seq)
-        findings, episodes = dispatcher.taken()
-        unjoined = len(self._in_snapshots - dispatcher.places.keys())
+        findings, episodes = dispatcher.findings_and_episodes()
+        unjoined = len(snapshots.listed - dispatcher.consumers.of.keys())
         return ReplayResult(
             findings,
             dispatcher.beyond,
             episodes,
             self._stays,
-            {number: dispatcher.counts(number) for number in dispatcher.numbers},
+            {number: dispatcher.counts(number) for number in dispatcher.consumers.numbers},
             dispatcher.checked,
             dispatcher.policy.keeps_order,
-            dispatcher.numbers,
-            [at.seq for at in self._began],
-            self._changes,
-            [Joined(dispatcher.read_before(n), self._joined_at.get(n)) for n in dispatcher.numbers],
-            self._surpluses,
-            self._comparison,
-            self._refusals,
+            dispatcher.consumers.numbers,
+            [at.seq for at in epochs.began],
+            epochs.changes,
+            [Joined(dispatcher.read_before(n), snapshots.joined_at.get(n)) for n in dispatcher.consumers.numbers],
+            snapshots.surpluses,
+            snapshots.comparison,
+            snapshots.blocked_attempts,
             dispatcher.monitor,
             dispatcher.traffic,
             dispatcher.peaks.all(),
             Seen(self._cold_start.censored, self._undecided, *dispatcher.unseen(), unjoined),
             self._doubts,
-            self._shares.of_all(),
+            epochs.shares.of_all(),
             report_range,
         )
 
     def take_epochs(self) -> list[PlacedEpoch]:
-        """The epochs that ended since the last call, each with its places."""
-        self._collect_epochs()
-        placed: list[PlacedEpoch] = []
-        while self._unplaced:
-            epoch = self._unplaced[0]
-            if epoch.number + 1 >= len(self._began):
-                break  # the change that ends it waits for its place
-            until = self._began[epoch.number + 1]
-            if self._is_known(until):
-                placed.append(PlacedEpoch(epoch, self._began[epoch.number], until))
-            self._unplaced.pop(0)
-        return placed
+        """The epochs that ended since the last call, each with where it began and ended."""
+        return self._epochs.take(self._log)
 
     def open_epoch(self) -> list[PlacedEpoch]:
         """The epoch that goes on, behind all that `take_epochs` has handed out; none before the first join."""
-        if self._log.current is None or self._unplaced or not self._is_known(None):
-            return []
-        epoch = self._numbered(self._log.current)
-        if epoch.number >= len(self._began):
-            return []  # the change that begins it waits for its place
-        return [PlacedEpoch(epoch, self._began[epoch.number], None)]
+        return self._epochs.current(self._log)
 
-    def _is_known(self, until: TracePoint | None) -> bool:
-        """Whether an epoch that ended there was, or is, one of known consumers only."""
-        return self._known_since is not None and (until is None or until.seq > self._known_since)
-
-    def _collect_epochs(self) -> None:
-        self._unplaced += map(self._numbered, self._log.take_closed())
-
-    def _numbered(self, epoch: Epoch) -> Epoch:
-        """With its number in the whole history: the log of another selector counts from 0 again."""
-        return replace(epoch, number=epoch.number + self._epochs_before)
-
-    def announce(self, row: MembershipEvent, at: TracePoint) -> None:
+    def register_consumer(self, row: MembershipEvent, at: TracePoint) -> None:
         """A consumer shows up; it may be sent to before its join is recorded as done."""
         self._stays[row.consumer] = Stay(row)
-        self._dispatcher.announce(row.consumer)
+        self._dispatcher.register_consumer(row.consumer)
 
-    def prepare(self, changes: Sequence[Bracket]) -> None:
+    def choose_selector(self, changes: Sequence[Bracket]) -> None:
         """The changes come next; the first consumer of a dispatcher decides how it hashes keys."""
         first_join = next((change.row for change in changes if change.row.kind == "join"), None)
         if first_join is not None:
             self._suit_selector(first_join)
 
-    def settle(
+    def update_assignment(
         self, changes: Sequence[Bracket], bounds: Sequence[Bounds], precedes: Precedence, behind: Behind
     ) -> Ordered:
         """Takes changes into the assignment, in an order that is possible; their places are still to be found."""
@@ -233,9 +174,9 @@ class Subscription:
             open_now = Undecided(resolved.undecided[at + 1], because)
             begins = log.enter(entered[number], selector, open_now, changes[number].row.seq)
             if begins and log.current is not None:
-                self._opened.append(_Opened(log.current, log.promised or log.routing, log.routing))
+                self._epochs.open(OpenedEpoch(log.current, log.promised or log.routing, log.routing))
             else:
-                self._opened.append(None)
+                self._epochs.open(None)
         log.settle(resolved)
         return Ordered(resolved.order, [selector.routing() for selector in resolved.selectors[:-1]] + [log.routing])
 
@@ -270,11 +211,11 @@ class Subscription:
         doubts.add(UndecidedRange(in_order[-1][0], None, resolved.undecided[-1], because))
         return because
 
-    def enact(self, change: Bracket, at: TracePoint) -> None:
+    def commit_change(self, change: Bracket, at: TracePoint) -> None:
         """The change takes effect: in the broker too the mapping changes first (contract 3.5, 3.6)."""
         row, dispatcher = change.row, self._dispatcher
         if self._perhaps_empty:
-            dispatcher.doubt_counts()
+            dispatcher.note_counts_lost()
         if row.kind == "join":
             self._stays[row.consumer].joined = at
             dispatcher.connect(row.consumer, at)
@@ -286,28 +227,22 @@ class Subscription:
                 self._leave(number, at, row.reason)
             self._cold_start.restart()
             self._note_known(at)
-        opened = self._opened.popleft()
+        opened = self._epochs.begin(at)
         if opened is not None:
-            if self._in_force is not None:
-                self._shares.add(self._in_force, at.ts_us - self._shared_us)
-            self._began.append(at)
-            self._shared_us = at.ts_us
-            self._changes.append(opened.epoch.change)
-            self._in_force = opened.epoch
             dispatcher.route(opened.promised, at, opened.served)
 
     def _connected(self) -> set[int]:
         return {number for number, stay in self._stays.items() if stay.joined is not None and stay.left is None}
 
     def _note_known(self, at: TracePoint) -> None:
-        if self._cold_start.known and self._known_since is None:
-            self._known_since = at.seq
+        if self._cold_start.known and self._epochs.known_since is None:
+            self._epochs.known_since = at.seq
 
     def _leave(self, number: int, at: TracePoint, reason: str) -> None:
         stay = self._stays[number]
         if stay.left is None:
             stay.left, stay.leave_reason = at, reason
-            self._dispatcher.depart(number, at)
+            self._dispatcher.disconnect(number, at)
 
     def _suit_selector(self, row: MembershipEvent) -> None:
         """The first consumer of a dispatcher decides its policy (contract 2, E16)."""
@@ -316,7 +251,7 @@ class Subscription:
         kind = self._config.selector(row.sticky)
         dispatcher = self._dispatcher
         draining = self._config.profile.dispatcher == "draining"
-        dispatcher.begin(
+        dispatcher.open(
             keeps_order=not row.out_of_order,
             sticky=row.sticky,
             drains=draining and not row.sticky and not row.out_of_order,
@@ -324,11 +259,10 @@ class Subscription:
         )
         if kind == self._kind:
             return
-        self._collect_epochs()
-        self._epochs_before = len(self._began) + sum(r is not None for r in self._opened)
+        self._epochs.replace_selector(self._log)
         self._kind = kind
         self._log = AssignmentLog(kind, self._config.points, self._config.profile)
-        dispatcher.rekey(self._sticky)
+        dispatcher.rehash(self._sticky)
 
     def begin_leaving(self, row: MembershipEvent, at: TracePoint) -> None:
         """From here on a consumer may be gone."""
@@ -342,9 +276,9 @@ class Subscription:
         """Here it has."""
         self._dispatcher.end_reset(at)
 
-    def doubt(self, row: MembershipEvent, at: TracePoint) -> None:
+    def begin_skip(self, row: MembershipEvent, at: TracePoint) -> None:
         """Mark-delete is moved by an administrator about here."""
-        self._dispatcher.doubt(at)
+        self._dispatcher.begin_skip(at)
 
     def refuse(self, row: MembershipEvent) -> None:
         """A row that the consumers known so far make impossible."""
@@ -366,7 +300,7 @@ class Subscription:
     def replay(self, events: Events) -> None:
         """Rows under the mapping in force; those of consumers that never joined are refused, or censored."""
         acted = (events.consumer >= 0) & ~np.isin(events.code, _MEMBERSHIP)
-        strange = acted & ~self._dispatcher.knows(events.consumer)
+        strange = acted & ~self._dispatcher.consumers.has(events.consumer)
         if self._config.complete_from_start:
             for at in np.flatnonzero(strange & (events.part == 0)):
                 detail = f"consumer {events.consumer[at]} never joined"
@@ -388,7 +322,7 @@ class Subscription:
         sent &= hashes >= 0
         self._undecided += int(np.count_nonzero(self._doubts.which(events.seq[sent], hashes[sent])))
         going_on = self._doubts.going_on
-        if going_on is not None and self._log.undecided and events.seq.size and not self._opened:
+        if going_on is not None and self._log.undecided and events.seq.size and not self._epochs.waiting:
             seen = Evidence(events.seq[sent], hashes[sent], events.consumer[sent], late)
             self._learn(behind(None, lambda: seen, late), TracePoint(int(events.seq[-1]), int(events.ts_us[-1])))
 
@@ -403,11 +337,11 @@ class Subscription:
             because = log.current.undecided.because
             self._doubts.end(at.seq)
             self._doubts.add(UndecidedRange(at.seq + 1, None, log.undecided, because))
-            self._in_force = log.current
+            self._epochs.in_force = log.current
             self._dispatcher.route(log.promised or log.routing, at, log.routing)
         elif not log.undecided:
             self._doubts.withdraw()
-            self._in_force = log.current
+            self._epochs.in_force = log.current
 
     def _recognise(self, events: Events) -> None:
         """Whether the recorder writes decisions to dispatch, or only what has reached a connection."""
@@ -419,45 +353,24 @@ class Subscription:
                 late_us = 0 if starts else self._config.skew_us
                 self._dispatcher.policy = policy._replace(unordered_us=late_us)
 
-    def look(self, snapshot: Snapshot, at: TracePoint) -> None:
-        """The broker took a snapshot not before here."""
-        self._looked[snapshot.seq] = self._moment(snapshot)
+    def begin_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
+        """The broker took a snapshot here or later."""
+        self._snapshots.begin(snapshot, self._dispatcher, self._epochs.ranges)
 
-    def compare(self, snapshot: Snapshot, at: TracePoint) -> None:
-        """Nor after here."""
-        view = view_of(snapshot, at, at)
-        still = self._looked[snapshot.seq].ranges == self._ranges_in_force and not self._opened
-        if self._log.undecided and still and view.reported is not None:
+    def end_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
+        """The broker took a snapshot before this."""
+        view, epochs = view_of(snapshot, at, at), self._epochs
+        unchanged = self._snapshots.began_with(snapshot) == epochs.ranges and not epochs.waiting
+        if self._log.undecided and unchanged and view.reported is not None:
             self._learn(Behind(view.reported, NO_DISPATCHES), at)
-            self._looked[snapshot.seq] = self._looked[snapshot.seq]._replace(ranges=self._ranges_in_force)
-        before, after = self._looked.pop(snapshot.seq), self._moment(snapshot)
-        self._in_snapshots |= {consumer.consumer for consumer in snapshot.consumers}
+            self._snapshots.assume(snapshot, epochs.ranges)
+        before, after = self._snapshots.end(snapshot, self._dispatcher, epochs.ranges)
         if before.ranges == after.ranges and self._cold_start.look(snapshot, self._connected(), after.ranges):
             self._dispatcher.monitor.disregard(at.seq)
         self._note_known(at)
-        if not self._cold_start.settled:
-            return
-        self._comparison.compare(
-            snapshot, before, after, self._dispatcher.drains, self._doubts, self._one_sided.about(snapshot)
-        )
-        self._dispatcher.take_in(snapshot, at)
-        self._refusals.note(snapshot, self._dispatcher.places)
-        for consumer in snapshot.consumers:
-            if consumer.joined_at is not None:
-                self._joined_at.setdefault(consumer.consumer, consumer.joined_at)
-            place = self._dispatcher.places.get(consumer.consumer)
-            if place is not None and consumer.unacked is not None:
-                held = before.rebuilt.unacked[place]
-                if held == after.rebuilt.unacked[place] and held.least == held.most:
-                    bracket = (snapshot.seq, snapshot.seq_begin, snapshot.seq_end)
-                    self._surpluses.append(Surplus(*bracket, place, consumer.unacked - held.most, snapshot.ts_us))
-
-    @property
-    def _ranges_in_force(self) -> Mapping[int, frozenset[tuple[int, int]]]:
-        return {} if self._in_force is None else self._in_force.ranges_of
-
-    def _moment(self, snapshot: Snapshot) -> Moment:
-        return Moment(self._dispatcher.reconstruct(snapshot), self._ranges_in_force)
+        if self._cold_start.settled:
+            moments = (before, after)
+            self._snapshots.compare(snapshot, moments, at, self._dispatcher, self._doubts, self._one_sided)
 
     def take_refused(self) -> list[Refused]:
         """The rows refused since the last call."""

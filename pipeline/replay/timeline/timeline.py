@@ -40,13 +40,13 @@ _SEGMENT_MAX: Final = 200
 class Stage(Protocol):
     """Where things take effect."""
 
-    def announce(self, row: MembershipEvent, at: TracePoint) -> None:
+    def register_consumer(self, row: MembershipEvent, at: TracePoint) -> None:
         """A consumer shows up; it may be sent to before its join is recorded as done."""
 
-    def prepare(self, changes: Sequence[Bracket]) -> None:
+    def choose_selector(self, changes: Sequence[Bracket]) -> None:
         """The changes come next; the first consumer of a dispatcher decides how it hashes keys."""
 
-    def settle(
+    def update_assignment(
         self, changes: Sequence[Bracket], bounds: Sequence[Bounds], precedes: Precedence, behind: Behind
     ) -> Ordered:
         """Takes changes into the assignment, in an order that is possible; their places are still to be found.
@@ -58,7 +58,7 @@ class Stage(Protocol):
             behind: what shows of the assignment behind all of them.
         """
 
-    def enact(self, change: Bracket, at: TracePoint) -> None:
+    def commit_change(self, change: Bracket, at: TracePoint) -> None:
         """The change takes effect; called in the order that `settle` returned."""
 
     def begin_leaving(self, row: MembershipEvent, at: TracePoint) -> None:
@@ -70,7 +70,7 @@ class Stage(Protocol):
     def end_reset(self, row: MembershipEvent, at: TracePoint) -> None:
         """Here it has."""
 
-    def doubt(self, row: MembershipEvent, at: TracePoint) -> None:
+    def begin_skip(self, row: MembershipEvent, at: TracePoint) -> None:
         """Mark-delete is moved by an administrator about here."""
 
     def refuse(self, row: MembershipEvent) -> None:
@@ -79,19 +79,19 @@ class Stage(Protocol):
     def hashes(self, events: Events) -> Ints:
         """The sticky hash of each row."""
 
-    def look(self, snapshot: Snapshot, at: TracePoint) -> None:
+    def begin_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """The broker took a snapshot not before here."""
 
-    def compare(self, snapshot: Snapshot, at: TracePoint) -> None:
+    def end_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Nor after here."""
 
     def replay(self, events: Events) -> None:
         """Rows under the mapping in force."""
 
 
-_Act: TypeAlias = Literal["announce", "begin_leaving", "begin_reset", "end_reset", "doubt", "look", "compare"]
-_LOOK: Final = "look"
-_COMPARE: Final = "compare"
+_Act: TypeAlias = Literal["register_consumer", "begin_leaving", "begin_reset", "end_reset", "begin_skip", "begin_snapshot", "end_snapshot"]
+_LOOK: Final = "begin_snapshot"
+_COMPARE: Final = "end_snapshot"
 
 
 class _Step(NamedTuple):
@@ -159,7 +159,7 @@ class Timeline:
 
     def _note(self, row: MembershipEvent) -> None:
         if row.kind == "reset" and row.reason not in RESTARTS:
-            self._steps.append(_Step(TracePoint(row.seq, row.ts_us), "doubt", row))
+            self._steps.append(_Step(TracePoint(row.seq, row.ts_us), "begin_skip", row))
             return
         side = self._membership.add(row)
         here = TracePoint(row.seq, row.ts_us)
@@ -171,7 +171,7 @@ class Timeline:
             since = self._at(row.ts_us - self._skew_us) if vague else here
             if row.kind == "join":
                 # The hooks run on different threads: it may be sent to before even its join is recorded.
-                self._steps.append(_Step(self._at(row.ts_us - self._skew_us), "announce", row))
+                self._steps.append(_Step(self._at(row.ts_us - self._skew_us), "register_consumer", row))
             elif row.kind == "leave":
                 self._steps.append(_Step(since, "begin_leaving", row))
             else:
@@ -303,8 +303,8 @@ class Timeline:
         over = max(self._bounds(b)[1] for b in cluster)
         self._membership.open = [b for b in self._membership.open if b not in cluster]
         bounds, known = [self._bounds(b) for b in cluster], precedence(cluster, self._bounds)
-        self._stage.prepare(cluster)
-        ordered = self._stage.settle(cluster, bounds, known, self._behind(over, view))
+        self._stage.choose_selector(cluster)
+        ordered = self._stage.update_assignment(cluster, bounds, known, self._behind(over, view))
         # The row that closes the bracket stays in as well.
         rows = self._held.rows(0, int(np.searchsorted(self._held.seq, over, side="right")))
         in_order = [bounds[number] for number in ordered.order]
@@ -315,7 +315,7 @@ class Timeline:
             self._advance(at.seq, set().union(*(cluster[later].shown_by for later in ordered.order[done:])))
             bracket.placed = at
             self._placed_seq = at.seq
-            self._stage.enact(bracket, at)
+            self._stage.commit_change(bracket, at)
 
     def _behind(self, over: int, view: View | None) -> Behind:
         """What shows of the assignment behind changes that are over by the row `over`."""

@@ -1,0 +1,56 @@
+"""Indexes of consumers: the compiled functions know a consumer by its place in the state's array.
+
+The trace's numbers of consumers may be any integers; the index of a consumer is its place in the order in which the
+trace names them first.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.assignment import NOBODY, Routing
+from pipeline.replay.state.state import Ints
+
+
+class ConsumerIndex:
+    """The consumers that a subscription has had so far.
+
+    Attributes:
+        numbers: the trace's numbers, in the order of their indexes.
+        of: the index of each number.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.of: dict[int, int] = {}
+        # The numbers ascending, and their indexes: rows are looked up by whole columns.
+        self._ascending = np.empty(0, dtype=np.int64)
+        self._index_of_ascending = np.empty(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def add(self, number: int) -> bool:
+        """Gives a consumer the next index; returns False if it has one."""
+        if number in self.of:
+            return False
+        self.of[number] = len(self.numbers)
+        self.numbers.append(number)
+        order = np.argsort(np.array(self.numbers, dtype=np.int64), kind="stable")
+        self._ascending = np.array(self.numbers, dtype=np.int64)[order]
+        self._index_of_ascending = order.astype(np.int64)
+        return True
+
+    def has(self, numbers: Ints) -> NDArray[np.bool_]:
+        """Which of the numbers have an index."""
+        return np.isin(numbers, self._ascending)
+
+    def indexes(self, numbers: Ints) -> Ints:
+        """The index of each number, `NOBODY` where it has none."""
+        if self._ascending.size == 0:
+            return np.full(numbers.size, NOBODY, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self._ascending, numbers), self._ascending.size - 1)
+        return np.where(self._ascending[at] == numbers, self._index_of_ascending[at], NOBODY)
+
+    def routing(self, routing: Routing) -> Routing:
+        """The same routing, to indexes instead of numbers."""
+        return Routing(routing.uppers, self.indexes(routing.owners), routing.modulus)

@@ -1,0 +1,120 @@
+"""The epochs of a subscription: which assignment was in force between which rows.
+
+An epoch is opened when its change enters the assignment, and begins when the change takes effect; changes whose rows
+overlap enter together, so several epochs may wait for their beginning.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from pipeline.assignment import AssignmentLog, Epoch, Routing
+from pipeline.assignment.shares import HashShares
+from pipeline.replay.packing.membership_rows import TracePoint
+from pipeline.replay.subscription.result import PlacedEpoch
+
+
+class OpenedEpoch(NamedTuple):
+    """An epoch that has not begun, what it promises, and the routing that the broker serves by (contract 2.4)."""
+
+    epoch: Epoch
+    promised: Routing
+    served: Routing
+
+
+class EpochHistory:
+    """The epochs so far, of every selector that the subscription has had.
+
+    Attributes:
+        began: where each epoch began, by its number.
+        changes: the kind of change that began it.
+        in_force: the epoch of now; None before the first.
+        known_since: from which seq on all consumers are known; None: not yet.
+        shares: of the hashes that each consumer owned.
+    """
+
+    def __init__(self, known_since: int | None) -> None:
+        self.began: list[TracePoint] = []
+        self.changes: list[str] = []
+        self.in_force: Epoch | None = None
+        self.known_since = known_since
+        self.shares = HashShares()
+        self._shared_us = 0
+        self._opened: deque[OpenedEpoch | None] = deque()
+        self._closed: list[Epoch] = []
+        self._of_former_selectors = 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a change has entered the assignment and not taken effect."""
+        return bool(self._opened)
+
+    @property
+    def ranges(self) -> Mapping[int, frozenset[tuple[int, int]]]:
+        """The ranges in force, by the trace's number of the consumer."""
+        return {} if self.in_force is None else self.in_force.ranges_of
+
+    def open(self, epoch: OpenedEpoch | None) -> None:
+        """Takes the epoch that the next change begins; None: that change begins none."""
+        self._opened.append(epoch)
+
+    def begin(self, at: TracePoint) -> OpenedEpoch | None:
+        """The next change has taken effect: returns the epoch that begins with it, if one does."""
+        opened = self._opened.popleft()
+        if opened is not None:
+            self.share(at.ts_us)
+            self.began.append(at)
+            self.changes.append(opened.epoch.change)
+            self.in_force = opened.epoch
+        return opened
+
+    def share(self, until_us: int) -> None:
+        """Adds the shares of the epoch in force up to a time; from there on they are added next."""
+        if self.in_force is not None:
+            self.shares.add(self.in_force, until_us - self._shared_us)
+        self._shared_us = until_us
+
+    def forget_shares(self, now_us: int) -> None:
+        """Counts the shares anew from now on."""
+        self.shares = HashShares()
+        if self.in_force is not None:
+            self._shared_us = now_us
+
+    def replace_selector(self, log: AssignmentLog) -> None:
+        """Takes the last epochs of a selector that another one follows, whose log counts from 0 again."""
+        self._collect(log)
+        self._of_former_selectors = len(self.began) + sum(epoch is not None for epoch in self._opened)
+
+    def take(self, log: AssignmentLog) -> list[PlacedEpoch]:
+        """The epochs that ended since the last call, each with where it began and ended."""
+        self._collect(log)
+        placed: list[PlacedEpoch] = []
+        while self._closed:
+            epoch = self._closed[0]
+            if epoch.number + 1 >= len(self.began):
+                break  # the change that ends it has not taken effect
+            until = self.began[epoch.number + 1]
+            if self._is_known(until):
+                placed.append(PlacedEpoch(epoch, self.began[epoch.number], until))
+            self._closed.pop(0)
+        return placed
+
+    def current(self, log: AssignmentLog) -> list[PlacedEpoch]:
+        """The epoch that goes on, behind all that `take` has handed out; none before the first join."""
+        if log.current is None or self._closed or not self._is_known(None):
+            return []
+        epoch = self._numbered(log.current)
+        if epoch.number >= len(self.began):
+            return []  # the change that begins it has not taken effect
+        return [PlacedEpoch(epoch, self.began[epoch.number], None)]
+
+    def _is_known(self, until: TracePoint | None) -> bool:
+        """Whether an epoch that ended there was, or is, one of known consumers only."""
+        return self.known_since is not None and (until is None or until.seq > self.known_since)
+
+    def _collect(self, log: AssignmentLog) -> None:
+        self._closed += map(self._numbered, log.take_closed())
+
+    def _numbered(self, epoch: Epoch) -> Epoch:
+        return replace(epoch, number=epoch.number + self._of_former_selectors)
