@@ -1,13 +1,26 @@
-"""Every transition of an entry, in one place (contract 5.9 has the broker's own list).
+"""Every transition of an entry: what each event makes of each state that an entry can be in (contract 3, 4 and 5).
 
-    publish   absent           -> WAITING
-    dispatch  any              -> pending: `add_pending`
-    ack       pending, WAITING -> ACKED: `acknowledge`
-    redeliver pending          -> WAITING, RETURNED: `return_and_wait`
-    leave     pending          -> WAITING, RETURNED
-    MD passes ACKED            -> absent: `free_entry`
+    event              absent    waiting   pending   acked     sent again  before reset  contract
+    publish            waiting   -         -         -         -           -             4.2
+    dispatch           pending   pending   pending   again     again       pending       4.10
+    ack                acked     acked     acked     -         acked       acked          5.1, 5.2
+    redeliver          -         -         waiting   -         acked       -             5.6
+    leave              -         -         waiting   -         acked       -             3.6
+    reset              -         before    before    before    before      -             5.10
+    mark-delete moves  -         acked     -         absent    absent      -             3.11, 5.10
 
-An event that the state does not allow leaves it as it was.
+A dash leaves the entry as it was: an event that the state does not allow changes nothing. `redeliver` and `leave` are
+those of the holder. Acknowledgements move mark-delete up to the first entry that is not acked; an administrator or the
+broker's own report moves it past waiting entries too, and, on brokers that release those, past pending ones.
+
+How the states show in a slot:
+
+    absent        there is no slot
+    waiting       WAITING; with RETURNED after a redeliver or leave, with NACKED after a redeliver
+    pending       `holder` is a consumer; SENT, and DISPATCH_CONFIRMED once it reached the connection
+    acked         ACKED and no holder; it keeps its slot while mark-delete is below, or its ack is SETTLING
+    sent again    ACKED and a holder: a dispatch that rule early_duplicate reports
+    before reset  BEFORE_RESET: known before the last reset; no row says whether it waits
 """
 
 from pipeline.replay.blocking.wait_causes import begin_wait

@@ -89,7 +89,9 @@ class Stage(Protocol):
         """Rows under the mapping in force."""
 
 
-_Act: TypeAlias = Literal["register_consumer", "begin_leaving", "begin_reset", "end_reset", "begin_skip", "begin_snapshot", "end_snapshot"]
+_Act: TypeAlias = Literal[
+    "register_consumer", "begin_leaving", "begin_reset", "end_reset", "begin_skip", "begin_snapshot", "end_snapshot"
+]
 _LOOK: Final = "begin_snapshot"
 _COMPARE: Final = "end_snapshot"
 
