@@ -21,7 +21,7 @@ COLUMNS: Final = ("absent", "waiting", "pending", "acked", "again", "before")
 def _cells() -> list[tuple[str, str, str]]:
     lines = (transitions.__doc__ or "").splitlines()
     first = next(number for number, line in enumerate(lines) if line.split()[:2] == ["event", "absent"])
-    cells = []
+    cells: list[tuple[str, str, str]] = []
     for line in lines[first + 1 :]:
         if not line.strip():
             return cells

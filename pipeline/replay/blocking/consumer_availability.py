@@ -6,6 +6,7 @@ wait meanwhile is counted then, by `attribution`, while the state still shows it
 
 from typing import Final
 
+from pipeline.replay.blocking.causes import NO_PERMITS, READY, UNACKED_LIMIT_CONSUMER
 from pipeline.replay.packing.events import Events
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.output import INTERVALS, Output
@@ -16,11 +17,8 @@ from pipeline.replay.state.state import (
     State,
 )
 
-# Why a consumer can be sent nothing (contract 4.8), and why a hash was not served.
-READY: Final = 0
-NO_PERMITS: Final = 1
-UNACKED_LIMIT: Final = 2
-PASSED_OVER: Final = 3
+# The interval is one in which a hash could be served and was not: no cause of waiting, but a finding.
+STARVED: Final = -1
 
 # Why the core stops in front of a row (`stop_reason`).
 INTERVAL_OVER: Final = 1  # a hindrance is over
@@ -55,7 +53,7 @@ def update_availability(
     by_flows = state.common[0].permits_known_by == BY_FLOWS
     withheld = consumers[consumer].blocked == 1 and by_flows and consumers[consumer].permits <= 0
     if withheld or (unacked_max > 0 and consumers[consumer].unacked >= unacked_max):
-        cause = UNACKED_LIMIT
+        cause = UNACKED_LIMIT_CONSUMER
     elif state.common[0].permits_known_by != 0 and consumers[consumer].permits <= 0:
         cause = NO_PERMITS
     if cause == consumers[consumer].cause:
@@ -143,7 +141,7 @@ def note_starved(state: State, out: Output, at: int, seq: int, ts: int, ended_by
         row = out.filled[INTERVALS]
         out.filled[INTERVALS] = row + 1
         report, head = out.intervals, hashes[at].queue_first
-        report[row].cause = PASSED_OVER
+        report[row].cause = STARVED
         report[row].consumer = owner
         report[row].hash = hashes[at].hash
         report[row].from_seq = hashes[at].clear_seq

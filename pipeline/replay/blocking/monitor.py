@@ -12,29 +12,18 @@ import numpy as np
 from pipeline.replay.blocking.attribution import Blocked, Interval, blocked_consumer
 from pipeline.replay.blocking.broker_limits import BrokerLimits
 from pipeline.replay.blocking.capacity_samples import Sample, sample
+from pipeline.replay.blocking.causes import DRAINING_STUCK, NAMES, NO_PERMITS, UNACKED_LIMIT_CONSUMER, UNEXPLAINED
 from pipeline.replay.blocking.consumer_availability import (
     INTERVAL_OVER,
-    NO_PERMITS,
-    PASSED_OVER,
     RELEASED,
     SAMPLE,
     STALLED,
+    STARVED,
 )
 from pipeline.replay.blocking.recently_joined import RecentlyJoined
-from pipeline.replay.blocking.stalls import UNEXPLAINED, Situation, is_finding, stalled
+from pipeline.replay.blocking.stalls import Situation, is_finding, stalled
 from pipeline.replay.blocking.starved_hashes import OwnershipMove, StarvedHash, StarvedHashes
 from pipeline.replay.blocking.thresholds import Thresholds
-from pipeline.replay.blocking.wait_causes import (
-    DELAYED_DELIVERY,
-    IN_REPLAY_QUEUE,
-    LOOK_AHEAD,
-    NACK_DELAY,
-    NO_OWNER,
-    NOT_READ,
-    RECENTLY_JOINED,
-    UNACKED_CONSUMER,
-    UNACKED_SUBSCRIPTION,
-)
 from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.packing.snapshot import Snapshot
 from pipeline.replay.state.output import BY_ACK, BY_DISPATCH, INTERVALS, STILL_OPEN, Output
@@ -45,17 +34,8 @@ from pipeline.replay.state.state import (
     State,
 )
 
-_DELAYS = {
-    NO_OWNER: "no_owner",
-    NACK_DELAY: "nack_delay",
-    DELAYED_DELIVERY: "delayed_delivery",
-    UNACKED_CONSUMER: "unacked_limit_consumer",
-    RECENTLY_JOINED: "recently_joined",
-    LOOK_AHEAD: "look_ahead_limit",
-    UNACKED_SUBSCRIPTION: "unacked_limit_subscription",
-    IN_REPLAY_QUEUE: "replay_queue",
-    NOT_READ: "not_read_yet",
-}
+# Causes of a consumer; the others are those of a hash.
+_OF_CONSUMERS = (NO_PERMITS, UNACKED_LIMIT_CONSUMER)
 
 # Moves of one hash that are remembered.
 _MOVES_MAX = 16
@@ -137,12 +117,12 @@ class BlockingMonitor:
         """Takes in the intervals that the core has reported."""
         for row in out.intervals[: out.filled[INTERVALS]]:
             span = Interval(*(int(row[name]) for name in Interval._fields))
-            if row.cause == PASSED_OVER:
+            if row.cause == STARVED:
                 self._starved(row, span)
-            elif row.cause in _DELAYS:
-                self._note(_delayed(row, span))
-            else:
+            elif row.cause in _OF_CONSUMERS and row.hash == UNKNOWN:
                 self._available(state, mapping, row, span)
+            else:
+                self._note(_delayed(row, span))
         out.filled[INTERVALS] = 0
         state.common[0].stop_reason = 0
 
@@ -151,7 +131,7 @@ class BlockingMonitor:
         # However short: it is to blame for what is a stall a little later.
         span = self._idle_interval(state, at, ended_by, 1)
         found = None if span is None else stalled(state, mapping, span, self._situation(span))
-        if found is not None and found.cause != UNEXPLAINED:
+        if found is not None and found.cause != NAMES[UNEXPLAINED]:
             self._stall = found
         self._brought_about = (at.ts_us, ended_by)
 
@@ -223,7 +203,7 @@ class BlockingMonitor:
         self._stall = None
         if found is not None:
             # No acknowledgement ends what hung on none.
-            if not lately and found.cause in (UNEXPLAINED, "draining_stuck"):
+            if not lately and found.cause in (NAMES[UNEXPLAINED], NAMES[DRAINING_STUCK]):
                 span = span._replace(ended_by=BY_DISPATCH)
             self._note(found._replace(span=span))
 
@@ -238,8 +218,7 @@ class BlockingMonitor:
         state.consumers[row.consumer].cause = row.cause
         self.interrupted(state, mapping, TracePoint(span.to_seq, span.to_ts), span.ended_by)
         state.consumers[row.consumer].cause = now
-        cause = "no_permits" if row.cause == NO_PERMITS else "unacked_limit_consumer"
-        self._note_all(blocked_consumer(state, mapping, int(row.consumer), cause, span))
+        self._note_all(blocked_consumer(state, mapping, int(row.consumer), NAMES[row.cause], span))
 
     def _starved(self, row: Any, span: Interval) -> None:
         if row.consumer == NOBODY or span.from_seq < self._since_seq or self._is_found_later(span):
@@ -286,6 +265,6 @@ def _delayed(row: Any, span: Interval) -> Blocked:
     """What a hash waited for, as the core summed it up."""
     head = ((int(row.ledger), int(row.entry)),)
     nothing: dict[str, object] = {}
-    cause, owner = _DELAYS[int(row.cause)], int(row.consumer)
+    cause, owner = NAMES[int(row.cause)], int(row.consumer)
     waited = int(row.waiting), int(row.waited_us)
     return Blocked("hash", cause, int(row.hash), owner, NOBODY, span, *waited, head, nothing)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.replay.blocking.attribution import Blocked, Interval, oldest, waiters
+from pipeline.replay.blocking.causes import NAMES, RECENTLY_JOINED
 from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.packing.snapshot import Position
 from pipeline.replay.state.output import BY_LEAVE
@@ -127,7 +128,7 @@ def _held_back(state: State, mapping: RoutingArrays, held: _Waiting, at: TracePo
     return [
         Blocked(
             "consumer",
-            "recently_joined",
+            NAMES[RECENTLY_JOINED],
             UNKNOWN,
             held.place,
             holder,

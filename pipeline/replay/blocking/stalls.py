@@ -15,7 +15,19 @@ from pipeline.replay.blocking.attribution import (
     waiters,
 )
 from pipeline.replay.blocking.broker_limits import BrokerLimits
-from pipeline.replay.blocking.consumer_availability import NO_PERMITS, READY
+from pipeline.replay.blocking.causes import (
+    DRAINING,
+    DRAINING_STUCK,
+    LOOK_AHEAD_LIMIT,
+    NAMES,
+    NO_OWNER,
+    NO_PERMITS,
+    READY,
+    RECENTLY_JOINED,
+    UNACKED_LIMIT_CONSUMER,
+    UNACKED_LIMIT_SUBSCRIPTION,
+    UNEXPLAINED,
+)
 from pipeline.replay.packing.snapshot import Position
 from pipeline.replay.state.policy import RoutingArrays
 from pipeline.replay.state.state import (
@@ -25,7 +37,6 @@ from pipeline.replay.state.state import (
 )
 
 # What is said where nothing in the trace keeps the entries back: rule `stalled` looks at it.
-UNEXPLAINED = "unexplained"
 
 
 class Situation(NamedTuple):
@@ -62,7 +73,7 @@ def stalled(state: State, mapping: RoutingArrays, span: Interval, situation: Sit
     ]
     with_permits = sum(int(consumers[place].cause) == READY for place in connected)
     if not connected or bool(np.all(waiting.owner == NOBODY)):
-        cause, blocking = "no_owner", NOBODY
+        cause, blocking = NAMES[NO_OWNER], NOBODY
     else:
         hashes, hash_at = state.hashes, state.entries.hash_at[waiting.slot]
         lately = hashes.clear_ts[hash_at] > since_us
@@ -96,7 +107,7 @@ def stalled(state: State, mapping: RoutingArrays, span: Interval, situation: Sit
 def is_finding(interval: Blocked) -> bool:
     """Whether rule `stalled` was broken."""
     # Where the trace shows nobody's permits, it may have been for lack of them: a wait, and no finding.
-    return interval.cause == UNEXPLAINED and interval.detail["with_permits"] is not None
+    return interval.cause == NAMES[UNEXPLAINED] and interval.detail["with_permits"] is not None
 
 
 def _since_us(span: Interval, situation: Situation) -> int:
@@ -127,29 +138,29 @@ def _cause(
 ) -> tuple[str, int]:
     """The cause and whom everybody waits for; `free` is what could have been sent for long."""
     consumers = state.consumers
-    cause, blocking = UNEXPLAINED, NOBODY
+    cause, blocking = NAMES[UNEXPLAINED], NOBODY
     if free.slot.size == 0:
         blocking = most_waited_for(waiting, hindered)
         if blocking == NOBODY:
-            return "draining", _holder(state, waiting.where(waiting.drains))
+            return NAMES[DRAINING], _holder(state, waiting.where(waiting.drains))
         none = _hindrance(state, blocking, _since_us(span, situation)) == NO_PERMITS
-        cause = "no_permits" if none else "unacked_limit_consumer"
+        cause = NAMES[NO_PERMITS if none else UNACKED_LIMIT_CONSUMER]
     # With recently joined consumers among them the others are sent nothing new either (6.2).
     elif situation.held_behind is not None:
-        cause, blocking = "recently_joined", _oldest_holder(state, situation.held_behind)
+        cause, blocking = NAMES[RECENTLY_JOINED], _oldest_holder(state, situation.held_behind)
         if blocking == NOBODY:
             # It has just acknowledged what mark-delete waited for.
             blocking = situation.held_by
     elif _look_ahead_reached(state, waiting, len(connected), situation):
-        cause, blocking = "look_ahead_limit", most_waited_for(waiting.where(waiting.was_read), hindered)
+        cause, blocking = NAMES[LOOK_AHEAD_LIMIT], most_waited_for(waiting.where(waiting.was_read), hindered)
         if blocking == NOBODY:
             blocking = _holder(state, waiting.where(waiting.drains))
     elif _subscription_was_full(state, span):
-        cause, blocking = "unacked_limit_subscription", int(np.argmax(consumers.unacked))
+        cause, blocking = NAMES[UNACKED_LIMIT_SUBSCRIPTION], int(np.argmax(consumers.unacked))
     else:
         drained_from = state.hashes.drained_from[state.entries.hash_at[free.slot]]
         if bool(np.all(drained_from != NOBODY)):
-            cause, blocking = "draining_stuck", int(drained_from[0])
+            cause, blocking = NAMES[DRAINING_STUCK], int(drained_from[0])
     return cause, blocking
 
 

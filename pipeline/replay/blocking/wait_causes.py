@@ -6,7 +6,19 @@ many entries went in between; what the owner could not take is the owner's inter
 
 from typing import Final
 
-from pipeline.replay.blocking.consumer_availability import READY, unavailable_us
+from pipeline.replay.blocking.causes import (
+    DELAYED_DELIVERY,
+    LOOK_AHEAD_LIMIT,
+    NACK_DELAY,
+    NO_OWNER,
+    NOT_READ_YET,
+    READY,
+    RECENTLY_JOINED,
+    REPLAY_QUEUE,
+    UNACKED_LIMIT_CONSUMER,
+    UNACKED_LIMIT_SUBSCRIPTION,
+)
+from pipeline.replay.blocking.consumer_availability import unavailable_us
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.output import INTERVALS, Output
 from pipeline.replay.state.state import (
@@ -18,17 +30,6 @@ from pipeline.replay.state.state import (
     UNLOOKED,
     State,
 )
-
-# Causes, behind those of `progress`.
-NO_OWNER: Final = 4  # no consumer has the hash (STICKY)
-NACK_DELAY: Final = 5  # given back by a negative acknowledgement or an ack timeout, to be replayed
-RECENTLY_JOINED: Final = 6  # its owner joined recently (3.x and classic)
-LOOK_AHEAD: Final = 7  # not read, because too much waits in replay
-UNACKED_SUBSCRIPTION: Final = 8  # not read, because the subscription has too much unacknowledged
-IN_REPLAY_QUEUE: Final = 9  # read before, and not yet again
-DELAYED_DELIVERY: Final = 11  # its producer asked for it
-UNACKED_CONSUMER: Final = 12  # its owner goes from one acknowledgement to the next at its limit
-NOT_READ: Final = 10  # not read yet, and nothing in the trace hinders it
 
 # Not every entry of the last read is seen: all of it may have been refused (4.2, step 9c).
 _NEAR_LIMIT: Final = 0.95
@@ -123,7 +124,7 @@ def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
     hashes = state.hashes
     owner, head = hashes[at].owner, hashes[at].queue_first
     half_us = waited_us // 2
-    cause = NOT_READ
+    cause = NOT_READ_YET
     if owner == NOBODY:
         cause = NO_OWNER
     elif head < 0:
@@ -132,13 +133,13 @@ def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
     elif owner != UNLOOKED and state.consumers[owner].recent == 1:
         cause = RECENTLY_JOINED
     elif owner >= 0 and state.consumers[owner].blocked == 1:
-        cause = UNACKED_CONSUMER
+        cause = UNACKED_LIMIT_CONSUMER
     elif state.entries[head].marks & READ != 0 and ts - state.entries[head].read_ts >= half_us:
-        cause = IN_REPLAY_QUEUE
+        cause = REPLAY_QUEUE
     elif _look_ahead_us(state, ts) - hashes[at].clear_look_ahead_us >= half_us:
-        cause = LOOK_AHEAD
+        cause = LOOK_AHEAD_LIMIT
     elif _blocked_on_unacked_us(state, ts) - hashes[at].clear_full_us >= half_us:
-        cause = UNACKED_SUBSCRIPTION
+        cause = UNACKED_LIMIT_SUBSCRIPTION
     return cause
 
 

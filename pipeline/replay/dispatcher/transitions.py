@@ -3,7 +3,7 @@
     event              absent    waiting   pending   acked     sent again  before reset  contract
     publish            waiting   -         -         -         -           -             4.2
     dispatch           pending   pending   pending   again     again       pending       4.10
-    ack                acked     acked     acked     -         acked       acked          5.1, 5.2
+    ack                acked     acked     acked     -         acked       acked         5.1, 5.2
     redeliver          -         -         waiting   -         acked       -             5.6
     leave              -         -         waiting   -         acked       -             3.6
     reset              -         before    before    before    before      -             5.10

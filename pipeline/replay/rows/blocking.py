@@ -1,11 +1,11 @@
 """Rows of `blocking`: who waited for whom, where, why and for how long (Q8 to Q14)."""
 
 import json
-from collections.abc import Mapping
 
 import numpy as np
 
 from pipeline.replay.blocking.attribution import Blocked
+from pipeline.replay.blocking.causes import CLAUSES, DRAINING, NAMES
 from pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from pipeline.replay.state.state import NOBODY, UNKNOWN
 from pipeline.replay.subscription.result import ReplayResult
@@ -14,25 +14,6 @@ from pipeline.replay.verdicts.naming import Names, Rows, position
 
 # Hashes of a consumer that are named in a sentence, those that waited most.
 _HASHES = 5
-
-# How a cause is spoken of.
-_SPOKEN: Mapping[str, str] = {
-    "no_permits": "{hindered} had no permits left",
-    "unacked_limit_consumer": "{hindered} had as many unacknowledged messages as a consumer may have",
-    "unacked_limit_subscription": "the subscription had as many unacknowledged messages as it may have",
-    "recently_joined": (
-        "{consumer} had joined recently and got nothing new while {holder} had older entries (known bug F5)"
-    ),
-    "look_ahead_limit": "as many entries waited in replay as the limit of look-ahead allows",
-    "no_owner": "no consumer owned the hash",
-    "nack_delay": "it had been given back and waited to be replayed",
-    "delayed_delivery": "its producer had asked for a delay",
-    "replay_queue": "it had been read, and what stood before it in replay was not served",
-    "not_read_yet": "the broker had not read so far",
-    "draining": "their hashes drained from {blocking}",
-    "draining_stuck": "their hashes had drained from {blocking} and were not served all the same",
-    "unexplained": "nothing in the trace says why",
-}
 
 
 def blocking(topic: str, subscription: str, found: ReplayResult) -> Rows:
@@ -80,10 +61,10 @@ def _explanation(interval: Blocked, names: Names) -> str:
     cost = f"{interval.entries} waited, {interval.waited_us / 1e6:.3f} message-seconds in all"
     # Of the wait of one hash no other consumer may be known that is to blame: its owner was hindered then.
     told = interval.blocking != NOBODY
-    why = _SPOKEN[interval.cause].format(
+    why = CLAUSES[NAMES.index(interval.cause)].format(
         consumer=names.spoken(interval.consumer),
         blocking=names.spoken(interval.blocking),
-        hindered=names.spoken(interval.blocking if told else interval.consumer),
+        unavailable=names.spoken(interval.blocking if told else interval.consumer),
         holder=names.spoken(interval.blocking) if told else "another consumer",
     )
     if interval.scope != "subscription":
@@ -133,7 +114,7 @@ def _draining(found: ReplayResult, names: Names) -> Rows:
         rows.append(
             {
                 "scope": "hash",
-                "cause": "draining",
+                "cause": NAMES[DRAINING],
                 "sticky_hash": int(episode.hash),
                 "consumer": names.number(episode.new_owner),
                 "consumer_name": names.name(episode.new_owner),

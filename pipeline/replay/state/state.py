@@ -146,7 +146,7 @@ HASH = np.dtype(
         ("clear_look_ahead_us", np.int64),  # for how long the limit of look-ahead was reached until then
         ("clear_full_us", np.int64),  # for how long the subscription had too much unacknowledged until then
         ("idle_us", np.int64),  # message-microseconds waited since
-        ("why", np.int64),  # the interval that is open, see `delay`; READY: none
+        ("why", np.int64),  # the interval that is open, see `causes`; READY: none
         ("why_seq", np.int64),
         ("why_ts", np.int64),
         ("why_to_seq", np.int64),
@@ -181,7 +181,7 @@ CONSUMER = np.dtype(
         ("sent_ledger", np.int64),  # its last dispatch
         ("sent_entry", np.int64),
         ("sent_ts", np.int64),
-        ("cause", np.int64),  # why it can be sent nothing, see `progress`; READY: it can
+        ("cause", np.int64),  # why it can be sent nothing, see `causes`; READY: it can
         ("former", np.int64),  # what `cause` was before that
         ("cause_seq", np.int64),
         ("cause_ts", np.int64),
@@ -214,7 +214,7 @@ COMMON = np.dtype(
         ("last_dispatch_seq", np.int64),  # the last dispatch
         ("last_dispatch_ts", np.int64),
         ("permits_known_by", np.int64),  # the trace shows permits, by flow rows or snapshots
-        ("stop_reason", np.int64),  # why the core stopped in front of a row, see `progress`
+        ("stop_reason", np.int64),  # why the core stopped in front of a row, see `consumer_availability`
         ("stopped_at_seq", np.int64),  # the row it has stopped in front of already
         ("next_sample_ts", np.int64),  # when the dispatcher is to be looked at next
         ("join_release_ledger", np.int64),  # where mark-delete releases a recently joined one; UNKNOWN: none
