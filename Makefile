@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow lint types unit setup lock clean
+.PHONY: demo test test-slow lint types unit docs setup lock clean
 
 demo: setup
 	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never
@@ -26,6 +26,10 @@ lint: setup
 
 types: setup
 	@$(BIN)/mypy
+
+# The pages that are written from the rules and the profiles; a test says when they are out of date.
+docs: setup
+	@$(BIN)/python -m pipeline.contract.pages
 
 setup: $(STAMP)
 

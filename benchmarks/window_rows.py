@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 
+from pipeline.contract.severity import COUNT_COLUMNS
 from pipeline.tables.table_schema import RUN_KEY
 from pipeline.tables.target import parse_target
 
@@ -24,7 +25,7 @@ _INTERVALS: Final = ("draining", "blocking", "assignments")
 # By what rows are told apart, and what of them is added up.
 _COUNTED: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
     "runs": ((), ("events_in", "events_audited", "events_quarantined")),
-    "metrics": ((*_GROUP, "rule"), ("checked", "violations", "permitted", "known_bug", "not_provable", "info")),
+    "metrics": ((*_GROUP, "rule"), ("checked", *COUNT_COLUMNS)),
     "consumers": ((*_GROUP, "consumer", "consumer_name"), ("dispatched", "acked", "drainingHashesClearedTotal")),
     "hot_keys": ((*_GROUP, "sticky_hash", "key"), ("dispatched",)),
     "coverage": (_GROUP, ("rows", "rows_refused", "rows_censored", "dispatches_undecided", "dispatches_without_key")),

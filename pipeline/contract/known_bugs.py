@@ -1,19 +1,21 @@
 """The catalogue of known flaws in `conf/known_bugs.toml`: which of them a broker can have.
 
-That a broker can have one does not explain a finding yet: each leaves traces of its own, which the audit looks for.
+That a broker can have one does not explain a finding yet: the rows must show a symptom of it. Code names symptoms, and
+the catalogue says which flaws have them.
 
 Source: contract 2.4, 3.9 to 3.12, 6.5 and 6.6.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from pipeline.contract.exceptions import Dispatcher
 from pipeline.contract.profile import Profile, version_parts
 from pipeline.contract.rules import RuleName
 
@@ -31,6 +33,23 @@ def _version(text: str) -> str:
 Version = Annotated[str, AfterValidator(_version)]
 
 
+Symptom = Literal[
+    "unblocked_amid_a_read",
+    "counted_as_draining_again",
+    "reported_as_draining_still",
+    "dropped_while_held",
+    "read_before_the_join",
+    "waited_at_the_join",
+    "moved_by_a_leave",
+    "held_after_a_redelivery",
+    "passed_over_in_replay",
+    "hidden_in_replay",
+    "sent_by_two_replay_reads",
+    "gap_inside_one_consumer",
+]
+"""What the audit finds in the rows; where it does, it says what each one is."""
+
+
 class KnownBug(BaseModel):
     """A flaw of some versions.
 
@@ -41,6 +60,7 @@ class KnownBug(BaseModel):
         introduced: the oldest release that may have it.
         fixed_in: the first release known to be free of it; None: no release that was read is.
         rules: whose findings it explains.
+        symptoms: what rows show of it.
         issues: apache/pulsar's numbers of reports and fixes of it.
         remedy: what an operator can do.
     """
@@ -49,14 +69,15 @@ class KnownBug(BaseModel):
 
     id: str
     title: str
-    dispatcher: Literal["draining", "recently_joined", "any"]
+    dispatcher: Dispatcher | Literal["any"]
     introduced: Version
     fixed_in: Version | None = None
     rules: tuple[RuleName, ...] = Field(min_length=1)
+    symptoms: tuple[Symptom, ...] = ()
     issues: tuple[str, ...] = ()
     remedy: str
 
-    def can_exist(self, version: tuple[int, ...], dispatcher: str) -> bool:
+    def can_exist(self, version: tuple[int, ...], dispatcher: Dispatcher) -> bool:
         """Whether a broker of this version and dispatcher may have it."""
         if self.dispatcher not in (dispatcher, "any") or version < version_parts(self.introduced):
             return False
@@ -67,6 +88,23 @@ def label(bug: str) -> str:
     """How tables name a flaw: `#23870`, or what has no number of its own with its public issues: `F4 (#23307)`."""
     issues = catalogue()[bug].issues
     return bug if bug.startswith("#") or not issues else f"{bug} ({', '.join(issues)})"
+
+
+def labels(bugs: Sequence[str]) -> str | None:
+    """How a column names flaws; None where there is none."""
+    return ", ".join(map(label, bugs)) or None
+
+
+def sentence(bugs: Sequence[str], named: Callable[[str], str] = str) -> str:
+    """What flaws are and what to do about them, each remedy once.
+
+    Args:
+        bugs: ids, at least one.
+        named: what the sentence calls a flaw.
+    """
+    entries = [catalogue()[bug] for bug in bugs]
+    titles = "; ".join(f"known bug {named(bug.id)}: {bug.title.removesuffix('.')}" for bug in entries)
+    return " ".join([f"{titles}.", *dict.fromkeys(bug.remedy for bug in entries)])
 
 
 @cache
@@ -92,3 +130,9 @@ def known_bugs(version: str, profile: Profile) -> Mapping[str, KnownBug]:
     except ValueError:
         parts = version_parts(profile.from_version)
     return {bug.id: bug for bug in catalogue().values() if bug.can_exist(parts, profile.dispatcher)}
+
+
+def bugs_by_symptom(version: str, profile: Profile) -> Mapping[Symptom, tuple[str, ...]]:
+    """For every symptom the flaws that a broker can have and that show it, by id; the arguments of `known_bugs`."""
+    bugs = known_bugs(version, profile).values()
+    return {known: tuple(bug.id for bug in bugs if known in bug.symptoms) for known in get_args(Symptom)}

@@ -1,4 +1,4 @@
-"""What differs between broker versions, read from `conf/profiles/`.
+"""What differs between broker versions, read from `conf/profiles/`; docs/PROFILES.md shows all of it.
 
 A profile is data: the replay asks it questions and holds no version numbers of its own.
 """
@@ -11,7 +11,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt
 
-from pipeline.contract.rules import ExceptionId, RuleName
+from pipeline.contract.exceptions import Dispatcher, ExceptionId
+from pipeline.contract.inheritance import resolved
+from pipeline.contract.rules import RuleName
 from pipeline.errors import UsageError
 
 if sys.version_info >= (3, 11):
@@ -25,7 +27,6 @@ HashRule = Literal["consistent_hashing", "auto_split", "exclusive", "classic", "
 # Strict, so that true stays a truth and 1 a number.
 SettingValue = StrictBool | StrictInt | StrictFloat
 
-NEWEST = "pulsar-4.2"
 _CLASSIC_SETTING = "subscriptionKeySharedUseClassicPersistentImplementation"
 
 
@@ -41,8 +42,8 @@ class Profile(BaseModel):
         exclusive_gap_delivery: whether a gap inside one STICKY consumer is routed to it (contract 2.4).
         draining_return: when a hash that returns to its holder stops draining (contract 3.4, 3.10).
         mark_delete_releases: which moves of mark-delete release pending entries (contract 3.11).
-        rules: what the dispatcher is held to (`pipeline.contract.rules`).
-        exceptions: what may break those rules legitimately (contract 9.3).
+        rules: what the dispatcher is held to (`pipeline.contract.rules`), in the order of reports.
+        exceptions: what may break those rules legitimately (`pipeline.contract.exceptions`).
         hash: hash rule by selector (contract 1.3).
         settings: defaults of broker.conf (contract 8), as far as the dispatcher heeds them.
     """
@@ -51,7 +52,7 @@ class Profile(BaseModel):
 
     name: str
     from_version: str
-    dispatcher: Literal["draining", "recently_joined"]
+    dispatcher: Dispatcher
     keyless: Literal["producer_sequence", "none_key"]
     ring_collision: Literal["incumbent_keeps", "newcomer_replaces"]
     exclusive_gap_delivery: bool
@@ -75,12 +76,18 @@ class Profile(BaseModel):
 @cache
 def profiles() -> Mapping[str, Profile]:
     """All profiles by name, oldest first."""
-    found = (
-        Profile(name=entry.name.removesuffix(".toml"), **tomllib.loads(entry.read_text(encoding="utf-8")))
+    said = {
+        entry.name.removesuffix(".toml"): tomllib.loads(entry.read_text(encoding="utf-8"))
         for entry in files("conf").joinpath("profiles").iterdir()
         if entry.name.endswith(".toml")
-    )
+    }
+    found = (Profile(**resolved(name, said)) for name in said)
     return {p.name: p for p in sorted(found, key=lambda p: (version_parts(p.from_version), p.name))}
+
+
+def newest_profile() -> Profile:
+    """The profile of the newest versions."""
+    return [profile for profile in profiles().values() if not profile.classic][-1]
 
 
 def profile_named(name: str) -> Profile:

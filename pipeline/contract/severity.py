@@ -4,7 +4,7 @@ An ordered ladder on which the worst step wins. Two questions are asked of it an
 says what is known of a trace, `--fail-on` says what its caller wants to be woken for.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 Severity = Literal["info", "permitted", "not_provable", "known_bug", "violation"]
@@ -12,7 +12,17 @@ RunVerdict = Literal["clean", "not_provable", "known_bug", "violation"]
 FailOn = Literal["violation", "known_bug", "not_provable", "permitted", "info", "never"]
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+WORST_FIRST: tuple[Severity, ...] = SEVERITIES[::-1]
 VERDICTS: tuple[RunVerdict, ...] = get_args(RunVerdict)
+
+COUNT_COLUMNS: Mapping[str, Severity] = {
+    "violations": "violation",
+    "permitted": "permitted",
+    "known_bug": "known_bug",
+    "not_provable": "not_provable",
+    "info": "info",
+}
+"""The columns of `metrics` that count findings, and what they count."""
 
 # A known bug is a broken contract with a name. A nightly job must not go green because the break has been
 # explained, so both levels mean both; from there on down each level takes in everything above it.

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from pipeline.contract.severity import SEVERITIES
+from pipeline.contract.severity import WORST_FIRST
 from pipeline.report.summary import CauseTotals, RuleCounts, RunSummary, Summary
 
 
@@ -58,8 +58,7 @@ def _trace(run: RunSummary) -> dict[str, Any]:
 
 
 def _rules(rules: Iterable[RuleCounts]) -> dict[str, dict[str, int]]:
-    worst_first = tuple(reversed(SEVERITIES))
-    return {c.rule: {"checked": c.checked, **{name: c.findings[name] for name in worst_first}} for c in rules}
+    return {c.rule: {"checked": c.checked, **{name: c.findings[name] for name in WORST_FIRST}} for c in rules}
 
 
 def _blocking(causes: Iterable[CauseTotals]) -> dict[str, dict[str, float]]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from pipeline.contract.severity import SEVERITIES, Severity
+from pipeline.contract.severity import WORST_FIRST, Severity
 
 Level = Literal["error", "warning", "note"]
 
@@ -20,5 +20,5 @@ LEVELS: Mapping[Severity, Level] = {
 
 def tally(findings: Mapping[Severity, int]) -> str:
     """Numbers of findings in words, the worst first, such as `13 known bug, 2 permitted`."""
-    present = ((severity, findings[severity]) for severity in reversed(SEVERITIES) if findings[severity])
+    present = ((severity, findings[severity]) for severity in WORST_FIRST if findings[severity])
     return ", ".join(f"{number:,} {severity.replace('_', ' ')}" for severity, number in present)

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.contract.exceptions import EXCEPTIONS
 from pipeline.contract.known_bugs import KnownBug, known_bugs
 from pipeline.contract.profile import Profile, profile_named
-from pipeline.contract.rules import EXCEPTIONS, STATEMENTS, RuleName
+from pipeline.contract.rules import RULES, RuleName
 from pipeline.report.levels import LEVELS
 from pipeline.report.locations import SourceLocation, source_locations
 from pipeline.report.summary import Finding, RunSummary, Summary
@@ -69,14 +70,14 @@ def _category(run: RunSummary) -> str:
 def _rule(rule: RuleName, profile: Profile, bugs: Sequence[KnownBug]) -> dict[str, Any]:
     exceptions = (f"- {name}: {EXCEPTIONS[name]}" for name in profile.exceptions)
     known = (f"- {bug.id}: {bug.title} {bug.remedy}" for bug in bugs)
-    help_text = [STATEMENTS[rule], "", "What may break a rule legitimately on this broker:", *exceptions]
+    help_text = [RULES[rule].statement, "", "What may break a rule legitimately on this broker:", *exceptions]
     if bugs:
         help_text += ["", "Known bugs of this broker that break it, and what to do:", *known]
     return {
         "id": rule,
         "name": "".join(word.capitalize() for word in rule.split("_")),
-        "shortDescription": {"text": STATEMENTS[rule]},
-        "fullDescription": {"text": STATEMENTS[rule]},
+        "shortDescription": {"text": RULES[rule].statement},
+        "fullDescription": {"text": RULES[rule].statement},
         "help": {"text": "\n".join(help_text)},
         "properties": {"tags": ["apache-pulsar", "key-shared"]},
     }

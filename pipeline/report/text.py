@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.contract.severity import RunVerdict, Severity
+from pipeline.contract.severity import WORST_FIRST, RunVerdict, Severity
 from pipeline.report.summary import (
     Finding,
     HotKey,
@@ -53,7 +53,6 @@ _STARTS_FROM: dict[str | None, str] = {
 _FINDINGS = 5
 # Positions of the entries that an interval hung on.
 _ROOTS = 3
-_COLUMNS: tuple[Severity, ...] = ("violation", "known_bug", "not_provable", "permitted", "info")
 
 
 def print_report(summary: Summary, console: Console) -> None:
@@ -122,12 +121,12 @@ def _rules(rules: Sequence[RuleCounts]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("rule", no_wrap=True)
     # Two words on two lines, so that the table fits 80 columns.
-    for heading in ("checked", *(severity.replace("_", "\n") for severity in _COLUMNS)):
+    for heading in ("checked", *(severity.replace("_", "\n") for severity in WORST_FIRST)):
         table.add_column(heading, justify="right", vertical="bottom")
     for counts in rules:
-        numbers = (counts.findings[severity] for severity in _COLUMNS)
+        numbers = (counts.findings[severity] for severity in WORST_FIRST)
         cells = (
-            Text(f"{n:,}", style=_SEVERITY_STYLE[s] if n else "dim") for s, n in zip(_COLUMNS, numbers, strict=True)
+            Text(f"{n:,}", style=_SEVERITY_STYLE[s] if n else "dim") for s, n in zip(WORST_FIRST, numbers, strict=True)
         )
         table.add_row(counts.rule, f"{counts.checked:,}", *cells)
     return table

@@ -1,14 +1,13 @@
 """How numbers, times and names are written in a text."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+from pipeline import utc
 
 
 def moment(ts_us: int) -> str:
     """A time in UTC, to the millisecond: finer than that a trace's clocks are not."""
-    return (_EPOCH + timedelta(microseconds=ts_us)).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    return utc.moment(ts_us)[:-3]
 
 
 def duration(seconds: float) -> str:

@@ -1,28 +1,17 @@
 """What the rows of one run come to: which severities there are, and on how much of the trace they rest."""
 
-from collections.abc import Mapping
-
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from pipeline.contract.severity import Severity
-
-# Counts of `metrics`, and what each weighs.
-_WEIGHTS: Mapping[str, Severity] = {
-    "violations": "violation",
-    "known_bug": "known_bug",
-    "not_provable": "not_provable",
-    "permitted": "permitted",
-    "info": "info",
-}
+from pipeline.contract.severity import COUNT_COLUMNS, Severity
 
 
 def severities_in(metrics: DataFrame | None) -> list[Severity]:
     """Which severities there is anything of."""
     if metrics is None:
         return []
-    totals = _totals(metrics, *_WEIGHTS)
-    return [severity for total, severity in zip(totals, _WEIGHTS.values(), strict=True) if total]
+    totals = _totals(metrics, *COUNT_COLUMNS)
+    return [severity for total, severity in zip(totals, COUNT_COLUMNS.values(), strict=True) if total]
 
 
 def completeness_of(coverage: DataFrame | None, rows: int, refused: int) -> float:

@@ -12,8 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.errors import UsageError
 from pipeline.trace.validate import TS_US_MAX
+from pipeline.utc import EPOCH, utc
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _DATE_FIRST = re.compile(r"\d{4}-\d\d-\d\d")
 # Reads ISO 8601 alike in every version of Python; of other forms, which it knows too, nothing is given to it.
 _ISO_8601 = TypeAdapter(datetime)
@@ -72,7 +72,7 @@ def moment_us(text: str) -> int:
 
 def told(moment_us: int) -> str:
     """A moment as ISO 8601, such as `moment_us` reads it back."""
-    return (_EPOCH + timedelta(microseconds=moment_us)).isoformat().replace("+00:00", "Z")
+    return utc(moment_us).isoformat().replace("+00:00", "Z")
 
 
 def _since_1970(text: str) -> int:
@@ -82,4 +82,4 @@ def _since_1970(text: str) -> int:
         moment = _ISO_8601.validate_python(text)
     except ValidationError:
         raise UsageError(f"{text!r} is no moment", _WAY_OUT) from None
-    return ((moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)) - _EPOCH) // timedelta(microseconds=1)
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)) - EPOCH) // timedelta(microseconds=1)

@@ -1,11 +1,12 @@
 """The catalogue of known flaws, and which of them a broker can have."""
 
 import re
+from typing import get_args
 
 import pytest
 from pydantic import ValidationError
 
-from pipeline.contract.known_bugs import KnownBug, catalogue, known_bugs
+from pipeline.contract.known_bugs import KnownBug, Symptom, bugs_by_symptom, catalogue, known_bugs, labels, sentence
 from pipeline.contract.profile import profile_for, profile_named, profiles, version_parts
 
 CLASSIC = {"subscriptionKeySharedUseClassicPersistentImplementation": True}
@@ -59,6 +60,27 @@ def test_what_a_bug_explains_is_asked_of_each_broker_that_can_have_it() -> None:
             assert set(bug.rules) <= set(profile.rules), f"{bug.id} under {profile.name}"
 
 
+def test_every_symptom_is_that_of_a_flaw() -> None:
+    assert {symptom for bug in catalogue().values() for symptom in bug.symptoms} == set(get_args(Symptom))
+
+
+def test_a_symptom_is_that_of_the_flaws_which_this_broker_can_have() -> None:
+    of_3x = bugs_by_symptom("3.0.7", profile_for("3.0.7", {}))
+    assert of_3x["passed_over_in_replay"] == ("F6",)
+    assert of_3x["counted_as_draining_again"] == of_3x["hidden_in_replay"] == ()
+    assert bugs_by_symptom("4.0.6", profile_for("4.0.6", {}))["counted_as_draining_again"] == ("#23845",)
+    assert bugs_by_symptom("4.0.7", profile_for("4.0.7", {}))["counted_as_draining_again"] == ()
+
+
+def test_flaws_in_words_have_each_remedy_once() -> None:
+    first, second = catalogue()["F3"], catalogue()["F4"]
+    assert first.remedy == second.remedy
+    told = f"known bug F3: {first.title[:-1]}; known bug F4: {second.title} {second.remedy}"
+    assert sentence(["F3", "F4"]) == told
+    assert labels(["F3", "F4"]) == "F3 (#23315), F4 (#23307)"
+    assert labels([]) is None
+
+
 def test_profiles_and_catalogue_tell_the_same_story() -> None:
     for profile in profiles().values():
         found = known_bugs(profile.from_version, profile)
@@ -73,7 +95,14 @@ def test_profiles_and_catalogue_tell_the_same_story() -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("rules", ["no_such_rule"]), ("rules", []), ("fixed_in", "soon"), ("dispatcher", "classic"), ("fix", "4.0.3")],
+    [
+        ("rules", ["no_such_rule"]),
+        ("rules", []),
+        ("fixed_in", "soon"),
+        ("dispatcher", "classic"),
+        ("fix", "4.0.3"),
+        ("symptoms", ["slow"]),
+    ],
 )
 def test_what_nobody_knows_is_an_error(field: str, value: object) -> None:
     with pytest.raises(ValidationError, match=field):

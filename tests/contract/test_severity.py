@@ -1,6 +1,7 @@
 import pytest
 
-from pipeline.contract.severity import SEVERITIES, FailOn, Severity, fails, worst_verdict
+from pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES, FailOn, Severity, fails, worst_verdict
+from pipeline.tables.schemas import METRICS
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,8 @@ def test_the_worst_finding_is_the_verdict(found: list[Severity], verdict: str) -
 )
 def test_a_level_takes_in_what_is_worse(fail_on: FailOn, failing: set[Severity]) -> None:
     assert {severity for severity in SEVERITIES if fails(fail_on, [severity])} == failing
+
+
+def test_every_severity_is_counted_in_a_column() -> None:
+    assert sorted(COUNT_COLUMNS.values()) == sorted(SEVERITIES)
+    assert set(COUNT_COLUMNS) < {column.name for column in METRICS.columns}

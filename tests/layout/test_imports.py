@@ -52,6 +52,7 @@ ROOMS = (
     "pipeline.contract",
     "udfs",
     "pipeline.errors",
+    "pipeline.utc",
     "pipeline",
 )
 MODULES_PER_FOLDER_MAX = 14

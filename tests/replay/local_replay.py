@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.contract.profile import profile_for
+from pipeline.contract.rules import NAME_OF
 from pipeline.replay.blocking.capacity_samples import Sample
 from pipeline.replay.blocking.thresholds import Thresholds
 from pipeline.replay.packing.events import Events, concatenated
@@ -36,7 +37,7 @@ from pipeline.replay.recorders.ownership_terms import recorders_of, stretches
 from pipeline.replay.recorders.recorders import ONE, Recorders
 from pipeline.replay.replay_group import replay_group
 from pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
-from pipeline.replay.state.output import ENDINGS, RULE_NAMES
+from pipeline.replay.state.output import ENDINGS
 from pipeline.replay.subscription.config import ReplayConfig
 from pipeline.replay.subscription.result import PlacedEpoch, ReplayResult
 from pipeline.replay.subscription.subscription import Subscription
@@ -289,7 +290,7 @@ class Replay:
         """In the order of seq and rule."""
         found = self.replayed.findings
         columns = (
-            [RULE_NAMES[rule] for rule in found.rule],
+            [NAME_OF[rule] for rule in found.rule],
             found.seq.tolist(),
             self._numbers(found.consumer),
             self._numbers(found.other_consumer),
@@ -308,7 +309,7 @@ class Replay:
     def verdicts(self) -> dict[tuple[str, int], FindingVerdict]:
         """Of each finding, by its rule and seq, in the order of the replay."""
         found = self.replayed.findings
-        names = [RULE_NAMES[rule] for rule in found.rule]
+        names = [NAME_OF[rule] for rule in found.rule]
         return dict(zip(zip(names, found.seq.tolist(), strict=True), judged(self.replayed, self.config), strict=True))
 
     @property

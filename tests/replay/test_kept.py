@@ -3,9 +3,10 @@
 import numpy as np
 from local_replay import Log, replayed
 
+from pipeline.contract.rules import FOREIGN_ACK, OWNERSHIP, SINGLE_HOLDER
 from pipeline.replay.rows import dispatch_findings
 from pipeline.replay.rules.capped_findings import CappedFindings
-from pipeline.replay.state.output import FINDING, FOREIGN_ACK, OWNERSHIP, SINGLE_HOLDER
+from pipeline.replay.state.output import FINDING
 from pipeline.replay.state.state import Records
 
 

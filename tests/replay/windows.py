@@ -6,13 +6,14 @@ from typing import Any, Final
 
 from local_replay import Columns, Tables, chunks_of, named_in
 
+from pipeline.contract.severity import COUNT_COLUMNS
 from pipeline.replay.replay_group import replay_group
 from pipeline.replay.subscription.config import ReplayConfig
 
 INTERVALS: Final = ("draining", "blocking", "assignments")
 # What is counted, by what it is counted.
 COUNTED: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
-    "metrics": (("rule",), ("checked", "violations", "permitted", "known_bug", "not_provable", "info")),
+    "metrics": (("rule",), ("checked", *COUNT_COLUMNS)),
     "consumers": (("consumer", "consumer_name"), ("dispatched", "acked", "drainingHashesClearedTotal")),
     "hot_keys": (("sticky_hash", "key_id"), ("dispatched",)),
     "producers": (

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from report_rows import BOTH, BROKEN, CLEAN, DUPLICATE, FINDING, HOSTILE, OF_HOSTILES, TABLES, trace_at
 
-from pipeline.contract.rules import STATEMENTS
+from pipeline.contract.rules import RULES
 from pipeline.contract.severity import SEVERITIES
 from pipeline.report.sarif import sarif_report
 from pipeline.report.summary import Finding, RunSummary, Summary
@@ -50,7 +50,7 @@ def test_a_run_is_a_trace_and_knows_its_rules() -> None:
     assert (night["properties"]["run_key"], day["properties"]["verdict"]) == ("0123456789abcdef", "clean")
     rules = night["tool"]["driver"]["rules"]
     (holder,) = [rule for rule in rules if rule["id"] == "single_holder"]
-    assert holder["shortDescription"]["text"] == STATEMENTS["single_holder"]
+    assert holder["shortDescription"]["text"] == RULES["single_holder"].statement
     assert "- E5: consumers that allow out-of-order delivery" in holder["help"]["text"]
     assert "#26471" in holder["help"]["text"]
     assert day["results"] == []

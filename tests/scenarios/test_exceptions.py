@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from pipeline.contract.rules import EXCEPTIONS, ExceptionId
+from pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
 
 
 class Pair(NamedTuple):

@@ -6,7 +6,7 @@ from pipeline.assignment.selectors.consistent_hashing_3x import ConsistentHashin
 from pipeline.assignment.selectors.exclusive import Exclusive
 from pipeline.assignment.selectors.exclusive_boundaries import ExclusiveBoundaries
 from pipeline.assignment.selectors.selector import Selector
-from pipeline.contract.profile import NEWEST, Profile, SelectorKind, profile_named
+from pipeline.contract.profile import Profile, SelectorKind, newest_profile, profile_named
 from pipeline.errors import UsageError
 from udfs.sticky_key_hash import HashRange, hash_range
 
@@ -20,7 +20,7 @@ def make_selector(kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Pro
     Args:
         kind: which one; mode and settings of the subscription decide (contract 2).
         points: ring points of a consumer under consistent hashing; the others have none.
-        profile: the broker's version, or a profile's name; None for the newest 4.x.
+        profile: the broker's version, or a profile's name; None for the newest one.
 
     Raises:
         UsageError: there is no selector or profile of that name, or `points` is below 1.
@@ -49,7 +49,9 @@ def slot_range(kind: SelectorKind, profile: Profile | str | None = None) -> Hash
 
 
 def _profile(profile: Profile | str | None) -> Profile:
-    return profile if isinstance(profile, Profile) else profile_named(profile or NEWEST)
+    if isinstance(profile, Profile):
+        return profile
+    return newest_profile() if profile is None else profile_named(profile)
 
 
 def _modulus(kind: SelectorKind, rules: Profile) -> int:

@@ -1,5 +1,6 @@
 """Acknowledgements, whole and in part, and what mark-delete does with them (contract 5)."""
 
+from pipeline.contract.rules import FOREIGN_ACK
 from pipeline.replay.blocking.consumer_availability import RELEASED, update_availability_by_row
 from pipeline.replay.dispatcher.entries import entry_at, free_entry
 from pipeline.replay.dispatcher.flow_control import charge, messages_left
@@ -10,11 +11,7 @@ from pipeline.replay.rules.finding_records import report_row
 from pipeline.replay.rules.unconfirmed import withdraw
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.missing_publishes import note_spoken_of
-from pipeline.replay.state.output import (
-    BY_ACK,
-    FOREIGN_ACK,
-    Output,
-)
+from pipeline.replay.state.output import BY_ACK, Output
 from pipeline.replay.state.policy import Policy
 from pipeline.replay.state.state import (
     ACKED,

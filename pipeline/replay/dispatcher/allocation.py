@@ -13,9 +13,7 @@ from pipeline.errors import LimitError
 from pipeline.replay.blocking.wait_causes import end_delay
 from pipeline.replay.packing.events import Code, Events
 from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import (
-    Output,
-)
+from pipeline.replay.state.output import Output
 from pipeline.replay.state.pair_index import Slots, drop, empty_table, put
 from pipeline.replay.state.state import (
     ACKED,

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from pipeline.assignment import Routing
 from pipeline.assignment.ranges.routing import routing_of_ranges
-from pipeline.contract.rules import ExceptionId
+from pipeline.contract.exceptions import ExceptionId
+from pipeline.contract.rules import GAP_DELIVERY, MISROUTED
 from pipeline.replay.blocking.consumer_availability import update_availability
 from pipeline.replay.blocking.monitor import BlockingMonitor
 from pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
@@ -24,18 +25,7 @@ from pipeline.replay.packing.snapshot import Snapshot
 from pipeline.replay.rules.finding_collector import FindingCollector
 from pipeline.replay.rules.permitted import permitted
 from pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
-from pipeline.replay.state.output import (
-    BY_FLOW,
-    BY_JOIN,
-    BY_LEAVE,
-    BY_RESET,
-    FINDINGS,
-    GAP_DELIVERY,
-    OWNERSHIP,
-    STILL_OPEN,
-    Output,
-    new_output,
-)
+from pipeline.replay.state.output import BY_FLOW, BY_JOIN, BY_LEAVE, BY_RESET, FINDINGS, STILL_OPEN, Output, new_output
 from pipeline.replay.state.policy import Policy, RoutingArrays, routing_arrays
 from pipeline.replay.state.state import (
     ACKED,
@@ -379,5 +369,5 @@ class Dispatcher:
             for routing, until_us in self._former:
                 owned = routing.owners_of(found.hash) == found.consumer
                 excused |= owned & (found.ts_us <= until_us + self.policy.unordered_us)
-        excused &= np.isin(found.rule, (OWNERSHIP, GAP_DELIVERY))
+        excused &= np.isin(found.rule, MISROUTED)
         return excused

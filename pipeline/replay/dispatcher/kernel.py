@@ -5,6 +5,7 @@ found by looking ahead (`timeline`), and the caller calls `remap`, `depart`, `re
 stretches of events.
 """
 
+from pipeline.contract.rules import CUMULATIVE_ACK
 from pipeline.replay.blocking.consumer_availability import SAMPLE, grant, stalls, unblock, update_availability_by_row
 from pipeline.replay.blocking.wait_causes import note_limits
 from pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
@@ -19,14 +20,7 @@ from pipeline.replay.rules.finding_records import Dispatch, report_row
 from pipeline.replay.rules.unconfirmed import expect_end, see_end, withdraw
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.missing_publishes import note_published, note_spoken_of, take_back
-from pipeline.replay.state.output import (
-    BY_DISPATCH,
-    BY_FLOW,
-    BY_REDELIVER,
-    CUMULATIVE_ACK,
-    Output,
-    nearly_full,
-)
+from pipeline.replay.state.output import BY_DISPATCH, BY_FLOW, BY_REDELIVER, Output, nearly_full
 from pipeline.replay.state.policy import Policy, RoutingArrays, owner_of
 from pipeline.replay.state.state import (
     ACKED,

@@ -9,14 +9,15 @@ from typing import Final
 
 import numpy as np
 
-from pipeline.replay.state.output import CUMULATIVE_ACK, FINDING, FOREIGN_ACK
+from pipeline.contract.rules import NAME_OF, RULES
+from pipeline.replay.state.output import FINDING
 from pipeline.replay.state.state import Records
 
 # Findings of one rule that are kept, and again as many that some one exception permits: about 250 MB each.
 KEPT_MAX: Final = 1_000_000
 
 # Facts outside of the contract, one a row of the trace; nobody reads the ten thousandth.
-_KEPT_MAX_OF: Mapping[int, int] = {CUMULATIVE_ACK: 10_000, FOREIGN_ACK: 10_000}
+_KEPT_MAX_OF: Mapping[int, int] = {number: 10_000 for number, name in NAME_OF.items() if RULES[name].informs}
 
 
 class CappedFindings:

@@ -8,9 +8,7 @@ is dropped at the end (`Output.unsent`).
 What the rules cannot see: what a client does with a message it has; dispatches that the recorder lost.
 """
 
-from pipeline.replay.rules.finding_records import Dispatch, report, report_against
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import (
+from pipeline.contract.rules import (
     EARLY_DUPLICATE,
     FIRST_DELIVERY_ORDER,
     GAP_DELIVERY,
@@ -20,8 +18,10 @@ from pipeline.replay.state.output import (
     REPLAY_OVERTAKEN,
     SINGLE_HOLDER,
     UNACKED_LIMIT,
-    Output,
 )
+from pipeline.replay.rules.finding_records import Dispatch, report, report_against
+from pipeline.replay.state.compiled import compiled
+from pipeline.replay.state.output import Output
 from pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,

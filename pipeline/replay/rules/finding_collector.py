@@ -2,21 +2,12 @@
 
 import numpy as np
 
+from pipeline.contract.rules import NAME_OF, RULES
 from pipeline.replay.rules.capped_findings import CappedFindings
-from pipeline.replay.state.output import (
-    EARLY_DUPLICATE,
-    EPISODES,
-    REDELIVERY_ORDER,
-    REPLAY_OVERTAKEN,
-    SINGLE_HOLDER,
-    UNSENT,
-    WITHDRAWN,
-    Output,
-)
+from pipeline.replay.state.output import EPISODES, UNSENT, WITHDRAWN, Output
 from pipeline.replay.state.state import Ints, Records
 
-# Rules whose findings say that another entry was held, or waited.
-_RESTS_ON_ANOTHER = (SINGLE_HOLDER, EARLY_DUPLICATE, REDELIVERY_ORDER, REPLAY_OVERTAKEN)
+_RESTS_ON_ANOTHER = tuple(number for number, name in NAME_OF.items() if RULES[name].on_another)
 
 
 class FindingCollector:

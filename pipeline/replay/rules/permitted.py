@@ -10,20 +10,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.contract.rules import ExceptionId
-from pipeline.replay.state.output import (
-    EARLY_DUPLICATE,
-    FIRST_DELIVERY_ORDER,
-    REDELIVERY_ORDER,
-    REPLAY_OVERTAKEN,
-    SINGLE_HOLDER,
-)
+from pipeline.contract.exceptions import ExceptionId
+from pipeline.contract.rules import EARLY_DUPLICATE, NAME_OF, OVERTAKING, RULES, SINGLE_HOLDER
 from pipeline.replay.state.state import DELAYED, MAYBE_SKIPPED, NACKED, PASSED, SENT, Ints, Records
 
 NOT_PERMITTED: Final = 0
 
-_ORDER = (SINGLE_HOLDER, FIRST_DELIVERY_ORDER, REDELIVERY_ORDER, REPLAY_OVERTAKEN)
-_OVERTAKING = (REDELIVERY_ORDER, REPLAY_OVERTAKEN)
+_ORDERED = tuple(number for number, name in NAME_OF.items() if RULES[name].ordered)
 
 
 def permitted(found: Records, keeps_order: bool, exceptions: Collection[ExceptionId]) -> Ints:
@@ -34,9 +27,9 @@ def permitted(found: Records, keeps_order: bool, exceptions: Collection[Exceptio
         keeps_order: False where the consumers allow out-of-order delivery; ownership they are promised all the same.
         exceptions: those of the profile.
     """
-    overtaking = np.isin(found.rule, _OVERTAKING)
+    overtaking = np.isin(found.rule, OVERTAKING)
     cases: tuple[tuple[ExceptionId, npt.NDArray[np.bool_]], ...] = (
-        ("E5", np.isin(found.rule, _ORDER) & (not keeps_order)),
+        ("E5", np.isin(found.rule, _ORDERED) & (not keeps_order)),
         # Without its hash in replay a nacked entry holds nothing back, nor does anything hold it back (4.12, 5.6).
         ("E1", overtaking & _either(found, NACKED)),
         # Once sent, a delayed entry is one like any other: a leaver's comes back with its hash.

@@ -18,6 +18,8 @@ from typing import Any, Final, TypeVar, cast
 
 import numba
 
+from pipeline.contract.rules import NAME_OF
+
 # Its stubs leave out `_nrt`, which numba uses itself for functions that only borrow arrays.
 _njit: Any = numba.njit
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -42,9 +44,10 @@ def _cache_folder() -> Path:
     """Returns a folder of its own for each state of the sources.
 
     numba looks at the file of a function only, not at those of the functions it calls, so it would go on using
-    what was compiled against an older callee.
+    what was compiled against an older callee. The same goes for the numbers of the rules.
     """
-    digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources())).hexdigest()[:16]
+    texts = [path.read_bytes() for path in sources()]
+    digest = hashlib.sha256(b"\0".join([*texts, repr(dict(NAME_OF)).encode()])).hexdigest()[:16]
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = home / "pulsar-dispatch-audit" / digest
     try:

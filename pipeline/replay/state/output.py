@@ -8,35 +8,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from pipeline.contract.rules import RuleName
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.state import Ints, Records
-
-# Rules that one dispatch can break (docs/RULES.md).
-SINGLE_HOLDER: Final = 0
-OWNERSHIP: Final = 1
-FIRST_DELIVERY_ORDER: Final = 2
-EARLY_DUPLICATE: Final = 3
-REDELIVERY_ORDER: Final = 4
-REPLAY_OVERTAKEN: Final = 5
-REDELIVERY_COUNT: Final = 6
-UNACKED_LIMIT: Final = 7
-CUMULATIVE_ACK: Final = 8
-FOREIGN_ACK: Final = 9
-GAP_DELIVERY: Final = 10
-RULE_NAMES: Final[tuple[RuleName, ...]] = (
-    "single_holder",
-    "ownership",
-    "first_delivery_order",
-    "early_duplicate",
-    "redelivery_order",
-    "replay_overtaken",
-    "redelivery_count",
-    "unacked_limit",
-    "cumulative_ack",
-    "foreign_ack",
-    "gap_delivery",
-)
 
 # What ended an interval.
 BY_ACK: Final = 0

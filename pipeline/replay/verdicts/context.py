@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.contract.known_bugs import known_bugs
-from pipeline.contract.rules import ExceptionId
+from pipeline.contract.exceptions import ExceptionId
+from pipeline.contract.known_bugs import Symptom, bugs_by_symptom
+from pipeline.contract.rules import MISROUTED
 from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.state.output import BY_RESET, GAP_DELIVERY, OWNERSHIP
+from pipeline.replay.state.output import BY_RESET
 from pipeline.replay.state.read_position import READ_US
 from pipeline.replay.state.state import NOBODY, Ints
 from pipeline.replay.subscription.config import ReplayConfig
@@ -22,7 +23,6 @@ class FindingContext:
 
     Attributes:
         found: what the replay found.
-        bugs: ids of the flaws that this broker can have.
         exceptions: what may break the rules of its line legitimately.
         drains: whether it runs the draining dispatcher; the other one has recently joined consumers.
         skew_us: recorder skew.
@@ -30,14 +30,14 @@ class FindingContext:
 
     def __init__(self, found: ReplayResult, config: ReplayConfig) -> None:
         self.found = found
-        self.bugs = frozenset(known_bugs(config.version, config.profile))
+        self._bugs = bugs_by_symptom(config.version, config.profile)
         self.exceptions: frozenset[ExceptionId] = frozenset(config.profile.exceptions)
         self.drains = config.profile.dispatcher == "draining"
         self.skew_us = config.skew_us
 
-    def named(self, *bugs: str) -> tuple[str, ...]:
-        """Those of the flaws that this broker can have."""
-        return tuple(bug for bug in bugs if bug in self.bugs)
+    def bugs_with(self, *symptoms: Symptom) -> tuple[str, ...]:
+        """The flaws with these symptoms, in their order, that this broker can have (ids of `conf/known_bugs.toml`)."""
+        return tuple(bug for symptom in symptoms for bug in self._bugs[symptom])
 
     def exception(self, exception: ExceptionId) -> ExceptionId | None:
         """The exception, if the contract of this broker has it."""
@@ -70,7 +70,7 @@ class FindingContext:
     @cached_property
     def _strays(self) -> frozenset[int]:
         findings = self.found.findings
-        strays = np.isin(findings.rule, (OWNERSHIP, GAP_DELIVERY))
+        strays = np.isin(findings.rule, MISROUTED)
         seq, hashes = findings.seq[strays], findings.hash[strays]
         known = ~self.found.doubts.which(seq, hashes)
         return frozenset(seq[known].tolist())

@@ -7,22 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipeline.contract.known_bugs import label
+from pipeline.contract.known_bugs import labels
+from pipeline.contract.rule import Counted
+from pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
 from pipeline.contract.severity import SEVERITIES, Severity
-from pipeline.replay.state.output import (
-    CUMULATIVE_ACK,
-    EARLY_DUPLICATE,
-    FIRST_DELIVERY_ORDER,
-    FOREIGN_ACK,
-    GAP_DELIVERY,
-    OWNERSHIP,
-    REDELIVERY_COUNT,
-    REDELIVERY_ORDER,
-    REPLAY_OVERTAKEN,
-    RULE_NAMES,
-    SINGLE_HOLDER,
-    UNACKED_LIMIT,
-)
 from pipeline.replay.state.state import (
     ACKNOWLEDGEMENTS,
     COUNTED_DISPATCHES,
@@ -44,19 +32,14 @@ from pipeline.replay.verdicts.rule_findings import RuleFindings
 ALL: Final = 0
 """As a limit on findings: none."""
 
-# How often each rule was asked, by its place in `ReplayResult.checked`.
-_CHECKED: Mapping[int, int] = {
-    SINGLE_HOLDER: DISPATCHES,
-    OWNERSHIP: DISPATCHES,
-    FIRST_DELIVERY_ORDER: FIRST_DELIVERIES,
-    EARLY_DUPLICATE: DISPATCHES,
-    REDELIVERY_ORDER: DISPATCHES,
-    REPLAY_OVERTAKEN: DISPATCHES,
-    REDELIVERY_COUNT: COUNTED_DISPATCHES,
-    UNACKED_LIMIT: LIMITED_DISPATCHES,
-    CUMULATIVE_ACK: ACKNOWLEDGEMENTS,
-    FOREIGN_ACK: ACKNOWLEDGEMENTS,
-    GAP_DELIVERY: STICKY_DISPATCHES,
+# What the config of the core count, by its place in `ReplayResult.checked`.
+_CHECKED: Mapping[Counted, int] = {
+    "dispatches": DISPATCHES,
+    "first deliveries": FIRST_DELIVERIES,
+    "dispatches with a redelivery count": COUNTED_DISPATCHES,
+    "dispatches under a limit": LIMITED_DISPATCHES,
+    "dispatches of STICKY subscriptions": STICKY_DISPATCHES,
+    "acknowledgements": ACKNOWLEDGEMENTS,
 }
 
 
@@ -72,7 +55,7 @@ def dispatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
     around = FindingContext(found, config)
     verdicts = judged(found, config)
     told: list[RuleFindings] = []
-    for rule, name in enumerate(RULE_NAMES):
+    for rule, name in NAME_OF.items():
         if not applies(name, config):
             continue
         of_rule = np.flatnonzero((found.findings.rule == rule) & found.report_range.holds(found.findings.seq))
@@ -86,7 +69,7 @@ def dispatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
             _row(found.findings[at], verdicts[at], names, found, not around.strayed(found.findings.seq[at]))
             for at in kept
         ]
-        told.append(RuleFindings(name, int(found.checked[_CHECKED[rule]]), counts, rows))
+        told.append(RuleFindings(name, int(found.checked[_CHECKED[RULES[name].counted]]), counts, rows))
     return told
 
 
@@ -102,7 +85,7 @@ def _by_badness(found: Records, verdicts: list[FindingVerdict]) -> Ints:
 
 def _lasted_us(found: Records) -> Ints:
     """How long what is wrong had been so: how long the other entry was held, or waited; 0 where nothing lasts."""
-    overtaking = np.isin(found.rule, (REDELIVERY_ORDER, REPLAY_OVERTAKEN))
+    overtaking = np.isin(found.rule, OVERTAKING)
     since = np.where(overtaking, found.other_since_ts, found.other_ts)
     return np.where(since == UNKNOWN, 0, found.ts_us - since)
 
@@ -126,7 +109,7 @@ def _row(finding: Any, verdict: FindingVerdict, names: Names, found: ReplayResul
         "seq": int(finding.seq),
         "ts_us": int(finding.ts_us),
         "permitted_by": verdict.permitted_by,
-        "known_bug": ", ".join(label(bug) for bug in verdict.known_bugs) or None,
+        "known_bug": labels(verdict.known_bugs),
         "detail": _detail(finding, names),
         "evidence": evidence(finding, names),
         "explanation": explanation(finding, verdict, names, EpochNamed(number, change, owned)),

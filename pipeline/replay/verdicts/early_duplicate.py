@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from pipeline.contract.rules import EARLY_DUPLICATE, REDELIVERY_COUNT
 from pipeline.replay.rules.permitted import NOT_PERMITTED
-from pipeline.replay.state.output import EARLY_DUPLICATE, REDELIVERY_COUNT
 from pipeline.replay.state.read_position import READ_US
 from pipeline.replay.state.state import REPEATED, REPLAYED, UNKNOWN, Ints, Records
 from pipeline.replay.subscription.result import Surplus
@@ -109,7 +109,7 @@ def _weighed(block: Ints, mine: Ints, around: FindingContext) -> FindingVerdict:
     """
     findings = around.found.findings
     first, last = findings.seq[block[0]], findings.seq[block[-1]]
-    known = around.named("F10")
+    known = around.bugs_with("sent_by_two_replay_reads")
     if not known:
         return unexplained("")
     surpluses = around.surpluses_of(int(findings.consumer[block[0]]))

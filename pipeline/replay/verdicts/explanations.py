@@ -1,47 +1,18 @@
 """Findings in words: what happened, what speaks against it, and why it weighs what it weighs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pipeline.contract.known_bugs import catalogue
-from pipeline.contract.rules import RuleName
-from pipeline.replay.state.output import RULE_NAMES
+from pipeline.contract.known_bugs import sentence
+from pipeline.contract.rule import Case
+from pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
 from pipeline.replay.state.state import NACKED, NOBODY, PASSED, RETURNED, UNKNOWN
 from pipeline.replay.verdicts import FindingVerdict, passes_a_leaver
-from pipeline.replay.verdicts.naming import Names, moment, position
-
-_ACKNOWLEDGING: tuple[RuleName, ...] = ("cumulative_ack", "foreign_ack")
-_OVERTAKING: tuple[RuleName, ...] = ("redelivery_order", "replay_overtaken")
-
+from pipeline.replay.verdicts.naming import Names, position
+from pipeline.utc import moment
 
 _SENT = "entry {entry} of hash {hash} went to {receiver} {here}"
 _HELD = "sent at seq {other_seq} and neither acknowledged nor given back since"
-_OVERTOOK = "{sent}, although the older entry {other_entry} of the hash waited, {waited} (seq {other_since_seq})"
-_PASSED_LEAVER = (
-    "{sent}, although {other}, which was leaving, still held the older entry {other_entry} of the hash, or had just "
-    "given it back"
-)
-_ACKNOWLEDGED = "{sent} once more, although it was acknowledged"
-_PASSED = "{sent} once more, although mark-delete had passed it, without an acknowledgement"
-_SENTENCES: Mapping[RuleName, str] = {
-    "single_holder": "{sent}{owned}; however {draining}{other} still held {other_entry}, {held}",
-    "ownership": "{sent}, but {epoch} the hash is routed to {other}",
-    "gap_delivery": "{sent}, but {epoch} no consumer has declared a range with this hash{routed}",
-    "first_delivery_order": (
-        "{sent} for the first time, after the later entry {other_entry} had gone to {other} (seq {other_seq})"
-    ),
-    "early_duplicate": "{sent} once more, although {other} still held it, {held}",
-    "redelivery_order": _OVERTOOK,
-    "replay_overtaken": _OVERTOOK,
-    "redelivery_count": (
-        "{sent} with redelivery count {value}, but redeliver requests count {expected} since the last restart"
-    ),
-    "unacked_limit": (
-        "{sent}, which then held {value} unacknowledged messages; maxUnackedMessagesPerConsumer is {expected}"
-    ),
-    "cumulative_ack": "{receiver} acknowledged all up to {entry} {here}, which the broker ignores for Key_Shared",
-    "foreign_ack": "{receiver} acknowledged entry {entry} {here}, which {other} held, sent at seq {other_seq}",
-}
 
 
 class EpochNamed(NamedTuple):
@@ -58,16 +29,16 @@ def evidence(finding: Any, names: Names) -> list[str]:
 
 
 def _events(finding: Any, names: Names) -> Iterator[tuple[int, str]]:
-    rule = RULE_NAMES[finding.rule]
+    rule = RULES[NAME_OF[finding.rule]]
     entry, other = position(finding.ledger, finding.entry), position(finding.other_ledger, finding.other_entry)
     other = entry if finding.other_ledger == UNKNOWN else other
     if finding.other_seq != UNKNOWN:
         yield int(finding.other_seq), f"{other} dispatched to {names.spoken(finding.other_consumer)}"
-    if finding.other_since_seq != UNKNOWN and rule in _OVERTAKING and not passes_a_leaver(finding):
+    if finding.other_since_seq != UNKNOWN and finding.rule in OVERTAKING and not passes_a_leaver(finding):
         yield int(finding.other_since_seq), f"{other} {_since_when(finding.other_marks)}"
-    if rule == "redelivery_count" and finding.sent_before_seq != UNKNOWN:
+    if rule.sent_before and finding.sent_before_seq != UNKNOWN:
         yield int(finding.sent_before_seq), f"{entry} dispatched to {names.spoken(finding.sent_before_to)}"
-    done = "acknowledged by" if rule in _ACKNOWLEDGING else "dispatched to"
+    done = "acknowledged by" if rule.counted == "acknowledgements" else "dispatched to"
     yield int(finding.seq), f"{entry} {done} {names.spoken(finding.consumer)}"
 
 
@@ -87,16 +58,15 @@ def explanation(finding: Any, verdict: FindingVerdict, names: Names, epoch: Epoc
         parts.append(f"permitted by {verdict.permitted_by}: {verdict.because}")
     elif verdict.because:
         parts.append(verdict.because)
-    bugs = [catalogue()[bug] for bug in verdict.known_bugs]
-    parts += [f"known bug {bug.id}: {bug.title}" for bug in bugs]
-    remedies = list(dict.fromkeys(bug.remedy for bug in bugs))
-    return " ".join(["; ".join(parts).replace(".;", ";"), *remedies])
+    if verdict.known_bugs:
+        parts.append(sentence(verdict.known_bugs))
+    return "; ".join(parts)
 
 
 def _broken(finding: Any, names: Names, epoch: EpochNamed) -> str:
     """What happened, and the promise that it breaks."""
-    rule = RULE_NAMES[finding.rule]
-    overtaking = rule in _OVERTAKING
+    rule = RULES[NAME_OF[finding.rule]]
+    overtaking = finding.rule in OVERTAKING
     words = {
         "receiver": names.spoken(finding.consumer),
         "other": names.spoken(finding.other_consumer),
@@ -115,9 +85,15 @@ def _broken(finding: Any, names: Names, epoch: EpochNamed) -> str:
         "routed": "" if finding.other_consumer == NOBODY else "; the selector of this version routes it to {other}",
     }
     words["routed"] = words["routed"].format_map(words)
-    sentence = _SENTENCES[rule]
-    if overtaking and passes_a_leaver(finding):
-        sentence = _PASSED_LEAVER
-    if rule == "early_duplicate" and finding.acknowledged:
-        sentence = _PASSED if finding.marks & PASSED else _ACKNOWLEDGED
-    return sentence.format(sent=_SENT.format_map(words), held=_HELD.format_map(words), **words)
+    case = _case(finding)
+    told = rule.sentence if case is None else rule.otherwise.get(case, rule.sentence)
+    return told.format(sent=_SENT.format_map(words), held=_HELD.format_map(words), **words)
+
+
+def _case(finding: Any) -> Case | None:
+    """Which special case it is for the rules that have sentences of their own for it."""
+    if finding.rule in OVERTAKING:
+        return "leaving" if passes_a_leaver(finding) else None
+    if finding.acknowledged:
+        return "passed" if finding.marks & PASSED else "acknowledged"
+    return None

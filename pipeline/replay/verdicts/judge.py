@@ -5,20 +5,19 @@ from typing import Final
 
 import numpy as np
 
-from pipeline.contract.rules import EXCEPTIONS, ExceptionId, RuleName
-from pipeline.replay.rules.permitted import NOT_PERMITTED
-from pipeline.replay.state.output import (
-    CUMULATIVE_ACK,
+from pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
+from pipeline.contract.rules import (
     FIRST_DELIVERY_ORDER,
-    FOREIGN_ACK,
     GAP_DELIVERY,
-    OWNERSHIP,
+    MISROUTED,
+    NAME_OF,
+    OVERTAKING,
     REDELIVERY_COUNT,
-    REDELIVERY_ORDER,
-    REPLAY_OVERTAKEN,
-    RULE_NAMES,
+    RULES,
     SINGLE_HOLDER,
+    RuleName,
 )
+from pipeline.replay.rules.permitted import NOT_PERMITTED
 from pipeline.replay.state.state import NOBODY
 from pipeline.replay.subscription.config import ReplayConfig
 from pipeline.replay.subscription.result import ReplayResult
@@ -29,9 +28,6 @@ from pipeline.replay.verdicts.single_holder import two_holders
 from pipeline.replay.verdicts.verdict import INFORMATION, UNEXPLAINED, FindingVerdict, permitted_by, unexplained
 
 _EXCEPTION_OF: Final[Mapping[int, ExceptionId]] = {int(exception[1:]): exception for exception in EXCEPTIONS}
-_INFORMING: Final = (CUMULATIVE_ACK, FOREIGN_ACK)
-_OVERTAKING: Final = (REDELIVERY_ORDER, REPLAY_OVERTAKEN)
-_OWNERSHIP: Final = (OWNERSHIP, GAP_DELIVERY)
 _UNSEEN_REDELIVERY: Final = FindingVerdict(
     "not_provable",
     because="an entry filter that reschedules and a transaction that aborts count too, and leave no row (E4, E11)",
@@ -48,7 +44,7 @@ def judged(found: ReplayResult, config: ReplayConfig) -> list[FindingVerdict]:
     for at, verdict in duplicates(around).items():
         verdicts[at] = verdict
     overtakings: dict[int, FindingVerdict] = {}
-    for at in np.flatnonzero(np.isin(findings.rule, _OVERTAKING)).tolist():
+    for at in np.flatnonzero(np.isin(findings.rule, OVERTAKING)).tolist():
         if findings.permitted[at] == NOT_PERMITTED:
             verdicts[at] = overtaken(findings[at], around)
         overtakings[int(findings.seq[at])] = verdicts[at]
@@ -60,7 +56,7 @@ def judged(found: ReplayResult, config: ReplayConfig) -> list[FindingVerdict]:
             verdicts[at] = late_first(finding, overtakings, around)
         elif finding.rule == REDELIVERY_COUNT:
             verdicts[at] = _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
-        elif finding.rule in _OWNERSHIP and (doubt := found.doubts.about(int(finding.hash), int(finding.seq))):
+        elif finding.rule in MISROUTED and (doubt := found.doubts.about(int(finding.hash), int(finding.seq))):
             verdicts[at] = FindingVerdict("not_provable", because=doubt.because)
         elif finding.rule == GAP_DELIVERY and finding.other_consumer == finding.consumer != NOBODY:
             verdicts[at] = _routed_gap(around)
@@ -71,14 +67,15 @@ def plain_verdict(rule: int, permitted: int, around: FindingContext) -> FindingV
     """What is known of a finding by its rule and the exception that permits it, before it is looked at."""
     if permitted != NOT_PERMITTED:
         exception = _EXCEPTION_OF[permitted]
-        # E6 is open as #25627, where the other one's work goes on; whoever only waited is not harmed.
-        return permitted_by(exception, *(around.named("#25627") if (rule, exception) == (SINGLE_HOLDER, "E6") else ()))
-    return INFORMATION if rule in _INFORMING else UNEXPLAINED
+        # The other one's work goes on, which is a flaw; whoever only waited is not harmed.
+        harmed = (rule, exception) == (SINGLE_HOLDER, "E6")
+        return permitted_by(exception, *(around.bugs_with("dropped_while_held") if harmed else ()))
+    return INFORMATION if RULES[NAME_OF[rule]].informs else UNEXPLAINED
 
 
 def _routed_gap(around: FindingContext) -> FindingVerdict:
     """A gap that the selector of this version gives to the consumer that has the ranges on both sides of it."""
-    bugs = around.named("exclusive_gap")
+    bugs = around.bugs_with("gap_inside_one_consumer")
     if not bugs:
         return UNEXPLAINED
     return FindingVerdict("known_bug", None, bugs, "the gap lies between two ranges of this one consumer")
@@ -90,9 +87,4 @@ def _kinds(found: ReplayResult) -> set[tuple[int, int]]:
 
 def applies(rule: RuleName, config: ReplayConfig) -> bool:
     """Whether a broker with these settings is held to a rule."""
-    if rule not in config.profile.rules:
-        return False
-    # Without its tracker the broker sends 0 with everything (contract 5.8).
-    return (
-        rule != RULE_NAMES[REDELIVERY_COUNT] or config.broker.get("subscriptionRedeliveryTrackerEnabled") is not False
-    )
+    return rule in config.profile.rules and config.broker.get(RULES[rule].needs) is not False

@@ -1,7 +1,6 @@
 """What consumers are called, and other words that rows of several tables share."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
 from pipeline.replay.recorders.recorders import ONE, Recorders
@@ -11,8 +10,6 @@ from pipeline.replay.subscription.result import Stay
 Rows: TypeAlias = list[dict[str, Any]]
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
 """Rows of one table by column; all of them are equally long, and there is none without rows."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def columns_of(rows: Rows) -> Columns:
@@ -62,8 +59,3 @@ def position(ledger: int, entry: int) -> str:
 def or_none(value: int) -> int | None:
     """A number of the core, where UNKNOWN means that there is none."""
     return None if value == UNKNOWN else int(value)
-
-
-def moment(ts_us: int) -> str:
-    """A time of the trace as people write it, UTC with microseconds."""
-    return (_EPOCH + timedelta(microseconds=int(ts_us))).strftime("%Y-%m-%d %H:%M:%S.%f")

@@ -35,15 +35,16 @@ def _overtaken(finding: Any, around: FindingContext) -> FindingVerdict:
         return unexplained("the receiver did not own the hash")
     left_behind = bool(finding.other_marks & (RETURNED | NACKED) == RETURNED)
     # Before E7, which is rarer: under the classic dispatcher every leave does this (contract 6.5).
-    hidden = _hidden(finding, left_behind, around.skew_us) if around.named("F11") else ""
+    hiding = around.bugs_with("hidden_in_replay")
+    hidden = _hidden(finding, left_behind, around.skew_us) if hiding else ""
     if hidden:
-        return FindingVerdict("known_bug", None, around.named("F11"), hidden)
+        return FindingVerdict("known_bug", None, hiding, hidden)
     in_flight = _replay_in_flight(finding, around) if left_behind else None
     if in_flight is not None:
         return in_flight
     if not left_behind and _unblocked_amid_a_read(finding, around):
         because = "the hash had just stopped draining, and the older one had been refused before it did"
-        return FindingVerdict("known_bug", around.exception("E8"), around.named("#23870"), because)
+        return FindingVerdict("known_bug", around.exception("E8"), around.bugs_with("unblocked_amid_a_read"), because)
     if left_behind and not around.drains:
         return recently_joined_flaw(finding, around)
     return UNEXPLAINED
@@ -102,7 +103,7 @@ def _hidden(finding: Any, left_behind: bool, skew_us: int) -> str:
 def _unblocked_amid_a_read(finding: Any, around: FindingContext) -> bool:
     """#23870 (contract 4.11): both waited in replay, and their hash stopped draining at most one read ago."""
     both_read = finding.marks & finding.other_marks & READ != 0
-    return bool(around.named("#23870") and both_read and around.drained_before(finding))
+    return bool(around.bugs_with("unblocked_amid_a_read") and both_read and around.drained_before(finding))
 
 
 def late_first(finding: Any, overtakings: Mapping[int, FindingVerdict], around: FindingContext) -> FindingVerdict:
@@ -123,6 +124,7 @@ def late_first(finding: Any, overtakings: Mapping[int, FindingVerdict], around: 
     if finding.marks & READ == 0:
         return UNEXPLAINED
     # What F11 does lasts until the entry is sent, whoever owns the hash by then; #23870 is over with the read.
-    if finding.consumer != finding.other_consumer and "F11" not in overtaking.known_bugs:
+    lasting = not set(overtaking.known_bugs).isdisjoint(around.bugs_with("hidden_in_replay"))
+    if finding.consumer != finding.other_consumer and not lasting:
         return UNEXPLAINED
     return overtaking

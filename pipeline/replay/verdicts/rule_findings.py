@@ -8,17 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.contract.rules import RuleName
-from pipeline.contract.severity import SEVERITIES, Severity
+from pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES, Severity
 from pipeline.replay.verdicts.naming import Rows
-
-# Columns of `metrics` that count findings, and what they count.
-_COUNTS: Mapping[str, Severity] = {
-    "violations": "violation",
-    "permitted": "permitted",
-    "known_bug": "known_bug",
-    "not_provable": "not_provable",
-    "info": "info",
-}
 
 
 class RuleFindings(NamedTuple):
@@ -61,10 +52,10 @@ def metrics(topic: str, subscription: str, rules: Sequence[RuleName], found: Ite
         rules: those of the profile.
         found: of any sources; several may look for one rule.
     """
-    totals = {rule: dict.fromkeys(("checked", *_COUNTS), 0) for rule in rules}
+    totals = {rule: dict.fromkeys(("checked", *COUNT_COLUMNS), 0) for rule in rules}
     for of_rule in found:
         total = totals[of_rule.rule]
         total["checked"] += of_rule.checked
-        for column, severity in _COUNTS.items():
+        for column, severity in COUNT_COLUMNS.items():
             total[column] += of_rule.counts.get(severity, 0)
     return [{"topic": topic, "subscription": subscription, "rule": rule, **totals[rule]} for rule in rules]

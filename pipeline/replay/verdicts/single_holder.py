@@ -7,6 +7,7 @@ in a trace that would tell it from another fault, so two holders are a violation
 
 from typing import Any
 
+from pipeline.contract.known_bugs import Symptom
 from pipeline.replay.state.state import NACKED, REDELIVERED, RETURNED, SENT, UNKNOWN
 from pipeline.replay.verdicts.context import FindingContext
 from pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, unexplained
@@ -34,7 +35,7 @@ def recently_joined_flaw(finding: Any, around: FindingContext) -> FindingVerdict
     if verdict.severity != "known_bug" or finding.other_marks & REDELIVERED == 0:
         return verdict
     # What a rolling restart adds to them: the entry that is held was itself left behind by a consumer (#23307).
-    return verdict._replace(known_bugs=verdict.known_bugs + around.named("F4"))
+    return verdict._replace(known_bugs=verdict.known_bugs + around.bugs_with("held_after_a_redelivery"))
 
 
 def _to_a_newcomer(finding: Any, around: FindingContext) -> FindingVerdict:
@@ -50,16 +51,15 @@ def _to_a_newcomer(finding: Any, around: FindingContext) -> FindingVerdict:
         )
     if read is not None and entry <= read:
         where = f"it was read before the receiver joined (entries up to {read[0]}:{read[1]} had been sent)"
-        if _left_behind_unseen(finding) and around.named("F11"):
+        if _left_behind_unseen(finding) and around.bugs_with("hidden_in_replay"):
             because = f"{where} and left behind by a consumer, and newer ones of the hash then went to the other"
-            return _known(around, ("F2", "F11"), because)
-        return _known(around, ("F2",), f"{where} and waited")
+            return _known(around, because, "waited_at_the_join", "hidden_in_replay")
+        return _known(around, f"{where} and waited", "waited_at_the_join")
     # Without the read position the publish has to tell: what came later cannot have been read by then.
     published_in_time = finding.since_seq == UNKNOWN or finding.since_ts <= joined.ts_us + around.skew_us
     if finding.marks & SENT == 0 and (reported is not None or published_in_time):
-        return _known(
-            around, ("F1",), "it was read before the receiver joined, though nothing from there on had been sent"
-        )
+        because = "it was read before the receiver joined, though nothing from there on had been sent"
+        return _known(around, because, "read_before_the_join")
     return unexplained("it was published after the receiver had joined, and recently joined consumers have to wait")
 
 
@@ -73,10 +73,11 @@ def _left_behind_unseen(finding: Any) -> bool:
 def _to_one_that_was_there(finding: Any, around: FindingContext) -> FindingVerdict:
     """The receiver was connected all along: a join gives hashes to the newcomer only, so a leave moved this one."""
     if around.left_between(finding.other_seq, finding.seq, but_for=finding.other_consumer):
-        return _known(around, ("F3",), "a consumer left since, and its hashes moved to those that remained")
+        because = "a consumer left since, and its hashes moved to those that remained"
+        return _known(around, because, "moved_by_a_leave")
     return unexplained("nobody left meanwhile, so nothing moved the hash to the receiver")
 
 
-def _known(around: FindingContext, flaws: tuple[str, ...], because: str) -> FindingVerdict:
-    present = around.named(*flaws)
+def _known(around: FindingContext, because: str, *symptoms: Symptom) -> FindingVerdict:
+    present = around.bugs_with(*symptoms)
     return FindingVerdict("known_bug", None, present, because) if present else UNEXPLAINED

@@ -2,14 +2,15 @@
 
 import json
 
-from pipeline.contract.known_bugs import catalogue, known_bugs, label
+from pipeline.contract.known_bugs import bugs_by_symptom, labels, sentence
 from pipeline.contract.rules import RuleName
 from pipeline.contract.severity import Severity
 from pipeline.replay.snapshots.comparison import Mismatch
 from pipeline.replay.subscription.config import ReplayConfig
 from pipeline.replay.subscription.result import ReplayResult
-from pipeline.replay.verdicts.naming import Names, moment
+from pipeline.replay.verdicts.naming import Names
 from pipeline.replay.verdicts.rule_findings import RuleFindings, severities
+from pipeline.utc import moment
 
 _NAMED_MAX = 10
 _RULES: tuple[RuleName, ...] = ("assignment_mismatch", "draining_mismatch")
@@ -39,19 +40,19 @@ def mismatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
     return told
 
 
-def _verdict(mismatch: Mismatch, config: ReplayConfig) -> tuple[Severity, str | None, str]:
-    """What it weighs, the known bug, and why."""
+def _verdict(mismatch: Mismatch, config: ReplayConfig) -> tuple[Severity, tuple[str, ...], str]:
+    """What it weighs, the known bugs, and why."""
     if mismatch.undecided:
-        return "not_provable", None, f"; {mismatch.undecided}"
+        return "not_provable", (), f"; {mismatch.undecided}"
     if mismatch.rule == "draining_mismatch" and mismatch.missing and not mismatch.surplus:
-        bug = "#23845"
-        if bug in known_bugs(config.version, config.profile):
-            return "known_bug", bug, f"; known bug {bug}: {catalogue()[bug].title} {catalogue()[bug].remedy}"
-    return "violation", None, ""
+        bugs = bugs_by_symptom(config.version, config.profile)["reported_as_draining_still"]
+        if bugs:
+            return "known_bug", bugs, f"; {sentence(bugs)}"
+    return "violation", (), ""
 
 
 def _row(mismatch: Mismatch, names: Names, config: ReplayConfig) -> dict[str, object]:
-    severity, bug, because = _verdict(mismatch, config)
+    severity, bugs, because = _verdict(mismatch, config)
     snapshot = mismatch.snapshot
     begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
     what = "ranges" if mismatch.rule == "assignment_mismatch" else "draining hashes"
@@ -69,7 +70,7 @@ def _row(mismatch: Mismatch, names: Names, config: ReplayConfig) -> dict[str, ob
         "consumer_name": names.name(mismatch.consumer),
         "seq": snapshot.seq,
         "ts_us": snapshot.ts_us,
-        "known_bug": None if bug is None else label(bug),
+        "known_bug": labels(bugs),
         "detail": json.dumps({"seq_begin": begin, "seq_end": end}),
         "evidence": [f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"],
         "explanation": (

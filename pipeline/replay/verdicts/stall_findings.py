@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.contract.known_bugs import catalogue, known_bugs, label
+from pipeline.contract.known_bugs import bugs_by_symptom, label, labels, sentence
 from pipeline.contract.rules import RuleName
 from pipeline.contract.severity import Severity
 from pipeline.replay.blocking.attribution import Blocked
@@ -23,8 +23,9 @@ from pipeline.replay.state.state import DISPATCHES, NOBODY
 from pipeline.replay.subscription.config import ReplayConfig
 from pipeline.replay.subscription.result import ReplayResult
 from pipeline.replay.timeline.undecided_ranges import UndecidedRange
-from pipeline.replay.verdicts.naming import Names, Rows, moment, position
+from pipeline.replay.verdicts.naming import Names, Rows, position
 from pipeline.replay.verdicts.rule_findings import RuleFindings, severities
+from pipeline.utc import moment
 
 
 def stuck_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
@@ -62,7 +63,7 @@ def _beyond(rule: RuleName, monitor: BlockingMonitor, config: ReplayConfig) -> C
     counts: Counter[Severity] = Counter()
     for kind, count in monitor.starved.beyond.items():
         if _rule(kind, config) == rule:
-            counts[_severity(_bug(kind, config))] += count
+            counts[_severity(_bugs(kind, config))] += count
     if rule == "stalled":
         counts["violation"] += monitor.stalls_beyond
     return counts
@@ -72,8 +73,8 @@ def _rule(kind: StarvationKind, config: ReplayConfig) -> RuleName:
     return "draining_stuck" if config.profile.dispatcher == "draining" and kind.drained else "stalled"
 
 
-def _severity(bug: str | None) -> Severity:
-    return "known_bug" if bug else "violation"
+def _severity(bugs: tuple[str, ...]) -> Severity:
+    return "known_bug" if bugs else "violation"
 
 
 def _by_cost(starved: StarvedHash) -> tuple[int, int, int]:
@@ -81,21 +82,16 @@ def _by_cost(starved: StarvedHash) -> tuple[int, int, int]:
     return -(span.to_ts - span.from_ts) * starved.entries, span.from_seq, starved.hash
 
 
-def _bug(kind: StarvationKind, config: ReplayConfig) -> str | None:
-    """The flaw that it matches: counted twice (3.9), or behind the head of replay (6.5)."""
-    bugs = known_bugs(config.version, config.profile)
-    bug = None
-    if config.profile.dispatcher == "recently_joined":
-        bug = "F6"
-    elif kind.counted_again:
-        bug = "#23845"
-    return bug if bug in bugs else None
+def _bugs(kind: StarvationKind, config: ReplayConfig) -> tuple[str, ...]:
+    """The flaws that it matches: counted twice (3.9), or behind the head of replay (6.5)."""
+    shown = bugs_by_symptom(config.version, config.profile)
+    return shown["passed_over_in_replay"] or (shown["counted_as_draining_again"] if kind.counted_again else ())
 
 
 def _hash_row(
     starved: StarvedHash, names: Names, config: ReplayConfig, doubt: UndecidedRange | None
 ) -> dict[str, object]:
-    span, bug = starved.span, _bug(starved.kind, config) if doubt is None else None
+    span, bugs = starved.span, _bugs(starved.kind, config) if doubt is None else ()
     head, passed, entries = position(*starved.head), position(*starved.passed), starved.entries
     owner, seconds = names.spoken(starved.owner), (span.to_ts - span.from_ts) / 1e6
     until = (
@@ -111,10 +107,10 @@ def _hash_row(
     drained = ""
     if starved.drained_from != NOBODY:
         drained = f", which {names.spoken(starved.drained_from)} had held before,"
-    known = f"; known bug {label(bug)}: {catalogue()[bug].title} {catalogue()[bug].remedy}" if bug else ""
+    known = f"; {sentence(bugs, label)}" if bugs else ""
     known += f"; {doubt.because}" if doubt is not None else ""
     return {
-        "severity": "not_provable" if doubt is not None else _severity(bug),
+        "severity": "not_provable" if doubt is not None else _severity(bugs),
         "sticky_hash": starved.hash,
         "ledger_id": starved.head[0],
         "entry_id": starved.head[1],
@@ -124,7 +120,7 @@ def _hash_row(
         "other_consumer_name": names.name(starved.drained_from),
         "seq": span.to_seq,
         "ts_us": span.to_ts,
-        "known_bug": label(bug) if bug else None,
+        "known_bug": labels(bugs),
         "detail": json.dumps(
             {
                 "entries": starved.entries,

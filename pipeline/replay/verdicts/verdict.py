@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from pipeline.contract.rules import EXCEPTIONS, ExceptionId
+from pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
 from pipeline.contract.severity import Severity
 
 

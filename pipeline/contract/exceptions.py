@@ -1,0 +1,46 @@
+"""What may break the rules legitimately (contract 9.3).
+
+The ids are public: they stand in the tables, in reports and in `conf/`.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+Dispatcher = Literal["draining", "recently_joined"]
+"""PIP-379, and the one of 3.x, which 4.x keeps beside it as the classic one."""
+
+ExceptionId = Literal[
+    "E1", "E2", "E3", "E4", "E5", "E6", "E7", "E8", "E9", "E10", "E11", "E12", "E13", "E14", "E15", "E16", "E17"
+]
+
+EXCEPTIONS: Mapping[ExceptionId, str] = MappingProxyType(
+    {
+        "E1": "a negative acknowledgement, an ack timeout or a redeliver request",
+        "E2": "delayed delivery",
+        "E3": "a seek, an unload, a restart, a transfer, or the last consumer leaving",
+        "E4": "an entry filter that rejected or rescheduled the entry, or a marker",
+        "E5": "consumers that allow out-of-order delivery",
+        "E6": "expiry, skip or clear past entries that a consumer held",
+        "E7": "an older entry of the hash that entered replay while a replay read was in flight",
+        "E8": "a hash that stopped draining in the middle of a read",
+        "E9": "a client that reconnected",
+        "E10": "producers whose order of publishing is not the order of positions",
+        "E11": "transactions",
+        "E12": "a batch that was acknowledged in part and redelivered whole",
+        "E13": "a race between the hooks of the recorder",
+        "E14": "flaws of the dispatcher of recently joined consumers",
+        "E15": "an entry that the broker held back after the recorder saw it go",
+        "E16": "another generation of the dispatcher, with another hash or mapping",
+        "E17": "overlapping replay reads",
+    }
+)
+"""What the broken rule is then due to."""
+
+# The others can happen to both. Only the draining one has a guard that holds an entry back (6.1).
+_OF_ONE: Mapping[ExceptionId, Dispatcher] = {"E8": "draining", "E14": "recently_joined", "E15": "draining"}
+
+
+def exceptions_of(dispatcher: Dispatcher) -> tuple[ExceptionId, ...]:
+    """The exceptions that a dispatcher can need; which versions of it do, the profiles say."""
+    return tuple(known for known in EXCEPTIONS if _OF_ONE.get(known, dispatcher) == dispatcher)

@@ -1,0 +1,89 @@
+"""Writes the pages of docs/ that specifications make: `make docs`, or `python -m pipeline.contract.pages`."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from pipeline.contract.exceptions import EXCEPTIONS
+from pipeline.contract.profile import Profile, profiles
+from pipeline.contract.rule import Rule
+from pipeline.contract.rules import RULES
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+_PROFILES = """\
+# Profiles
+
+<!-- Written by `make docs` from conf/profiles/: edit that instead. -->
+
+What a broker is held to, by the line of its version; conf/profiles/ says why. `-classic` is the dispatcher that
+`subscriptionKeySharedUseClassicPersistentImplementation` chooses. The second table has the defaults of broker.conf;
+an empty cell: that dispatcher does not heed the setting.
+"""
+_RULES_BEGIN = "<!-- From here on written by `make docs` from pipeline/contract/rules.py: edit that instead. -->\n"
+_RULES_END = "<!-- Up to here. -->\n"
+
+
+def profiles_page() -> str:
+    """docs/PROFILES.md: what each line of broker versions is held to, inherited or not."""
+    every = list(profiles().values())
+    names = [profile.name for profile in every]
+    settings = sorted({name for profile in every for name in profile.settings})
+    rows: Mapping[str, Callable[[Profile], object]] = {
+        "from_version": lambda p: p.from_version,
+        "dispatcher": lambda p: p.dispatcher,
+        "keyless": lambda p: p.keyless,
+        "ring_collision": lambda p: p.ring_collision,
+        "exclusive_gap_delivery": lambda p: p.exclusive_gap_delivery,
+        "draining_return": lambda p: p.draining_return,
+        "mark_delete_releases": lambda p: p.mark_delete_releases,
+        "hash of consistent_hashing": lambda p: p.hash["consistent_hashing"],
+        "hash of auto_split": lambda p: p.hash["auto_split"],
+        "hash of exclusive": lambda p: p.hash["exclusive"],
+        "all rules but": lambda p: ", ".join(rule for rule in RULES if rule not in p.rules),
+        "all exceptions but": lambda p: ", ".join(known for known in EXCEPTIONS if known not in p.exceptions),
+    }
+    held_to = ([name, *(_written(of(profile)) for profile in every)] for name, of in rows.items())
+    defaults = ([name, *(_written(profile.settings.get(name)) for profile in every)] for name in settings)
+    return "\n".join([_PROFILES, *_table(["", *names], held_to), "", *_table(["setting", *names], defaults), ""])
+
+
+def rules_page() -> str:
+    """docs/RULES.md: the table of rules from their specifications, the rest as it stands."""
+    page = (DOCS / "RULES.md").read_text(encoding="utf-8")
+    before, begin, rest = page.partition(_RULES_BEGIN)
+    _, end, after = rest.partition(_RULES_END)
+    assert begin, "docs/RULES.md has lost the mark where the rules begin"
+    assert end, "docs/RULES.md has lost the mark where the rules end"
+    rows = (
+        [_named(name, rule), rule.statement, rule.found_when, rule.unless, rule.counted] for name, rule in RULES.items()
+    )
+    table = _table(["rule", "what holds", "found when", "a violation unless", "asked of"], rows)
+    return "\n".join([f"{before}{begin}", *table, f"{end}{after}"])
+
+
+def _named(name: str, rule: Rule) -> str:
+    """A rule by its name, and what else it is called."""
+    return f"{name} ({', '.join(rule.invariants)})" if rule.invariants else name
+
+
+PAGES: Mapping[str, Callable[[], str]] = MappingProxyType({"PROFILES.md": profiles_page, "RULES.md": rules_page})
+"""The pages by their names, each with what makes its text."""
+
+
+def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
+
+
+def _table(head: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page(), encoding="utf-8")
