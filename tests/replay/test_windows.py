@@ -142,11 +142,11 @@ def test_each_row_is_told_by_one_window() -> None:
 
 def test_what_is_open_is_told_by_every_window_that_it_lasts_through() -> None:
     first, second = reported_since(None, _place(10)), reported_since(_place(10), _place(20))
-    assert first.contains_interval(5, 15, is_open=True)
-    assert not first.contains_interval(5, 15, is_open=False), "it may still change"
-    assert second.contains_interval(5, 15, is_open=False)
+    began, ended = np.array([5, 5, 11]), np.array([15, 15, 15])
+    is_open = np.array([True, False, True])
+    assert first.holds_intervals(began, ended, is_open).tolist() == [True, False, False], "the second may still change"
+    assert second.holds_intervals(began, ended, ~is_open).tolist() == [True, True, True]
     assert second.contains_noted(1, 5, is_open=False), "it was noted late"
-    assert not first.contains_interval(11, 15, is_open=True)
 
 
 def test_rows_are_settled_by_the_clock_and_told_by_seq() -> None:

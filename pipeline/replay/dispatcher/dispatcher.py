@@ -8,25 +8,22 @@ from collections import abc
 from collections.abc import Callable, Collection
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.assignment import Routing
-from pipeline.assignment.ranges.routing import routing_of_ranges
 from pipeline.contract.exceptions import ExceptionId
-from pipeline.contract.rules import GAP_DELIVERY, MISROUTED
 from pipeline.replay.blocking.consumer_availability import update_availability
 from pipeline.replay.blocking.monitor import BlockingMonitor
 from pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
 from pipeline.replay.dispatcher.allocation import Need, _need, make_room
 from pipeline.replay.dispatcher.consumer_index import ConsumerIndex
+from pipeline.replay.dispatcher.routings import Routings
 from pipeline.replay.packing.events import Events
 from pipeline.replay.packing.membership_rows import TracePoint
 from pipeline.replay.packing.snapshot import Snapshot
 from pipeline.replay.rules.finding_collector import FindingCollector
-from pipeline.replay.rules.permitted import permitted
 from pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
-from pipeline.replay.state.output import BY_FLOW, BY_JOIN, BY_LEAVE, BY_RESET, FINDINGS, STILL_OPEN, Output, new_output
-from pipeline.replay.state.policy import Policy, RoutingArrays, routing_arrays
+from pipeline.replay.state.output import BY_FLOW, BY_JOIN, BY_LEAVE, BY_RESET, STILL_OPEN, Output, new_output
+from pipeline.replay.state.policy import Policy, RoutingArrays
 from pipeline.replay.state.state import (
     ACKED,
     BY_FLOWS,
@@ -76,17 +73,14 @@ class Dispatcher:
         self.monitor = monitor
         self.traffic = DispatchCounts()
         self.peaks = Peaks()
-        self._exceptions = exceptions
         self.consumers = ConsumerIndex()
-        self._routing = routing_of_ranges(())
-        self._served = self._routing
-        self._former: list[tuple[Routing, int]] = []
+        self._routings = Routings()
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
         self._state.common[0].counts_indexes = counts_indexes
         self._state.common[0].unacked_limit = monitor.limits.unacked_per_subscription
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
-        self._collector = FindingCollector()
+        self._collector = FindingCollector(exceptions)
         self._at_the_end = (0, 0)
         self._without_publish_told = 0
 
@@ -194,15 +188,11 @@ class Dispatcher:
             served: where the broker's selector sends hashes, if a flaw makes that another mapping (contract 2.4).
         """
         self._drain_output()
-        self._served = self.consumers.routing(served or routing)
-        before, after = self._routing, self.consumers.routing(routing)
-        late_us = self.policy.unordered_us
-        self._former = [(old, until_us) for old, until_us in self._former if until_us + late_us >= at.ts_us]
-        self._former.append((before, at.ts_us))
-        self._routing = after
+        promised, served_by = self.consumers.routing(routing), self.consumers.routing(served or routing)
+        before = self._routings.change(promised, served_by, at.ts_us, self.policy.unordered_us)
         if self.drains:
-            draining.remap(self._state, routing_arrays(before), routing_arrays(after), at.seq, at.ts_us)
-            self.monitor.moved(self._state, routing_arrays(before), routing_arrays(after), at)
+            draining.remap(self._state, before, self._mapping, at.seq, at.ts_us)
+            self.monitor.moved(self._state, before, self._mapping, at)
         ownership.change_owners(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
         self.monitor.hindered(self._state, self._out, self._mapping)
 
@@ -321,7 +311,7 @@ class Dispatcher:
 
     @property
     def _mapping(self) -> RoutingArrays:
-        return routing_arrays(self._routing)
+        return self._routings.arrays
 
     def _interrupt(self, at: TracePoint, ended_by: int) -> None:
         """Before consumers come or go, while the state still shows who kept whom waiting."""
@@ -355,19 +345,4 @@ class Dispatcher:
     def _drain_output(self) -> None:
         out: Output = self._out
         self.monitor.hindered(self._state, out, self._mapping)
-        found: Records = out.findings[: out.filled[FINDINGS]].copy()
-        found = found[~self._decided_before(found)].view(np.recarray)
-        found.permitted = permitted(found, self.policy.keeps_order, self._exceptions)
-        gaps = found.rule == GAP_DELIVERY
-        found.other_consumer[gaps] = self._served.owners_of(found.hash[gaps])
-        self._collector.gather(out, found)
-
-    def _decided_before(self, found: Records) -> NDArray[np.bool_]:
-        """Which findings of ownership may be dispatches decided under a mapping before, and recorded late."""
-        excused: NDArray[np.bool_] = np.zeros(found.size, dtype=np.bool_)
-        if self.policy.unordered_us > 0:
-            for routing, until_us in self._former:
-                owned = routing.owners_of(found.hash) == found.consumer
-                excused |= owned & (found.ts_us <= until_us + self.policy.unordered_us)
-        excused &= np.isin(found.rule, MISROUTED)
-        return excused
+        self._collector.collect(out, self._routings, self.policy)

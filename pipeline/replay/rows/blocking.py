@@ -2,14 +2,11 @@
 
 import json
 
-import numpy as np
-
 from pipeline.replay.blocking.attribution import Blocked
 from pipeline.replay.blocking.causes import CLAUSES, DRAINING, NAMES
 from pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from pipeline.replay.state.state import NOBODY, UNKNOWN
 from pipeline.replay.subscription.result import ReplayResult
-from pipeline.replay.subscription.watermark import ReportRange
 from pipeline.replay.verdicts.naming import Names, Rows, position
 
 # Hashes of a consumer that are named in a sentence, those that waited most.
@@ -19,15 +16,10 @@ _HASHES = 5
 def blocking(topic: str, subscription: str, found: ReplayResult) -> Rows:
     """A row for each interval in which entries waited, in the order in which they began."""
     names = Names(found.numbers, found.stays, found.recorders)
-    waits = (_row(interval, names) for interval in found.monitor.blocked if _is_reported(interval, found.report_range))
+    waits = (_row(interval, names) for interval in found.reported_waits)
     rows = [*_draining(found, names), *waits]
     where = {"topic": topic, "subscription": subscription}
     return [where | row for row in sorted(rows, key=lambda row: (row["from_seq"], row["scope"], row["cause"]))]
-
-
-def _is_reported(interval: Blocked, report_range: ReportRange) -> bool:
-    span = interval.span
-    return report_range.contains_noted(span.from_seq, span.to_seq, span.ended_by == STILL_OPEN)
 
 
 def _row(interval: Blocked, names: Names) -> dict[str, object]:
@@ -98,15 +90,9 @@ def _draining(found: ReplayResult, names: Names) -> Rows:
     holder, who blocks nobody then.
     """
     rows: Rows = []
-    episodes = found.episodes[found.episodes.awaited > 0]
-    for episode in episodes[np.lexsort((episodes.hash, episodes.from_seq))]:
-        is_open = bool(episode.ended_by == STILL_OPEN)
-        if not found.report_range.contains_interval(int(episode.blocked_seq), int(episode.to_seq), is_open):
-            continue
+    for episode in found.reported_waits_for_draining:
         to_seq, to_ts, ended_by = int(episode.to_seq), int(episode.to_ts), ENDINGS[episode.ended_by]
         if episode.returned_seq != UNKNOWN:
-            if is_open and not found.report_range.final:
-                continue  # it may move away again before the episode is over
             to_seq, to_ts, ended_by = int(episode.returned_seq), int(episode.returned_ts), "returned"
         is_open = ended_by == ENDINGS[STILL_OPEN]
         root = position(episode.root_ledger, episode.root_entry)

@@ -1,9 +1,6 @@
 """Rows of `draining`: every draining hash (PIP-379)."""
 
-import numpy as np
-
 from pipeline.replay.state.output import ENDINGS, STILL_OPEN
-from pipeline.replay.state.state import Records
 from pipeline.replay.subscription.result import ReplayResult
 from pipeline.replay.verdicts.naming import Names, Rows, or_none
 
@@ -12,10 +9,8 @@ def draining(topic: str, subscription: str, found: ReplayResult) -> Rows:
     """A row for each draining episode: from the move of a hash until its holder holds nothing of it any more."""
     names = Names(found.numbers, found.stays, found.recorders)
     rows: Rows = []
-    for episode in _by_start(found.episodes):
+    for episode in found.reported_drainings:
         is_open = bool(episode.ended_by == STILL_OPEN)
-        if not found.report_range.contains_interval(int(episode.from_seq), int(episode.to_seq), is_open):
-            continue
         rows.append(
             {
                 "topic": topic,
@@ -39,7 +34,3 @@ def draining(topic: str, subscription: str, found: ReplayResult) -> Rows:
             }
         )
     return rows
-
-
-def _by_start(episodes: Records) -> Records:
-    return episodes[np.lexsort((episodes.hash, episodes.from_seq))].view(np.recarray)

@@ -1,13 +1,35 @@
-"""What the core has reported, gathered until the end of a group: only then it is known which of it rests on nothing."""
+"""Collects what the kernel reports until the group ends: here a finding is kept, excused or withdrawn.
+
+The rules report whatever contradicts them at the moment of a dispatch. What a former routing excuses is dropped at
+once. Which dispatches never left the broker, and which entries were perhaps not held, only later rows show, so findings
+that rest on those are dropped at the end. What is left is weighed in `verdicts`.
+"""
+
+from collections.abc import Collection
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pipeline.contract.rules import NAME_OF, RULES
+from pipeline.contract.exceptions import ExceptionId
+from pipeline.contract.rules import GAP_DELIVERY, NAME_OF, RULES
 from pipeline.replay.rules.capped_findings import CappedFindings
-from pipeline.replay.state.output import EPISODES, UNSENT, WITHDRAWN, Output
+from pipeline.replay.rules.permitted import permitted
+from pipeline.replay.state.output import EPISODES, FINDINGS, UNSENT, WITHDRAWN, Output
+from pipeline.replay.state.policy import Policy
 from pipeline.replay.state.state import Ints, Records
 
 _RESTS_ON_ANOTHER = tuple(number for number, name in NAME_OF.items() if RULES[name].on_another)
+
+
+class OwnerHistory(Protocol):
+    """Where hashes went before, and go (`dispatcher.routings`)."""
+
+    def decided_before(self, found: Records, late_us: int) -> NDArray[np.bool_]:
+        """Which findings may be dispatches that were decided under a former routing."""
+
+    def served_to(self, hashes: Ints) -> Ints:
+        """The consumers that the broker's selector sends these hashes to."""
 
 
 class FindingCollector:
@@ -17,15 +39,28 @@ class FindingCollector:
         findings: those kept, and how many were only counted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, exceptions: Collection[ExceptionId] = ()) -> None:
+        """Takes the exceptions that the broker's profile has."""
         self.findings = CappedFindings()
+        self._exceptions = exceptions
         self._episodes: list[Records] = []
         self._unsent: list[Ints] = []
         self._withdrawn: list[Records] = []
         self._without_end_told = 0
 
-    def gather(self, out: Output, found: Records) -> None:
-        """Takes everything out of `out`; `found` are the findings in it, completed and without those excused."""
+    def collect(self, out: Output, routings: OwnerHistory, policy: Policy) -> None:
+        """Takes everything out of `out`.
+
+        Args:
+            out: what the kernel has reported.
+            routings: where hashes went, and go.
+            policy: of the subscription, under which that was reported.
+        """
+        found: Records = out.findings[: out.filled[FINDINGS]].copy()
+        found = found[~routings.decided_before(found, policy.unordered_us)].view(np.recarray)
+        found.permitted = permitted(found, policy.keeps_order, self._exceptions)
+        gaps = found.rule == GAP_DELIVERY
+        found.other_consumer[gaps] = routings.served_to(found.hash[gaps])
         self.findings.add(found)
         self._episodes.append(out.episodes[: out.filled[EPISODES]].copy())
         self._unsent.append(out.unsent[: out.filled[UNSENT]].copy())

@@ -4,14 +4,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from pipeline.assignment import Epoch
 from pipeline.assignment.ranges.hash_ranges import HashRanges
+from pipeline.replay.blocking.attribution import Blocked
 from pipeline.replay.blocking.monitor import BlockingMonitor
+from pipeline.replay.blocking.stalls import is_finding
+from pipeline.replay.blocking.starved_hashes import StarvedHash
 from pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from pipeline.replay.recorders.recorders import ONE, Recorders
 from pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
-from pipeline.replay.snapshots.comparison import Comparison
-from pipeline.replay.state.state import Ints, Records
+from pipeline.replay.snapshots.comparison import Comparison, Mismatch
+from pipeline.replay.state.output import STILL_OPEN
+from pipeline.replay.state.state import UNKNOWN, Ints, Records
 from pipeline.replay.subscription.completeness import Seen
 from pipeline.replay.subscription.watermark import ReportRange
 from pipeline.replay.timeline.undecided_ranges import UndecidedRanges
@@ -82,6 +88,8 @@ class Surplus(NamedTuple):
 class ReplayResult:
     """What the replay of one subscription found, but for the epochs, which are taken as they end.
 
+    The fields hold all that is known; the properties `reported_...` hold what this window reports of it.
+
     Attributes:
         beyond: how many findings were only counted, by rule and by the number of the exception that permits them.
         keeps_order: False where the consumers allowed out-of-order delivery (E5).
@@ -100,7 +108,7 @@ class ReplayResult:
         seen: what was not seen, or not to the end.
         doubts: where the owners of hashes are open.
         hash_shares: by consumer, the share of the hashes that it owned while it was there.
-        report_range: which of it is to be told. The rest was told, or is not settled; it only explains.
+        report_range: what a window reports. The rest was reported before, or is not settled; it only explains.
         recorders: who recorded the topic.
     """
 
@@ -126,3 +134,68 @@ class ReplayResult:
     hash_shares: Mapping[int, float]
     report_range: ReportRange
     recorders: Recorders = ONE
+
+    @property
+    def reported_findings(self) -> Ints:
+        """Indexes into `findings`."""
+        return np.flatnonzero(self.report_range.holds(self.findings.seq))
+
+    @property
+    def reported_drainings(self) -> Records:
+        """The draining episodes that ended, or are open at the end, by hash and beginning."""
+        found = self._in_range(self.episodes, self.episodes.from_seq)
+        ordered: Records = found[np.lexsort((found.hash, found.from_seq))].view(np.recarray)
+        return ordered
+
+    @property
+    def reported_waits_for_draining(self) -> Records:
+        """The draining episodes that entries waited for, in the same order.
+
+        Of an open one whose hash is back at its holder nothing is reported yet: it may move away again.
+        """
+        awaited = self.episodes[self.episodes.awaited > 0].view(np.recarray)
+        found = self._in_range(awaited, awaited.blocked_seq)
+        if not self.report_range.final:
+            found = found[(found.ended_by != STILL_OPEN) | (found.returned_seq == UNKNOWN)].view(np.recarray)
+        ordered: Records = found[np.lexsort((found.hash, found.from_seq))].view(np.recarray)
+        return ordered
+
+    @property
+    def drained(self) -> int:
+        """How many draining episodes ended."""
+        return int(np.count_nonzero(self.report_range.holds(self.episodes.to_seq)))
+
+    @property
+    def reported_waits(self) -> list[Blocked]:
+        """The intervals in which entries waited for something else than draining."""
+        return [
+            interval
+            for interval in self.monitor.blocked
+            if self.report_range.contains_noted(
+                interval.span.from_seq, interval.span.to_seq, interval.span.ended_by == STILL_OPEN
+            )
+        ]
+
+    @property
+    def reported_stalls(self) -> list[Blocked]:
+        """The stalls that are findings."""
+        until_seq = self.report_range.until.seq
+        return [
+            interval for interval in self.monitor.blocked if is_finding(interval) and interval.span.to_seq <= until_seq
+        ]
+
+    @property
+    def reported_starved(self) -> list[StarvedHash]:
+        """The hashes that could be served and were not."""
+        return [starved for starved in self.monitor.starved.kept if starved.span.to_seq <= self.report_range.until.seq]
+
+    @property
+    def reported_mismatches(self) -> list[Mismatch]:
+        """The snapshots that contradict the trace."""
+        return [m for m in self.comparison.mismatches if self.report_range.contains(m.snapshot.seq)]
+
+    def _in_range(self, episodes: Records, since: Ints) -> Records:
+        """Those that ended in the range, or are open at its end and began, by `since`, before that."""
+        reported = self.report_range.holds_intervals(since, episodes.to_seq, episodes.ended_by == STILL_OPEN)
+        found: Records = episodes[reported].view(np.recarray)
+        return found

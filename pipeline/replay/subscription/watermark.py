@@ -42,16 +42,17 @@ class ReportRange(NamedTuple):
         held: NDArray[np.bool_] = (seq > self.since.seq) & (seq <= self.until.seq)
         return held
 
+    def holds_intervals(self, from_seq: Ints, to_seq: Ints, is_open: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of the intervals ended in it, or are open at its end."""
+        going_on = is_open & (from_seq <= self.until.seq) & (to_seq > self.until.seq)
+        return self.holds(to_seq) | going_on
+
     def contains(self, seq: int) -> bool:
-        """Whether it is of that row."""
+        """Whether the row is in it."""
         return self.since.seq < seq <= self.until.seq
 
-    def contains_interval(self, from_seq: int, to_seq: int, is_open: bool) -> bool:
-        """Whether an interval is reported: one that ended in the range, or is open at its end."""
-        return self.contains(to_seq) or (is_open and from_seq <= self.until.seq < to_seq)
-
     def contains_noted(self, from_seq: int, to_seq: int, is_open: bool) -> bool:
-        """The same of an interval that was noted since something was told last, however long before it ended."""
+        """Whether an interval is reported that was noted since the last report, however long before that it ended."""
         return to_seq <= self.until.seq or (is_open and from_seq <= self.until.seq)
 
 

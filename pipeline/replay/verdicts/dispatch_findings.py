@@ -54,11 +54,12 @@ def dispatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
     names = Names(found.numbers, found.stays, found.recorders)
     around = FindingContext(found, config)
     verdicts = judged(found, config)
+    reported = found.reported_findings
     told: list[RuleFindings] = []
     for rule, name in NAME_OF.items():
         if not applies(name, config):
             continue
-        of_rule = np.flatnonzero((found.findings.rule == rule) & found.report_range.holds(found.findings.seq))
+        of_rule = reported[found.findings.rule[reported] == rule]
         counts: Counter[Severity] = Counter(verdicts[at].severity for at in of_rule)
         for (beyond, permitted), count in found.beyond.items():
             if beyond == rule:

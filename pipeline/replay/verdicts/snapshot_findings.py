@@ -29,9 +29,7 @@ def mismatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
     for rule in _RULES:
         if rule not in config.profile.rules:
             continue
-        differing = [
-            m for m in found.comparison.mismatches if m.rule == rule and found.report_range.contains(m.snapshot.seq)
-        ]
+        differing = [m for m in found.reported_mismatches if m.rule == rule]
         rows = [_row(m, names, config) for m in differing]
         counts = severities(rows)
         # What was not kept weighs as much as it can.

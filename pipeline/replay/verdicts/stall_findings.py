@@ -9,14 +9,11 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
-
 from pipeline.contract.known_bugs import bugs_by_symptom, label, labels, sentence
 from pipeline.contract.rules import RuleName
 from pipeline.contract.severity import Severity
 from pipeline.replay.blocking.attribution import Blocked
 from pipeline.replay.blocking.monitor import BlockingMonitor
-from pipeline.replay.blocking.stalls import is_finding
 from pipeline.replay.blocking.starved_hashes import StarvationKind, StarvedHash
 from pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from pipeline.replay.state.state import DISPATCHES, NOBODY
@@ -37,10 +34,8 @@ def stuck_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int)
         per_rule_max: how many findings of a rule are kept with their evidence; 0: every one.
     """
     names = Names(found.numbers, found.stays, found.recorders)
-    monitor, until_seq = found.monitor, found.report_range.until.seq
-    drained = int(np.count_nonzero(found.report_range.holds(found.episodes.to_seq)))
-    asked: dict[RuleName, int] = {"draining_stuck": drained, "stalled": int(found.checked[DISPATCHES])}
-    starved = sorted((o for o in monitor.starved.kept if o.span.to_seq <= until_seq), key=_by_cost)
+    asked: dict[RuleName, int] = {"draining_stuck": found.drained, "stalled": int(found.checked[DISPATCHES])}
+    starved = sorted(found.reported_starved, key=_by_cost)
     told = []
     for rule, checked in asked.items():
         if rule not in config.profile.rules:
@@ -51,9 +46,11 @@ def stuck_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int)
             if _rule(o.kind, config) == rule
         ]
         if rule == "stalled":
-            stalls = (b for b in monitor.blocked if is_finding(b) and b.span.to_seq <= until_seq)
-            rows += [_stall_row(b, names, found.doubts.between(b.span.from_seq, b.span.to_seq)) for b in stalls]
-        counts = severities(rows) + _beyond(rule, monitor, config)
+            rows += [
+                _stall_row(stall, names, found.doubts.between(stall.span.from_seq, stall.span.to_seq))
+                for stall in found.reported_stalls
+            ]
+        counts = severities(rows) + _beyond(rule, found.monitor, config)
         told.append(RuleFindings(rule, checked, counts, rows[: per_rule_max or None]))
     return told
 

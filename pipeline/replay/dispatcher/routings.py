@@ -1,0 +1,66 @@
+"""The routings of a dispatcher: the one in force, the one that its selector really serves by, and the ones before.
+
+Where the recorder writes only the end of a dispatch, a dispatch that was decided under a former routing may be
+recorded after the change; the former routings excuse it for as long as that may take.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.assignment import Routing
+from pipeline.assignment.ranges.routing import routing_of_ranges
+from pipeline.contract.rules import MISROUTED
+from pipeline.replay.state.policy import RoutingArrays, routing_arrays
+from pipeline.replay.state.state import Ints, Records
+
+
+class Routings:
+    """From sticky hashes to indexes of consumers.
+
+    Attributes:
+        in_force: what the broker is held to.
+    """
+
+    def __init__(self) -> None:
+        self.in_force = routing_of_ranges(())
+        self._served = self.in_force
+        self._former: list[tuple[Routing, int]] = []
+
+    @property
+    def arrays(self) -> RoutingArrays:
+        """The routing in force, as compiled functions take it."""
+        return routing_arrays(self.in_force)
+
+    def change(self, routing: Routing, served: Routing, at_us: int, late_us: int) -> RoutingArrays:
+        """Puts another routing in force and returns the one before.
+
+        Args:
+            routing: what the broker is held to from now on.
+            served: where the broker's selector sends hashes, which a flaw makes another routing (contract 2.4).
+            at_us: the time of the change.
+            late_us: how much later than it was decided a dispatch may be recorded.
+        """
+        before = self.arrays
+        self._former = [(old, until_us) for old, until_us in self._former if until_us + late_us >= at_us]
+        self._former.append((self.in_force, at_us))
+        self.in_force, self._served = routing, served
+        return before
+
+    def served_to(self, hashes: Ints) -> Ints:
+        """The consumers that the broker's selector sends these hashes to."""
+        return self._served.owners_of(hashes)
+
+    def decided_before(self, found: Records, late_us: int) -> NDArray[np.bool_]:
+        """Which findings of a wrong owner may be dispatches that were decided under a former routing.
+
+        Args:
+            found: findings.
+            late_us: how much later than it was decided a dispatch may be recorded; 0: not at all.
+        """
+        excused: NDArray[np.bool_] = np.zeros(found.size, dtype=np.bool_)
+        if late_us > 0:
+            for routing, until_us in self._former:
+                owned = routing.owners_of(found.hash) == found.consumer
+                excused |= owned & (found.ts_us <= until_us + late_us)
+        excused &= np.isin(found.rule, MISROUTED)
+        return excused
