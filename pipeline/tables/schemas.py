@@ -168,7 +168,6 @@ BLOCKING = TableSchema(
         Column("message_seconds", "double", "sum over the waiting messages of how long each waited, seconds"),
         Column("root_positions", "array<string>", "oldest unacknowledged entries that it hung on, ledger:entry"),
         _optional("ended_by", "string", "what ended it: ack, leave, reset, ...; NULL: still open"),
-        _optional("evidence", "array<string>", "events that prove it, oldest first"),
         _optional("detail", "string", "machine-readable particulars of the cause, JSON"),
         _optional("explanation", "string", "the interval in a sentence"),
     ),

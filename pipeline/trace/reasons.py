@@ -26,7 +26,6 @@ STATEFUL: Mapping[str, str] = MappingProxyType(
         "impossible_transition": "The state reached by the rows before does not allow this event.",
         "duplicate_seq": "Another row of this topic and subscription has the same seq and says something else.",
         "repeated_row": "The same row was delivered more than once; it counts once, and this one is no fault.",
-        "not_in_order": "The row came after rows with a higher seq had been replayed.",
     }
 )
 

@@ -68,13 +68,15 @@ def test_rows_in_are_good_rows_and_quarantined_rows(spark: SparkSession, write_t
     (trace,) = open_traces([write_trace(_MIXED)])
     rows = read_events(spark, trace)
     # Two of the good rows are refused by the replay, and one name that is in no row.
-    late = refusals(spark, ("ks", 4, "unknown_consumer"), ("ks", 7, "not_in_order"), ("ks", 999, "not_in_order"))
+    late = refusals(
+        spark, ("ks", 4, "unknown_consumer"), ("ks", 7, "impossible_transition"), ("ks", 999, "impossible_transition")
+    )
     found = quarantined(spark, trace, refused_late=late).collect()
     assert rows.count() == 120
     assert rows.where("refused IS NULL").count() - 2 + len(found) == 120
     assert sorted((row.seq, row.reason, row.line) for row in found if row.detail == "said so") == [
         (4, "unknown_consumer", 21),
-        (7, "not_in_order", 36),
+        (7, "impossible_transition", 36),
     ]
 
 
@@ -116,9 +118,9 @@ def test_a_publish_is_one_row_however_many_subscriptions_refuse_it(
     spark: SparkSession, write_trace: WriteTrace
 ) -> None:
     (trace,) = open_traces([write_trace([PUBLISH, ACK])])
-    late = refusals(spark, ("b", 1, "not_in_order"), ("a", 1, "not_in_order"))
+    late = refusals(spark, ("b", 1, "impossible_transition"), ("a", 1, "impossible_transition"))
     (row,) = quarantined(spark, trace, refused_late=late).collect()
-    assert (row.subscription, row.seq, row.line, row.reason) == ("a", 1, 1, "not_in_order")
+    assert (row.subscription, row.seq, row.line, row.reason) == ("a", 1, 1, "impossible_transition")
     assert json.loads(row.raw) == PUBLISH
 
 

@@ -64,8 +64,6 @@ def report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> i
     was_read = state.entries[slot].marks & READ != 0
     found[row].read_ts = state.entries[slot].read_ts if was_read else UNKNOWN
     found[row].left_sent_seq = hashes[sent.hash_at].left_sent_seq
-    found[row].read_ledger = state.common[0].highest_dispatched_ledger
-    found[row].read_entry = state.common[0].highest_dispatched_entry
     found[row].value = UNKNOWN
     found[row].expected = UNKNOWN
     found[row].permitted = 0
@@ -122,8 +120,6 @@ def report_row(state: State, out: Output, rule: int, events: Events, i: int, con
     found[row].sent_before_seq = UNKNOWN
     found[row].read_ts = UNKNOWN
     found[row].left_sent_seq = UNKNOWN
-    found[row].read_ledger = UNKNOWN
-    found[row].read_entry = UNKNOWN
     found[row].value = UNKNOWN
     found[row].expected = UNKNOWN
     found[row].permitted = 0

@@ -58,8 +58,6 @@ FINDING = np.dtype(
             "sent_before_seq",
             "read_ts",  # since when the entry is READ; UNKNOWN: it was not
             "left_sent_seq",  # the last dispatch of an entry of the hash that a leaver had held
-            "read_ledger",  # the highest position dispatched before
-            "read_entry",
             "value",  # of counts and limits: what was recorded
             "expected",  # what the rule allows
             "permitted",  # number of the exception that permits it, 0: none; filled by the dispatcher
