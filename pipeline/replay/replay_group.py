@@ -8,7 +8,7 @@ from pipeline.replay.packing.packed_batch import Group, PackedBatch, merged
 from pipeline.replay.packing.refused import Refused
 from pipeline.replay.recorders.one_order import Transfers
 from pipeline.replay.recorders.recorders import ONE, Recorders
-from pipeline.replay.subscription.checkpoint import STATE_VERSION, Known, restored, saved
+from pipeline.replay.subscription.checkpoint import STATE_VERSION, Known, read_checkpoint, write_checkpoint
 from pipeline.replay.subscription.completeness import RowsSeen
 from pipeline.replay.subscription.config import ReplayConfig
 from pipeline.replay.subscription.range_ownership import RangeOwnership
@@ -64,7 +64,7 @@ def _replayed_group(
     """The same by the replay's own numbers of rows and consumers, but in texts."""
     known = Known(Subscription(config), RangeOwnership(), Producers(), RowsSeen(config.skew_us))
     if before is not None:
-        known = restored(before, config)
+        known = read_checkpoint(before, config)
     replay, range_ownership, senders, counted = known
     transfers, refused = Transfers(recorders), 0
     for part in merged(_noted(transfers.among(chunks), senders)):
@@ -77,7 +77,8 @@ def _replayed_group(
     whole = None if keep_state else replay.finish()
     ended = range_ownership.follow([*replay.take_epochs(), *replay.open_epoch()])
     if keep_state:
-        yield "state", columns_of([{**group._asdict(), "version": STATE_VERSION, "payload": saved(known, config)}])
+        payload = write_checkpoint(known, config)
+        yield "state", columns_of([{**group._asdict(), "version": STATE_VERSION, "payload": payload}])
     counted.leave_out(transfers.rows, transfers.places)
     found = dataclasses.replace(replay.so_far() if whole is None else whole, recorders=recorders)
     yield from _any("assignments", rows.assignments(*group, [*ended, *range_ownership.going_on()]))

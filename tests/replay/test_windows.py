@@ -1,9 +1,7 @@
 """However a log is cut into windows, together they report what one audit of the whole log reports."""
 
 import json
-import pickle
 import random
-import zlib
 
 import numpy as np
 import pytest
@@ -14,10 +12,8 @@ from test_cutting import Operation, operations, rows_of
 from windows import folded, told_by_windows
 
 from pipeline.contract.profile import profile_for
-from pipeline.errors import StateError
 from pipeline.replay.blocking.thresholds import Thresholds
 from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.subscription.checkpoint import restored
 from pipeline.replay.subscription.config import ReplayConfig
 from pipeline.replay.subscription.watermark import EVERYTHING, Watermark, reported_since
 
@@ -105,22 +101,6 @@ def test_what_is_settled_is_told_at_once_and_what_is_open_with_each_window() -> 
     (open_one,), (whole,) = first["draining"], second["draining"]
     assert (open_one["from_seq"], open_one["to_seq"]) == (whole["from_seq"], None)
     assert whole["ended_by"] == "ack"
-
-
-def test_a_state_is_data_and_runs_nothing() -> None:
-    class Harmful:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return (print, ("harm",))
-
-    rules = _rules("4.0.8", dict(AUTO_SPLIT), 60_000_000)
-    with pytest.raises(StateError, match=r"builtins\.print is nothing that a state is made of"):
-        restored(zlib.compress(pickle.dumps(Harmful())), rules)
-
-
-@pytest.mark.parametrize("payload", [b"", b"nothing", zlib.compress(b"nothing"), zlib.compress(pickle.dumps([1]))])
-def test_a_damaged_state_is_refused(payload: bytes) -> None:
-    with pytest.raises(StateError, match="audit the log from its beginning"):
-        restored(payload, _rules("4.0.8", dict(AUTO_SPLIT), 60_000_000))
 
 
 def _place(seq: int) -> TracePoint:

@@ -65,7 +65,7 @@ class BlockingMonitor:
         self.recent = RecentlyJoined(thresholds.as_pip_282)
         self.limits = limits
         self.open_until: TracePoint | None = None
-        self._patience = thresholds
+        self._thresholds = thresholds
         self._blocked: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = defaultdict(list)
         self._noted = 0
         self._moves: dict[int, deque[OwnershipMove]] = {}
@@ -153,7 +153,7 @@ class BlockingMonitor:
 
     def closed(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """The trace ends, or everything starts anew."""
-        span = self._idle_interval(state, at, ended_by, self._patience.stall_threshold_us)
+        span = self._idle_interval(state, at, ended_by, self._thresholds.stall_threshold_us)
         if span is not None:
             self._note_stall(state, mapping, span)
         self._note_all(self.recent.close(state, mapping, at, ended_by))
@@ -163,13 +163,13 @@ class BlockingMonitor:
         if snapshot.in_replay is not None:
             self._reported = (snapshot.ts_us, snapshot.in_replay)
             self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
-            state.common[0].next_sample_ts = snapshot.ts_us + self._patience.sample_us
+            state.common[0].next_sample_ts = snapshot.ts_us + self._thresholds.sample_us
 
     def _sample(self, state: State, at: TracePoint) -> None:
         # Before the first row there is nothing to see.
         if state.common[0].next_sample_ts > 0:
             self.samples.append(sample(state, at.ts_us, self.limits, None))
-        state.common[0].next_sample_ts = at.ts_us + self._patience.sample_us
+        state.common[0].next_sample_ts = at.ts_us + self._thresholds.sample_us
 
     def _idle_interval(self, state: State, at: TracePoint, ended_by: int, report_min_us: int) -> Interval | None:
         """Since when nothing was sent although something waits, if that is so long ago."""
@@ -189,12 +189,12 @@ class BlockingMonitor:
         if self._stall is None or self._stall.span.from_ts != span.from_ts:
             return None
         # What was over so long ago does not keep anything from being sent since.
-        return self._stall if span.to_ts - self._stall.span.to_ts < self._patience.stall_threshold_us else None
+        return self._stall if span.to_ts - self._stall.span.to_ts < self._thresholds.stall_threshold_us else None
 
     def _end_stall(self, state: State, mapping: RoutingArrays, at: TracePoint) -> None:
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
-        span = self._idle_interval(state, at, ended_by if lately else BY_ACK, self._patience.stall_threshold_us)
+        span = self._idle_interval(state, at, ended_by if lately else BY_ACK, self._thresholds.stall_threshold_us)
         if span is not None:
             self._note_stall(state, mapping, span, lately)
 
@@ -210,7 +210,7 @@ class BlockingMonitor:
     def _situation(self, span: Interval) -> Situation:
         said_us, size = self._reported or (0, None)
         within = size if said_us >= span.from_ts else None
-        return Situation(self.limits, within, *self.recent.first, self._patience.stall_threshold_us)
+        return Situation(self.limits, within, *self.recent.first, self._thresholds.stall_threshold_us)
 
     def _available(self, state: State, mapping: RoutingArrays, row: Any, span: Interval) -> None:
         """A consumer can be sent something again; until now it may have been to blame for a stall."""
@@ -225,7 +225,7 @@ class BlockingMonitor:
             return
         head, passed = (int(row.ledger), int(row.entry)), (int(row.passed_ledger), int(row.passed_entry))
         if (
-            row.passed_ts >= span.from_ts + int(row.unavailable_us) + self._patience.stall_threshold_us
+            row.passed_ts >= span.from_ts + int(row.unavailable_us) + self._thresholds.stall_threshold_us
             and passed > head
         ):
             moves = tuple(self._moves.get(int(row.hash), ()))
@@ -253,7 +253,7 @@ class BlockingMonitor:
         # The number keeps equal costs in order, and intervals from being compared.
         self._noted += 1
         ranked = (interval.waited_us, -self._noted, interval)
-        if len(heap) < self._patience.intervals_max:
+        if len(heap) < self._thresholds.intervals_max:
             heapq.heappush(heap, ranked)
         else:
             left_out = heapq.heappushpop(heap, ranked)[2]

@@ -1,51 +1,38 @@
 """What a replay knows at the end of a window, as bytes from which the next window goes on.
 
-It is a pickle, the only form in which everything that is open travels whole, and it is read as data: nothing is built
-from it but classes of the replay and of numpy, so that whoever can write to the table of states can run nothing. What
-the caller says anew each time, the rules, is not in it.
+It is data: one JSON document and arrays, made of what `checkpoint_kinds` names. Reading builds nothing else, so that
+whoever can write to the table of states can run nothing. What the caller says anew each time, the configuration of the
+replay, is not in it.
+
+    bytes   "dispatch-audit checkpoint" and a line feed, and compressed with zlib:
+            8 bytes   the length of the document, least byte first
+            document  {"version": 4, ...} in JSON (`checkpoint_codec`)
+            arrays    one behind the other, integers with the least byte first
 """
 
-import io
-import pickle
+import json
 import zlib
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from pipeline.errors import StateError
+from pipeline.replay.subscription.checkpoint_codec import Encoded, decode, dtypes_of, encode
+from pipeline.replay.subscription.checkpoint_kinds import SCHEMA
 from pipeline.replay.subscription.completeness import RowsSeen
 from pipeline.replay.subscription.config import ReplayConfig
 from pipeline.replay.subscription.range_ownership import RangeOwnership
 from pipeline.replay.subscription.subscription import Subscription
 from pipeline.replay.traffic.producers import Producers
 
-STATE_VERSION: Final = 3
-"""Of the classes of the replay: raised with every change of what they keep."""
+STATE_VERSION: Final = 4
+"""Of what a checkpoint is made of: raised with every change of what the classes of the replay keep."""
 
 _WAY_OUT: Final = "audit the log from its beginning"
+_BEGINNING: Final = b"dispatch-audit checkpoint\n"
+_LENGTH_BYTES: Final = 8
 # Room that is free is most of a state, and all zeros or ones.
 _LEVEL: Final = 1
-_OWN: Final = ("pipeline.replay.", "pipeline.assignment.", "pipeline.contract.profile", "udfs.sticky_key_hash")
-_OTHERS: Final = frozenset(
-    {
-        ("builtins", "int"),
-        ("builtins", "list"),
-        ("builtins", "set"),
-        ("builtins", "frozenset"),
-        ("collections", "Counter"),
-        ("collections", "defaultdict"),
-        ("collections", "deque"),
-        ("numpy", "dtype"),
-        ("numpy", "ndarray"),
-        ("numpy", "recarray"),
-        ("numpy", "record"),
-        ("numpy.rec", "recarray"),
-        ("numpy._core.multiarray", "_reconstruct"),
-        ("numpy._core.multiarray", "scalar"),
-        ("numpy._core.numeric", "_frombuffer"),
-        ("numpy.core.multiarray", "_reconstruct"),
-        ("numpy.core.multiarray", "scalar"),
-        ("numpy.core.numeric", "_frombuffer"),
-    }
-)
 
 
 class Known(NamedTuple):
@@ -64,63 +51,77 @@ class Known(NamedTuple):
     counted: RowsSeen
 
 
-def saved(known: Known, rules: ReplayConfig) -> bytes:
-    """What is known, without what it has told; `known` stays as it is."""
-    of_now = _pickled(known, rules)
-    copy: Known = _Unpickler(io.BytesIO(of_now), rules).load()
+def write_checkpoint(known: Known, config: ReplayConfig) -> bytes:
+    """Returns what is known, without what was reported already; `known` stays as it is.
+
+    Args:
+        known: of one group.
+        config: of its replay.
+
+    Raises:
+        TypeError: a class of the replay is missing in `checkpoint_kinds`, or has other attributes than there.
+    """
+    given = _given(config)
+    copy = Known(*decode(encode(tuple(known), SCHEMA, given), SCHEMA, given))
     copy.replay.forget()
     copy.senders.forget()
     copy.counted.forget()
-    return zlib.compress(_pickled(copy, rules), _LEVEL)
+    return _packed(encode(tuple(copy), SCHEMA, given))
 
 
-def restored(payload: bytes, rules: ReplayConfig) -> Known:
-    """What `saved` wrote.
+def read_checkpoint(payload: bytes, config: ReplayConfig) -> Known:
+    """Returns what `write_checkpoint` wrote.
 
     Args:
         payload: the bytes.
-        rules: of the replay that goes on.
+        config: of the replay that goes on.
 
     Raises:
-        StateError: it is something else, or was damaged.
+        StateError: it is something else, was written by another version, or was damaged.
     """
+    if not payload.startswith(_BEGINNING):
+        raise StateError("the state of the window before is none, or one of an older version", _WAY_OUT)
     try:
-        known = _Unpickler(io.BytesIO(zlib.decompress(payload)), rules).load()
-    # A damaged pickle raises whatever its bytes happen to ask for.
+        return _checked(decode(_unpacked(payload), SCHEMA, _given(config)))
+    # What was damaged fails wherever something in it is used.
     except Exception as error:
         raise StateError(f"the state of the window before cannot be read: {error}", _WAY_OUT) from error
-    if not isinstance(known, Known):
-        raise StateError("the state of the window before is none", _WAY_OUT)
+
+
+def _given(config: ReplayConfig) -> dict[str, object]:
+    return {"config": config, "profile": config.profile}
+
+
+def _checked(found: Any) -> Known:
+    known = Known(*found)
+    for value, of in zip(known, Known.__annotations__.values(), strict=True):
+        if type(value) is not of:
+            raise ValueError(f"{type(value).__name__} stands for {of.__name__}")
     return known
 
 
-def _pickled(known: Known, rules: ReplayConfig) -> bytes:
-    sink = io.BytesIO()
-    _Pickler(sink, rules).dump(known)
-    return sink.getvalue()
+def _packed(encoded: Encoded) -> bytes:
+    text = json.dumps({"version": STATE_VERSION, **encoded.document}, separators=(",", ":")).encode()
+    compressor = zlib.compressobj(_LEVEL)
+    parts = [_BEGINNING, compressor.compress(len(text).to_bytes(_LENGTH_BYTES, "little") + text)]
+    parts += [compressor.compress(array.view(np.uint8).data) for array in encoded.arrays]
+    return b"".join([*parts, compressor.flush()])
 
 
-class _Pickler(pickle.Pickler):
-    def __init__(self, sink: io.BytesIO, rules: ReplayConfig) -> None:
-        super().__init__(sink, protocol=5)
-        self._names = {id(rules): "rules", id(rules.profile): "profile"}
-
-    def persistent_id(self, obj: Any) -> str | None:
-        return self._names.get(id(obj))
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, source: io.BytesIO, rules: ReplayConfig) -> None:
-        super().__init__(source)
-        self._named = {"rules": rules, "profile": rules.profile}
-
-    def persistent_load(self, pid: str) -> Any:
-        return self._named[pid]
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _OTHERS:
-            return super().find_class(module, name)
-        found = super().find_class(module, name) if module.startswith(_OWN) else None
-        if isinstance(found, type):
-            return found
-        raise pickle.UnpicklingError(f"{module}.{name} is nothing that a state is made of")
+def _unpacked(payload: bytes) -> Encoded:
+    inflater = zlib.decompressobj()
+    raw = inflater.decompress(memoryview(payload)[len(_BEGINNING) :])
+    if not inflater.eof or inflater.unused_data:
+        raise ValueError("it is shorter or longer than what was written")
+    text_end = _LENGTH_BYTES + int.from_bytes(raw[:_LENGTH_BYTES], "little")
+    document = json.loads(raw[_LENGTH_BYTES:text_end])
+    if document["version"] != STATE_VERSION:
+        raise ValueError(f"it is of version {document['version']}, not {STATE_VERSION}")
+    described = dtypes_of(document, SCHEMA)
+    if text_end + sum(dtype.itemsize * size for dtype, size in described) != len(raw):
+        raise ValueError("its arrays are shorter or longer than it says")
+    arrays, at = [], text_end
+    for dtype, size in described:
+        arrays.append(np.frombuffer(raw, dtype, size, at))
+        at += dtype.itemsize * size
+    return Encoded(document, arrays)

@@ -1,0 +1,201 @@
+"""What `encode` writes, `decode` builds again: equal, of the same types, shared where it was shared."""
+
+import json
+from collections import Counter, OrderedDict, defaultdict, deque
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.replay.subscription.checkpoint_codec import Encoded, decode, dtypes_of, encode
+from pipeline.replay.subscription.checkpoint_schema import Kind, Schema
+
+
+class Point(NamedTuple):
+    seq: int
+    about: object
+
+
+@dataclass(frozen=True)
+class Range:
+    first: object
+    last: object
+
+    @cached_property
+    def both(self) -> tuple[object, object]:
+        return self.first, self.last
+
+
+class Node:
+    def __init__(self, following: object) -> None:
+        self.following = following
+
+
+class Stranger:
+    pass
+
+
+class Colour(IntEnum):
+    RED = 1
+
+
+RECORD = np.dtype([("ledger", np.int64), ("marks", np.int32)])
+SCHEMA = Schema([Kind("point", Point), Kind("range", Range), Kind("node", Node, "following")], {"entry": RECORD})
+
+
+def again(root: object, **given_objects: object) -> Any:
+    """What comes back from JSON and arrays."""
+    encoded = encode(root, SCHEMA, given_objects)
+    document = json.loads(json.dumps(encoded.document))
+    described = [(dtype, size) for dtype, size in dtypes_of(document, SCHEMA)]
+    assert described == [(array.dtype, array.size) for array in encoded.arrays]
+    return decode(Encoded(document, encoded.arrays), SCHEMA, given_objects)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, and of the same types all the way down."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and bool(np.array_equal(one, other))
+    if isinstance(one, (list, tuple, deque)):
+        longest = getattr(one, "maxlen", None) == getattr(other, "maxlen", None)
+        return longest and len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        factory = getattr(one, "default_factory", None) is getattr(other, "default_factory", None)
+        return factory and same(list(one), list(other)) and same(list(one.values()), list(other.values()))
+    if isinstance(one, (Range, Node)):
+        return same(vars(one), vars(other))
+    return bool(one == other)
+
+
+_HASHED = st.one_of(
+    st.integers(), st.text(), st.none(), st.tuples(st.integers(), st.text()), st.builds(Point, st.integers(), st.none())
+)
+_ALIKE = st.one_of(
+    st.lists(st.integers(-(2**65), 2**65), max_size=40),
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from([None, "a"])), max_size=40),
+    st.lists(st.builds(Point, st.integers(), st.tuples(st.integers(), st.booleans())), max_size=40),
+    st.lists(st.just(()), max_size=40),
+)
+_VALUES = st.recursive(
+    st.one_of(
+        _HASHED,
+        _ALIKE,
+        st.booleans(),
+        st.floats(allow_nan=False),
+        st.frozensets(st.integers(), max_size=40),
+        st.sets(st.tuples(st.integers(), st.integers()), max_size=40),
+        st.lists(st.integers(-128, 127), max_size=20).map(lambda v: np.array(v, dtype=np.int8)),
+        st.integers(0, 20).map(lambda n: np.arange(n, dtype=np.int32)),
+        st.integers(0, 20).map(lambda n: np.zeros(n, dtype=RECORD).view(np.recarray)),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=20),
+        st.lists(inner, max_size=4).map(tuple),
+        st.lists(inner, max_size=4).map(lambda items: deque(items, maxlen=4)),
+        st.dictionaries(_HASHED, inner, max_size=20),
+        st.dictionaries(st.text(), inner, max_size=4).map(lambda found: defaultdict(list, found)),
+        st.dictionaries(st.text(), st.integers(), max_size=20).map(lambda found: defaultdict(int, found)),
+        st.dictionaries(st.text(), st.integers(), max_size=20).map(Counter),
+        st.builds(Point, inner, inner),
+        st.builds(Range, inner, inner),
+        st.builds(Node, inner),
+    ),
+    max_leaves=30,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(_VALUES)
+def test_what_is_written_is_built_again(value: object) -> None:
+    built = again(value)
+    assert same(built, value)
+    assert json.dumps(encode(built, SCHEMA, {}).document) == json.dumps(encode(value, SCHEMA, {}).document)
+
+
+def test_what_is_shared_stays_shared_and_what_is_a_circle_stays_one() -> None:
+    shared: dict[str, Any] = {"a": [1]}
+    array = np.arange(3, dtype=np.int64)
+    first = Node([shared, array])
+    first.following = [first, shared, array, Node(shared), [Node(shared) for _ in range(20)]]
+    built = again(first).following
+    assert built[0].following is built
+    assert built[1] is built[3].following
+    assert all(node.following is built[1] for node in built[4])
+    assert again([array, array])[0] is not again([array, array])[0]
+    twice = again([array, array])
+    assert twice[0] is twice[1]
+
+
+def test_references_from_within_columns_reach_what_they_mean() -> None:
+    nodes = [Node(None) for _ in range(20)]
+    points = [Point(number, node) for number, node in enumerate(nodes)]
+    built = again([points, dict(enumerate(nodes)), nodes])
+    assert [point.about for point in built[0]] == built[2] == list(built[1].values())
+
+
+def test_arrays_are_copies_that_can_be_written_to() -> None:
+    array = np.arange(10, dtype=np.int64)[::2]
+    built = again(array)
+    built[0] = 7
+    assert array[0] == 0
+    assert built.flags.c_contiguous
+
+
+def test_records_are_read_by_name() -> None:
+    (built,) = again([np.ones(2, dtype=RECORD)])
+    assert built.ledger.tolist() == [1, 1]
+
+
+def test_the_order_in_which_a_set_came_about_does_not_show() -> None:
+    one, other = set(range(0, 4000, 40)), set(range(3960, -1, -40))
+    assert encode(one, SCHEMA, {}).arrays[0].tolist() == encode(other, SCHEMA, {}).arrays[0].tolist() == sorted(one)
+
+
+def test_numbers_of_numpy_become_plain_ones() -> None:
+    assert same(again([np.int64(3), np.bool_(True)]), [3, True])
+
+
+def test_what_is_given_is_not_written() -> None:
+    settings_of_now = Stranger()
+    built = again([settings_of_now, [settings_of_now]], config=settings_of_now)
+    assert built[0] is built[1][0] is settings_of_now
+
+
+def test_cached_properties_are_not_written() -> None:
+    looked_at = Range(1, 2)
+    assert looked_at.both == (1, 2)
+    assert "both" not in vars(again(looked_at))
+
+
+def test_what_no_kind_names_is_not_written() -> None:
+    matrix = np.zeros((2, 2), dtype=np.int64)
+    strangers: list[object] = [Stranger(), Stranger, len, Colour.RED, b"bytes", 1j, OrderedDict(), defaultdict(dict)]
+    for stranger in (*strangers, matrix, np.zeros(1), np.array([None]), np.zeros(1, dtype=[("a", np.int64)])):
+        with pytest.raises(TypeError, match="is nothing that a state is made of"):
+            encode([stranger], SCHEMA, {})
+
+
+def test_an_object_has_exactly_the_attributes_of_its_kind() -> None:
+    more, fewer = Node(1), Node(1)
+    vars(more)["weight"] = 1
+    del fewer.following
+    for node, named in ((more, "weight"), (fewer, "following")):
+        with pytest.raises(TypeError, match=f"differ from those of its kind: {named}"):
+            encode(node, SCHEMA, {})
+
+
+def test_each_array_is_read_once() -> None:
+    document, arrays = encode([np.arange(3, dtype=np.int64)], SCHEMA, {})
+    document["root"] = {"list": [{"array": 0}, {"array": 0}]}
+    with pytest.raises(KeyError):
+        decode(Encoded(document, arrays), SCHEMA, {})
+    document["root"] = None
+    with pytest.raises(ValueError, match="1 arrays belong to nothing"):
+        decode(Encoded(document, arrays), SCHEMA, {})
