@@ -3,22 +3,26 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SLOWEST := --durations=25 --durations-min=5
 
 .PHONY: demo test test-slow lint types unit docs setup lock clean
 
 demo: setup
 	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never
 
+# The gate: all but what is slow, with a good part of the examples that tests draw. At its end it says what took longest.
 test: lint types setup
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -m "not slow" $(SLOWEST)
 
-# What takes minutes by itself: a cluster of processes, Spark Connect, audits that are killed, notebooks.
+# What takes minutes by itself (a cluster of processes, Spark Connect, audits that are killed, notebooks), and all examples.
 test-slow: setup
-	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest -m "slow or examples" --hypothesis-profile=whole $(SLOWEST)
 
-# Seconds, no JVM: the loop while editing.
+# The loop while editing, half a minute: no JVM, one recording of each kind of dispatcher, few examples.
+# Bytecode is written in any case: without it pytest rewrites all assertions anew, which takes seconds in each process.
 unit: setup
-	@$(BIN)/python -m pytest -m "not spark and not e2e"
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup \
+		-m "not (spark or e2e or slow or heavy or recordings)" --hypothesis-profile=unit
 
 lint: setup
 	@$(BIN)/ruff check .

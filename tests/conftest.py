@@ -9,15 +9,37 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import register_profiles
 from pyspark.sql import SparkSession
-
-RECORDINGS = Path(__file__).resolve().parent / "data" / "traces"
-"""Recordings of real brokers, a folder each; its README says what happened in which."""
+from recorded import ALL, RECORDINGS
 
 MANIFEST = {"trace_format": 1, "pulsar_version": "4.0.8", "complete_from_start": True}
 
 WriteTrace = Callable[..., Path]
 Told = Callable[..., tuple[int, str, str]]
+
+
+# Before Hypothesis loads the one that `--hypothesis-profile` names.
+register_profiles()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the tests of one recording behind each other, and last those of several: few replays are kept at a time."""
+    items.sort(key=lambda item: (_is_of_several(item), _recording(item)))
+    for item in items:
+        if item.config.pluginmanager.hasplugin("xdist") and (name := _recording(item)):
+            # Of several processes one makes the replay.
+            item.add_marker(pytest.mark.xdist_group(name))
+
+
+def _recording(item: pytest.Item) -> str:
+    """The recording that a test is run for; empty: none, or several."""
+    chosen = item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    return next((value for value in chosen if isinstance(value, str) and value in ALL), "")
+
+
+def _is_of_several(item: pytest.Item) -> bool:
+    return not _recording(item) and item.get_closest_marker("recordings") is not None
 
 
 @pytest.fixture(scope="session")

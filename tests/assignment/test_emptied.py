@@ -4,7 +4,8 @@ from itertools import permutations
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.assignment.join_orders import Precedence
@@ -41,7 +42,7 @@ def was_empty(present: set[int], changes: list[Change], order: tuple[int, ...]) 
     return False
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(seed=st.integers(0, 2**32))
 def test_as_any_possible_order_says(seed: int) -> None:
     present, changes, precedes = drawn(Random(seed))

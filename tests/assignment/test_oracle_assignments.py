@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import pytest
+from recorded import ALL, RECORDINGS, of_each
 
 from pipeline.assignment import Selector, make_selector
 from pipeline.contract.profile import SelectorKind, profile_for
 
-DATA = Path(__file__).resolve().parents[1] / "data"
 KINDS: dict[str, SelectorKind] = {
     "ConsistentHashingStickyKeyConsumerSelector": "consistent_hashing",
     "HashRangeAutoSplitStickyKeyConsumerSelector": "auto_split",
@@ -38,8 +37,9 @@ def _reported(selector: Selector) -> Ranges:
     return found
 
 
-@pytest.mark.parametrize("trace", sorted((DATA / "traces").glob("*/")), ids=lambda trace: trace.name)
-def test_assignments_are_those_of_the_broker(trace: Path) -> None:
+@of_each(ALL)
+def test_assignments_are_those_of_the_broker(name: str) -> None:
+    trace = RECORDINGS / name
     about = json.loads((trace / "trace.json").read_text())
     settings = about["settings"]
     profile = profile_for(about["pulsar_version"], settings)

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.assignment import Selector, make_selector
@@ -84,7 +85,7 @@ def agree(some: Selector, others: Selector, but_for: HashRanges) -> bool:
 
 
 @pytest.mark.parametrize("kind", SELECTORS)
-@settings(max_examples=120, deadline=None)
+@examples(120)
 @given(seed=st.integers(0, 2**32), shown=st.booleans())
 def test_no_possible_order_contradicts_what_is_decided(kind: str, seed: int, shown: bool) -> None:
     made = burst(Random(seed), kind)
@@ -104,7 +105,7 @@ def test_no_possible_order_contradicts_what_is_decided(kind: str, seed: int, sho
 
 
 @pytest.mark.parametrize("kind", SELECTORS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 2**32))
 def test_behind_a_report_everything_is_as_it_says(kind: str, seed: int) -> None:
     made = burst(Random(seed), kind)

@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from examples import examples
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from pipeline.assignment import make_selector
@@ -77,7 +78,7 @@ class _Model:
 
 
 @pytest.mark.parametrize(("profile", "incumbent_keeps"), [("pulsar-4.2", True), ("pulsar-3.3", False)])
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=histories)
 def test_the_ring_equals_the_simple_model(
     profile: str, incumbent_keeps: bool, history: Operations, monkeypatch: pytest.MonkeyPatch

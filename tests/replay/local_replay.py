@@ -16,6 +16,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -487,13 +488,19 @@ def replayed(
     return _replayed_groups([rows], config, rows_per_batch)[GROUP]
 
 
-def replayed_recording(name: str, *, skew_us: int = SKEW_US, rows_per_batch: int | None = None) -> dict[Group, Replay]:
-    """Replays every subscription of a recorded trace; its logs are read and cut one after the other."""
-    return replayed_logs(name, recorded_logs(name), skew_us=skew_us, rows_per_batch=rows_per_batch)
+# Many tests look at the same recording, one behind the other (conftest). All recordings would take gigabytes.
+_once: Final = lru_cache(maxsize=2)
 
 
-def recorded_logs(name: str) -> list[list[Columns]]:
-    """The rows of each log of a recorded trace."""
+@_once
+def replayed_recording(name: str) -> Mapping[Group, Replay]:
+    """Replays every subscription of a recorded trace; its logs are read one after the other."""
+    return replayed_logs(name, recorded_logs(name))
+
+
+@_once
+def recorded_logs(name: str) -> Sequence[Sequence[Columns]]:
+    """The rows of each log of a recorded trace; nobody may change them."""
     return [_recorded(path) for path in sorted((RECORDINGS / name).glob("*.jsonl.gz")) if "oracle" not in path.name]
 
 
@@ -538,13 +545,19 @@ def tables_of(
     return _tables([rows], made, rows_per_batch)
 
 
-def recorded_tables(name: str, logs: Sequence[Sequence[Columns]] | None = None, **rules: Any) -> Tables:
-    """The same of a recorded trace, or of other rows under its settings."""
+@_once
+def recorded_tables(name: str) -> Tables:
+    """The same of a recorded trace."""
+    return tables_of_logs(name, recorded_logs(name))
+
+
+def tables_of_logs(name: str, logs: Sequence[Sequence[Columns]], **rules: Any) -> Tables:
+    """The same of rows under the settings of a recorded trace."""
     manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
     version, settings = manifest["pulsar_version"], manifest["settings"]
     profile = profile_for(version, settings)
     made = ReplayConfig(profile, version, profile.broker(settings), SKEW_US, 10_000_000, **rules)
-    return _tables(recorded_logs(name) if logs is None else logs, made, None)
+    return _tables(logs, made, None)
 
 
 def _tables(logs: Sequence[Sequence[Mapping[str, Any]]], config: ReplayConfig, rows_per_batch: int | None) -> Tables:

@@ -4,6 +4,7 @@ import gzip
 import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,10 @@ class Drained:
     ended: int | None = None
 
 
+# Tests of one recording run one behind the other (conftest).
+@lru_cache(maxsize=1)
 def oracle_rows(folder: Path) -> list[Row]:
-    """The oracle log in the order of seq."""
+    """The oracle log in the order of seq; nobody may change it."""
     with gzip.open(folder / "oracle.jsonl.gz", "rt") as lines:
         return sorted((json.loads(line) for line in lines), key=lambda row: row["seq"])
 

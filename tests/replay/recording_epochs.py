@@ -32,7 +32,7 @@ within microseconds, and the audit has one epoch for it.
 
 import math
 import sys
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -191,7 +191,7 @@ def _stretches(claims: Sequence[Claim], states: Sequence[State]) -> Iterator[_St
         claim, state = next_claim, next_state
 
 
-def judged_recording(name: str, replays: dict[Group, Replay]) -> Judged:
+def judged_recording(name: str, replays: Mapping[Group, Replay]) -> Judged:
     """The epochs of all subscriptions of a recording together."""
     rows = oracle_rows(RECORDINGS / name)
     recorded = {

@@ -3,7 +3,8 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from local_replay import HIGH, LOW, TOPIC, Columns, Log, batches, packed, same_rows
 
@@ -50,7 +51,7 @@ def test_membership_comes_back_as_it_was_sent() -> None:
     assert rows[0].ranges == ((0, 9), (20, 65_535))
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.randoms(use_true_random=False), st.integers(1, 60))
 def test_any_cutting_gives_the_same_rows(chance: random.Random, rows_per_batch: int) -> None:
     rows = _log().rows
@@ -61,7 +62,7 @@ def test_any_cutting_gives_the_same_rows(chance: random.Random, rows_per_batch: 
     assert membership == membership_as_one
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.randoms(use_true_random=False), st.integers(1, 60), st.integers(0, 4), st.sampled_from([1, 3, 1 << 16]))
 def test_chunks_cut_at_seqs_give_the_same_rows(
     chance: random.Random, rows_per_batch: int, span_bits: int, rows_min: int

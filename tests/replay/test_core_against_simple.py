@@ -4,7 +4,8 @@ import random
 from typing import TypeAlias
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Finding, Log, Replay, replayed
 from simple_dispatcher import Position, SimpleDispatcher
@@ -160,7 +161,7 @@ def _compare(schedule: Schedule, replay: Replay) -> None:
 brokers = st.sampled_from([("4.0.8", True), ("4.0.8", False), ("4.2.4", False)])
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(operations(ANY), brokers, st.integers(1, 40))
 def test_both_find_the_same_in_schedules_that_break_every_promise(
     operations: list[Operation], broker: tuple[str, bool], rows_per_batch: int
@@ -172,7 +173,7 @@ def test_both_find_the_same_in_schedules_that_break_every_promise(
     _compare(schedule, replayed(schedule.log.rows, version=version, settings=settings, rows_per_batch=rows_per_batch))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(operations(HONEST), brokers)
 def test_both_find_nothing_but_draining_where_the_promise_is_kept(
     operations: list[Operation], broker: tuple[str, bool]

@@ -3,7 +3,8 @@
 import random
 from typing import TypeAlias
 
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from local_replay import HIGH, HIGHEST, LOW, LOWEST, SKEW_US, Columns, Log, replayed
 
@@ -80,7 +81,7 @@ def _pause(log: Log, pause_us: int) -> None:
 
 
 # The same schedules in every run: which of two changes between two rows is told first is not pinned down.
-@settings(max_examples=300, deadline=None, derandomize=True)
+@examples(300, derandomize=True)
 @given(operations, st.sampled_from(["start end", "end"]), st.integers(1, 12), st.randoms(use_true_random=False))
 def test_the_cutting_changes_nothing(
     operations: list[Operation], dispatched: str, rows_per_batch: int, chance: random.Random

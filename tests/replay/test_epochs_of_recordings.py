@@ -4,27 +4,26 @@ from dataclasses import dataclass
 
 import pytest
 from hash_sets import agree, contains, fused, size, without
-from local_replay import RECORDINGS
+from local_replay import RECORDINGS, replayed_recording
 from oracle import oracle_rows
+from recorded import ALL, of_each
 from recording_epochs import Claim, Judged, State, judged, judged_recording, line, states_of
-from test_recordings import replay
 
-ALL = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir())
 EVERYTHING = (0, 2**31 - 1)
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_no_epoch_of_a_recording_is_wrong(name: str) -> None:
-    found = judged_recording(name, replay(name))
+    found = judged_recording(name, replayed_recording(name))
     print("\n" + line(name, found))
     assert found.right + found.undecided > 0
     assert found.wrong == []
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_the_states_of_the_broker_are_right_epochs(name: str) -> None:
     # The measure itself: what the broker had is right, and each of its states is one.
-    for group in replay(name):
+    for group in replayed_recording(name):
         rows = oracle_rows(RECORDINGS / name)
         states = states_of(rows, group, {row["ci"] for row in rows if "ci" in row})
         assert len({state.present for state in states}) == len(states)

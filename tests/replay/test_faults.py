@@ -3,14 +3,18 @@
 Every fault is tried at several places of several recordings; what the untouched recording has is left out.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
-from local_replay import Columns, Finding, recorded_logs, replayed_logs
+from local_replay import Columns, Finding, Replay, recorded_logs, replayed_logs, replayed_recording
 
 from pipeline.replay.packing.packed_batch import Group
+
+# Each fault replays a recording several times.
+pytestmark = pytest.mark.recordings
 
 NAMES = ["join-leave-1-4.0.8", "crash-1-4.2.4", "heavy-churn-1-4.0.8"]
 PLACES = 5
@@ -29,7 +33,7 @@ class Fault(NamedTuple):
         expected: rule, position, consumer and other consumer of each finding.
     """
 
-    logs: list[list[Columns]]
+    logs: Sequence[Sequence[Columns]]
     expected: set[tuple[str, Position, int, int]]
 
 
@@ -40,12 +44,11 @@ class Recording:
         self.name = name
         self.logs = recorded_logs(name)
         self.rows = sorted((row for log in self.logs for row in log), key=lambda row: row["seq"])
-        self.untouched = self.found(self.logs)
+        self.untouched = _findings(replayed_recording(name))
         self.sent = [row for row in self.rows if row["event"] == "dispatch" and row["phase"] == "start"]
 
-    def found(self, logs: list[list[Columns]]) -> dict[Group, list[Finding]]:
-        replays = replayed_logs(self.name, logs).items()
-        return {group: [f for f in replay.findings if f.rule not in FACTS] for group, replay in replays}
+    def found(self, logs: Sequence[Sequence[Columns]]) -> dict[Group, list[Finding]]:
+        return _findings(replayed_logs(self.name, logs))
 
     def changed(self, change: Callable[[Columns], list[Columns]]) -> list[list[Columns]]:
         """The logs with every row replaced by what `change` makes of it."""
@@ -71,16 +74,21 @@ class Recording:
         return not any(row["event"] in {"join", "leave"} and abs(row["seq"] - seq) < 100 for row in self.rows)
 
 
+def _findings(replays: Mapping[Group, Replay]) -> dict[Group, list[Finding]]:
+    return {group: [f for f in replay.findings if f.rule not in FACTS] for group, replay in replays.items()}
+
+
 def at(row: Columns) -> Position:
     return row["ledger_id"], row["entry_id"]
 
 
-_RECORDINGS: dict[str, Recording] = {}
+# The tests of one recording run one behind the other (conftest).
+_recording = lru_cache(maxsize=1)(Recording)
 
 
 @pytest.fixture(params=NAMES)
 def recording(request: pytest.FixtureRequest) -> Recording:
-    return _RECORDINGS.setdefault(request.param, Recording(request.param))
+    return _recording(request.param)
 
 
 def check(recording: Recording, faults: Iterator[Fault]) -> None:
@@ -281,7 +289,7 @@ def check_renumbered(recording: Recording, faults: Iterator[Fault]) -> None:
 
 def test_a_message_to_the_new_owner_while_the_hash_drains(recording: Recording) -> None:
     def faults() -> Iterator[Fault]:
-        (replay,) = replayed_logs(recording.name, recording.logs).values()
+        (replay,) = replayed_recording(recording.name).values()
         by_seq = {row["seq"]: row for row in recording.rows}
         for episode in replay.episodes:
             # The first message that the new owner got of the hash, moved to the middle of the draining.

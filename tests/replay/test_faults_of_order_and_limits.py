@@ -8,27 +8,34 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import pytest
-from local_replay import Columns, recorded_logs, replayed_logs
+from local_replay import Columns, Replay, recorded_logs, replayed_logs, replayed_recording
 
+from pipeline.replay.packing.packed_batch import Group
 from udfs.sticky_key_hash import sticky_hashes
+
+# Each replays a recording several times.
+pytestmark = pytest.mark.recordings
 
 PLACES = 3
 
 
-Logs = list[list[Columns]]
+Logs = Sequence[Sequence[Columns]]
 Told = Counter[tuple[str, int, str]]
 """How often a rule, a seq and a severity were told."""
 
 
-def told(name: str, logs: Sequence[Sequence[Columns]], changed: Mapping[str, object] = MappingProxyType({})) -> Told:
+def told(name: str, logs: Logs, changed: Mapping[str, object] = MappingProxyType({})) -> Told:
     """Every finding of a changed recording."""
-    replays = replayed_logs(name, logs, changed=changed).values()
-    return Counter((*broken, v.severity) for replay in replays for broken, v in replay.verdicts.items())
+    return _told(replayed_logs(name, logs, changed=changed))
+
+
+def _told(replays: Mapping[Group, Replay]) -> Told:
+    return Counter((*broken, v.severity) for replay in replays.values() for broken, v in replay.verdicts.items())
 
 
 def beyond(name: str, logs: Logs) -> list[tuple[str, int, str]]:
     """What is found in changed logs, but not in the recording itself."""
-    return sorted((told(name, logs) - told(name, recorded_logs(name))).elements(), key=lambda found: found[1])
+    return sorted((told(name, logs) - _told(replayed_recording(name))).elements(), key=lambda found: found[1])
 
 
 def in_order(logs: Logs) -> list[Columns]:

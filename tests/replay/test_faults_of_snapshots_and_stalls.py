@@ -6,14 +6,18 @@ The last test holds all rules against their faults, so that a new rule without o
 import importlib
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import pytest
 from local_replay import Columns, recorded_logs, replayed_logs
 
 from pipeline.contract.rules import RULES, RuleName
 
-Logs = list[list[Columns]]
+# Each replays a recording several times.
+pytestmark = pytest.mark.recordings
+
+Logs = Sequence[Sequence[Columns]]
 PLACES = 3
 
 

@@ -11,7 +11,8 @@ from random import Random
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from examples import examples, share_of
+from hypothesis import given
 from hypothesis import strategies as st
 from model_bursts import Outcome, drawn, outcome, outcome_of_seed
 from model_dispatcher import Bug
@@ -36,15 +37,16 @@ def _require_faultless(outcomes: list[tuple[int, Outcome]]) -> None:
     assert dict(faults) == {}, f"of {len(outcomes)} schedules; the first of each kind is seed {seeds}"
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60, derandomize=True)
 @given(st.randoms(use_true_random=False))
 def test_a_small_burst_breaks_nothing(rng: Random) -> None:
     came = outcome(rng, drawn(rng, changes_max=6))
     assert came.faultless, came
 
 
+@pytest.mark.examples
 def test_a_burst_breaks_nothing() -> None:
-    _require_faultless([outcome_of_seed(seed) for seed in range(SOME)])
+    _require_faultless([outcome_of_seed(seed) for seed in range(share_of(SOME))])
 
 
 @pytest.mark.slow
@@ -58,15 +60,17 @@ def test_no_burst_of_two_thousand_breaks_anything() -> None:
     assert max(o.epochs.right + o.epochs.undecided for _, o in outcomes) > 40
 
 
+@pytest.mark.examples
 def test_changes_that_do_not_overlap_are_all_known() -> None:
     # The model and the measure: here nothing is to be guessed, and the broker is found to keep its promise.
-    for seed in range(SOME // 2):
+    for seed in range(share_of(SOME // 2)):
         rng = Random(seed)
         came = outcome(rng, replace(drawn(rng), sides="exact", reset=""))
         assert came.faultless, (seed, came)
         assert (came.epochs.undecided, came.unjudged) == (0, 0)
 
 
+@pytest.mark.heavy
 def test_snapshots_after_each_change_leave_little_undecided() -> None:
     undecided = epochs = unjudged = dispatches = 0
     for seed in range(SOME // 2):
@@ -102,6 +106,7 @@ FOLLOWS: Final[dict[Bug, set[str]]] = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("bug", Bug, ids=lambda bug: bug.name.lower())
 def test_a_bug_is_found_in_bursts_too(bug: Bug) -> None:
     fault = FAULTS[bug]

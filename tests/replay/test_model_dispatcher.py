@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Replay, replayed
@@ -130,7 +131,7 @@ LIMITED: Final = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 8}
 NARROW: Final = {**AUTO_SPLIT, "keySharedLookAheadMsgInReplayThresholdPerConsumer": 2}
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@examples(150, derandomize=True)
 @given(schedules(KINDS, [AUTO_SPLIT, {}, LIMITED, NARROW], [1, 3, 1000]))
 def test_a_correct_dispatcher_breaks_nothing(schedule: Schedule) -> None:
     model = run(schedule)
@@ -189,6 +190,7 @@ FAULTS: Final = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("bug", Bug, ids=lambda bug: bug.name.lower())
 def test_a_bug_is_found_by_its_rules_and_no_others(bug: Bug) -> None:
     fault = FAULTS[bug]

@@ -4,7 +4,8 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.replay.state.pair_index import NOBODY, Keys, Slots, drop, empty_table, find, put
@@ -40,7 +41,7 @@ class Index:
         return find(self.table, self.a, self.b, *pair)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(neighbours | anywhere, min_size=1, max_size=200), st.integers(1, 40))
 def test_it_finds_what_a_dictionary_finds(pairs: list[Pair], capacity: int) -> None:
     index = Index(capacity)

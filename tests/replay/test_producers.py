@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_replay import LOW, Columns, Log, batches, recorded_tables, tables_of
 from numpy.typing import NDArray
+from recorded import of_each
 
 from pipeline.replay.packing.producer_summary import decode_published, encode_published, published
 from pipeline.replay.traffic.producers import Producers
@@ -162,15 +163,17 @@ def test_of_many_the_first_are_shown_and_all_are_counted() -> None:
     assert (row["checked"], row["info"], row["violations"]) == (30, 30, 0)
 
 
-def test_the_mixed_batches_of_a_recording() -> None:
-    tables = recorded_tables("mixed-batch-4.0.8")
+@of_each(["mixed-batch-4.0.8"])
+def test_the_mixed_batches_of_a_recording(name: str) -> None:
+    tables = recorded_tables(name)
     (producer,) = tables["producers"]
     assert producer["batches"] == producer["batches_inspected"]
     assert producer["mixed_batches"] > 0.9 * producer["batches"]
     assert producer["entries"] == 1_342
 
 
-def test_the_keyless_messages_of_a_recording() -> None:
-    (producer,) = recorded_tables("ordering-and-null-key-4.0.8")["producers"]
+@of_each(["ordering-and-null-key-4.0.8"])
+def test_the_keyless_messages_of_a_recording(name: str) -> None:
+    (producer,) = recorded_tables(name)["producers"]
     assert 0 < producer["keyless_entries"] < producer["entries"] == 2_969
     assert producer["batches"] == producer["chunked_entries"] == 0

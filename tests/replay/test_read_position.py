@@ -2,7 +2,8 @@
 
 from typing import TypeAlias
 
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.replay.dispatcher.entries import add_entry, entry_at, set_key
@@ -44,7 +45,7 @@ def _slot(state: State, position: Position) -> int:
     return int(slot)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(operations)
 def test_the_replay_queue_holds_what_waits_and_was_read(operations: list[tuple[str, Position, int]]) -> None:
     state = _state()

@@ -1,7 +1,7 @@
 """The replay of what several recorders wrote about one topic."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +17,9 @@ from local_replay import (
     recorders_in,
     reported,
     tables_of,
+    tables_of_logs,
 )
+from recorded import of_each
 from two_recorders import Divided, divided
 
 _MOVED_US = 2_000_000_000
@@ -141,21 +143,16 @@ def test_one_recorder_is_named_and_nothing_else_changes() -> None:
     assert tables_of(_of("a", log)) == tables_of(log.rows)
 
 
-@pytest.fixture(scope="module")
-def undivided() -> dict[str, Tables]:
-    return {name: recorded_tables(name) for name in _UNLOADED}
-
-
-@pytest.mark.parametrize("name", _UNLOADED)
+@of_each(_UNLOADED)
 @pytest.mark.parametrize(("shift_us", "backwards"), [(3_000, False), (-3_000, True), (0, True)])
 def test_a_recording_divided_at_its_unloads_tells_what_the_whole_one_tells(
-    name: str, shift_us: int, backwards: bool, undivided: Mapping[str, Tables]
+    name: str, shift_us: int, backwards: bool
 ) -> None:
     both = divided(recorded_logs(name), shift_us)
     logs = both.logs[::-1] if backwards else both.logs
-    tables = recorded_tables(name, logs)
-    assert tables.keys() == undivided[name].keys()
-    for table, rows in undivided[name].items():
+    tables, undivided = tables_of_logs(name, logs), recorded_tables(name)
+    assert tables.keys() == undivided.keys()
+    for table, rows in undivided.items():
         assert _sorted(both.as_one(row) for row in tables[table]) == _sorted(rows), table
 
 
@@ -168,8 +165,9 @@ def _sorted(rows: Any) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True, default=str) for row in told)
 
 
-def test_a_divided_recording_has_three_terms() -> None:
-    both: Divided = divided(recorded_logs("unload-4.0.8"), 3_000)
+@of_each(["unload-4.0.8"])
+def test_a_divided_recording_has_three_terms(name: str) -> None:
+    both: Divided = divided(recorded_logs(name), 3_000)
     (recorders,) = recorders_in(both.logs, SKEW_US).values()
     assert recorders.names == ("broker-a", "broker-b")
     assert [term.recorder for term in recorders.terms] == [0, 1, 0]

@@ -2,13 +2,14 @@
 
 import json
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import pytest
-from local_replay import RECORDINGS, Episode, Replay, recorded_logs, replayed_recording
+from local_replay import RECORDINGS, Episode, recorded_logs, replayed_logs, replayed_recording
 from oracle import Drained, drained, membership_changes, oracle_rows
+from recorded import ALL, of_each
 
-from pipeline.replay.packing.packed_batch import Group
 from pipeline.replay.verdicts import FindingVerdict
 
 # Of 4.0.8 and 4.2.4, the draining dispatcher, without resets.
@@ -34,7 +35,6 @@ DRAINING = [
     }.items()
     for story in stories
 ]
-ALL = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir())
 # Consumers come and go at once, and some of the order leaves no trace (`test_epochs_of_recordings`).
 BURSTS = ("seek", "unload", "overlap", "many-consumers-2", "hash-unblock-2", "crash-3", "expire-skip-clear-ch", "two-s")
 # Rows between the two sides of an acknowledgement, in the recordings.
@@ -85,15 +85,6 @@ FLAWS: dict[str, dict[tuple[str, tuple[str, ...]], int]] = {
     "rolling-restart-heavy-1-3.0.7": {("single_holder", ("F2", "F4")): 53, ("single_holder", ("F1", "F4")): 2},
 }
 
-_REPLAYS: dict[str, dict[Group, Replay]] = {}
-
-
-def replay(name: str) -> dict[Group, Replay]:
-    """The replay of a recording, made once: many tests look at the same one."""
-    if name not in _REPLAYS:
-        _REPLAYS[name] = replayed_recording(name)
-    return _REPLAYS[name]
-
 
 def read(name: str, file: str) -> Any:
     return json.loads((RECORDINGS / name / file).read_text())
@@ -101,7 +92,7 @@ def read(name: str, file: str) -> Any:
 
 def found(name: str) -> list[tuple[str, int]]:
     """Rule and seq of every finding."""
-    return sorted(broken for replayed in replay(name).values() for broken in replayed.broken)
+    return sorted(broken for replayed in replayed_recording(name).values() for broken in replayed.broken)
 
 
 def labelled(name: str, label: str) -> list[int]:
@@ -131,10 +122,10 @@ def kept_by_its_consumer(name: str) -> list[int]:
 
 def verdicts(name: str) -> list[tuple[str, int, FindingVerdict]]:
     """Rule, seq and verdict of every finding."""
-    return [(*broken, verdict) for r in replay(name).values() for broken, verdict in r.verdicts.items()]
+    return [(*broken, verdict) for r in replayed_recording(name).values() for broken, verdict in r.verdicts.items()]
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_findings_are_those_that_the_labels_name(name: str) -> None:
     # What the broker dropped, perhaps or for certain, the labels count neither as held nor as settled (E6).
     dropped = [("single_holder", "E6"), ("early_duplicate", "E6")]
@@ -149,7 +140,7 @@ def test_findings_are_those_that_the_labels_name(name: str) -> None:
     assert {rule for rule, _ in told} <= {*LABELS, *OVERTAKING, *UNLABELLED}
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_findings_weigh_what_they_must(name: str) -> None:
     found = verdicts(name)
     overtakes = set(labelled(name, "overtakes"))
@@ -166,28 +157,28 @@ def test_findings_weigh_what_they_must(name: str) -> None:
             assert len(counted[severity]) == count, (told, severity)
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_every_break_of_the_contract_has_the_flaw_that_made_it(name: str) -> None:
     broken = Counter((rule, v.known_bugs) for rule, _, v in verdicts(name) if v.severity == "known_bug")
     assert broken == FLAWS.get(name, {})
     assert [finding for finding in verdicts(name) if finding[2].severity == "violation"] == []
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_every_dispatch_goes_to_the_owner(name: str) -> None:
     # contract 9.2: V2 holds for all versions and modes, also where the broker breaks the order.
     assert [f for f in found(name) if f[0] == "ownership"] == []
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_no_row_is_refused(name: str) -> None:
-    assert [refused for replayed in replay(name).values() for refused in replayed.refused] == []
+    assert [refused for replayed in replayed_recording(name).values() for refused in replayed.refused] == []
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if not name.startswith(BURSTS)])
+@of_each(name for name in ALL if not name.startswith(BURSTS))
 def test_epochs_are_those_of_the_broker(name: str) -> None:
     changes = membership_changes(oracle_rows(RECORDINGS / name))
-    for group, replayed in replay(name).items():
+    for group, replayed in replayed_recording(name).items():
         of_group = [row for row in changes if row["topic"] == group.topic]
         assert len(replayed.epochs) == len(of_group)
         for placed, row in zip(replayed.epochs, of_group, strict=True):
@@ -200,7 +191,7 @@ def _paired(name: str) -> tuple[list[tuple[Episode, Drained]], list[Episode], li
     """Each draining episode with the broker's that began nearest to it, and what has no twin on either side."""
     missed = drained(oracle_rows(RECORDINGS / name))
     pairs, alone = [], []
-    for group, replayed in replay(name).items():
+    for group, replayed in replayed_recording(name).items():
         for episode in replayed.episodes:
             same = [t for t in missed if (t.topic, t.hash, t.holder) == (group.topic, episode.hash, episode.holder)]
             if same:
@@ -212,20 +203,22 @@ def _paired(name: str) -> tuple[list[tuple[Episode, Drained]], list[Episode], li
     return pairs, alone, missed
 
 
+@cache
 def _differences(name: str) -> tuple[list[object], int]:
-    """Draining hashes that differ from the broker's, and how many it had."""
+    """Draining hashes that differ from the broker's, and how many it had; kept for the test of all recordings."""
     pairs, alone, missed = _paired(name)
     unequal = [pair for pair in pairs if pair[0].held_at_start != pair[1].entries]
     return [*unequal, *alone, *missed], len(pairs) + len(missed)
 
 
-@pytest.mark.parametrize("name", DRAINING)
+@of_each(DRAINING)
 def test_draining_hashes_are_those_of_the_broker(name: str) -> None:
     # An acknowledgement inside the bracket of a join may lie on either side of it: 5 % of a trace at most.
     differing, hashes = _differences(name)
     assert len(differing) <= 0.05 * hashes, differing
 
 
+@pytest.mark.recordings
 def test_draining_hashes_of_all_recordings_together() -> None:
     counted = [_differences(name) for name in DRAINING]
     differing = sum(len(different) for different, _ in counted)
@@ -234,7 +227,7 @@ def test_draining_hashes_of_all_recordings_together() -> None:
     assert differing <= 0.02 * hashes
 
 
-@pytest.mark.parametrize("name", DRAINING)
+@of_each(DRAINING)
 def test_draining_ends_with_the_row_that_gave_up_the_last_entry(name: str) -> None:
     # The broker removes a pending entry between the two sides of an acknowledgement.
     for episode, twin in _paired(name)[0]:
@@ -245,7 +238,7 @@ def test_draining_ends_with_the_row_that_gave_up_the_last_entry(name: str) -> No
             assert twin.ended is None
 
 
-@pytest.mark.parametrize("name", ["join-leave-1-4.0.8", "batch-index-ack-4.0.8", "four-partitions-4.0.8"])
+@of_each(["join-leave-1-4.0.8", "batch-index-ack-4.0.8", "four-partitions-4.0.8"])
 def test_how_the_rows_are_cut_does_not_matter(name: str) -> None:
-    whole, cut = replay(name), replayed_recording(name, rows_per_batch=777)
+    whole, cut = replayed_recording(name), replayed_logs(name, recorded_logs(name), rows_per_batch=777)
     assert {group: r.bytes for group, r in whole.items()} == {group: r.bytes for group, r in cut.items()}

@@ -4,23 +4,18 @@ import json
 
 import pytest
 from local_replay import RECORDINGS, Replay, recorded_logs, replayed_recording
+from recorded import ALL, of_each
 
 from pipeline.replay.rows import stuck_findings
 
-ALL = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir())
 # Where the draining dispatcher counts a hash twice (contract 3.9), and what that leaves lying (README of the traces).
 STUCK = {"double-registration-4.0.1": (15, 598), "hash-unblock-12-4.0.1": (1, 27)}
 HUNG = "c7"
 
 
-_REPLAYS: dict[str, list[Replay]] = {}
-
-
 def replays(name: str) -> list[Replay]:
-    """The replays of a recording, one for each partition, made once."""
-    if name not in _REPLAYS:
-        _REPLAYS[name] = list(replayed_recording(name).values())
-    return _REPLAYS[name]
+    """The replays of a recording, one for each subscription of a partition."""
+    return list(replayed_recording(name).values())
 
 
 def number_of(replay: Replay, consumer_name: str) -> int:
@@ -34,7 +29,7 @@ def owned_by(replay: Replay, number: int) -> list[tuple[int, int]]:
     return [(start, end) for start, end, owner in fullest.epoch.ranges if owner == number]
 
 
-@pytest.mark.parametrize("name", ["hung-consumer-4.0.8", "hung-consumer-4.2.4"])
+@of_each(["hung-consumer-4.0.8", "hung-consumer-4.2.4"])
 def test_the_hung_consumer_stops_everybody_by_the_limit_of_look_ahead(name: str) -> None:
     (replay,) = replays(name)
     hung = number_of(replay, HUNG)
@@ -49,7 +44,7 @@ def test_the_hung_consumer_stops_everybody_by_the_limit_of_look_ahead(name: str)
     assert (stall.detail["look_ahead_limit"], stall.detail["replay_size_reported"]) == (200, 200)
 
 
-@pytest.mark.parametrize("name", ["hung-consumer-4.0.8", "hung-consumer-4.2.4"])
+@of_each(["hung-consumer-4.0.8", "hung-consumer-4.2.4"])
 def test_the_stall_names_the_hashes_of_the_hung_consumer(name: str) -> None:
     (replay,) = replays(name)
     ranges = owned_by(replay, number_of(replay, HUNG))
@@ -60,12 +55,13 @@ def test_the_stall_names_the_hashes_of_the_hung_consumer(name: str) -> None:
     assert all(any(start <= h <= end for start, end in ranges) for h in hashes)
 
 
+@pytest.mark.recordings
 def test_without_a_limit_of_look_ahead_the_others_go_on() -> None:
     (replay,) = replays("hung-consumer-3.0.7")
     assert replay.waits_of("subscription") == []
 
 
-@pytest.mark.parametrize("name", ["hung-consumer-3.0.7", "hung-consumer-4.0.8", "hung-consumer-4.2.4"])
+@of_each(["hung-consumer-3.0.7", "hung-consumer-4.0.8", "hung-consumer-4.2.4"])
 def test_the_hung_consumer_has_no_permits_until_it_leaves_and_nobody_else_lacks_any(name: str) -> None:
     (replay,) = replays(name)
     hung = number_of(replay, HUNG)
@@ -79,7 +75,7 @@ def test_the_hung_consumer_has_no_permits_until_it_leaves_and_nobody_else_lacks_
     assert sum(of_hash.waited_us for of_hash in hashes) == wait.waited_us
 
 
-@pytest.mark.parametrize("name", ["hung-consumer-4.0.8", "hung-consumer-4.2.4"])
+@of_each(["hung-consumer-4.0.8", "hung-consumer-4.2.4"])
 def test_other_hashes_are_not_read_because_of_the_limit(name: str) -> None:
     (replay,) = replays(name)
     hung = owned_by(replay, number_of(replay, HUNG))
@@ -88,7 +84,7 @@ def test_other_hashes_are_not_read_because_of_the_limit(name: str) -> None:
     assert not any(start <= wait.hash <= end for wait in waits for start, end in hung)
 
 
-@pytest.mark.parametrize("name", list(STUCK))
+@of_each(STUCK)
 def test_hashes_counted_twice_are_stuck_and_nothing_else(name: str) -> None:
     (replay,) = replays(name)
     stuck = replay.passed_over
@@ -96,7 +92,7 @@ def test_hashes_counted_twice_are_stuck_and_nothing_else(name: str) -> None:
     assert all(found.registered == 2 and len(found.moves) >= 2 for found in stuck)
 
 
-@pytest.mark.parametrize("name", list(STUCK))
+@of_each(STUCK)
 def test_what_is_stuck_is_told_as_the_known_bug_with_its_moves(name: str) -> None:
     (replay,) = replays(name)
     rows = [row for told in stuck_findings(replay.replayed, replay.config, per_rule_max=0) for row in told.worst]
@@ -106,26 +102,26 @@ def test_what_is_stuck_is_told_as_the_known_bug_with_its_moves(name: str) -> Non
         assert sum("moves from" in line for line in row["evidence"]) >= 2
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name.endswith(("-4.0.8", "-4.2.4"))])
+@of_each(name for name in ALL if name.endswith(("-4.0.8", "-4.2.4")))
 def test_later_brokers_leave_nothing_behind(name: str) -> None:
     for replay in replays(name):
         assert replay.passed_over == []
         assert [told.counts for told in stuck_findings(replay.replayed, replay.config, 0)] == [{}, {}]
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_no_stall_is_without_a_cause(name: str) -> None:
     assert [wait for replay in replays(name) for wait in replay.waits if wait.cause == "unexplained"] == []
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_the_largest_replay_queue_is_the_one_that_the_broker_reported(name: str) -> None:
     expected = json.loads((RECORDINGS / name / "expect.json").read_text())["max_msg_in_replay"]
     reported = [sample.replay_size for replay in replays(name) for sample in replay.samples if sample.reported]
     assert max(reported) == expected
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_no_wait_ends_before_it_begins(name: str) -> None:
     for replay in replays(name):
         for wait in replay.waits:

@@ -5,33 +5,36 @@ Where the two disagree something explains it, and what does is checked here, not
 
 import json
 import re
+from collections.abc import Mapping
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
-from local_replay import RECORDINGS, Columns, Excess, Replay, recorded_logs, replayed_recording
+from local_replay import Columns, Excess, Replay, recorded_logs, replayed_recording
+from recorded import ALL, of_each
 
 from pipeline.contract.known_bugs import known_bugs
 from pipeline.replay.packing.packed_batch import Group
-
-ALL = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir())
-
-_RECORDINGS: dict[str, "Recording"] = {}
 
 
 class Recording(NamedTuple):
     """A recorded trace: its replays, and its rows in the order of seq."""
 
-    replays: dict[Group, Replay]
+    replays: Mapping[Group, Replay]
     rows: list[Columns]
 
 
 def recording(name: str) -> Recording:
-    """A recording, read and replayed once."""
-    if name not in _RECORDINGS:
-        rows = sorted((row for log in recorded_logs(name) for row in log), key=lambda row: row["seq"])
-        _RECORDINGS[name] = Recording(replayed_recording(name), rows)
-    return _RECORDINGS[name]
+    """A recording and its replays."""
+    rows = sorted((row for log in recorded_logs(name) for row in log), key=lambda row: row["seq"])
+    return Recording(replayed_recording(name), rows)
+
+
+@cache
+def agreements(name: str) -> list[dict[str, tuple[int, int]]]:
+    """Of each subscription how often the broker agreed; kept, as it is small, for the test of all recordings."""
+    return [replay.agreement for replay in replayed_recording(name).values()]
 
 
 def is_4_0(replay: Replay) -> bool:
@@ -39,27 +42,29 @@ def is_4_0(replay: Replay) -> bool:
     return replay.config.version.startswith("4.0.")
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_the_share_that_agrees(name: str) -> None:
     """Prints it; what the trace shows in part only, the replay queue, agrees mostly."""
-    for group, replay in recording(name).replays.items():
-        shares = ", ".join(f"{what} {agreed}/{count}" for what, (agreed, count) in replay.agreement.items())
+    replays = recording(name).replays
+    for (group, replay), agreement in zip(replays.items(), agreements(name), strict=True):
+        shares = ", ".join(f"{what} {agreed}/{count}" for what, (agreed, count) in agreement.items())
         print(f"\n{name} {group.topic[-11:]}: {shares}")
-        assert replay.agreement["assignment_mismatch"][1] > 0
-        assert replay.agreement["unacked_messages"][1] > 0
+        assert agreement["assignment_mismatch"][1] > 0
+        assert agreement["unacked_messages"][1] > 0
         drains = replay.config.profile.dispatcher == "draining" and replay.replayed.keeps_order
         sticky = any(row["event"] == "join" and row["key_shared_mode"] == "STICKY" for row in recording(name).rows)
-        assert ("draining_mismatch" in replay.agreement) == (drains and not sticky)
+        assert ("draining_mismatch" in agreement) == (drains and not sticky)
 
 
+@pytest.mark.recordings
 def test_of_the_replay_queue_most_agrees_over_all_recordings() -> None:
-    shares = [replay.agreement["msg_in_replay"] for name in ALL for replay in recording(name).replays.values()]
+    shares = [agreement["msg_in_replay"] for name in ALL for agreement in agreements(name)]
     agreed, compared = sum(share[0] for share in shares), sum(share[1] for share in shares)
     print(f"\nmsg_in_replay: {agreed} of {compared}")
     assert agreed > 0.85 * compared
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_assignments_never_differ(name: str) -> None:
     # Snapshots are evidence of the order of joins and leaves as well, and the broker cannot contradict itself.
     for replay in recording(name).replays.values():
@@ -67,7 +72,7 @@ def test_assignments_never_differ(name: str) -> None:
         assert agreed == compared > 0
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_draining_hashes_differ_only_where_the_broker_counted_them_twice(name: str) -> None:
     for replay in recording(name).replays.values():
         differing = [d for d in replay.disagreements if d.rule == "draining_mismatch"]
@@ -144,7 +149,7 @@ def _explanation(replay: Replay, rows: list[Columns], excess: Excess) -> str | N
     return None
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_unacknowledged_messages_differ_only_where_the_broker_miscounts(name: str) -> None:
     told = recording(name)
     for replay in told.replays.values():
@@ -159,7 +164,7 @@ def test_unacknowledged_messages_differ_only_where_the_broker_miscounts(name: st
             print(f"\n{name}: {compared - agreed} of {compared} differ: {sorted(map(str, set(found.values())))}")
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_wherever_entries_were_sent_twice_the_broker_counts_them_twice(name: str) -> None:
     told = recording(name)
     for replay in told.replays.values():
@@ -168,7 +173,7 @@ def test_wherever_entries_were_sent_twice_the_broker_counts_them_twice(name: str
             assert [(e, e.messages) for e in clear] == [(e, _duplicates(replay, e)) for e in clear]
 
 
-@pytest.mark.parametrize("name", ALL)
+@of_each(ALL)
 def test_the_snapshots_carry_what_is_compared(name: str) -> None:
     """Otherwise agreement would mean nothing: most snapshots list consumers with all three numbers."""
     stats = [json.loads(row["snapshot"]) for row in recording(name).rows if row["event"] == "stats"]

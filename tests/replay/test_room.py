@@ -67,6 +67,7 @@ def test_the_state_does_not_grow_with_the_length_of_a_trace(keys: int) -> None:
     assert dispatcher.counts(1) == (80_000, 80_000)
 
 
+@pytest.mark.heavy
 def test_the_state_grows_with_what_is_open() -> None:
     number = np.arange(50_000)
     opened = _events(np.full(50_000, Code.PUBLISH), number, number, number * 1000)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_replay import HIGH, LOW, LOWEST, Columns, Log, recorded_tables, tables_of
+from recorded import of_each
 
 from pipeline.replay.rows.hot_keys import covered_us
 from udfs.sticky_key_hash import NONE_KEY, hash_keys, sticky_hashes
@@ -134,8 +135,9 @@ def test_any_cutting_gives_the_same_rows(chance: random.Random, rows_per_batch: 
     assert _hot(log, rows_per_batch=rows_per_batch) == _hot(log)
 
 
-def test_the_hot_key_of_a_recording_comes_first() -> None:
-    rows = recorded_tables("hot-key-4.0.8")["hot_keys"]
+@of_each(["hot-key-4.0.8"])
+def test_the_hot_key_of_a_recording_comes_first(name: str) -> None:
+    rows = recorded_tables(name)["hot_keys"]
     # The story sends two fifths of its 5,001 entries under one key.
     assert rows[0]["dispatched"] > 100 * rows[1]["dispatched"]
     assert rows[0]["unacked_max"] == max(row["unacked_max"] for row in rows)

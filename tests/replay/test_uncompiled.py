@@ -80,7 +80,11 @@ def test_how_the_rows_are_cut_changes_no_wait(version: str, rows_per_batch: int)
 def test_the_interpreter_gives_the_same_bytes_and_no_warnings() -> None:
     result = subprocess.run(
         [sys.executable, "-W", "error", __file__],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join((str(_ROOT), str(_HERE)))},
+        env={
+            **os.environ,
+            "NUMBA_DISABLE_JIT": "1",
+            "PYTHONPATH": os.pathsep.join(map(str, (_ROOT, _HERE.parent, _HERE))),
+        },
         capture_output=True,
         check=False,
     )

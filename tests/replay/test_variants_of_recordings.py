@@ -4,10 +4,10 @@ import json
 from collections import Counter
 
 import pytest
-from local_replay import AUTO_SPLIT, GROUP, HIGH, LOW, RECORDINGS, SKEW_US, Columns, Log, replayed, reported
+from local_replay import AUTO_SPLIT, GROUP, HIGH, LOW, SKEW_US, Columns, Log, replayed, reported
+from recorded import ALL, of_each
 from trace_variants import VARIANTS, broken_by, compared, paired
 
-ALL = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir())
 # Joins and leaves by the dozen, one with resets, one of each other line of brokers.
 QUICK = ["heavy-churn-1-4.0.8", "unload-4.2.4", "rolling-restart-heavy-1-3.0.7", "heavy-churn-1-4.0.8-classic"]
 
@@ -16,14 +16,15 @@ def test_what_is_chosen_is_there() -> None:
     assert set(QUICK) <= set(ALL)
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.recordings  # the smallest as well: each test replays another variant
+@of_each(QUICK)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_less_evidence_breaks_nothing_more(name: str, variant: str) -> None:
     _check(name, variant)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in ALL if name not in QUICK])
+@of_each(name for name in ALL if name not in QUICK)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_less_evidence_breaks_nothing_more_in_any_recording(name: str, variant: str) -> None:
     _check(name, variant)

@@ -3,7 +3,8 @@
 from bisect import insort
 from typing import TypeAlias
 
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.replay.dispatcher.entries import add_entry, entry_at, set_key
@@ -48,7 +49,7 @@ def _walked(state: State, first: int, last: int) -> list[Position]:
     return forwards
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(steps)
 def test_both_queues_are_sorted_whatever_comes_and_goes(steps: list[tuple[Position, int]]) -> None:
     state = _state()
@@ -69,7 +70,7 @@ def test_both_queues_are_sorted_whatever_comes_and_goes(steps: list[tuple[Positi
         assert _walked(state, of_hash.aside_first, of_hash.aside_last) == queues[True]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(positions, unique=True), positions, st.booleans())
 def test_the_older_one_that_waits_is_rather_one_of_the_same_key(
     waiting: list[Position], position: Position, aside: bool

@@ -5,9 +5,11 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from local_replay import AUTO_SPLIT, RECORDINGS, SKEW_US, Log, recorded_logs
+from recorded import of_each
 from test_cutting import Operation, operations, rows_of
 from windows import folded, told_by_windows
 
@@ -51,7 +53,8 @@ RECORDED = [
 ]
 
 
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.recordings  # the smallest as well: each is replayed in windows and at once
+@of_each(RECORDED)
 def test_recordings_in_windows(name: str) -> None:
     manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
     logs = recorded_logs(name)
@@ -66,7 +69,7 @@ def test_recordings_in_windows(name: str) -> None:
         assert told == at_once[table], f"{table} of windows cut in front of seqs {cuts}"
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     operations,
     st.sampled_from([("start end", 60_000_000), ("end", 6_000_000)]),

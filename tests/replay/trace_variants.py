@@ -18,7 +18,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from local_replay import RECORDINGS, SKEW_US, Columns, Replay, recorded_logs, replayed_logs
+from local_replay import RECORDINGS, SKEW_US, Columns, Replay, recorded_logs, replayed_logs, replayed_recording
 
 from pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER
 from pipeline.replay.packing.packed_batch import Group
@@ -148,7 +148,7 @@ def compared(name: str, variants: Iterable[str] = VARIANTS) -> Compared:
     """What variants of a recording break that the whole trace does not, and what they no longer show."""
     logs = recorded_logs(name)
     seqs = {end["seq"]: start["seq"] for start, end in paired(logs) if start["event"] == "dispatch"}
-    whole = broken_by(replayed_logs(name, logs), seqs)
+    whole = broken_by(replayed_recording(name), seqs)
     more, fewer = {}, {}
     for of_variant in variants:
         variant = VARIANTS[of_variant](logs)

@@ -218,6 +218,7 @@ def _spoilt(content: bytes, dice: random.Random) -> bytes:
     return bytes(spoilt)
 
 
+@pytest.mark.heavy
 def test_damaged_parquet_is_read_or_left_to_spark(tmp_path: Path) -> None:
     dice = random.Random("damaged")
     table = pa.Table.from_batches([batch_of(PLAIN)])

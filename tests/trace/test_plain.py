@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from arrow_rows import ARROW_SCHEMA, batch_of, encoded
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -226,7 +227,7 @@ def test_no_change_of_two_fields_is_plain_and_refused(spark: SparkSession, seed:
     assert _more_lenient(spark, _mutated_twice(random.Random(seed), 2_000)) == []
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.randoms(use_true_random=False), st.integers(1, 6), st.integers(0, 3))
 def test_a_batch_is_plain_if_each_of_its_rows_is(chance: random.Random, size: int, before: int) -> None:
     rows = [chance.choice([*PLAIN, *_mutated_twice(chance, 1)]) for _ in range(size)]

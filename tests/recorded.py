@@ -1,0 +1,37 @@
+"""The recorded traces, and which of them `make unit` replays."""
+
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from pipeline.contract.profile import profile_for
+
+RECORDINGS: Final = Path(__file__).resolve().parent / "data" / "traces"
+"""Recordings of real brokers, a folder each; its README says what happened in which."""
+
+ALL: Final = sorted(path.name for path in RECORDINGS.iterdir() if path.is_dir())
+
+
+def of_each(names: Iterable[str]) -> pytest.MarkDecorator:
+    """Runs a test once for each recording as its `name`; `make unit` runs it for the smallest of each dispatcher."""
+    large = pytest.mark.recordings
+    return pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=() if name in smallest() else large) for name in names]
+    )
+
+
+@cache
+def smallest() -> frozenset[str]:
+    """Of each kind of dispatcher (of 3.x, classic of 4.x, draining) the recording with the smallest logs."""
+    of_kind: dict[tuple[str, bool], tuple[int, str]] = {}
+    for name in ALL:
+        manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
+        profile = profile_for(manifest["pulsar_version"], manifest["settings"])
+        size = sum(log.stat().st_size for log in (RECORDINGS / name).glob("*.jsonl.gz") if "oracle" not in log.name)
+        kind = profile.dispatcher, profile.classic
+        of_kind[kind] = min((size, name), of_kind.get(kind, (size, name)))
+    return frozenset(name for _, name in of_kind.values())
