@@ -8,7 +8,7 @@ import pytest
 from arrow_rows import batch_of
 from conftest import MANIFEST
 from pyspark.sql import SparkSession
-from test_plain import PLAIN
+from test_row_checks import PLAIN
 
 from pipeline.contract.profile import profile_for
 from pipeline.replay.packed_source import Reading

@@ -16,7 +16,7 @@ import pytest
 from arrow_rows import batch_of
 from conftest import MANIFEST
 from pyspark.sql import SparkSession
-from test_plain import PLAIN
+from test_row_checks import PLAIN
 from trace_rows import FLOW, JOIN, TOPIC
 
 from pipeline.audit import audit

@@ -7,7 +7,7 @@ from itertools import permutations
 import pyarrow as pa
 import pytest
 from arrow_rows import batch_of, encoded
-from test_plain import PLAIN
+from test_row_checks import PLAIN
 from trace_rows import ACK, DISPATCH, DISPATCH_END, FLOW, LEAVE, STATS, TOPIC, Row
 
 from pipeline.bad_rows import SetAside

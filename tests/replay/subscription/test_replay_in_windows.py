@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from local_replay import AUTO_SPLIT, RECORDINGS, SKEW_US, Log, recorded_logs
 from recorded import of_each
 from test_cutting import Operation, operations, rows_of
-from windows import folded, told_by_windows
+from windowed_replay import folded, told_by_windows
 
 from pipeline.contract.profile import profile_for
 from pipeline.replay.blocking.thresholds import Thresholds

@@ -1,6 +1,6 @@
 """Counts the epochs of recordings that are right, undecided and wrong, by what the broker knew itself.
 
-    .venv/bin/python tests/replay/recording_epochs.py [NAME...]
+    .venv/bin/python tests/replay/recordings/recording_epochs.py [NAME...]
 
 The truth is the oracle's `assign` rows of one subscription on one topic: after each of them the broker had one
 *state*, an assignment of all hashes. The audit claims an assignment for each of its epochs, and names the hashes of

@@ -13,7 +13,7 @@ from arrow_rows import ARROW_SCHEMA, batch_of
 from conftest import MANIFEST, WriteTrace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from test_plain import PLAIN
+from test_row_checks import PLAIN
 from trace_rows import ACK, FLOW, JOIN, PUBLISH, REDELIVER, STATS, TOPIC, without
 
 from pipeline.audit import audit

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, replayed, reported
-from test_core_against_simple import random_schedule
+from test_kernel_against_simple import random_schedule
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).resolve().parents[1]
 _ROOT = _HERE.parents[1]
 
 
@@ -83,7 +83,9 @@ def test_the_interpreter_gives_the_same_bytes_and_no_warnings() -> None:
         env={
             **os.environ,
             "NUMBA_DISABLE_JIT": "1",
-            "PYTHONPATH": os.pathsep.join(map(str, (_ROOT, _HERE.parent, _HERE))),
+            "PYTHONPATH": os.pathsep.join(
+                map(str, (_ROOT, _HERE.parent, _HERE, _HERE / "dispatcher", _HERE / "state"))
+            ),
         },
         capture_output=True,
         check=False,

@@ -20,7 +20,7 @@ from local_replay import (
     replayed,
     tables_of,
 )
-from windows import told_by_windows
+from windowed_replay import told_by_windows
 
 from pipeline.contract.profile import profile_for
 from pipeline.replay.blocking.thresholds import Thresholds

@@ -1,6 +1,6 @@
 """Recordings with less evidence in them: what another recorder of the same broker would have written.
 
-    .venv/bin/python tests/replay/trace_variants.py [NAME...]
+    .venv/bin/python tests/replay/recordings/trace_variants.py [NAME...]
 
 prints what each variant breaks that the whole trace does not. A variant leaves rows out; it never says anything else:
 
