@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from benchmarks.measure import ProcessTree
 
 # Burns half a CPU second, asks to go on, and has a child burn another and hold 60 MB. The child ends by itself.
@@ -22,6 +24,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.heavy
 def test_a_child_that_has_ended_counts_and_what_was_before_does_not() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -43,6 +43,7 @@ def test_the_floors_count_every_row(spark: SparkSession, trace: Path, capsys: py
     assert len(re.findall(r"\bSort\b", plan)) == 1
 
 
+@pytest.mark.heavy
 def test_a_plan_in_a_process_of_its_own(trace: Path) -> None:
     runs = [run_once(name, trace, trace) for name in ("duckdb", "polars")]
     require_equal_work(runs, rows_in(trace))

@@ -84,6 +84,7 @@ def test_the_version_is_that_of_the_package(told: Told) -> None:
     assert out.startswith("dispatch-audit 0.")
 
 
+@pytest.mark.heavy
 def test_the_module_is_the_command_too() -> None:
     """Also its errors are logged: under its name as a module nobody would hear them."""
     arguments = ["audit", "nowhere", "--out", "out", "--log-format", "json"]

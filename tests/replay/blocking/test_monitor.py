@@ -300,6 +300,7 @@ def test_stalls_beyond_the_limit_count_as_findings_if_they_are_some(permits: int
     assert partition["intervals_left_out"] == left_out.total()
 
 
+@pytest.mark.heavy
 def test_windows_count_what_is_beyond_the_limit_once() -> None:
     log = _several_stuck()
     log.now_us += 3 * SECOND

@@ -198,6 +198,7 @@ def random_schedule(seed: int, length: int) -> Schedule:
     return schedule
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(3))
 def test_both_find_the_same_in_a_long_schedule(seed: int) -> None:
     schedule = random_schedule(seed, 900)

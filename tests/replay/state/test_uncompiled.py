@@ -77,6 +77,7 @@ def test_how_the_rows_are_cut_changes_no_wait(version: str, rows_per_batch: int)
     assert replayed(rows, version=version, settings=_LIMITS, rows_per_batch=rows_per_batch).bytes == whole
 
 
+@pytest.mark.heavy
 def test_the_interpreter_gives_the_same_bytes_and_no_warnings() -> None:
     result = subprocess.run(
         [sys.executable, "-W", "error", __file__],

@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, SKEW_US, Log, chunks_of, named_in
 
@@ -133,7 +134,7 @@ def test_objects_that_belong_together_still_do() -> None:
     assert replay._dispatcher._state.entries.flags.writeable
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data())
 def test_a_flipped_bit_is_refused_or_changes_nothing(data: st.DataObject) -> None:
     payload = bytearray(payload_of())
@@ -142,7 +143,7 @@ def test_a_flipped_bit_is_refused_or_changes_nothing(data: st.DataObject) -> Non
     assert known is None or is_as_in(known, payload_of(), config_of())
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.data())
 def test_a_part_of_a_checkpoint_or_more_than_one_is_refused(data: st.DataObject) -> None:
     payload = payload_of()
@@ -150,7 +151,7 @@ def test_a_part_of_a_checkpoint_or_more_than_one_is_refused(data: st.DataObject)
     assert read_or_refused(payload + data.draw(st.binary(min_size=1, max_size=20))) is None
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.integers(0, 1 << 30), st.binary(min_size=1, max_size=8))
 def test_bytes_that_were_exchanged_on_purpose_build_nothing_else(at: int, instead: bytes) -> None:
     """Behind a valid checksum, so it may be another state."""
@@ -208,7 +209,7 @@ def _places_in(value: Any) -> list[Callable[[Any], None]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data(), VALUES)
 def test_a_document_with_another_value_builds_nothing_else(data: st.DataObject, value: Any) -> None:
     document, arrays = document_of(payload_of())

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.replay.subscription.checkpoint_codec import Encoded, decode, dtypes_of, encode
@@ -111,7 +112,7 @@ _VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(_VALUES)
 def test_what_is_written_is_built_again(value: object) -> None:
     built = again(value)

@@ -4,7 +4,8 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from local_replay import HIGH, LOW, LOWEST, Columns, Log, recorded_logs, recorded_tables, tables_of, tables_of_logs
 from recorded import ALL, of_each
@@ -133,7 +134,7 @@ def test_a_consumer_that_only_snapshots_name() -> None:
     assert _partition(log)["consumers_by_snapshot_only"] == 1
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(st.randoms(use_true_random=False), st.integers(1, 60), st.booleans())
 def test_any_cutting_gives_the_same_row(chance: random.Random, rows_per_batch: int, complete: bool) -> None:
     log = _cut_in_the_middle()

@@ -3,6 +3,7 @@
 import random
 from typing import TypeAlias
 
+import pytest
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,6 +82,7 @@ def _pause(log: Log, pause_us: int) -> None:
 
 
 # The same schedules in every run: which of two changes between two rows is told first is not pinned down.
+@pytest.mark.heavy
 @examples(300, derandomize=True)
 @given(operations, st.sampled_from(["start end", "end"]), st.integers(1, 12), st.randoms(use_true_random=False))
 def test_the_cutting_changes_nothing(

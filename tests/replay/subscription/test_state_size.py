@@ -1,5 +1,6 @@
 """What is open at the end of a window travels as one cell of a table, which holds 2 GB."""
 
+import pytest
 from local_replay import AUTO_SPLIT, Log, chunks_of, named_in
 
 from pipeline.contract.profile import profile_for
@@ -36,6 +37,7 @@ def test_the_limit_on_open_entries_is_reached_before_a_state_fills_a_cell() -> N
     assert _bytes_of_an_open_entry(limit) * limit < CELL_BYTES_MAX
 
 
+@pytest.mark.heavy
 def test_an_open_entry_adds_no_more_to_a_state_than_the_core_keeps_of_it() -> None:
     few, many = 2_000, 12_000
     grown = _state_of_a_hung_consumer(many) - _state_of_a_hung_consumer(few)

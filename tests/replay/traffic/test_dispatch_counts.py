@@ -3,7 +3,8 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from local_replay import HIGH, LOW, LOWEST, Columns, Log, recorded_tables, tables_of
 from recorded import of_each
@@ -123,7 +124,7 @@ def test_time_that_several_intervals_cover_counts_once(bounds: list[tuple[int, i
     assert covered_us(intervals) == len({moment for start, end in intervals for moment in range(start, end)})
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(st.randoms(use_true_random=False), st.integers(3, 60))
 def test_any_cutting_gives_the_same_rows(chance: random.Random, rows_per_batch: int) -> None:
     log = _traffic()

@@ -5,7 +5,8 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from local_replay import LOW, Columns, Log, batches, recorded_tables, tables_of
 from numpy.typing import NDArray
@@ -109,7 +110,7 @@ def _mixed_log(chance: random.Random) -> Log:
     return log
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.randoms(use_true_random=False), st.integers(1, 62))
 def test_any_cutting_gives_the_same_rows(chance: random.Random, rows_per_batch: int) -> None:
     rows = _mixed_log(chance).rows
