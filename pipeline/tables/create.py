@@ -1,8 +1,7 @@
-"""How the tables of a target come to be: created where missing, checked where there.
+"""Creates the missing tables of a target and checks the existing ones.
 
-Creating costs a commit each and nothing more, see `TableSchema.ddl`. A table that is there must have the
-columns of this version, or be one that `pipeline.tables.migrate` can grow: rows of two makes side by side would be read
-wrong.
+Creating costs one commit a table, see `TableSchema.ddl`. An existing table must have the columns of this version, or be
+one that `pipeline.tables.migrate` can extend: readers would misread rows of two versions side by side.
 """
 
 import time
@@ -21,9 +20,9 @@ from pipeline.tables.threads import at_one_time
 from pipeline.tables.write import RunTables
 
 _WAY_OUT = "choose another --out"
-# Another audit that creates a table at the same time may have made its folder and not yet its first commit.
+# Another audit that creates a table at the same time may have made its folder, but not its first commit yet.
 _WAITS_S = (0.0, 0.2, 1.0, 2.0)
-# A folder in each log, empty without a commit coordinator.
+# Delta makes this folder in every log; it is empty without a commit coordinator.
 _OF_COORDINATORS = "_staged_commits"
 
 
@@ -51,7 +50,7 @@ def _create_schema(spark: SparkSession, target: Target) -> None:
 
 
 def _open(spark: SparkSession, target: Target, table: TableSchema) -> bool:
-    """Makes one table ready; returns whether it was not there."""
+    """Makes one table ready; returns whether it was created."""
     columns, created = _columns(spark, target, table), False
     if columns is None:
         columns, created = _create(spark, target, table)
@@ -64,30 +63,30 @@ def _columns(spark: SparkSession, target: Target, table: TableSchema) -> dict[st
         return {field.name: field.dataType.simpleString() for field in target.read(spark, table.name).schema}
     except AnalysisException:
         return None
-    except Exception as error:  # a log of Delta with a commit missing, for one
+    except Exception as error:  # for example a Delta log that lacks a commit
         raise UsageError(f"cannot read the table {table.name} in {target}: {reason_of(error)}", _WAY_OUT) from error
 
 
 def _create(spark: SparkSession, target: Target, table: TableSchema) -> tuple[dict[str, str], bool]:
-    """Creates a table; returns its columns, and whether it was this statement that created it."""
+    """Creates a table; returns its columns, and whether this audit created it."""
     failure, columns = _tried(spark, target, table)
     if columns is None and target.local and _swept(Path(target.location, table.name)):
         failure, columns = _tried(spark, target, table)
     if columns is not None:
-        # There was an error and there is the table: another audit created it at the same time.
+        # A failure although the table is there: another audit created it at the same time.
         return columns, failure is None
-    # Spark takes a folder with foreign files in it for a table that exists.
+    # Spark takes a folder with other files in it for an existing table.
     if failure is None or "TABLE_OR_VIEW_ALREADY_EXISTS" in str(failure):
-        raise UsageError(f"{target} holds {table.name}, which is no Delta table", _WAY_OUT) from failure
+        raise UsageError(f"{table.name} in {target} is not a Delta table", _WAY_OUT) from failure
     raise UsageError(f"cannot create tables in {target}: {reason_of(failure)}", _WAY_OUT) from failure
 
 
 def _tried(spark: SparkSession, target: Target, table: TableSchema) -> tuple[Exception | None, dict[str, str] | None]:
-    """Why a table could not be created, and the columns that it has after a while; None: it could, it is not there."""
+    """Returns why a table could not be created (None: it could), and its columns after a while (None: it is absent)."""
     failure: Exception | None = None
     try:
         spark.sql(table.ddl(target.identifier(table.name)))
-    except Exception as error:  # Hadoop's come through unconverted, and have no class of their own in Python
+    except Exception as error:  # PySpark does not convert Hadoop's errors, so they have no class to catch
         failure = error
     for wait_s in _WAITS_S:
         time.sleep(wait_s)
@@ -98,9 +97,9 @@ def _tried(spark: SparkSession, target: Target, table: TableSchema) -> tuple[Exc
 
 
 def _swept(table: Path) -> bool:
-    """Removes what an audit left that was killed before its first commit to a table; whether that is all there was.
+    """Removes what an audit that was killed before its first commit left of a table.
 
-    A commit that comes after all is not removed: its folder is not empty then.
+    Returns whether the folder held nothing else. A commit that arrives meanwhile is kept: `rmdir` fails on its folder.
     """
     log = table / "_delta_log"
     try:

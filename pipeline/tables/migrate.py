@@ -1,8 +1,8 @@
-"""Tables of an older version: grown by the columns that they lack, or refused.
+"""Adds missing columns to tables of an older version, or refuses the table.
 
-A column that a row may leave out says nothing about rows that were written before it was there, so they stay as they
-are and have NULL in it. Whatever else differs (a type, a column that this version does not know, one that every row
-must have) would make rows of two versions look alike that are not, and is refused.
+A nullable column can be added: older rows have NULL in it. Every other difference (a type, a column that this version
+does not know, a column that must not be NULL) is refused, because rows of two versions would look alike and mean
+different things.
 """
 
 from collections.abc import Mapping
@@ -18,26 +18,27 @@ _WAY_OUT = "choose another --out"
 
 
 def migrate(spark: SparkSession, target: Target, table: TableSchema, found: Mapping[str, str]) -> None:
-    """Makes a table that is there the table of this version; asks nothing of it where it is that already.
+    """Adds the missing columns to an existing table; does nothing if it has them all.
 
     Args:
         spark: the session.
         target: where the table is.
-        table: what it has to be.
-        found: the columns that it has, by name their types as `DataType.simpleString` writes them.
+        table: its schema in this version.
+        found: the types of its columns by name, as `DataType.simpleString` writes them.
 
     Raises:
-        UsageError: it differs in more than columns that it lacks and a row may leave out, or cannot be altered.
+        UsageError: it differs in more than missing nullable columns, or cannot be altered.
     """
     expected = {field.name: field.dataType.simpleString() for field in table.spark_schema}
     foreign = {name for name, type_name in found.items() if expected.get(name) != type_name}
     lacking = {column.name: column.nullable for column in table.columns if column.name not in found}
     refused = foreign | {name for name, nullable in lacking.items() if not nullable}
     if refused:
-        what = (
-            f"a table {table.name} of another version of dispatch-audit, which differs in {', '.join(sorted(refused))}"
+        raise UsageError(
+            f"{target} has a table {table.name} of another version of dispatch-audit, which differs in "
+            f"{', '.join(sorted(refused))}",
+            _WAY_OUT,
         )
-        raise UsageError(f"{target} has {what}", _WAY_OUT)
     if lacking:
         _grow(spark, target, table, lacking)
 
@@ -45,13 +46,14 @@ def migrate(spark: SparkSession, target: Target, table: TableSchema, found: Mapp
 def _grow(spark: SparkSession, target: Target, table: TableSchema, lacking: Mapping[str, bool]) -> None:
     identifier = target.identifier(table.name)
     try:
-        # An append of nothing takes names, types and comments from the one place that states them. Two runs that do
-        # it at one time end with the same columns: Delta lets the second try again on what the first made.
+        # An empty append takes names, types and comments from the table's schema. Two runs that append at the same
+        # time end with the same columns: Delta retries the second on the result of the first.
         spark.createDataFrame([], table.spark_schema).writeTo(identifier).option("mergeSchema", "true").append()
-        kept = {row["key"].lower() for row in spark.sql(f"SHOW TBLPROPERTIES {identifier}").collect()}
+        properties = {row["key"].lower() for row in spark.sql(f"SHOW TBLPROPERTIES {identifier}").collect()}
         for name, check in table.constraints.items():
-            if f"delta.constraints.{name}".lower() not in kept:
+            if f"delta.constraints.{name}".lower() not in properties:
                 spark.sql(f"ALTER TABLE {identifier} ADD CONSTRAINT {name} CHECK ({check})")
     except Exception as error:
-        what = f"cannot add {', '.join(lacking)} to the table {table.name} in {target}"
-        raise UsageError(f"{what}: {reason_of(error)}", _WAY_OUT) from error
+        raise UsageError(
+            f"cannot add {', '.join(lacking)} to the table {table.name} in {target}: {reason_of(error)}", _WAY_OUT
+        ) from error

@@ -1,9 +1,8 @@
-"""How rows of many tables travel in one DataFrame: as Arrow inside of a binary column.
+"""Rows of many tables in one DataFrame: as Arrow inside of a binary column.
 
-The replay of a group yields findings, intervals, draining hashes and counts, which are rows of different
-tables, while `applyInPandas` returns one schema. So it returns `RESULT_SCHEMA`: the name of a table and rows
-of it as an Arrow IPC stream. The replay thereby runs once for all tables, and no column is widened to fit
-another table's rows.
+The replay of a group yields findings, intervals, draining hashes and counts, which are rows of different tables, while
+a function on Spark's groups returns one schema. So it returns `RESULT_SCHEMA`: the name of a table and rows of it as an
+Arrow IPC stream. The replay therefore runs once for all tables, and no column is widened to fit another table's rows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,12 +19,12 @@ RESULT_SCHEMA = "table string, payload binary"
 
 
 def record_batch(table_name: str, columns: Mapping[str, Sequence[Any]]) -> pa.RecordBatch:
-    """Rows of one table in its Arrow form.
+    """Returns rows of one table in its Arrow form.
 
     Args:
         table_name: a table of `pipeline.tables.schemas`.
-        columns: equally long sequences (lists, numpy or Arrow arrays) by column name, of the table's
-            `arrow_schema`: neither `run_key` nor timestamps. A nullable column may be absent.
+        columns: sequences of one length (lists, numpy or Arrow arrays) by name of the column in the table's
+            `arrow_schema`, which has neither `run_key` nor timestamps. A nullable column may be absent.
 
     Raises:
         DispatchAuditError: a column is unknown, absent, of another length or type, or NULL where it must not be.
@@ -47,7 +46,7 @@ def record_batch(table_name: str, columns: Mapping[str, Sequence[Any]]) -> pa.Re
 
 
 def encode(table_name: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
-    """The same rows as an Arrow IPC stream; arguments and errors are those of `record_batch`."""
+    """Returns the rows as an Arrow IPC stream; arguments and errors are those of `record_batch`."""
     batch = record_batch(table_name, columns)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
@@ -60,10 +59,10 @@ def _array(field: pa.Field, values: Sequence[Any] | None, rows: int) -> pa.Array
 
 
 def decode(results: DataFrame, table_name: str) -> DataFrame:
-    """The rows of one table among what the replay returned.
+    """Returns the rows of one table from the result of the replay.
 
     Args:
-        results: of `RESULT_SCHEMA`.
+        results: rows of `RESULT_SCHEMA`.
         table_name: a table of `pipeline.tables.schemas`.
 
     Returns:
@@ -75,7 +74,7 @@ def decode(results: DataFrame, table_name: str) -> DataFrame:
 
 
 def unpacked(table_name: str, payloads: Iterable[bytes]) -> pa.Table:
-    """The rows of one table out of its payloads."""
+    """Returns the rows of one table from its payloads."""
     batches: list[pa.RecordBatch] = []
     for payload in payloads:
         with pa.ipc.open_stream(payload) as stream:
@@ -84,8 +83,7 @@ def unpacked(table_name: str, payloads: Iterable[bytes]) -> pa.Table:
 
 
 def _unpack() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    # A nested function travels by value, so that a cluster's workers need no installation of this package for
-    # it.
+    # Spark sends a nested function by value, so that workers need no installation of this package to run it.
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for payload in batch.column("payload"):

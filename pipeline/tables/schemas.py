@@ -2,8 +2,8 @@
 
 Conventions: every table begins with `run_key`. A moment is two columns, microseconds since 1970 UTC as
 recorded (`ts_us`) and the timestamp made of them (`ts`). An interval is `from_*` to `to_*`, inclusive; where
-`to_*` is NULL it was still open at the end of the trace. The constraints protect what readers compute with,
-and what a report claims.
+`to_*` is NULL it was still open at the end of the trace. The constraints protect the columns that readers compute with
+and that a report states.
 """
 
 from pipeline.contract.severity import SEVERITIES, VERDICTS
@@ -22,7 +22,7 @@ def _optional(name: str, kind: ColumnType, comment: str) -> Column:
 
 
 _BROKER = _optional(
-    "broker", "string", "recorder that has numbered the rows and consumers named here; NULL: the trace names none"
+    "broker", "string", "recorder that numbered the seqs and consumers of this row; NULL: the trace names none"
 )
 
 
@@ -33,17 +33,17 @@ def _moment(name: str, comment: str, nullable: bool = False) -> tuple[Column, Co
     )
 
 
-def _interval(what: str) -> tuple[Column, ...]:
+def _interval(subject: str) -> tuple[Column, ...]:
     return (
-        Column("from_seq", "bigint", f"seq of the event with which {what} began"),
+        Column("from_seq", "bigint", f"seq of the event with which {subject} began"),
         _optional(
             "to_seq",
             "bigint",
-            f"seq of the event with which {what} ended, or the last of its recorder before the topic went to another; "
-            "NULL: still open",
+            f"seq of the event with which {subject} ended, or the last of its recorder before the topic moved to "
+            "another broker; NULL: still open",
         ),
-        *_moment("from_ts", f"when {what} began"),
-        *_moment("to_ts", f"when {what} ended; NULL: still open", nullable=True),
+        *_moment("from_ts", f"when {subject} began"),
+        *_moment("to_ts", f"when {subject} ended; NULL: still open", nullable=True),
     )
 
 
@@ -53,32 +53,33 @@ def _one_of(column: str, names: tuple[str, ...]) -> str:
 
 RUNS = TableSchema(
     "runs",
-    "One audit of one trace. Written last: a run without its row did not happen.",
+    "One audit of one trace. Written last: a run without a row here is not complete.",
     (
         _RUN_KEY,
         Column("verdict", "string", f"worst of what was found: {', '.join(VERDICTS)}"),
         Column("completeness", "double", "share of the trace that could carry a verdict, 0 to 1"),
         Column("events_in", "bigint", "rows read"),
         Column("events_audited", "bigint", "rows that the audit used"),
-        Column("events_quarantined", "bigint", "rows refused, or delivered once more, see quarantine"),
-        Column("profile", "string", "broker profile whose rules applied, of conf/profiles"),
+        Column("events_quarantined", "bigint", "rows refused or delivered again, see quarantine"),
+        Column("profile", "string", "broker profile (conf/profiles) whose rules applied"),
         _optional("pulsar_version", "string", "version of the broker as trace.json states it"),
         Column("inputs", "array<string>", "paths of the trace as given"),
         Column("settings", "string", "settings of the audit, JSON"),
         Column("code_version", "string", "version of dispatch-audit"),
         *_moment("from_ts", "first event of the trace", nullable=True),
         *_moment("to_ts", "last event of the trace", nullable=True),
-        _optional("chain", "string", "the question without its window: runs that continue each other share it"),
+        _optional("chain", "string", "hash of inputs, profile and settings; the windows of one log share it"),
         *_moment("window_from", "where the window begins; NULL: at the beginning of the log", nullable=True),
         *_moment("window_to", "where the window ends, not in it; NULL: at the end of the log", nullable=True),
         _optional(
             "starts_from",
             "string",
-            "what the window starts from: the beginning of the log, the state of the window before, or neither "
-            "(censored); NULL: the whole log was audited, as for all that is said of windows",
+            "beginning: the window starts with the log; state: from the state that the window before left; censored: "
+            "from neither, so what was open then is not known; NULL, here and in the other columns about windows: the "
+            "whole log was audited",
         ),
         _optional("first_seq", "bigint", "lowest seq of the window; NULL: the log's"),
-        _optional("next_seq", "bigint", "seq from which on rows are left to the next window; NULL: there is none"),
+        _optional("next_seq", "bigint", "lowest seq that is left to the next window; NULL: there is none"),
         _optional("events_without_seq", "bigint", "rows read that have no readable seq, counted in one window only"),
         _optional("events_late", "bigint", "rows added to earlier windows after their audit, which no run has audited"),
         *_moment("started_at", "when the audit started"),
@@ -95,7 +96,7 @@ RUNS = TableSchema(
 
 METRICS = TableSchema(
     "metrics",
-    "One rule on one subscription of one topic partition, rules that found nothing too.",
+    "One rule on one subscription of one topic partition; also rules without findings.",
     (
         _RUN_KEY,
         *_GROUP,
@@ -124,7 +125,7 @@ VIOLATIONS = TableSchema(
         *_GROUP,
         _optional("sticky_hash", "bigint", "sticky-key hash of the entry in the range of the selector"),
         _optional("key", "string", "sticky key, as text if it is UTF-8 and in base64 if not"),
-        _optional("key_id", "bigint", "64 bits of mmh3 of the sticky key: tells keys on one hash apart"),
+        _optional("key_id", "bigint", "64 bits of mmh3 of the sticky key: distinguishes keys on one hash"),
         _optional("ledger_id", "bigint", "ledger of the entry"),
         _optional("entry_id", "bigint", "entry in the ledger"),
         _optional("consumer", "bigint", "consumer that the finding is about, as numbered in the trace"),
@@ -151,11 +152,11 @@ VIOLATIONS = TableSchema(
 
 BLOCKING = TableSchema(
     "blocking",
-    "An interval in which published entries waited, with its cause and its root.",
+    "An interval in which published entries waited, with its cause and the entries that blocked them.",
     (
         _RUN_KEY,
         Column("scope", "string", "what was blocked: hash, consumer or subscription"),
-        Column("cause", "string", "why, draining for instance"),
+        Column("cause", "string", "cause of the waiting, draining for instance"),
         *_GROUP,
         _optional("sticky_hash", "bigint", "hash that waited, on scope hash"),
         _optional("consumer", "bigint", "consumer that waited for the entries"),
@@ -165,8 +166,8 @@ BLOCKING = TableSchema(
         _BROKER,
         *_interval("the waiting"),
         Column("entries_waiting", "bigint", "entries that waited at any time of the interval"),
-        Column("message_seconds", "double", "sum over the waiting messages of how long each waited, seconds"),
-        Column("root_positions", "array<string>", "oldest unacknowledged entries that it hung on, ledger:entry"),
+        Column("message_seconds", "double", "waiting time summed over the waiting messages, seconds"),
+        Column("root_positions", "array<string>", "oldest unacknowledged entries that it depended on, ledger:entry"),
         _optional("ended_by", "string", "what ended it: ack, leave, reset, ...; NULL: still open"),
         _optional("detail", "string", "machine-readable particulars of the cause, JSON"),
         _optional("explanation", "string", "the interval in a sentence"),
@@ -184,14 +185,14 @@ ASSIGNMENTS = TableSchema(
     (
         _RUN_KEY,
         *_GROUP,
-        Column("epoch", "bigint", "first consumer epoch of it, counted from 0 at the first membership change"),
-        _optional("last_epoch", "bigint", "last consumer epoch of it; NULL: still open"),
+        Column("epoch", "bigint", "first consumer epoch of the row, counted from 0 at the first membership change"),
+        _optional("last_epoch", "bigint", "last consumer epoch of the row; NULL: still open"),
         Column("consumer", "bigint", "owner, as numbered in the trace"),
         _optional("consumer_name", "string", "its name as the client gave it"),
         Column("range_start", "bigint", "first hash of the range"),
         Column("range_end", "bigint", "last hash of the range"),
         _BROKER,
-        *_interval("it"),
+        *_interval("the ownership"),
         Column("change", "string", "membership change that it began with"),
         Column("hashes_moved", "bigint", "hashes of the selector's range that changed their owner with that change"),
         _optional("undecided", "string", "why another consumer may own a part of the range; NULL: nobody else does"),
@@ -220,13 +221,13 @@ DRAINING = TableSchema(
         _optional(
             "blocked_attempts",
             "bigint",
-            "attempts to send entries of it that were refused, as the last snapshot meanwhile says",
+            "attempts to send its entries that were blocked, as the last snapshot of the interval reports",
         ),
         _optional(
             "returned_seq",
             "bigint",
-            "seq of the membership change since which the hash was back at its holder, so that it blocked nobody; "
-            "NULL: it stayed away",
+            "seq of the membership change that returned the hash to its holder, so that it blocked nobody any more; "
+            "NULL: it was not returned",
         ),
         *_moment("returned_ts", "when the hash went back to its holder", nullable=True),
         _optional("ended_by", "string", "what ended it: ack, leave, reset, ...; NULL: still open"),
@@ -249,7 +250,7 @@ CONSUMERS = TableSchema(
         *_moment("joined_at", "when it joined; NULL: before the trace began", nullable=True),
         *_moment("left_at", "when it left; NULL: still connected", nullable=True),
         _optional("leave_reason", "string", "close_consumer, connection_closed, closed_by_broker, or a reset"),
-        Column("dispatched", "bigint", "entries sent to it, repetitions too"),
+        Column("dispatched", "bigint", "entries sent to it, an entry sent again counted again"),
         Column("acked", "bigint", "entries acknowledged by it"),
         _optional("hash_share", "double", "share of the hashes owned, weighted by time connected, 0 to 1"),
         _optional("traffic_share", "double", "share of the subscription's dispatched entries, 0 to 1"),
@@ -267,7 +268,8 @@ CONSUMERS = TableSchema(
         _optional(
             "last_sent_position_when_joining",
             "string",
-            "highest position dispatched when it joined, ledger:entry; PIP-282 would have held it back behind this",
+            "highest position dispatched when it joined, ledger:entry; under PIP-282 new entries behind it would have "
+            "been held back",
         ),
         _optional(
             "consumersAfterMarkDeletePosition",
@@ -284,7 +286,7 @@ CONSUMERS = TableSchema(
 
 HOT_KEYS = TableSchema(
     "hot_keys",
-    "A key with much traffic, or on a hash with much traffic, many entries pending, or long waiting. The first few.",
+    "A key with much traffic, or whose hash has much traffic, many pending entries or long waits; the top few of each.",
     (
         _RUN_KEY,
         *_GROUP,
@@ -293,13 +295,13 @@ HOT_KEYS = TableSchema(
         _optional("key_id", "bigint", "64 bits of mmh3 of the sticky key; NULL: nothing of the hash was dispatched"),
         _optional("ledger_id", "bigint", "ledger of an entry of the key"),
         _optional("entry_id", "bigint", "that entry in the ledger"),
-        Column("keys_on_hash", "bigint", "different keys of the hash that were dispatched; at least, if not exact"),
+        Column("keys_on_hash", "bigint", "different keys of the hash dispatched; a lower bound where it is not exact"),
         Column("dispatched", "bigint", "dispatches of the key, redeliveries too"),
         Column("dispatched_error_max", "bigint", "by how many dispatched may be too few; 0: it is exact"),
         _optional("dispatched_share", "double", "share of the subscription's dispatches, 0 to 1"),
         Column("hash_dispatched", "bigint", "dispatches of the whole hash"),
         _optional("unacked_max", "bigint", "most entries of the hash that were pending at one time; NULL: few"),
-        Column("blocked_seconds", "double", "how long entries of the hash had to wait, whatever for, seconds"),
+        Column("blocked_seconds", "double", "time during which entries of the hash waited, for any cause, seconds"),
     ),
     {
         "counts_not_negative": "least(keys_on_hash, dispatched, dispatched_error_max, hash_dispatched) >= 0",
@@ -310,54 +312,55 @@ HOT_KEYS = TableSchema(
 
 COVERAGE = TableSchema(
     "coverage",
-    "A subscription of a topic partition: on how much of the trace its verdicts rest. What was not seen is not lost.",
+    "A subscription of a topic partition, with the share of its rows that its verdicts rest on. An entry still waiting "
+    "at the end of the trace does not count as lost.",
     (
         _RUN_KEY,
         *_GROUP,
         Column("completeness", "double", "rows_judged / rows, 0 to 1"),
-        Column("rows", "bigint", "rows read, each once however often delivered, publishes of the topic too"),
+        Column("rows", "bigint", "rows read, repeated rows counted once, publishes of the topic included"),
         Column("rows_judged", "bigint", "rows that could carry a verdict"),
         Column("rows_refused", "bigint", "rows that do not fit the rows before them, see quarantine"),
         Column(
             "rows_censored",
             "bigint",
-            "rows of a time of which the consumers are not known, of entries older than that, and of consumers whose "
-            "join was not recorded; neither judged nor refused",
+            "rows from a time when the consumers are not known, rows of entries older than that, and rows of consumers "
+            "whose join was not recorded; neither judged nor refused",
         ),
         Column(
             "dispatches_undecided",
             "bigint",
-            "dispatches while it was open who owned their hash, because it is open in which order consumers joined and "
-            "left that did so at the same time; not judged by whom they went to",
+            "dispatches while the owner of their hash was undecided, because consumers joined and left at the same "
+            "time in an unknown order; their receivers are not judged",
         ),
         Column("dispatches_without_key", "bigint", "dispatches whose key was not recorded by then; not judged"),
-        Column("dispatches_without_end", "bigint", "dispatches that were not seen to reach the connection"),
+        Column("dispatches_without_end", "bigint", "dispatches not recorded as written to the connection"),
         Column(
             "entries_without_publish", "bigint", "entries dispatched or acknowledged whose publish was not recorded"
         ),
         Column(
             "censored_never_dispatched",
             "bigint",
-            "entries that waited for their first dispatch when the trace ended; they may come later",
+            "entries that waited for their first dispatch when the trace ended; they may be dispatched later",
         ),
         Column(
             "censored_never_acknowledged",
             "bigint",
-            "entries dispatched and not acknowledged when the trace ended; they may be later",
+            "entries dispatched and not acknowledged when the trace ended; they may be acknowledged later",
         ),
         Column("consumers_by_snapshot_only", "bigint", "consumers that only snapshots of the broker name"),
-        Column("clock_steps_back", "bigint", "rows whose clock is behind the row before by more than the skew"),
+        Column("clock_steps_back", "bigint", "rows earlier than the row before by more than the recorder skew"),
         Column(
             "seq_missing",
             "bigint",
-            "numbers between the first and last seq that no row has; recorders number all topics together, so this "
-            "counts against nothing",
+            "numbers between the first and last seq that no row has; recorders number all topics together, so gaps "
+            "are normal and do not lower completeness",
         ),
         _optional(
             "intervals_left_out",
             "bigint",
-            "intervals of waiting that are not in blocking, because others of their scope and cause cost more "
-            "(setting blocking.intervals_max); what is a finding is counted in metrics all the same",
+            "intervals of waiting that blocking lacks, because others of their scope and cause cost more (setting "
+            "blocking.intervals_max); metrics still counts those that are findings",
         ),
     ),
     {
@@ -380,8 +383,8 @@ PRODUCERS = TableSchema(
         Column("entries", "bigint", "entries published; a batch is one"),
         Column("messages", "bigint", "messages in them"),
         Column("batches", "bigint", "entries of more than one message"),
-        Column("batches_inspected", "bigint", "batches of which the recorder wrote down the messages' keys"),
-        Column("mixed_batches", "bigint", "those with more than one key, no key being one of its own"),
+        Column("batches_inspected", "bigint", "batches for which the recorder wrote down the keys of the messages"),
+        Column("mixed_batches", "bigint", "inspected batches with more than one key; a missing key counts as a key"),
         Column("keyless_entries", "bigint", "entries without a key"),
         Column(
             "chunked_entries",
@@ -399,23 +402,23 @@ PRODUCERS = TableSchema(
 
 CAPACITY = TableSchema(
     "capacity",
-    "How near a subscription was to its limits, between two looks at it.",
+    "How near a subscription was to its limits, from one sample to the next.",
     (
         _RUN_KEY,
         *_GROUP,
-        *_moment("from_ts", "the look before"),
-        *_moment("to_ts", "this look"),
+        *_moment("from_ts", "when the sample before was taken"),
+        *_moment("to_ts", "when this sample was taken"),
         Column("consumers", "bigint", "consumers connected"),
-        Column("replay_size", "bigint", "entries in the replay queue; at least so many where no snapshot reports it"),
+        Column("replay_size", "bigint", "entries in the replay queue; a lower bound where no snapshot reports it"),
         Column("replay_size_reported", "boolean", "whether a snapshot of the broker reports replay_size"),
-        _optional("look_ahead_limit", "bigint", "entries in replay from which on nothing new is read; NULL: no limit"),
+        _optional("look_ahead_limit", "bigint", "replay_size at which the broker stops reading; NULL: no limit"),
         _optional("headroom", "bigint", "look_ahead_limit less replay_size"),
-        Column("growth_per_second", "double", "growth of replay_size since the look before, entries a second"),
+        Column("growth_per_second", "double", "growth of replay_size since the sample before, entries a second"),
         _optional("seconds_left", "double", "until look_ahead_limit is reached at this growth; NULL: it does not grow"),
         Column("ack_holes", "bigint", "ranges of acknowledged entries above mark-delete"),
-        _optional("ack_holes_limit", "bigint", "managedLedgerMaxUnackedRangesToPersist: holes above are forgotten"),
+        _optional("ack_holes_limit", "bigint", "managedLedgerMaxUnackedRangesToPersist: more holes are not persisted"),
         Column("mark_delete_gap", "bigint", "entries above mark-delete that were read"),
-        Column("waiting", "bigint", "entries that could be sent, were nothing in their way"),
+        Column("waiting", "bigint", "entries that could be sent if nothing blocked them"),
     ),
     {
         "sizes_not_negative": "least(consumers, replay_size, ack_holes, mark_delete_gap, waiting) >= 0",
@@ -425,14 +428,14 @@ CAPACITY = TableSchema(
 
 QUARANTINE = TableSchema(
     "quarantine",
-    "A row of the trace that could not be read or used, or (reason repeated_row) that was delivered once more.",
+    "A row of the trace that could not be read or used, or (reason repeated_row) that was delivered again.",
     (
         _RUN_KEY,
         Column("reason", "string", "reason code"),
-        Column("file", "string", "file or table that it stands in"),
+        Column("file", "string", "file or table that holds the row"),
         _optional("line", "bigint", "line of the file, counted from 1; NULL where the format has none"),
         _optional("raw", "string", "the row itself, as far as it could be read"),
-        _optional("detail", "string", "what exactly was wrong"),
+        _optional("detail", "string", "what exactly was wrong, with the field and its value where known"),
     ),
     {
         "reason_given": "length(reason) > 0",
@@ -442,11 +445,11 @@ QUARANTINE = TableSchema(
 
 STATE = TableSchema(
     "state",
-    "What was open of a subscription at the end of a window; the next one starts from it. runs says which window.",
+    "State of a subscription at the end of a window, from which the next window starts; runs has the window.",
     (
         _RUN_KEY,
         *_GROUP,
-        Column("version", "bigint", "version of the payload; no other one can be started from"),
+        Column("version", "bigint", "version of the payload; an audit reads its own version only"),
         Column("payload", "binary", "the state, readable by the replay only"),
     ),
     {"payload_given": "length(payload) > 0"},
@@ -458,7 +461,7 @@ REFUSED = TableSchema(
     (
         _RUN_KEY,
         *_GROUP,
-        _optional("broker", "string", "its recorder, empty if it has no name; NULL: the topic has but one"),
+        _optional("broker", "string", "recorder of the row, empty if it has no name; NULL: the topic has only one"),
         Column("seq", "bigint", "seq of the row"),
         Column("reason", "string", "reason code"),
         Column("detail", "string", "what was wrong"),
@@ -468,18 +471,18 @@ REFUSED = TableSchema(
 
 COUNTED = TableSchema(
     "counted",
-    "How many rows of a kind were read; the survey adds them up, no table has them.",
+    "Number of rows read, by subscription and reason; the survey adds them up, and it is no table of its own.",
     (
         _RUN_KEY,
         _optional("topic", "string", "topic that the rows name"),
         _optional("subscription", "string", "subscription that the rows name"),
         _optional("refused", "string", "reason code; NULL: good rows"),
-        Column("rows", "bigint", "recorded"),
-        _optional("first_seq", "bigint", "lowest"),
-        _optional("last_seq", "bigint", "highest"),
+        Column("rows", "bigint", "rows recorded"),
+        _optional("first_seq", "bigint", "lowest seq"),
+        _optional("last_seq", "bigint", "highest seq"),
         _optional("first_ts_us", "bigint", "lowest wall clock, microseconds since 1970 UTC"),
-        _optional("last_ts_us", "bigint", "highest"),
-        Column("entry_buckets", "bigint", "joins under entry-bucket dispatch: 0, or some"),
+        _optional("last_ts_us", "bigint", "highest wall clock, microseconds since 1970 UTC"),
+        Column("entry_buckets", "bigint", "more than 0 if a consumer joined under entry-bucket dispatch"),
     ),
     {},
 )
@@ -503,5 +506,5 @@ TABLES: dict[str, TableSchema] = {
     )
 }
 
-# What travels from the replay: the tables, and what becomes part of one.
+# What the replay returns: rows of the tables, and of two kinds that become part of a table.
 TRAVELLING = TABLES | {REFUSED.name: REFUSED, COUNTED.name: COUNTED}

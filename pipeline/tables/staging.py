@@ -1,9 +1,8 @@
-"""Where a run keeps what its replay returned, until the tables hold it.
+"""The staging area of a run: the result of its replay, until the tables hold it.
 
-The replay is too expensive to run once a table. What it returned stands below a path as plain Parquet, and in a catalog
-as a table of its own. Every attempt at a run has a place of its own, so that two attempts at one time do not write over
-each other, and each is seen by the other: a place that is not one's own is that of an attempt that is under way, or
-that was killed.
+The replay is too expensive to run once for each table. Its result is staged as plain Parquet below a path, and in a
+catalog as a table. Every attempt at a run has its own staging area, so that two attempts at one time do not overwrite
+each other and each sees the other: a staging area of another attempt means that the attempt is running, or was killed.
 """
 
 import math
@@ -23,19 +22,19 @@ from pipeline.tables.payload import RESULT_SCHEMA
 from pipeline.tables.target import Target
 
 _PREFIX = "_replay"
-# Much longer than an audit takes; what is older was left by one that was killed and never run again.
+# Much longer than an audit takes: older staging areas were left by audits that were killed and never run again.
 _LEFT_BEHIND_S = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
 class Staging:
-    """The place of one attempt at a run.
+    """The staging area of one attempt at a run.
 
     Attributes:
         spark: the session.
-        target: beside whose tables it is.
+        target: the staging area is beside the tables of this target.
         run_key: the run.
-        attempt: tells it from others at the same run.
+        attempt: distinguishes attempts at the same run.
         begun_s: when the attempt began, seconds since 1970 UTC.
     """
 
@@ -46,7 +45,7 @@ class Staging:
     begun_s: float = field(default_factory=time.time)
 
     def keep(self, results: DataFrame) -> tuple[DataFrame, int]:
-        """Evaluates `results`, of `RESULT_SCHEMA`; returns them as they are kept, and how many rows were written."""
+        """Evaluates and stages `results`, of `RESULT_SCHEMA`; returns the staged rows and how many were written."""
         written = Observation()
         observed = results.observe(written, sf.count(sf.lit(1)).alias("rows"))
         if self.target.named:
@@ -58,37 +57,37 @@ class Staging:
         return kept, int(written.get["rows"])
 
     def others(self) -> bool:
-        """Whether another attempt at this run has kept something, be it under way or killed."""
+        """Whether another attempt at this run has staged something; it may be running or killed."""
         return any(attempt != self.attempt for attempt in self._attempts())
 
     def goes_first(self) -> bool:
-        """Whether this attempt comes first among those at this run that have kept something."""
+        """Whether this attempt comes first among those at this run that have staged something."""
         return self.attempt == min({self.attempt, *self._attempts()})
 
     def discard(self) -> None:
-        """Drops what this attempt kept."""
+        """Drops what this attempt staged."""
         self._drop(self.attempt)
 
     def clear(self) -> None:
-        """Drops what this attempt and earlier ones at this run kept."""
+        """Drops what this attempt and earlier ones at this run staged."""
         self.discard()
         for attempt in self._attempts(before_s=self.begun_s):
             self._drop(attempt)
 
     def sweep(self) -> None:
-        """Drops what killed attempts at any run left below a local path a week ago or earlier."""
+        """Drops what killed attempts at any run staged below a local path a week ago or earlier."""
         if self.target.local:
-            for left in _begun_before(Path(self.target.location, _PREFIX).glob("*/*"), time.time() - _LEFT_BEHIND_S):
-                _remove(left)
+            for folder in _begun_before(Path(self.target.location, _PREFIX).glob("*/*"), time.time() - _LEFT_BEHIND_S):
+                _remove(folder)
 
     def _attempts(self, before_s: float = math.inf) -> set[str]:
-        """Attempts that kept something; where the time is known, only those that began before `before_s`."""
+        """Attempts that staged something; where the time is known, only those that began before `before_s`."""
         if self.target.named:
             prefix = f"{_PREFIX}_{self.run_key}_"
             found = self.spark.sql(f"SHOW TABLES IN {self.target.quoted} LIKE '{prefix}*'").collect()
             return {row["tableName"].removeprefix(prefix) for row in found}
         if self.target.local:
-            # Also those that were killed while they wrote, which Spark does not show.
+            # The file system also shows attempts that were killed while they wrote; Spark does not.
             folders = Path(self.target.location, _PREFIX, self.run_key).glob("*")
             return {folder.name for folder in _begun_before(folders, before_s)}
         every = self.spark.read.schema(RESULT_SCHEMA).option("recursiveFileLookup", "true")
@@ -104,7 +103,7 @@ class Staging:
         elif self.target.local:
             _remove(Path(self._folder(attempt)))
         else:
-            # `pyspark.sql` removes no folder; overwriting it with nothing frees its space.
+            # `pyspark.sql` cannot remove a folder; overwriting it with no rows frees its space.
             self.spark.createDataFrame([], RESULT_SCHEMA).write.mode("overwrite").parquet(self._folder(attempt))
 
     def _folder(self, attempt: str) -> str:
@@ -117,7 +116,7 @@ class Staging:
 def _begun_before(folders: Iterable[Path], time_s: float) -> list[Path]:
     found = []
     for folder in folders:
-        with suppress(FileNotFoundError):  # its own attempt dropped it meanwhile
+        with suppress(FileNotFoundError):  # the attempt that made it has dropped it meanwhile
             if folder.stat().st_mtime < time_s:
                 found.append(folder)
     return found

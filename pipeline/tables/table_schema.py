@@ -1,8 +1,8 @@
-"""What a table's definition consists of, and its three forms: DDL, Spark schema and Arrow schema.
+"""The definition of a table, and its three forms: DDL, Spark schema and Arrow schema.
 
-A definition is stated once, as a `TableSchema`. Spark creates the table from its DDL; the replay, which knows
-neither Spark nor Delta, fills the Arrow form of it. That form lacks what the writer adds: `run_key`, and the
-timestamps, which are the columns of microseconds said a second time.
+A table is defined once, as a `TableSchema`. Spark creates the table from its DDL; the replay, which knows neither Spark
+nor Delta, fills its Arrow form. That form lacks the columns that the writer adds: `run_key`, and the timestamps, which
+repeat the columns of microseconds.
 """
 
 from dataclasses import dataclass
@@ -65,8 +65,8 @@ class Column:
 
     Attributes:
         name: public: others rely on it.
-        type: as in Spark SQL, but for `stages`.
-        comment: what it means, with its unit; becomes the comment in Delta.
+        type: a type of Spark SQL, or `stages`.
+        comment: its meaning and unit; becomes the comment in Delta.
         nullable: whether a row may leave it out.
         derived_from: for a timestamp, the column of microseconds since 1970 UTC that it repeats.
     """
@@ -84,7 +84,7 @@ class TableSchema:
 
     Attributes:
         name: public: others rely on it.
-        comment: what a row is; becomes the comment in Delta.
+        comment: the meaning of a row; becomes the comment in Delta.
         columns: in the order of the table, `run_key` first.
         constraints: CHECK expressions by name. Delta refuses a row for which one is NULL, unlike the SQL
             standard.
@@ -97,7 +97,7 @@ class TableSchema:
 
     @property
     def written_columns(self) -> tuple[Column, ...]:
-        """What the producer of a row fills: everything but `run_key` and the derived timestamps."""
+        """The columns that the producer of a row fills: all but `run_key` and the derived timestamps."""
         return tuple(c for c in self.columns if c.name != RUN_KEY and c.derived_from is None)
 
     @cached_property
@@ -116,12 +116,11 @@ class TableSchema:
         return pa.schema([pa.field(c.name, _ARROW_TYPES[c.type], c.nullable) for c in self.written_columns])
 
     def ddl(self, identifier: str) -> str:
-        """The statement that creates the table as `identifier` (quoted already).
+        """Returns the statement that creates the table as `identifier` (quoted already).
 
-        One statement, hence one commit: Delta keeps CHECK constraints as table properties and takes them here
-        too (`ALTER TABLE ... ADD CONSTRAINT` would cost a commit and a scan for each). Partitions by run,
-        because a replacement is then a matter of metadata and two runs that write at one time do not
-        conflict.
+        One statement makes one commit: Delta keeps CHECK constraints as table properties and accepts them here too
+        (`ALTER TABLE ... ADD CONSTRAINT` would cost a commit and a scan for each). The table is partitioned by run, so
+        that replacing a run only changes metadata and two runs that write at the same time do not conflict.
         """
         columns = ", ".join(
             f"{c.name} {_STAGES_DDL if c.type == 'stages' else c.type}"

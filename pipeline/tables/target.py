@@ -1,7 +1,7 @@
-"""Where the tables of an audit stand: below a path, or in a schema of a catalog.
+"""The target of an audit: its tables stand below a path, or in a schema of a catalog.
 
-The rule: `name.name` (letters, digits, underscores; no slash) that is not a folder here is `catalog.schema`;
-everything else is a path, local or a URI. A folder of such a name is meant by writing `./name.name`.
+`name.name` (letters, digits, underscores; no slash) that is not a folder here is `catalog.schema`; everything else is a
+path, local or a URI. Write `./name.name` for a new folder of such a name.
 """
 
 import re
@@ -18,7 +18,7 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 @dataclass(frozen=True)
 class Target:
-    """A place for tables; `parse_target` makes one.
+    """Where tables are written; `parse_target` makes one.
 
     Attributes:
         location: an absolute path, a URI without a trailing slash, or `catalog.schema`.
@@ -46,22 +46,22 @@ class Target:
         return ".".join(f"`{part}`" for part in self.location.split("."))
 
     def holds_no_file(self, table_name: str) -> bool:
-        """Whether it is seen without Spark, which takes a second to say so, that a table of this target has no rows."""
+        """Whether a table of this target has no rows, as far as the file system shows; asking Spark takes a second."""
         return self.local and not any(Path(self.location, table_name).rglob("*.parquet"))
 
     def read(self, spark: SparkSession, table_name: str) -> DataFrame:
-        """The table as it is now."""
+        """The current rows of the table."""
         return spark.table(self.identifier(table_name))
 
 
 def parse_target(text: str) -> Target:
-    """The place that a command line or a caller means by `text`.
+    """Returns the target that `text` names.
 
     Raises:
         UsageError: `text` is empty, or names a file.
     """
     if not text.strip():
-        raise UsageError("the target of the tables is empty", "pass a folder, a URI or catalog.schema")
+        raise UsageError("--out is empty", "pass a folder, a URI or catalog.schema")
     path = Path(text)
     if _CATALOG_SCHEMA.fullmatch(text) and not path.is_dir():
         return Target(text, named=True)
@@ -69,6 +69,6 @@ def parse_target(text: str) -> Target:
         return Target(text.rstrip("/"), named=False)
     for ancestor in (path, *path.parents):
         if ancestor.exists() and not ancestor.is_dir():
-            raise UsageError(f"{ancestor} is a file, and the tables need a folder", "choose another --out")
-    # Spark would resolve a relative path against the folder that its JVM was started in.
+            raise UsageError(f"{ancestor} is a file, but the tables need a folder", "choose another --out")
+    # Spark would resolve a relative path against the working directory of its JVM.
     return Target(str(path.absolute()), named=False, local=True)

@@ -1,7 +1,7 @@
-"""Several statements at one time.
+"""Runs several statements at one time.
 
-Much of a small statement's time is planning, which Spark does in the thread that asks; while one is planned,
-another can use the cores.
+Spark plans a statement in the calling thread, and a small one takes most of its time there. While one statement is
+planned, another can use the cores.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,28 +19,31 @@ _THREADS = 4
 
 
 def at_one_time(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Does `work` for every item; all are finished before the first error, by the order of items, is raised."""
+    """Returns `work` of every item, in their order.
+
+    All are finished before an error is raised: that of the first item that failed.
+    """
     with ThreadPoolExecutor(_THREADS) as threads:
         pending = [threads.submit(work, item) for item in items]
     return [done.result() for done in pending]
 
 
 def both(brief: Callable[[], First], long: Callable[[], Second]) -> tuple[First, Second]:
-    """Does two different things at one time.
+    """Returns the results of two functions that run at one time.
 
     Args:
-        brief: takes seconds. If it fails its error is raised at once, and what `long` has begun is of no use any more.
-        long: may take much longer. Spark has no way of ending its jobs, and no others of the session, that the classic
-            client and Connect share, so they go on until they, or the session, end.
+        brief: takes seconds. If it fails, its error is raised at once and the result of `long` is lost.
+        long: may take much longer. The classic client and Connect share no way of ending only its Spark jobs, so these
+            run on until they, or the session, end.
     """
     done: Future[Second] = Future()
 
     def work() -> None:
         try:
             done.set_result(long())
-        except BaseException as error:  # handed on to whoever waits
+        except BaseException as error:  # raised again by `done.result()`
             done.set_exception(error)
 
-    # Of a pool the process would wait for the thread before it ends.
+    # A daemon thread and no pool: the process would wait for a pool's thread before it ends.
     Thread(target=work, daemon=True).start()
     return brief(), done.result()

@@ -1,14 +1,14 @@
-"""How one run is written: its own rows are replaced, no other row is touched, and `runs` comes last.
+"""Writes one run: replaces its own rows, leaves all other rows as they are, and writes `runs` last.
 
-A small audit spends much of its time in commits, so their number and kind are chosen by measurement (docs/FIGURES.md):
-appends are cheaper than `overwrite`, so that only tables that may hold rows of this run are written the second way. A
-table without rows, old or new, is not written. And several are written at one time.
+A small audit spends much of its time in commits, so their number and kind were chosen by measurement (docs/FIGURES.md).
+An append is cheaper than an overwrite, so only tables that may hold rows of this run are overwritten. A table without
+rows, old or new, is not written. Several tables are written at one time.
 
-Two attempts at one run may write at one time. Appends do not see each other, so Delta is made to order them: each write
-is a transaction of the run (`txnAppId`) with a number that grows (`txnVersion`). Of two that overlap Delta refuses one,
-and one that comes after a later attempt's it leaves out. Whoever finds that another attempt is under way (or was
-killed: nobody can tell) overwrites, so that rows are never there twice. The one that does not write the row of `runs`
-gives way. Nothing is locked, so nothing stays locked when an attempt is killed.
+Two attempts at one run may write at one time. Appends do not conflict in Delta, so each write is a transaction of the
+run (`txnAppId`) with a growing number (`txnVersion`): Delta refuses one of two writes that overlap, and skips a write
+whose number is below that of a later attempt. An attempt that finds another one's staging area overwrites, so that no
+row is there twice; it cannot know whether the other one is running or was killed. The attempt that does not write the
+row of `runs` gives way. Nothing is locked, so no lock is left when an attempt is killed.
 """
 
 import time
@@ -30,12 +30,12 @@ from pipeline.tables.table_schema import RUN_KEY, TableSchema
 from pipeline.tables.target import Target
 from pipeline.tables.threads import at_one_time
 
-# Rows of a table that take no more go through the driver: a job for them would take longer than they do.
+# Tables with no more than this go through the driver: a Spark job would take longer than sending the rows.
 _SMALL_BYTES = 8 << 20
-# Two attempts that meet may each be refused in a table that the other wrote first. One goes first, and tries again; as
-# long as the other is about its last tables that may be refused once more.
+# Each of two attempts may be refused in a table that the other wrote first. One of them retries; it may be refused
+# again while the other writes its last tables.
 _WAITS_S = (0.5, 2.0)
-# What Delta says to the second of two attempts at one run; attempts at different runs do not meet.
+# Delta raises these in the second of two attempts at one run; attempts at different runs do not conflict.
 _CONFLICTS = (
     conflicts.ConcurrentAppendException,
     conflicts.ConcurrentDeleteDeleteException,
@@ -52,8 +52,8 @@ class RunTables:
         spark: the session.
         target: where the tables are.
         run_key: the run.
-        created: names of the tables that were not there before this attempt.
-        staging: where it keeps what the replay returned.
+        created: names of the tables that this attempt created.
+        staging: holds the result of the replay.
     """
 
     spark: SparkSession
@@ -68,25 +68,27 @@ class RunTables:
         self.staging = Staging(self.spark, self.target, self.run_key)
 
     def stage(self, results: DataFrame) -> dict[str, DataFrame]:
-        """Runs the replay, once, and keeps what it returned.
+        """Runs the replay once and stages its result.
 
         Args:
-            results: of `RESULT_SCHEMA`, not yet evaluated.
+            results: rows of `RESULT_SCHEMA`, not yet evaluated.
 
         Returns:
-            By name of the table the rows that there are for it, without `run_key`.
+            The rows for each table that has any, by its name, without `run_key`.
 
         Raises:
-            UsageError: workers wrote what is not found below the path.
+            UsageError: rows that workers wrote are missing below the path.
         """
         staged, rows_written = self.staging.keep(results)
-        # Added up here: an exchange would cost more than the few numbers that it saves.
+        # Added up on the driver: an exchange would cost more than collecting the few numbers.
         bytes_of: dict[str, int] = {}
         rows = staged.select("table", sf.length("payload").alias("bytes")).collect()
-        # A worker that has a file system of its own writes there, and nobody else notices.
+        # A worker with a file system of its own writes there without an error.
         if len(rows) < rows_written:
-            way_out = "choose an --out on a shared file system or in object storage"
-            raise UsageError(f"workers write to a {self.target} of their own, not to that of the driver", way_out)
+            raise UsageError(
+                f"workers wrote to {self.target} on their own disks, which the driver cannot read",
+                "choose an --out on a shared file system or in object storage",
+            )
         for row in rows:
             bytes_of[row["table"]] = bytes_of.get(row["table"], 0) + row["bytes"]
         small = [table for table, size in bytes_of.items() if size <= _SMALL_BYTES]
@@ -104,8 +106,8 @@ class RunTables:
         """Replaces the rows of this run in every table but `runs`.
 
         Args:
-            frames: rows by name of the table, without `run_key`; nullable columns and timestamps that repeat a
-                column of microseconds may be absent. A table that is not among them ends up without rows of this run.
+            frames: rows by name of the table, without `run_key`; nullable columns and derived timestamps may be absent.
+                Tables that are not named end up without rows of this run.
 
         Raises:
             GaveWayError: another attempt at this run wrote at the same time.
@@ -121,22 +123,22 @@ class RunTables:
                     time.sleep(wait_s)
 
     def _goes_first(self) -> bool:
-        """Of attempts that met, whether this one tries again; not if the other has got through after all."""
+        """Whether this attempt retries after a conflict; not if another attempt has written the row of `runs`."""
         return self.staging.goes_first() and self._rows_of(RUNS).isEmpty()
 
     def _write(self, frames: Mapping[str, DataFrame]) -> None:
         # After a conflict the tables hold rows of both attempts.
         self._held = frozenset(TABLES) if self._number else self._tables_to_replace()
-        # Later than the look at other attempts: whoever was not seen looks later, and has a higher number.
+        # Taken after looking for other attempts: an attempt that was not seen looks later and gets a higher number.
         self._number = time.time_ns() // 1000
         if RUNS.name in self._held:
-            # From here until `finish` the tables hold a mixture, so the run has not happened.
+            # From here until `finish` the tables hold old and new rows, so the run must not look complete.
             self._delete(RUNS)
         others = [table for table in TABLES.values() if table is not RUNS]
         at_one_time(lambda table: self._replace(table, frames.get(table.name)), others)
 
     def finish(self, run: Mapping[str, Any]) -> None:
-        """Writes the row of `runs` and drops what attempts at this run kept.
+        """Writes the row of `runs` and drops what attempts at this run staged.
 
         Args:
             run: the written columns of `runs` by name.
@@ -146,30 +148,30 @@ class RunTables:
         """
         row = pa.Table.from_batches([record_batch(RUNS.name, {name: [value] for name, value in run.items()})])
         with self._giving_way():
-            # Whatever stood there was deleted before the first row was written.
+            # `_write` has deleted the old row, so a row here is that of another attempt.
             if RUNS.name in self._held and not self._rows_of(RUNS).isEmpty():
                 raise self._gave_way()
             self._replace(RUNS, self.spark.createDataFrame(row, RUNS.written_spark_schema))
-            own = self._rows_of(RUNS).select("started_at_us").collect()
-            if [found["started_at_us"] for found in own] != [run["started_at_us"]]:
+            rows_of_run = self._rows_of(RUNS).select("started_at_us").collect()
+            if [found["started_at_us"] for found in rows_of_run] != [run["started_at_us"]]:
                 raise self._gave_way()
         self.staging.clear()
 
     def discard(self) -> None:
-        """Drops what `stage` kept."""
+        """Drops what `stage` staged."""
         self.staging.discard()
 
     def _tables_to_replace(self) -> frozenset[str]:
-        """Names of the tables that hold rows of this run, or may come to while this attempt writes."""
+        """Names of the tables that hold rows of this run, or may get some while this attempt writes."""
         if self.staging.others():
             return frozenset(TABLES)
-        # A run that has happened may have rows in every table.
+        # A complete run may have rows in every table.
         if not self.target.holds_no_file(RUNS.name) and not self._rows_of(RUNS).isEmpty():
             return frozenset(TABLES)
-        # Whoever wrote into a table that this attempt created has finished, or would have been seen above.
-        asked = [table for table in TABLES.values() if table is not RUNS and table.name not in self.created]
-        held = at_one_time(lambda table: not self._rows_of(table).isEmpty(), asked)
-        return frozenset(table.name for table, is_held in zip(asked, held, strict=True) if is_held)
+        # Tables that this attempt created need no look: an attempt that wrote to them since was found above.
+        existing = [table for table in TABLES.values() if table is not RUNS and table.name not in self.created]
+        held = at_one_time(lambda table: not self._rows_of(table).isEmpty(), existing)
+        return frozenset(table.name for table, is_held in zip(existing, held, strict=True) if is_held)
 
     def _rows_of(self, table: TableSchema) -> DataFrame:
         return self.target.read(self.spark, table.name).where(sf.col(RUN_KEY) == self.run_key)
@@ -203,7 +205,7 @@ class RunTables:
     def _gave_way(self) -> GaveWayError:
         return GaveWayError(
             f"another audit of the same traces and settings wrote run {self.run_key} of {self.target} at the same time",
-            "its answer stands there; audit again if it was broken off",
+            "use its tables, or audit again if it was interrupted",
         )
 
     def _complete(self, table: TableSchema, rows: DataFrame) -> DataFrame:

@@ -49,4 +49,4 @@ def test_tables_that_only_a_worker_sees_are_refused(cluster: StandaloneCluster, 
     sample = str(SAMPLES / "hung-consumer-4.0.8")
     with submitted(cluster, log, sample, "--out", "/proc/self/cwd/out", "--quiet", cwd=tmp_path) as job:
         assert job.wait(TIMEOUT_S) == 2, log.read_text()[-3000:]
-    assert "workers write to a /proc/self/cwd/out of their own, not to that of the driver" in log.read_text()
+    assert "workers wrote to /proc/self/cwd/out on their own disks, which the driver cannot read" in log.read_text()

@@ -42,7 +42,7 @@ def test_identifiers_are_quoted() -> None:
 def test_a_file_is_no_target(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for text in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(UsageError, match="file is a file, and the tables need a folder; choose another --out"):
+        with pytest.raises(UsageError, match="file is a file, but the tables need a folder; choose another --out"):
             parse_target(str(text))
 
 
