@@ -1,7 +1,7 @@
-"""The audit: traces in, tables out. It only orders the work; every step has its home elsewhere.
+"""Audits traces into tables. This module only orders the steps; other modules do them.
 
-replay, staged, the rows counted on the way -> survey -> what was refused -> tables -> the row of `runs`, last. No row
-is written before the survey has shown that the traces can be audited.
+The replay is staged and counts the rows on the way; then come the survey, the quarantine, the tables, and last the row
+of `runs`. No row is written before the survey has shown that the traces can be audited.
 """
 
 import time
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.bad_rows import SetAside
+from pipeline.bad_rows import QuarantineCounts
 from pipeline.contract.severity import worst_verdict
 from pipeline.errors import TraceError
 from pipeline.replay.packed_source import NOTHING, Packed, Reading, configure
@@ -40,14 +40,14 @@ from pipeline.windows.window import WHOLE
 
 @dataclass(frozen=True)
 class _Replayed:
-    """A trace that was replayed and can be audited; of its rows in the tables none is written yet."""
+    """A replayed trace that can be audited, before its rows are written to the tables."""
 
-    question: AuditTask
-    span: ResolvedWindow | None
+    task: AuditTask
+    window: ResolvedWindow | None
     trace: Trace
     source: DataFrame | Sequence[Share]
     survey: Survey
-    leftovers: RowsWithoutSeq
+    without_seq: RowsWithoutSeq
     tables: RunTables
     frames: dict[str, DataFrame]
     stages: Stages
@@ -55,62 +55,61 @@ class _Replayed:
 
     @property
     def rows_in(self) -> int:
-        """Rows read."""
-        return self.survey.rows_in + self.leftovers.number
+        """Number of rows read."""
+        return self.survey.rows_in + self.without_seq.number
 
     def bounds_us(self) -> tuple[int | None, int | None]:
-        """First and last time in the trace."""
+        """Returns the first and the last time in the trace."""
         first = [g.first_ts_us for g in self.survey.groups if g.first_ts_us is not None]
         last = [g.last_ts_us for g in self.survey.groups if g.last_ts_us is not None]
         return min(first, default=None), max(last, default=None)
 
 
 def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> AuditResult:
-    """Audits every trace of a request, each under its own profile, into the tables of the target.
+    """Audits every trace of a request under its own profile; writes the tables of the target and returns the runs.
 
     Args:
         spark: the session.
-        request: what to audit, and where to.
-        progress: told the name of each stage as it begins.
+        request: the traces, the target and the settings.
+        progress: called with the name of each stage as it begins.
 
     Raises:
-        UsageError: a path, the profile or the target makes no sense, no window holds the moment from which on to audit
-            once more, or a window starts from the state of another version.
-        TraceError: a trace cannot carry a verdict. The tables hold the rows that they held: that one trace is unusable
-            is found out before a row of the first is written; windows that are audited once more follow each other,
-            and those before the unusable one are written.
-        GaveWayError: another audit of the same question wrote at the same time.
+        UsageError: a path, the profile or the target is wrong, no audited window holds the moment to audit again from,
+            or a window starts from the state of another version.
+        TraceError: a trace cannot carry a verdict. The tables are unchanged, because every trace is checked before a
+            row of the first is written. Windows that are audited again are written one after the other, so those
+            before the unusable one are written.
+        GaveWayError: another audit of the same traces and settings wrote at the same time.
     """
     configure(spark, request.settings)
-    asked = audit_tasks(request)
+    tasks = audit_tasks(request)
     if request.reaudit_us is not None:
-        return _audited_again(spark, asked, request, progress)
-    planned = [one if request.window == WHOLE else one.continued(spark, request.window) for one in asked]
-    run_keys = _answers(spark, planned, request, progress)
-    return AuditResult(request.target, tuple(run_keys), tuple(one.trace for one in planned))
+        return _reaudit(spark, tasks, request, progress)
+    if request.window != WHOLE:
+        tasks = [task.continued(spark, request.window) for task in tasks]
+    run_keys = _audit_together(spark, tasks, request, progress)
+    return AuditResult(request.target, tuple(run_keys), tuple(task.trace for task in tasks))
 
 
-def _audited_again(
-    spark: SparkSession, asked: Sequence[AuditTask], request: AuditRequest, progress: Progress
-) -> AuditResult:
-    """Audits windows once more, each from the state that the one before has just left."""
-    # Asked about every trace before the first is audited: a moment that one of them does not know is a wrong call.
-    again = [(one, window) for one in asked for window in one.windows_since(spark, request.reaudit_us or 0)]
+def _reaudit(spark: SparkSession, tasks: Sequence[AuditTask], request: AuditRequest, progress: Progress) -> AuditResult:
+    """Audits windows again, each from the state that the one before has just left."""
+    # All windows are found before the first is audited: a moment that a trace has no window for is a wrong call.
+    windows = [(task, window) for task in tasks for window in task.windows_since(spark, request.reaudit_us or 0)]
     run_keys: list[str] = []
-    for question, window in again:
-        run_keys += _answers(spark, [question.within(spark, window)], request, progress)
-    return AuditResult(request.target, tuple(run_keys), tuple(question.trace for question, _ in again))
+    for task, window in windows:
+        run_keys += _audit_together(spark, [task.within(spark, window)], request, progress)
+    return AuditResult(request.target, tuple(run_keys), tuple(task.trace for task, _ in windows))
 
 
-def _answers(
-    spark: SparkSession, questions: Sequence[AuditTask], request: AuditRequest, progress: Progress
+def _audit_together(
+    spark: SparkSession, tasks: Sequence[AuditTask], request: AuditRequest, progress: Progress
 ) -> list[str]:
-    """Replays all, then writes all; returns the run keys."""
+    """Replays all traces, then writes all; returns the run keys."""
     traces: list[_Replayed] = []
     try:
-        for question in questions:
-            traces.append(_replay(spark, question, request, Stages(progress, question.run_key)))
-        refused = [_set_aside(spark, found, request.settings) for found in traces]
+        for task in tasks:
+            traces.append(_replay(spark, task, request, Stages(progress, task.run_key)))
+        refused = [_quarantine(spark, found, request.settings) for found in traces]
     except Exception:
         for found in traces:
             found.tables.discard()
@@ -121,53 +120,55 @@ def _answers(
         while to_write:
             written.append(_write(spark, *to_write.pop(0), request.settings))
     except Exception:
-        # Not of the one that failed: what it kept tells the next attempt at it that the tables hold a part.
+        # The failed one keeps its staged rows: the next attempt finds them and knows that the tables hold a part.
         for found, _ in to_write:
             found.tables.discard()
         raise
     return written
 
 
-def _replay(spark: SparkSession, question: AuditTask, request: AuditRequest, stages: Stages) -> _Replayed:
-    """Reads and replays one trace, once, and judges whether it can carry a verdict."""
-    started_at_us, profile, settings = time.time_ns() // 1000, question.profile, request.settings
-    target, plan, trace = question.target, question.plan, question.trace
-    span = None
+def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages: Stages) -> _Replayed:
+    """Reads and replays one trace once, and checks whether it can carry a verdict."""
+    started_at_us, profile, settings = time.time_ns() // 1000, task.profile, request.settings
+    target, plan, trace = task.target, task.plan, task.trace
+    window = None
     if plan is not None:
         with stages.stage("find the window"):
-            span = resolved_window(spark, trace, plan, target)
-        trace = span.trace
-    complete = trace.manifest.complete_from_start and (span is None or span.plan.complete_from_start)
+            window = resolved_window(spark, trace, plan, target)
+        trace = window.trace
+    complete = trace.manifest.complete_from_start and (window is None or window.plan.complete_from_start)
     config = replay_config(trace.manifest, profile, settings, complete)
-    reading = Reading(spark, trace, profile, settings, NOTHING if span is None else span.carried)
+    reading = Reading(spark, trace, profile, settings, NOTHING if window is None else window.carried)
     with stages.stage("open"):
-        # Both are a few statements each, which take their time one by one and leave cores idle.
-        tables, packed = both(lambda: open_tables(spark, target, question.run_key), reading.packed)
+        # Each runs a few small statements that leave cores idle, so they run at one time.
+        tables, packed = both(lambda: open_tables(spark, target, task.run_key), reading.packed)
     try:
         with stages.stage("replay") as stage, trace_errors():
-            keep_state = span is not None and span.next_seq is not None
+            keep_state = window is not None and window.next_seq is not None
             source, frames, counts = _staged(reading, packed, config, tables, keep_state)
             stage["rows"] = sum(count.rows for count in counts)
         found = survey(spark, counts, trace, settings.trace)
-        leftovers = RowsWithoutSeq(None, 0) if span is None else rows_without_seq(spark, span, target, settings.trace)
-        if span is not None:
-            span.refuse_nothing(found.rows_in)
+        if window is None:
+            without_seq = RowsWithoutSeq(None, 0)
+        else:
+            without_seq = rows_without_seq(spark, window, target, settings.trace)
+            window.refuse_empty(found.rows_in)
     except Exception:
         tables.discard()
         raise
-    return _Replayed(question, span, trace, source, found, leftovers, tables, frames, stages, started_at_us)
+    return _Replayed(task, window, trace, source, found, without_seq, tables, frames, stages, started_at_us)
 
 
 def _staged(
     reading: Reading, packed: Packed, config: ReplayConfig, tables: RunTables, keep_state: bool
 ) -> tuple[DataFrame | Sequence[Share], dict[str, DataFrame], list[Count]]:
-    """What was read, what the replay returned, by table, and how many rows there were."""
+    """Runs the replay; returns the source that it read, its rows by table, and the counts of the rows read."""
     try:
         frames, counts = _run(packed, config, reading.settings, tables, keep_state)
         if all(count.refused != NOT_PLAIN for count in counts):
             return packed.source, frames, counts
     except Exception as error:
-        # Spark's own reader lives through a damaged file, and says what is wrong with it.
+        # A damaged file ended the worker; Spark's own reader survives it and reports the damage.
         if isinstance(packed.source, DataFrame) or not worker_died(error):
             raise
     packed = reading.packed_by_spark()
@@ -189,61 +190,65 @@ def _run(
             recorders=packed.recorders,
         ),
     )
-    # Of files without a byte there are no rows, and not even a count of them.
+    # Empty files have no rows, and so no batch that would count them.
     counted_rows = frames.pop("counted").collect() if "counted" in frames else []
     return frames, together(row.asDict() for row in counted_rows)
 
 
-def _set_aside(spark: SparkSession, found: _Replayed, settings: Settings) -> int:
-    """Adds the rows of `quarantine` and returns their number; too many bad ones make the trace unusable."""
+def _quarantine(spark: SparkSession, found: _Replayed, settings: Settings) -> int:
+    """Adds the rows of `quarantine` and returns their number.
+
+    Raises:
+        TraceError: too many of them are bad.
+    """
     refused_late = found.frames.pop("refused", None)
-    leftovers = found.leftovers
-    if not found.survey.refused and refused_late is None and leftovers.rows is None:
+    without_seq = found.without_seq
+    if not found.survey.refused and refused_late is None and without_seq.rows is None:
         return 0
     first = found.trace.seqs.first
     if refused_late is not None and first is not None:
-        # A subscription that comes up is given what was published before it; the windows of then told of these.
-        told = sf.col("reason").isin(REPEATED_ROW, DUPLICATE_SEQ) & (sf.col("seq") < first)
-        refused_late = refused_late.where(~told)
+        # A new subscription also gets the publishes of earlier windows, which quarantined these rows already.
+        quarantined_before = sf.col("reason").isin(REPEATED_ROW, DUPLICATE_SEQ) & (sf.col("seq") < first)
+        refused_late = refused_late.where(~quarantined_before)
     with found.stages.stage("quarantine") as stage:
         rows = quarantined(spark, found.trace, cut_off=found.survey.cut_off, refused_late=refused_late)
         found.frames["quarantine"] = rows.select("reason", "file", "line", "raw", "detail")
         refused = _counted(found)
-        if leftovers.rows is not None:
-            found.frames["quarantine"] = found.frames["quarantine"].unionByName(leftovers.rows)
-        stage["rows"] = refused.rows + leftovers.number
-    # Of the rows of a window some may be refused only in the next.
-    before = 0 if found.span is None else found.span.rows_before
+        if without_seq.rows is not None:
+            found.frames["quarantine"] = found.frames["quarantine"].unionByName(without_seq.rows)
+        stage["rows"] = refused.rows + without_seq.number
+    # The replay may refuse rows of the window before only now.
+    before = 0 if found.window is None else found.window.rows_before
     if refused.bad_share(found.survey.rows_in + before) > settings.trace.quarantine_ratio_max:
         raise _too_much_refused(found, refused, settings.trace.quarantine_ratio_max)
-    return refused.rows + leftovers.number
+    return refused.rows + without_seq.number
 
 
-def _counted(found: _Replayed) -> SetAside:
-    """How many rows of `quarantine` there are."""
+def _counted(found: _Replayed) -> QuarantineCounts:
+    """Returns the numbers of rows of `quarantine`."""
     counts = {row["reason"]: row["count"] for row in found.frames["quarantine"].groupBy("reason").count().collect()}
     repeated, early = counts.pop(REPEATED_ROW, 0), found.survey.refused
-    return SetAside(early, sum(counts.values()) - early, repeated)
+    return QuarantineCounts(early, sum(counts.values()) - early, repeated)
 
 
 def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settings) -> str:
-    """Writes the tables of one trace, of which so many rows were refused; returns its run key."""
+    """Writes the tables of one trace with its number of refused rows; returns its run key."""
     tables, frames, stages = found.tables, found.frames, found.stages
     keyed = [table for table in ("violations", "hot_keys") if table in frames]
     if keyed:
         with stages.stage("look up keys"):
-            # What is open at the end of a window may have been published long before it.
-            before = None if found.span is None else found.span.carried.earlier
+            # A finding of a window may name an entry that was published long before it.
+            before = None if found.window is None else found.window.carried.earlier
             earlier = None if before is None else read_events(spark, before)
             keys = keys_of([frames[table] for table in keyed], found.source, spark, earlier)
             frames.update({table: with_keys(frames[table], keys) for table in keyed})
     with stages.stage("write tables"):
         tables.write(frames)
-    refused_early = found.survey.refused + found.leftovers.number
+    refused_early = found.survey.refused + found.without_seq.number
     completeness = completeness_of(frames.get("coverage"), found.rows_in, refused_early)
     severities = severities_in(frames.get("metrics"))
     if completeness == 0:
-        severities.append("not_provable")  # a verdict is never better than the trace
+        severities.append("not_provable")  # a trace of which no row was judged cannot be clean
     tables.finish(
         {
             "verdict": worst_verdict(severities),
@@ -251,14 +256,14 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
             "events_in": found.rows_in,
             "events_audited": found.rows_in - refused,
             "events_quarantined": refused,
-            "profile": found.question.profile.name,
+            "profile": found.task.profile.name,
             "pulsar_version": found.trace.manifest.pulsar_version,
-            "inputs": found.question.inputs,
+            "inputs": found.task.inputs,
             "settings": settings.model_dump_json(),
             "code_version": code_version(),
             "from_ts_us": found.bounds_us()[0],
             "to_ts_us": found.bounds_us()[1],
-            **({} if found.span is None else found.span.columns(found.leftovers.number)),
+            **({} if found.window is None else found.window.columns(found.without_seq.number)),
             "started_at_us": found.started_at_us,
             "ended_at_us": time.time_ns() // 1000,
             "stages": stages.done,
@@ -267,9 +272,9 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
     return tables.run_key
 
 
-def _too_much_refused(found: _Replayed, refused: SetAside, ratio_max: float) -> TraceError:
+def _too_much_refused(found: _Replayed, refused: QuarantineCounts, ratio_max: float) -> TraceError:
     return TraceError(
-        f"{found.trace.path}: {refused.early + refused.late} of {found.survey.rows_in} rows do not fit the rows before "
-        f"them, more than the share of {ratio_max:g} that is allowed",
+        f"{found.trace.path}: the replay refuses {refused.early + refused.late} of {found.survey.rows_in} rows, which "
+        f"do not fit the rows before them, more than the allowed share of {ratio_max:g}",
         "record from the first join on, or raise trace.quarantine_ratio_max",
     )

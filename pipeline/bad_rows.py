@@ -1,15 +1,15 @@
-"""What share of the rows of a trace is bad, where some may have been delivered more than once."""
+"""The share of bad rows in a trace, of which some may have been delivered more than once."""
 
 from typing import NamedTuple
 
 
-class SetAside(NamedTuple):
-    """Rows of one trace that go to `quarantine`.
+class QuarantineCounts(NamedTuple):
+    """Numbers of rows of one trace that go to `quarantine`.
 
     Attributes:
-        early: refused before the replay, each time that they were delivered.
-        late: refused by the replay, which is given each row once.
-        repeated: rows that were there before as they are, and are no fault.
+        early: refused before the replay, counted each time that they were delivered.
+        late: refused by the replay, which gets each row once.
+        repeated: further deliveries of a row; they are not bad.
     """
 
     early: int
@@ -18,15 +18,18 @@ class SetAside(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """All of them."""
+        """The number of all rows in quarantine."""
         return self.early + self.late + self.repeated
 
     def bad_share(self, rows_in: int) -> float:
-        """The share of the bad rows among so many as were read, 0 to 1, as if each had been delivered once.
+        """Returns the share of bad rows, 0 to 1, that the trace would have if each row had been delivered once.
 
-        The replay leaves repetitions out and refuses a row once, however often it was delivered; so what it refuses is
-        set against the rows that it was given. Which rows are bad before the replay does not depend on the others, and
-        their share does not depend on how often all were delivered.
+        The replay skips repeated rows and refuses a row once, however often it was delivered, so the rows that it
+        refuses are compared with the rows that it got. A row that is bad before the replay is bad in every delivery, so
+        its share is the same however often all rows were delivered.
+
+        Args:
+            rows_in: rows read.
         """
         good = rows_in - self.early
         once = good - self.repeated

@@ -1,8 +1,8 @@
-"""Every error the audit raises on purpose, with the exit code it ends a run with.
+"""All errors that the audit raises on purpose, with the exit code of each.
 
-One base class and a shallow tree. The two sides of a fault are kept apart: `UsageError` means that we were asked
-for something impossible, `TraceError` that the recording cannot carry a verdict. A message is one line and ends
-with a way out; the command line prints it to stderr and never a traceback.
+One base class and a shallow tree. `UsageError` means that the call is wrong, `TraceError` that the trace cannot carry a
+verdict. A message is one line and ends with the next step for the reader; the command line prints it to stderr without
+a traceback.
 """
 
 
@@ -10,8 +10,8 @@ class DispatchAuditError(Exception):
     """Base of all errors of this project; raised itself only for faults of the audit.
 
     Attributes:
-        exit_code: what the command line exits with (the README has the table).
-        way_out: what the reader can do about it, or an empty string.
+        exit_code: exit code of the command line (the README has the table).
+        way_out: the next step for the reader, or an empty string.
     """
 
     exit_code = 4
@@ -38,19 +38,19 @@ class TraceError(DispatchAuditError):
 
 
 class GaveWayError(DispatchAuditError):
-    """Raised when another audit of the same question wrote the same rows at the same time; its answer stands."""
+    """Raised when another audit of the same traces and settings wrote the run at the same time; its rows stay."""
 
 
 class AssignmentError(DispatchAuditError):
-    """Raised when a selector refuses a consumer, as the broker's would; the selector is unchanged.
+    """Raised when a selector refuses a consumer, as that of the broker would; the selector is unchanged.
 
     Source: contract 2.3 (no interval left to split) and 2.4 (ranges of a STICKY consumer conflict).
     """
 
 
 class LimitError(TraceError):
-    """Raised when more is open at one time than the configured limit allows, so that memory stays bounded."""
+    """Raised when more entries are open at one time than the configured limit, which bounds the memory."""
 
 
 class StateError(TraceError):
-    """Raised when what an earlier window left open cannot be gone on from."""
+    """Raised when an audit cannot continue from the state of an earlier window."""

@@ -1,4 +1,4 @@
-"""The settings of an audit: `conf/audit.toml`, under what the user changes of it."""
+"""The settings of an audit: the defaults of `conf/audit.toml`, overlaid by the user's file."""
 
 import sys
 from importlib.resources import files
@@ -16,7 +16,7 @@ else:
 
 
 def _limit(value: object) -> object:
-    """A limit of "all" is none, and none is 0."""
+    """Returns 0, which means no limit, for "all"; any other value as it is."""
     return 0 if value == "all" else value
 
 
@@ -45,20 +45,20 @@ class SparkSettings(_Section):
 
 
 class LimitSettings(_Section):
-    """What may be open at one time."""
+    """How many entries may be open at one time."""
 
     open_entries_max: int = Field(ge=1)
 
 
 class OrderSettings(_Section):
-    """How far the orders are looked into in which overlapping joins and leaves can have happened."""
+    """How far the search for the order of overlapping joins and leaves goes."""
 
     assignments_max: int = Field(ge=1)
     rows_max: int = Field(ge=0)
 
 
 class BlockingSettings(_Section):
-    """What counts as waiting."""
+    """From when on waiting is reported, and how much of it is kept."""
 
     report_min_ms: int = Field(ge=1)
     stall_threshold_ms: int = Field(ge=1)
@@ -67,7 +67,7 @@ class BlockingSettings(_Section):
 
 
 class CapacitySettings(_Section):
-    """How often the limits are looked at."""
+    """How often the limits are sampled."""
 
     sample_interval_s: int = Field(ge=1)
 
@@ -92,16 +92,16 @@ class Settings(_Section):
 
 
 def load_settings(path: Path | None = None) -> Settings:
-    """The defaults of `conf/audit.toml`, overlaid by the file at `path`.
+    """Returns the defaults of `conf/audit.toml`, overlaid by the file at `path`.
 
     Raises:
-        UsageError: the file is missing, is no TOML, or has an unknown or impossible setting.
+        UsageError: the file is missing, is not TOML, or has an unknown or impossible setting.
     """
     merged = tomllib.loads(files("conf").joinpath("audit.toml").read_text(encoding="utf-8"))
     if path is not None:
         for section, values in _read(path).items():
             if not isinstance(values, dict):
-                raise UsageError(f"{path}: {section} stands outside of a section", "see conf/audit.toml")
+                raise UsageError(f"{path}: {section} is not in a section", "see conf/audit.toml")
             merged[section] = {**merged.get(section, {}), **values}
     try:
         return Settings.model_validate(merged)
@@ -115,7 +115,7 @@ def _read(path: Path) -> dict[str, object]:
     try:
         read: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"cannot read the configuration {path}: {error.strerror}") from None
+        raise UsageError(f"cannot read the configuration {path}: {error.strerror}", "check --config") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is no TOML: {error}") from None
+        raise UsageError(f"{path} is not TOML: {error}", "correct it; conf/audit.toml is an example") from None
     return read

@@ -1,8 +1,8 @@
-"""Spark's errors about the input, as one line each that names the file and a way out.
+"""Translates Spark's errors about the input into one line each, with the file and the next step.
 
-Spark reports an unreadable file as a failed job, wrapped differently by the classic client and by Connect.
-What is the same in both is the error condition in the text (`[FAILED_READ_FILE.NO_HINT] ...`), so the text
-decides. Anything that is not about the input passes through unchanged.
+Spark reports an unreadable file as a failed job, wrapped differently by the classic client and by Connect. Both have
+the error condition in the text (`[FAILED_READ_FILE.NO_HINT] ...`), so the text is matched. Other errors are raised as
+they are.
 
 Source: Spark 4.2, common/utils/src/main/resources/error/error-conditions.json.
 """
@@ -34,10 +34,10 @@ _WORKER_DIED = "Python worker exited unexpectedly"
 
 @contextmanager
 def trace_errors(source: str = "the trace") -> Iterator[None]:
-    """Turns Spark's errors about the input into ours; wrap every job that reads a trace.
+    """Raises Spark's errors about the input as errors of the audit; wrap every job that reads a trace.
 
     Args:
-        source: what is read, where an error of Spark does not say.
+        source: name of the input, for errors of Spark that do not name it.
 
     Raises:
         UsageError: a path or a table does not exist, or Spark cannot reach it.
@@ -48,10 +48,10 @@ def trace_errors(source: str = "the trace") -> Iterator[None]:
     except DispatchAuditError:
         raise
     except Exception as error:
-        ours = _translated(str(error), source)
-        if ours is None:
+        translated = _translated(str(error), source)
+        if translated is None:
             raise
-        raise ours from error
+        raise translated from error
 
 
 def worker_died(error: Exception) -> bool:
@@ -72,36 +72,36 @@ def _translated(text: str, source: str) -> DispatchAuditError | None:
     if found := _NO_TABLE.search(text):
         return UsageError(f"there is no such table: {found[1]}", "check its name")
     if found := _NO_FILE_SYSTEM.search(text):
-        return UsageError(f"Spark cannot reach {found[1]}:/ paths", "add the connector's package to Spark")
+        return UsageError(f"Spark cannot read {found[1]}:/ paths", "add the connector's package to Spark")
     if found := _NO_COLUMNS.search(text):
         why = found[1].partition(" SQLSTATE")[0]
-        return TraceError(f"cannot read {source}: {why}", "write its files with the columns of TRACE_FORMAT")
+        return TraceError(f"cannot read {source}: {why}", "write the columns of docs/TRACE_FORMAT.md")
     return None
 
 
 def _unreadable(found: re.Match[str], text: str) -> DispatchAuditError:
     condition, file, hint = found.groups()
     causes = _CAUSE.findall(text)
-    # A file is missed when its rows are read, or, of Parquet, when its columns are asked for.
+    # Spark reports a missing file when it reads its rows or, for Parquet, its columns.
     absent = condition == ".FILE_NOT_EXIST" or bool(causes and _ABSENT.search(causes[-1]))
     if absent and Path(plain_path(file)).exists():
-        way_out = "put it where every worker of the cluster sees it: on a shared file system or in object storage"
-        return UsageError(f"a worker does not find {plain_path(file)}, which is here", way_out)
-    # The innermost cause says what is wrong with the bytes; a hint of Spark's own is the next best.
+        way_out = "put it where every worker can read it: on a shared file system or in object storage"
+        return UsageError(f"a worker does not find {plain_path(file)}, which the driver has", way_out)
+    # The innermost cause describes the damage best, Spark's own hint second best.
     why = (causes[-1] if causes else hint.partition(" SQLSTATE")[0]).strip() or "it is damaged"
     return TraceError(f"cannot read {plain_path(file)}: {why}", "copy it again or leave it out")
 
 
 def plain_path(uri: str) -> str:
-    """A path as people write it, for the `file:` URI that Spark makes of it; other URIs stay as they are."""
+    """Returns the path of a `file:` URI as people write it; other URIs stay as they are."""
     return unquote(re.sub(r"^file:(?://)?", "", uri)) if uri.startswith("file:") else uri
 
 
 def reason_of(error: Exception) -> str:
-    """What went wrong, on one line: no Java class, no stack trace, no SQLSTATE.
+    """Returns the message of an error on one line, without Java class, stack trace and SQLSTATE.
 
-    Errors of Spark begin with their message. Those that come through the bridge to the JVM unconverted (all of
-    Hadoop's) say which call failed, and have the message on the second line behind the class of the exception.
+    Errors of Spark begin with their message. PySpark does not convert Hadoop's errors: their first line names the call
+    that failed, and their second line has the class of the exception and the message.
     """
     lines = str(error).splitlines() or [type(error).__name__]
     message = lines[1] if len(lines) > 1 and lines[0].startswith("An error occurred while calling") else lines[0]

@@ -1,4 +1,4 @@
-"""What an audit would read of a trace and what it would refuse, without a replay and without tables."""
+"""Counts the rows of a trace that an audit would read and refuse, without a replay and without tables."""
 
 from pyspark.sql import SparkSession
 
@@ -11,12 +11,12 @@ from pipeline.trace.quarantine.survey import counted_up, fault_of
 
 
 def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[ValidationResult]:
-    """Says of every trace what an audit would read of it; the target is not looked at.
+    """Returns for every trace the rows that an audit would read and refuse; the target is not used.
 
     Raises:
-        UsageError: a path or the profile makes no sense.
-        TraceError: a trace is empty, cannot be read, or is of a kind that is not audited. What an audit would refuse by
-            its settings is told by the result.
+        UsageError: a path or the profile does not exist.
+        TraceError: a trace is empty, cannot be read, or is of a kind that is not audited. A trace that the settings
+            refuse is no error: its result has the fault.
     """
     configure(spark, request.settings)
     results = []

@@ -1,6 +1,7 @@
 """The summary for a GitHub Actions run: annotations as workflow commands, and Markdown for the page of the run.
 
-A name that a client chose must neither start a command nor end one, nor become a link, a tag or a row of a table.
+Clients choose names and keys: these are escaped, so that they neither start or end a command, nor become a link, a tag
+or a row of a table.
 Source: GitHub, "Workflow commands for GitHub Actions"; the escapes are those of actions/toolkit; CommonMark 0.31, 2.5.
 """
 
@@ -17,44 +18,43 @@ from pipeline.report.wording import count, printable, share, together
 from pipeline.trace import Trace
 
 _COMMANDS: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
-# GitHub shows no more of each level and step.
+# GitHub shows no more annotations of each level and step.
 _ANNOTATIONS = 10
-# Of each trace.
+# Findings listed for each trace.
 _LISTED = 20
-# A step's page holds 1 MiB and is dropped whole if it has more; other commands of the step may have written to it.
+# GitHub drops the page of a step if it exceeds 1 MiB; other commands of the step may write to it too.
 _PAGE_BYTES_MAX = 1_000_000
 
 
 def annotations(summary: Summary, traces: Sequence[Trace]) -> str:
-    """A workflow command for each of the worst findings, a line each.
+    """Returns a workflow command for each of the worst findings, a line each.
 
     Args:
         summary: of the audit.
-        traces: those audited, in the order of the summary's runs.
+        traces: the audited traces, in the order of the summary's runs.
     """
     by_level: dict[Level, list[tuple[int, str]]] = {level: [] for level in _COMMANDS}
     for run, trace in zip(summary.runs, traces, strict=True):
         before: Counter[str] = Counter()
-        for finding, place in zip(run.findings, source_locations(trace, run.findings), strict=True):
-            by_level[LEVELS[finding.severity]].append((before[finding.rule], _command(finding, place)))
+        for finding, location in zip(run.findings, source_locations(trace, run.findings), strict=True):
+            by_level[LEVELS[finding.severity]].append((before[finding.rule], _command(finding, location)))
             before[finding.rule] += 1
-    # The worst of every rule and trace, then the second worst: one trace must not take up all the room.
-    in_turns = (sorted(told, key=itemgetter(0))[:_ANNOTATIONS] for told in by_level.values())
-    lines = [command for told in in_turns for _, command in told]
-    return "".join(lines)
+    # The worst of every rule and trace, then the second worst, so that no trace takes all the annotations.
+    shown = (sorted(commands, key=itemgetter(0))[:_ANNOTATIONS] for commands in by_level.values())
+    return "".join(command for commands in shown for _, command in commands)
 
 
-def _command(finding: Finding, place: SourceLocation) -> str:
+def _command(finding: Finding, location: SourceLocation) -> str:
     reason = finding.known_bug or finding.permitted_by
     title = f"{finding.rule}: {finding.severity.replace('_', ' ')}{f' ({reason})' if reason else ''}"
-    line = "" if place.line is None else f",line={place.line}"
+    line = "" if location.line is None else f",line={location.line}"
     message = f"{finding.explanation} ({finding.topic}, {finding.subscription})"
     name = _COMMANDS[LEVELS[finding.severity]]
-    return f"::{name} file={_property(place.path)}{line},title={_property(title)}::{_data(message)}\n"
+    return f"::{name} file={_property(location.path)}{line},title={_property(title)}::{_data(message)}\n"
 
 
 def _data(text: str) -> str:
-    # Line ends, which are escaped as well, are not printable.
+    # `printable` has already replaced the line ends, which GitHub would want escaped.
     return printable(text).replace("%", "%25")
 
 
@@ -63,9 +63,9 @@ def _property(text: str) -> str:
 
 
 def markdown(summary: Summary) -> str:
-    """The summary as GitHub-flavoured Markdown: what was found of which rule, and the worst of it.
+    """Returns the summary as GitHub-flavoured Markdown: findings by rule, and the worst of them.
 
-    Traces for which the page has no room are counted, the worst of them is named.
+    For traces that do not fit on the page it gives their number and their worst verdict.
     """
     parts = ["\n".join(_run(run)) + "\n" for run in summary.runs]
     ends = accumulate(len(part.encode()) for part in parts)
@@ -87,16 +87,16 @@ def _run(run: RunSummary) -> Iterator[str]:
     )
     found = [counts for counts in run.rules if any(counts.findings.values())]
     if not found:
-        yield from ("", f"No findings: {count(len(run.rules), 'rule')} checked.", "")
+        yield from ("", f"No findings; {count(len(run.rules), 'rule')} checked.", "")
         return
     yield ""
     yield from _table(("rule", "checked", "found"), ((c.rule, f"{c.checked:,}", tally(c.findings)) for c in found))
     yield ""
     shown = run.findings[:_LISTED]
-    yield from _table(("finding", "where", "what"), map(_listed, shown))
+    yield from _table(("finding", "where", "explanation"), map(_listed, shown))
     more = sum(sum(counts.findings.values()) for counts in found) - len(shown)
     if more:
-        yield from ("", f"{more:,} more, the worst of them in table `violations`.")
+        yield from ("", f"{count(more, 'more finding')}; the worst of them are in table `violations`.")
     yield ""
 
 
@@ -116,5 +116,5 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 def _literal(text: str) -> str:
-    """A text without a meaning in Markdown: all but letters, digits and plain marks become character references."""
+    """Returns a text that Markdown shows as it is: all but letters, digits and plain marks become references."""
     return "".join(c if c.isalnum() or c in " ,;/-" else f"&#{ord(c)};" for c in printable(text))

@@ -1,4 +1,4 @@
-"""The summary as one JSON object, for programs. Its names are public (docs/CI.md)."""
+"""The summary as one JSON object, for programs. Its names are a public interface (docs/CI.md)."""
 
 import json
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ from pipeline.report.summary import CauseTotals, RuleCounts, RunSummary, Summary
 
 
 def json_summary(summary: Summary) -> str:
-    """One object, without a newline at its end.
+    """Returns one JSON object, without a newline at its end.
 
-    `rules` and `blocking` are totals over all traces, `traces` has them trace by trace, in the order given.
+    `rules` and `blocking` are totals over all traces; `traces` has those of each trace, in the order given.
     """
     return json.dumps(
         {
@@ -26,7 +26,7 @@ def json_summary(summary: Summary) -> str:
             "traces": [_trace(run) for run in summary.runs],
         },
         indent=2,
-        # Names of consumers and keys are the client's, and may hold anything.
+        # Clients choose the names of consumers and keys, which may hold any character.
         ensure_ascii=True,
     )
 

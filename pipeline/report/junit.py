@@ -1,7 +1,7 @@
-"""The summary as JUnit XML: a test suite a trace, a test case for each rule on each subscription.
+"""The summary as JUnit XML: a test suite for each trace, a test case for each rule on each subscription.
 
-What a CI system counts as failed is what makes the command line exit with 1. A rule that could not be judged is skipped
-with the reason, and never passed: green means that something was looked at.
+A case fails if its findings make the command line exit with 1. A rule that could not be judged is skipped with the
+reason and never passes: a passed case means that the rule was checked.
 """
 
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ from pipeline.report.levels import tally
 from pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
 from pipeline.report.wording import count, printable, share, together
 
-# Of one test case; the table has the rest.
+# Findings shown in a test case; the table has the rest.
 _SHOWN = 5
 
 
 def junit_report(summary: Summary, fail_on: FailOn) -> bytes:
-    """One document, in UTF-8 as it says.
+    """Returns one XML document, in UTF-8.
 
     Args:
         summary: of the audit.
         fail_on: from which severity on a finding is a failure.
     """
     report = JUnitXml("dispatch-audit")
-    # Appended: `add_testsuite` makes one of two suites that look alike.
+    # Not `add_testsuite`, which merges two suites that look alike.
     report.extend(_suite(run, fail_on) for run in summary.runs)
     report.update_statistics()
     document: bytes = report.tostring()
@@ -33,8 +33,8 @@ def junit_report(summary: Summary, fail_on: FailOn) -> bytes:
 
 
 def _suite(run: RunSummary, fail_on: FailOn) -> TestSuite:
-    # CI systems tell tests apart by their names, and take the first of those that are alike.
-    window = "" if run.window is None else f", {run.window.spoken}"
+    # CI systems identify tests by name and keep the first of equal ones, so that windows need names of their own.
+    window = "" if run.window is None else f", {run.window.text}"
     suite = TestSuite(f"{printable(together(run.inputs))}{window}")
     for name, value in (
         ("run_key", run.run_key),
@@ -46,11 +46,11 @@ def _suite(run: RunSummary, fail_on: FailOn) -> TestSuite:
         ("profile", run.profile),
     ):
         suite.add_property(name, value)
-    own: dict[tuple[str, str, str], list[Finding]] = {}
+    by_case: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in run.findings:
-        own.setdefault((finding.rule, finding.topic, finding.subscription), []).append(finding)
+        by_case.setdefault((finding.rule, finding.topic, finding.subscription), []).append(finding)
     suite.add_testcases(
-        [_case(group, own.get((group.rule, group.topic, group.subscription), []), fail_on) for group in run.groups]
+        [_case(group, by_case.get((group.rule, group.topic, group.subscription), []), fail_on) for group in run.groups]
     )
     return suite
 
@@ -58,25 +58,25 @@ def _suite(run: RunSummary, fail_on: FailOn) -> TestSuite:
 def _case(group: GroupCounts, findings: Sequence[Finding], fail_on: FailOn) -> TestCase:
     case = TestCase(group.rule, f"{printable(group.topic)}, {printable(group.subscription)}")
     found = [severity for severity in SEVERITIES if group.findings[severity]]
-    told = tally(group.findings)
+    numbers = tally(group.findings)
     if fails(fail_on, found):
-        # The worst first, so that the one that failed the case stands there.
-        failure = Failure(f"{told}: {_sentence(findings)}", found[-1])
-        failure.text = _told(findings)
+        # The findings are sorted with the worst first, so the sentence is about one that failed the case.
+        failure = Failure(f"{numbers}: {_sentence(findings)}", found[-1])
+        failure.text = _with_evidence(findings)
         case.result = failure
     elif reason := _unjudged(group, findings):
         case.result = Skipped(reason)
     if found:
-        case.append(SystemOut(f"{count(group.checked, 'check')}: {told}"))
+        case.append(SystemOut(f"{count(group.checked, 'check')}: {numbers}"))
     return case
 
 
 def _unjudged(group: GroupCounts, findings: Sequence[Finding]) -> str:
-    """Why the rule says nothing for certain of the subscription; empty if it does."""
+    """Returns why the rule proves nothing about the subscription; empty if it does."""
     if group.completeness == 0:
         return "nothing in the trace could be judged"
     if not group.checked:
-        return "nothing in the trace to apply the rule to"
+        return "the trace has nothing to apply the rule to"
     severity: Severity = "not_provable"
     number = group.findings[severity]
     doubted = [finding for finding in findings if finding.severity == severity]
@@ -87,7 +87,7 @@ def _sentence(findings: Sequence[Finding]) -> str:
     return _named(findings[0]) if findings else "see table violations"
 
 
-def _told(findings: Sequence[Finding]) -> str:
+def _with_evidence(findings: Sequence[Finding]) -> str:
     lines: list[str] = []
     for finding in findings[:_SHOWN]:
         lines += [_named(finding), *(f"  {printable(event)}" for event in finding.evidence)]
@@ -95,7 +95,7 @@ def _told(findings: Sequence[Finding]) -> str:
 
 
 def _named(finding: Finding) -> str:
-    """The sentence of a finding, behind what it is put down to and the key that it hit."""
+    """Returns the explanation of a finding behind its severity, its bug or exception, and its key."""
     reason = finding.known_bug or finding.permitted_by
     label = finding.severity.replace("_", " ") + (f" ({printable(reason)})" if reason else "")
     key = f", key {printable(finding.key)}" if finding.key is not None else ""

@@ -1,4 +1,4 @@
-"""What the severities are in the words of CI systems, which know three levels and numbers of failures."""
+"""Maps severities to the levels of CI systems: error, warning and note."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -8,7 +8,7 @@ from pipeline.contract.severity import WORST_FIRST, Severity
 Level = Literal["error", "warning", "note"]
 
 LEVELS: Mapping[Severity, Level] = {
-    # A known bug is a broken contract with a name, as for `--fail-on`.
+    # A known bug breaks the contract too, as for `--fail-on`.
     "violation": "error",
     "known_bug": "error",
     "not_provable": "warning",
@@ -19,6 +19,6 @@ LEVELS: Mapping[Severity, Level] = {
 
 
 def tally(findings: Mapping[Severity, int]) -> str:
-    """Numbers of findings in words, the worst first, such as `13 known bug, 2 permitted`."""
+    """Returns the numbers of findings as text, the worst first, such as `13 known bug, 2 permitted`."""
     present = ((severity, findings[severity]) for severity in WORST_FIRST if findings[severity])
     return ", ".join(f"{number:,} {severity.replace('_', ' ')}" for severity, number in present)

@@ -1,7 +1,7 @@
-"""Where a finding stands in the logs: the file and the line of the event that completes it.
+"""Finds the file and the line of the event that completes a finding.
 
-The tables name findings by `seq` and recorder; an editor and a code-scanning page open lines. Only
-lines of local JSON Lines logs can be named: other formats have none.
+The tables name findings by `seq` and recorder; an editor and a code-scanning page open lines. Only local JSON Lines
+logs have lines.
 """
 
 import gzip
@@ -16,8 +16,8 @@ from urllib.parse import quote
 from pipeline.report.summary import Finding
 from pipeline.trace.sources import JSON_ENDINGS, Log, Trace
 
-# Looking takes 1.2 s of one core for a GB of plain text and 3.1 s for a GB behind gzip, as this counts it up to a tenth
-# of that. Samples are far below; whoever has more looks into the tables.
+# Searching a GB takes 1.2 s of one core as plain text and 3.1 s as gzip, of which the compressed size, down to a tenth,
+# is counted here. Samples are far smaller; users of larger logs read the tables.
 _SEARCHED_BYTES_MAX = 256 << 20
 
 _SEQ = re.compile(rb'"seq"\s*:\s*(\d+)')
@@ -28,7 +28,7 @@ _Row = tuple[str, int, str | None]
 
 @dataclass(frozen=True)
 class SourceLocation:
-    """Where a row of a trace stands.
+    """File and line of a row of a trace.
 
     Attributes:
         path: of the log, relative to the working directory if it lies below it; its name where only Spark can reach it.
@@ -42,14 +42,14 @@ class SourceLocation:
 
     @property
     def uri(self) -> str:
-        """The same as a URI, a relative one if the path is."""
+        """The path as a URI; relative if the path is."""
         if not self.local:
             return self.path
         return Path(self.path).as_uri() if Path(self.path).is_absolute() else quote(self.path)
 
 
 def source_locations(trace: Trace, findings: Sequence[Finding]) -> list[SourceLocation]:
-    """The place of each finding, in their order; the first log of the trace where no line is known."""
+    """Returns the location of each finding, in their order; without a known line, the first log of the trace."""
     first = trace.logs[0]
     anywhere = SourceLocation(_from_here(first.path) if first.local else first.path, local=first.local)
     wanted = {_row(finding) for finding in findings}
@@ -69,9 +69,9 @@ def _found(logs: Sequence[Log], wanted: set[_Row]) -> Mapping[_Row, SourceLocati
     found: dict[_Row, SourceLocation] = {}
     for file in files:
         for row, line in _rows(file, seqs):
-            # Tables that were written before there was a column for it name no recorder.
-            for meant in {row, (*row[:2], None)} & wanted:
-                found.setdefault(meant, SourceLocation(_from_here(str(file)), line))
+            # Tables that were written before the column `broker` existed name no recorder.
+            for match in {row, (*row[:2], None)} & wanted:
+                found.setdefault(match, SourceLocation(_from_here(str(file)), line))
     return found
 
 
@@ -81,12 +81,12 @@ def _files(path: Path) -> list[Path]:
 
 
 def _rows(file: Path, seqs: set[bytes]) -> Iterator[tuple[_Row, int]]:
-    """The rows of a file that may be meant, each with its line."""
+    """Yields the rows of a file that have one of the seqs, each with its line."""
     try:
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
             yield from _rows_of(lines, seqs)
     except (OSError, EOFError, zlib.error):
-        # It was audited, so it is cut off and the settings allow that, or it has gone since.
+        # The log was audited, so it is truncated and the settings allow that, or it was removed since.
         return
 
 

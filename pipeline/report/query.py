@@ -1,8 +1,8 @@
-"""Reads a summary out of the tables.
+"""Reads a summary from the tables.
 
 In a fresh JVM a query that groups or ranks costs 1.5 to 2 s of CPU time and one that only picks rows a third of that,
-because the exchange has to be planned and compiled. So counts, which are few, are added up here; the worst findings
-and the longest waits are picked by order and limit; and tables in which the counts promise nothing are not asked.
+because the exchange has to be planned and compiled. So the counts, which are few, are added up here; the worst findings
+and the longest waits are picked by order and limit; and tables that have no rows by the counts are not queried.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,29 +48,29 @@ _PRODUCERS = 5
 
 
 def summarise(spark: SparkSession, target: str, run_keys: Sequence[str]) -> Summary:
-    """The summary of runs that have happened.
+    """Returns the summary of complete runs.
 
     Args:
         spark: the session.
         target: where the tables are, as `parse_target` reads it.
-        run_keys: the runs, in the order wanted.
+        run_keys: the runs, in the order of the summary.
 
     Raises:
         UsageError: a run has no row in `runs`.
     """
-    place = parse_target(target)
-    return Summary(target, _locations(place), tuple(_run(spark, place, key) for key in run_keys))
+    parsed = parse_target(target)
+    return Summary(target, _locations(parsed), tuple(_run(spark, parsed, key) for key in run_keys))
 
 
-def _run(spark: SparkSession, place: Target, run_key: str) -> RunSummary:
-    def own(table_name: str) -> DataFrame:
-        return place.read(spark, table_name).where(sf.col(RUN_KEY) == run_key)
+def _run(spark: SparkSession, target: Target, run_key: str) -> RunSummary:
+    def of_run(table_name: str) -> DataFrame:
+        return target.read(spark, table_name).where(sf.col(RUN_KEY) == run_key)
 
     runs, metrics, blocking = at_one_time(
-        lambda query: query.collect(), (own("runs"), own("metrics"), _by_cause(own("blocking")))
+        lambda query: query.collect(), (of_run("runs"), of_run("metrics"), _by_cause(of_run("blocking")))
     )
     if not runs:
-        raise UsageError(f"{place} holds no run {run_key}", "audit again")
+        raise UsageError(f"{target} has no run {run_key}", "audit again")
     run = runs[0]
     groups = sorted(map(_group_counts, metrics), key=lambda group: (group.topic, group.subscription, group.rule))
     rules = total_rules([RuleCounts(group.rule, group.checked, group.findings)] for group in groups)
@@ -78,18 +78,16 @@ def _run(spark: SparkSession, place: Target, run_key: str) -> RunSummary:
     widest = _widest(blocking)
     causes = [CauseTotals(cause, row["intervals"], row["message_seconds"]) for cause, row in widest.items()]
 
-    questions: list[Callable[[], list[Row]]] = [
-        partial(_refused, own("quarantine"), run["events_quarantined"]),
-        partial(_longest_waits, own("blocking"), {c: row["scope"] for c, row in widest.items()}, run["to_ts_us"]),
-        partial(_incomplete, own("coverage")),
-        partial(_left_out, own("coverage"), causes),
-        partial(_hottest, own("hot_keys")),
-        partial(_mixed, own("producers"), _info(rules, "mixed_key_batch")),
-        *(partial(_worst_findings, own("violations"), counts.rule) for counts in by_badness),
+    queries: list[Callable[[], list[Row]]] = [
+        partial(_refused, of_run("quarantine"), run["events_quarantined"]),
+        partial(_longest_waits, of_run("blocking"), {c: row["scope"] for c, row in widest.items()}, run["to_ts_us"]),
+        partial(_incomplete, of_run("coverage")),
+        partial(_left_out, of_run("coverage"), causes),
+        partial(_hottest, of_run("hot_keys")),
+        partial(_mixed, of_run("producers"), _info(rules, "mixed_key_batch")),
+        *(partial(_worst_findings, of_run("violations"), counts.rule) for counts in by_badness),
     ]
-    refused, waits, incomplete, left_out, hot_keys, mixed, *findings = at_one_time(
-        lambda question: question(), questions
-    )
+    refused, waits, incomplete, left_out, hot_keys, mixed, *findings = at_one_time(lambda query: query(), queries)
     return RunSummary(
         run_key=run_key,
         inputs=tuple(run["inputs"]),
@@ -123,7 +121,7 @@ def _group_counts(row: Row) -> GroupCounts:
 
 
 def _badness(counts: RuleCounts) -> tuple[int, str]:
-    """Sorts the rule with the worst finding first."""
+    """A sort key that puts the rule with the worst finding first."""
     return -max(rank for rank, severity in enumerate(SEVERITIES) if counts.findings[severity]), counts.rule
 
 
@@ -140,9 +138,9 @@ def _by_cause(blocking: DataFrame) -> DataFrame:
 
 
 def _widest(blocking: Sequence[Row]) -> dict[str, Row]:
-    """Of each cause the scope that shows most of it.
+    """Returns for each cause the row of the scope with the most message-seconds.
 
-    A consumer that blocks, its hashes and the stall that comes of it are views of the same waiting: they are not added.
+    The waiting of a consumer, of its hashes and of a stalled subscription overlap, so the scopes are not added up.
     """
     by_cost = sorted(blocking, key=lambda row: (row["message_seconds"], row["scope"]))
     return {row["cause"]: row for row in by_cost}
@@ -164,12 +162,12 @@ def _incomplete(coverage: DataFrame) -> list[Row]:
 
 
 def _left_out(coverage: DataFrame, causes: Sequence[CauseTotals]) -> list[Row]:
-    # Where nothing is kept, nothing was too much.
+    # A run that kept no interval left none out.
     return coverage.where("intervals_left_out > 0").select("intervals_left_out").collect() if causes else []
 
 
 def _hottest(hot_keys: DataFrame) -> list[Row]:
-    # What is told because of its hash's waiting only was perhaps never dispatched.
+    # A key that is listed only because its hash waited may have no dispatch.
     dispatched = hot_keys.where("dispatched > 0")
     return dispatched.orderBy(sf.col("dispatched").desc(), "topic", "sticky_hash", "key_id").limit(_HOT_KEYS).collect()
 
@@ -192,12 +190,12 @@ def _refused(quarantine: DataFrame, number: int) -> list[Row]:
 
 
 def _record(kind: type[Record], row: Row) -> Record:
-    """The fields of `kind` out of the columns of the same names; arrays become tuples."""
+    """Returns a `kind` with the columns of the same names; arrays become tuples."""
     values = ((field.name, row[field.name]) for field in fields(kind))
     arguments: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in values}
     return kind(**arguments)
 
 
-def _locations(place: Target) -> dict[str, str]:
-    separator = "." if place.named else "/"
-    return {name: f"{place.location}{separator}{name}" for name in TABLES}
+def _locations(target: Target) -> dict[str, str]:
+    separator = "." if target.named else "/"
+    return {name: f"{target.location}{separator}{name}" for name in TABLES}

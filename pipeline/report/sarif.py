@@ -1,4 +1,4 @@
-"""The summary as a SARIF 2.1.0 log: a run a trace, the rules of the contract, a result a finding.
+"""The summary as a SARIF 2.1.0 log: a run for each trace, with the rules of the contract and a result for each finding.
 
 Source: OASIS SARIF 2.1.0: 3.11 (messages), 3.14 (runs), 3.27 (results), 3.49 (rules); GitHub, "SARIF support for code
 scanning".
@@ -22,20 +22,20 @@ from pipeline.trace import Trace
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
-# Braces make a placeholder of a message, brackets a link.
+# In a SARIF message braces are placeholders and brackets are links.
 _LITERALLY = str.maketrans({"{": "{{", "}": "}}", "[": "\\[", "]": "\\]"})
 
 
 def sarif_report(summary: Summary, traces: Sequence[Trace], version: str) -> str:
-    """One log, without a newline at its end.
+    """Returns one SARIF log, without a newline at its end.
 
     Args:
         summary: of the audit.
-        traces: those audited, in the order of the summary's runs.
+        traces: the audited traces, in the order of the summary's runs.
         version: of dispatch-audit.
     """
     runs = [_run(run, trace, version) for run, trace in zip(summary.runs, traces, strict=True)]
-    # ASCII: names of consumers and keys are the client's, and may hold anything.
+    # ASCII: clients choose the names of consumers and keys, which may hold any character.
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": runs}, indent=2, ensure_ascii=True)
 
 
@@ -43,36 +43,36 @@ def _run(run: RunSummary, trace: Trace, version: str) -> dict[str, Any]:
     profile = profile_named(run.profile)
     bugs = known_bugs(run.pulsar_version or profile.from_version, profile).values()
     rules = [_rule(rule, profile, [bug for bug in bugs if rule in bug.rules]) for rule in profile.rules]
-    told = zip(run.findings, source_locations(trace, run.findings), _fingerprints(run), strict=True)
+    findings = zip(run.findings, source_locations(trace, run.findings), _fingerprints(run), strict=True)
     return {
         "tool": {"driver": {"name": "dispatch-audit", "version": version, "rules": rules}},
         "automationDetails": {"id": _category(run)},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(*each, profile) for each in told],
+        "results": [_result(*each, profile) for each in findings],
         "properties": {
             "run_key": run.run_key,
             "verdict": run.verdict,
             "completeness": run.completeness,
             "events": run.events_in,
             "quarantined": run.events_quarantined,
-            # A result is one of the worst findings of its rule; all are counted here.
+            # The results are the worst findings of each rule; this counts all of them.
             "findings": {counts.rule: counts.findings for counts in run.rules if any(counts.findings.values())},
         },
     }
 
 
 def _category(run: RunSummary) -> str:
-    """What keeps the runs of one call apart: code scanning replaces the results of a category by its newest run's."""
+    """Returns the category of a run; code scanning replaces the results of a category by those of its newest run."""
     category = f"dispatch-audit/{printable(together(run.inputs))}/"
-    return category if run.window is None else f"{category}{run.window.spoken}/"
+    return category if run.window is None else f"{category}{run.window.text}/"
 
 
 def _rule(rule: RuleName, profile: Profile, bugs: Sequence[KnownBug]) -> dict[str, Any]:
     exceptions = (f"- {name}: {EXCEPTIONS[name]}" for name in profile.exceptions)
     known = (f"- {bug.id}: {bug.title} {bug.remedy}" for bug in bugs)
-    help_text = [RULES[rule].statement, "", "What may break a rule legitimately on this broker:", *exceptions]
+    help_text = [RULES[rule].statement, "", "Exceptions that permit it on this broker:", *exceptions]
     if bugs:
-        help_text += ["", "Known bugs of this broker that break it, and what to do:", *known]
+        help_text += ["", "Known bugs of this broker that break the rule, and what to do:", *known]
     return {
         "id": rule,
         "name": "".join(word.capitalize() for word in rule.split("_")),
@@ -83,8 +83,8 @@ def _rule(rule: RuleName, profile: Profile, bugs: Sequence[KnownBug]) -> dict[st
     }
 
 
-def _result(finding: Finding, place: SourceLocation, fingerprint: str, profile: Profile) -> dict[str, Any]:
-    region = {} if place.line is None else {"region": {"startLine": place.line}}
+def _result(finding: Finding, location: SourceLocation, fingerprint: str, profile: Profile) -> dict[str, Any]:
+    region = {} if location.line is None else {"region": {"startLine": location.line}}
     group = f"{printable(finding.topic)}, {printable(finding.subscription)}"
     return {
         "ruleId": finding.rule,
@@ -93,12 +93,12 @@ def _result(finding: Finding, place: SourceLocation, fingerprint: str, profile: 
         "message": {"text": _message(finding)},
         "locations": [
             {
-                "physicalLocation": {"artifactLocation": {"uri": place.uri}, **region},
+                "physicalLocation": {"artifactLocation": {"uri": location.uri}, **region},
                 "logicalLocations": [{"fullyQualifiedName": group, "kind": "subscription"}],
             }
         ],
         "fingerprints": {"dispatchAuditFinding/v1": fingerprint},
-        # What GitHub tells alerts of one file apart by. It would hash the line instead, which a gzip has not.
+        # GitHub identifies the alerts of a file by this. Without it GitHub hashes the line, which a gzip file lacks.
         "partialFingerprints": {"primaryLocationLineHash": fingerprint},
         "properties": {
             "severity": finding.severity,
@@ -113,17 +113,17 @@ def _result(finding: Finding, place: SourceLocation, fingerprint: str, profile: 
 
 
 def _message(finding: Finding) -> str:
-    """The finding in a sentence, and whose it is."""
+    """Returns the explanation of the finding with its topic, subscription and key."""
     key = f", key {printable(finding.key)}" if finding.key is not None else ""
     text = f"{printable(finding.explanation)} ({printable(finding.topic)}, {printable(finding.subscription)}{key})"
     return text.translate(_LITERALLY)
 
 
 def _fingerprints(run: RunSummary) -> list[str]:
-    """An identity for each finding that outlives the audit.
+    """Returns an identity for each finding that stays the same from audit to audit.
 
-    Of what happened, not of what is said of it: a verdict or a sentence that a later version words differently is the
-    same finding still. Findings that are alike in all of it are numbered.
+    It covers the events and not their verdict or explanation: a finding that a later version words differently is still
+    the same one. Findings that are equal in all of it are numbered.
     """
     seen: Counter[str] = Counter()
     prints = []

@@ -1,7 +1,7 @@
-"""What the reports are made of: the runs of one call, read back from their tables.
+"""The input of all reports: the runs of one call, read back from their tables.
 
-Counts are complete. Findings and waits are the worst few: all of them stand in `violations` and `blocking`. Times are
-microseconds since 1970 UTC, because a collected timestamp would be in the zone of whoever reads it.
+Counts are complete. Findings and waits are the worst few; the tables `violations` and `blocking` have all of them.
+Times are microseconds since 1970 UTC, because a collected timestamp would be in the reader's time zone.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from pipeline.windows.window import Window
 
 @dataclass(frozen=True)
 class RuleCounts:
-    """What one rule found, over all subscriptions.
+    """The findings of one rule, over all subscriptions.
 
     Attributes:
         rule: its name.
@@ -28,7 +28,7 @@ class RuleCounts:
 
 @dataclass(frozen=True)
 class GroupCounts:
-    """What one rule found on one subscription of one topic partition.
+    """The findings of one rule on one subscription of one topic partition.
 
     Attributes:
         checked: events or entries that the rule was applied to.
@@ -68,7 +68,7 @@ class Finding:
 
     @property
     def row(self) -> str:
-        """How a text calls the row that completes it."""
+        """The row that completes the finding, as a text names it."""
         return f"seq {self.seq}" if self.broker is None else f"seq {self.seq} of {self.broker}"
 
 
@@ -156,11 +156,11 @@ class RunSummary:
         refused: quarantined rows by reason code, the most frequent first.
         incomplete: subscriptions of which not every row could be judged, the least complete first.
         hot_keys: the most dispatched ones.
-        mixed_producers: who sent batches of several keys, the most first.
-        starts_from: what the window of a log starts from (`runs`); None: the whole log was audited.
+        mixed_producers: producers of batches of several keys, those with the most first.
+        starts_from: the column of `runs`; None: the whole log was audited.
         window: the part of a log that was audited; None: all of it.
-        events_late: rows that came to earlier windows after their audit.
-        intervals_left_out: intervals of waiting that are not in `blocking` for their number; `causes` are without them.
+        events_late: rows that were added to earlier windows after their audit.
+        intervals_left_out: intervals of waiting beyond the limit, which `blocking` and `causes` lack.
     """
 
     run_key: str
@@ -189,7 +189,7 @@ class RunSummary:
 
     @property
     def severities(self) -> frozenset[Severity]:
-        """What there is at least one finding of."""
+        """The severities with at least one finding."""
         return frozenset(s for s in SEVERITIES for counts in self.rules if counts.findings[s])
 
 
@@ -226,12 +226,12 @@ class Summary:
     def completeness(self) -> float:
         """Share of all rows that could carry a verdict; each run weighs as much as it has rows."""
         weighted = sum(run.completeness * run.events_in for run in self.runs)
-        # Windows without rows missed nothing.
+        # A window without rows is complete.
         return weighted / self.events_in if self.events_in else 1.0
 
     @property
     def severities(self) -> frozenset[Severity]:
-        """What there is at least one finding of."""
+        """The severities with at least one finding."""
         return frozenset().union(*(run.severities for run in self.runs))
 
     @property

@@ -1,8 +1,8 @@
-"""The report that a person reads: the verdict first, then what it rests on, then the worst of it.
+"""The report as text: the verdict first, then the rows read and judged, then the worst findings and waits.
 
 Answers Q1 to Q3 and Q5 (what broke, where, with what evidence), Q8 to Q11 (who blocked whom), Q18 (hot keys), Q26 and
-Q27 (what the verdict rests on), Q29 (batches of several keys). Everything shown is capped; the tables named at the end
-hold the rest.
+Q27 (what the verdict rests on), Q29 (batches of several keys). Every list is capped; the tables named at the end hold
+the rest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ _VERDICT_STYLE: dict[RunVerdict, str] = {
 _MEANING: dict[RunVerdict, str] = {
     "violation": "the contract of Key_Shared was broken",
     "known_bug": "the contract of Key_Shared was broken, in ways that match known bugs",
-    "not_provable": "nothing broke the contract for certain, but the trace leaves room for it",
+    "not_provable": "no violation is proven, but the trace cannot rule one out",
     "clean": "nothing broke the contract of Key_Shared",
 }
 _SEVERITY_STYLE: dict[Severity, str] = {
@@ -44,14 +44,14 @@ _SEVERITY_STYLE: dict[Severity, str] = {
     "permitted": "cyan",
     "info": "blue",
 }
-# The beginning of the log speaks for itself.
+# A window that starts with the log needs no words.
 _STARTS_FROM: dict[str | None, str] = {
     "state": ", from where the window before ended",
     "censored": "; what was open when it began is not known",
 }
-# The findings of one rule are often the consequences of the first few.
+# Later findings of a rule are often consequences of the first few.
 _FINDINGS = 5
-# Positions of the entries that an interval hung on.
+# Oldest unacknowledged entries shown for an interval.
 _ROOTS = 3
 
 
@@ -60,8 +60,8 @@ def print_report(summary: Summary, console: Console) -> None:
 
     Args:
         summary: at least one run.
-        console: where to; it decides on colours. Sentences are left in one piece whatever its width, for grep and for
-            the terminal to wrap.
+        console: where to write; it decides on colours. Sentences are not wrapped, whatever its width: grep needs them
+            whole, and a terminal wraps them.
     """
     for run in summary.runs:
         for part in _run(run):
@@ -90,7 +90,7 @@ def _run(run: RunSummary) -> Iterator[Text | Table]:
         yield from map(_hot_key, run.hot_keys)
     if run.mixed_producers:
         yield Text()
-        yield Text("Batches of several keys, of which the broker heeds the first message's only", style="bold")
+        yield Text("Batches of several keys; the broker routes a batch by the key of its first message", style="bold")
         yield from map(_mixed_producer, run.mixed_producers)
 
 
@@ -100,7 +100,7 @@ def _verdict(verdict: RunVerdict, of: str) -> Text:
 
 
 def _basis(run: RunSummary) -> Text:
-    """What the verdict rests on."""
+    """The lines on what the verdict rests on: rows, time, window and broker."""
     refused = ", ".join(f"{reason} {number:,}" for reason, number in run.refused.items())
     lines = [
         f"Read    {count(run.events_in, 'event')}, {run.events_quarantined:,} quarantined"
@@ -110,7 +110,7 @@ def _basis(run: RunSummary) -> Text:
         length = duration((run.to_ts_us - run.from_ts_us) / 1e6)
         lines.append(f"Time    {moment(run.from_ts_us)} to {moment(run.to_ts_us)} UTC ({length})")
     if run.window is not None:
-        lines.append(f"Window  {run.window.spoken}{_STARTS_FROM.get(run.starts_from, '')}")
+        lines.append(f"Window  {run.window.text}{_STARTS_FROM.get(run.starts_from, '')}")
     broker = f"Pulsar {printable(run.pulsar_version)}, " if run.pulsar_version else ""
     lines.append(f"Broker  {broker}by the rules of profile {run.profile}")
     lines.append(f"Run     {run.run_key}")
@@ -120,7 +120,7 @@ def _basis(run: RunSummary) -> Text:
 def _rules(rules: Sequence[RuleCounts]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("rule", no_wrap=True)
-    # Two words on two lines, so that the table fits 80 columns.
+    # A heading of two words takes two lines, so that the table fits 80 columns.
     for heading in ("checked", *(severity.replace("_", "\n") for severity in WORST_FIRST)):
         table.add_column(heading, justify="right", vertical="bottom")
     for counts in rules:
@@ -133,7 +133,7 @@ def _rules(rules: Sequence[RuleCounts]) -> Table:
 
 
 def _findings(rule: str, shown: Sequence[Finding], run: RunSummary) -> Iterator[Text]:
-    """The worst findings of one rule, each with what proves it."""
+    """The worst findings of one rule, each with its evidence."""
     total = sum(next(counts for counts in run.rules if counts.rule == rule).findings.values())
     more = f", the worst {len(shown)}" if total > len(shown) else ""
     yield Text(f"{rule}: {count(total, 'finding')}{more}", style="bold")
@@ -155,18 +155,18 @@ def _blocking(run: RunSummary) -> Iterator[Text]:
         yield Text(f"  {cause.cause}: {count(cause.intervals, 'interval')}, {cost}")
     if run.intervals_left_out:
         left_out = count(run.intervals_left_out, "interval")
-        yield Text(f"  beside {left_out} that cost less and were left out (blocking.intervals_max)")
+        yield Text(f"  {left_out} of lower cost left out (raise blocking.intervals_max to keep more)")
     for wait in run.waits:
         yield Text(f"    {_wait(wait)}")
 
 
 def _wait(wait: Wait) -> str:
-    """Who waited for whom, how long, and on what."""
+    """The line on one wait: who waited for whom, how long, and behind which entries."""
     length = "an unknown time" if wait.seconds is None else duration(wait.seconds)
     end = f"ended by {wait.ended_by}" if wait.ended_by else "still open at the end"
     named = wait.root_positions[:_ROOTS]
     more = len(wait.root_positions) - len(named)
-    root = f", hung on {', '.join(named)}{f' and {more} more' if more else ''}" if named else ""
+    root = f", oldest unacknowledged {', '.join(named)}{f' and {more} more' if more else ''}" if named else ""
     return (
         f"{printable(wait.explanation)}; from {moment(wait.from_ts_us)} for {length}, {end}{root} "
         f"({printable(wait.topic)}, {printable(wait.subscription)})"
@@ -174,20 +174,20 @@ def _wait(wait: Wait) -> str:
 
 
 def _incomplete(partition: Partition) -> Text:
-    """Why a subscription could not be judged in full."""
-    reasons = {
+    """The line on why a subscription could not be judged in full."""
+    numbers = {
         "from before its state was known": partition.rows_censored,
         "refused": partition.rows_refused,
-        "sent while the owner of their hash was open": partition.dispatches_undecided,
+        "dispatched while the owner of their hash was undecided": partition.dispatches_undecided,
         "dispatched without a known key": partition.dispatches_without_key,
     }
-    told = ", ".join(f"{number:,} {reason}" for reason, number in reasons.items() if number)
-    line = f"        {share(partition.completeness)} of {count(partition.rows, 'row')} judged ({told})"
+    reasons = ", ".join(f"{number:,} {reason}" for reason, number in numbers.items() if number)
+    line = f"        {share(partition.completeness)} of {count(partition.rows, 'row')} judged ({reasons})"
     return Text(f"{line}: {printable(partition.topic)}, {printable(partition.subscription)}")
 
 
 def _hot_key(key: HotKey) -> Text:
-    """How hot, and whether it is one key or several that share a hash."""
+    """The line on one hot key, with the number of keys that share its hash."""
     name = "a key that is not recorded" if key.key is None else f"key {printable(key.key)}"
     with_it = f" with {count(key.keys_on_hash - 1, 'other key')}" if key.keys_on_hash > 1 else ""
     least = "at least " if key.dispatched_error_max else ""

@@ -1,4 +1,4 @@
-"""What a reading without a replay showed, for a person and for a program."""
+"""The result of `validate`, as text and as JSON."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -11,14 +11,14 @@ from pipeline.run.request import ValidationResult
 
 
 def print_validation(results: Iterable[ValidationResult], console: Console) -> None:
-    """Writes a paragraph for each trace: whether it can be audited, and what would be set aside."""
+    """Writes a paragraph for each trace: whether it can be audited, and how many rows would be quarantined."""
     for result in results:
         for line in _lines(result):
             console.print(Text(line), soft_wrap=True)
 
 
 def json_validation(results: Sequence[ValidationResult]) -> str:
-    """One object, without a newline at its end."""
+    """Returns one JSON object, without a newline at its end."""
     return json.dumps(
         {
             "usable": all(result.usable for result in results),

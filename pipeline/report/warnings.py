@@ -1,22 +1,25 @@
-"""What somebody who audits a log window by window should know of it, apart from the report."""
+"""Warnings about an audit by windows, beside the report."""
 
 from collections.abc import Iterator
 
 from pipeline.report.summary import Summary
 from pipeline.report.wording import count, together
-from pipeline.windows.window import told
+from pipeline.windows.window import iso_8601
 
 
 def warnings_about(summary: Summary) -> Iterator[str]:
-    """A line for each, which ends with a way out."""
+    """Yields a line for each warning, which ends with the next step."""
     for run in summary.runs:
         inputs = together(run.inputs)
         if run.events_late:
-            came = f"{count(run.events_late, 'row')} came to earlier windows after their audit, not audited"
-            yield f"{inputs}: {came}; --reaudit TIME repeats the window of that time and all that follow"
-        if run.starts_from == "censored":
-            begins = "" if run.window is None or run.window.from_us is None else f" ({told(run.window.from_us)})"
+            late = f"{count(run.events_late, 'row was', 'rows were')} added to earlier windows after their audit"
             yield (
-                f"{inputs}: no window ended at --from{begins}, so what was open then is not known; leave --from out to "
-                "go on"
+                f"{inputs}: {late}, and no run has audited them; --reaudit TIME repeats the window of that time and "
+                "all later ones"
+            )
+        if run.starts_from == "censored":
+            begins = "" if run.window is None or run.window.from_us is None else f" ({iso_8601(run.window.from_us)})"
+            yield (
+                f"{inputs}: no audited window ends at --from{begins}, so what was open then is not known; leave --from "
+                "out to continue from the last window"
             )

@@ -1,4 +1,4 @@
-"""How numbers, times and names are written in a text."""
+"""Numbers, times and names as text."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ from pipeline import utc
 
 
 def moment(ts_us: int) -> str:
-    """A time in UTC, to the millisecond: finer than that a trace's clocks are not."""
+    """Returns a time in UTC, to the millisecond; the clocks of a trace are no finer."""
     return utc.moment(ts_us)[:-3]
 
 
 def duration(seconds: float) -> str:
-    """A length of time in the unit that a reader would choose."""
+    """Returns a length of time in milliseconds, seconds, minutes or hours, whichever fits."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 120:
@@ -20,31 +20,31 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun; the plural is made with an s unless it is given."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+def count(number: int, singular: str, plural: str | None = None) -> str:
+    """Returns a number with its noun; the plural takes an s unless it is given."""
+    return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
 
 
 def share(part: float) -> str:
-    """A share in percent. Only a whole is called 100 %."""
+    """Returns a share in percent; 100 % stands for the whole only."""
     percent = f"{part * 100:.2f}".rstrip("0").rstrip(".")
     return "99.99 %" if percent == "100" and part < 1 else f"{percent} %"
 
 
 def consumer(number: int | None, name: str | None) -> str:
-    """A consumer by name, and by number because names may be equal (Q19)."""
+    """Returns a consumer by name and by number, because names may be equal (Q19)."""
     if number is None:
         return "nobody"
     return f"{printable(name)} (consumer {number})" if name else f"consumer {number}"
 
 
 def printable(text: str) -> str:
-    """A text of the trace without what would steer the terminal: names and keys are chosen by clients."""
+    """Returns a text without control characters: clients choose names and keys, and must not control the terminal."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def together(inputs: Sequence[str]) -> str:
-    """The logs of one trace in a few words: by their folder, if they share one."""
+    """Returns the logs of one trace by their folder if they share one, else by their names."""
     folders = {log.rpartition("/")[0] for log in inputs}
     if len(inputs) > 1 and len(folders) == 1:
         return f"{folders.pop()} ({len(inputs)} logs)"

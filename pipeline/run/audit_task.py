@@ -1,4 +1,4 @@
-"""What an audit is asked about one trace: under which profile, into which run, and over which of its windows."""
+"""The task of auditing one trace: its profile, its run, and its window."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,12 +20,12 @@ class AuditTask:
     """One trace of a request.
 
     Attributes:
-        trace: all of it.
+        trace: the whole trace.
         profile: of its broker.
-        inputs: its paths as `runs` names them.
+        inputs: its paths as in `runs`.
         settings: of the audit.
         target: where the tables are.
-        plan: the window to audit; None: all of the log.
+        plan: the window to audit; None: the whole log.
     """
 
     trace: Trace
@@ -37,23 +37,23 @@ class AuditTask:
 
     @property
     def run_key(self) -> str:
-        """The run that answers it."""
+        """The key of the run."""
         window = WHOLE if self.plan is None else self.plan.window
         return run_key_of(self.inputs, self.profile.name, self.settings, window)
 
     def within(self, spark: SparkSession, window: Window) -> "AuditTask":
-        """The same of one window, which without a beginning begins where the log does."""
+        """Returns the task for one window; without a beginning, it begins with the log."""
         return replace(self, plan=chain.planned(self._chain, self._past(spark), window))
 
-    def continued(self, spark: SparkSession, asked: Window) -> "AuditTask":
-        """The same of a window, which without a beginning goes on from the newest state before its end."""
-        return self.within(spark, chain.continued(self._past(spark), asked))
+    def continued(self, spark: SparkSession, requested: Window) -> "AuditTask":
+        """Returns the task for a window; without a beginning, it continues from the newest state before its end."""
+        return self.within(spark, chain.continued(self._past(spark), requested))
 
     def windows_since(self, spark: SparkSession, moment_us: int) -> list[Window]:
-        """The windows that were audited, from the one on that holds a moment.
+        """Returns the audited window that holds a moment and all later ones.
 
         Raises:
-            UsageError: none holds it.
+            UsageError: no window holds it.
         """
         return chain.windows_since(self._past(spark), moment_us)
 
@@ -61,12 +61,12 @@ class AuditTask:
     def _chain(self) -> str:
         return chain_of(self.inputs, self.profile.name, self.settings)
 
-    def _past(self, spark: SparkSession) -> list[chain.Past]:
+    def _past(self, spark: SparkSession) -> list[chain.PastWindow]:
         return chain.history(spark, self.target, self._chain)
 
 
 def audit_tasks(request: AuditRequest) -> list[AuditTask]:
-    """One for each trace of a request, in their order, about the whole of it. Raises as `open_traces` does."""
+    """Returns a task for each trace of a request, in their order, without a window. Raises as `open_traces` does."""
     target, settings = parse_target(request.target), request.settings
     return [
         AuditTask(trace, profile_of(trace, request), [_from_here(trace.path)], settings, target)
@@ -75,13 +75,13 @@ def audit_tasks(request: AuditRequest) -> list[AuditTask]:
 
 
 def profile_of(trace: Trace, request: AuditRequest) -> Profile:
-    """The profile that the request names, or else the one of the broker's version."""
+    """Returns the profile that the request names, or else that of the broker's version."""
     if request.profile is None:
         return profile_for(trace.manifest.pulsar_version, trace.manifest.settings)
     return profile_named(request.profile)
 
 
 def _from_here(path: str) -> str:
-    """A path as people here write it, so that a checkout elsewhere asks the same question of its samples."""
+    """Returns a path relative to the working directory, so that samples have the same run key in every checkout."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

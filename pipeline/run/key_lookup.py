@@ -1,7 +1,7 @@
-"""The keys of findings, looked up in the trace at the end: keys do not travel with the replay.
+"""Looks up the keys of findings in the trace at the end, because the replay has only their hashes.
 
-A finding names the entry that it is about; who reads it asks for the key. So few are asked for that a scan of a few
-columns finds them.
+A finding names its entry, and readers need the key. There are so few findings that a scan of a few columns finds all
+keys.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,14 @@ from pipeline.trace.parquet.worker_reader import Share, by_workers, read_columns
 
 _ENTRY = ["topic", "ledger_id", "entry_id"]
 _NAMING = ("publish", "dispatch")
-# Makes one number of a position, to look for it quickly; what collides is told apart afterwards.
+# Combines a position into one number, which is fast to search for; collisions are resolved afterwards.
 _MIXER = 0x1000003
 _SCHEMA = "topic STRING, ledger_id LONG, entry_id LONG, key BINARY"
 _ARROW = pa.schema([("topic", pa.string()), ("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("key", pa.binary())])
 
 
 def with_keys(rows: DataFrame, keys: DataFrame) -> DataFrame:
-    """Fills in the column `key` of rows that have `topic`, `ledger_id` and `entry_id`."""
+    """Returns rows with `topic`, `ledger_id` and `entry_id` with their column `key` filled in."""
     named = keys.withColumn("key", _as_text(sf.col("key")))
     return rows.drop("key").join(sf.broadcast(named), _ENTRY, "left")
 
@@ -36,18 +36,18 @@ def keys_of(
     spark: SparkSession,
     earlier: DataFrame | None = None,
 ) -> DataFrame:
-    """The key of each entry that the trace names one for.
+    """Returns the key of each entry, where the trace has one.
 
     Args:
         entries: frames with `topic`, `ledger_id` and `entry_id`; few rows.
-        trace: rows of `pipeline.trace.read_events`, of which refused ones name no key, or files that are plain.
+        trace: rows of `pipeline.trace.read_events`, whose refused rows are skipped, or shares of plain files.
         spark: the session.
-        earlier: rows of `pipeline.trace.read_events` before those, which are asked for entries that they do not name.
+        earlier: rows of `pipeline.trace.read_events` before those, searched for the entries that `trace` lacks.
 
     Returns:
         The three columns and `key`, binary; a local frame.
     """
-    # A finding about a hash or a consumer names no entry.
+    # A finding about a hash or a consumer has no entry.
     named = (frame.select(*_ENTRY).dropna().collect() for frame in entries)
     wanted = {tuple(row) for rows in named for row in rows}
     if not wanted:
@@ -68,7 +68,7 @@ def _looked_up(
     keys: dict[tuple[Any, ...], bytes] = {}
     for row in found.collect():
         entry, key = tuple(row[name] for name in _ENTRY), bytes(row["key"])
-        # Rows of one entry agree, if the recorder does; if not, the answer is the same each time.
+        # If rows of one entry have different keys, the lowest is taken, so that the result is the same every time.
         keys[entry] = min(key, keys.get(entry, key))
     return keys
 
@@ -82,9 +82,9 @@ def _in_rows(events: DataFrame, wanted: DataFrame) -> DataFrame:
 def _in_files(spark: SparkSession, shares: Sequence[Share], wanted: set[tuple[str, int, int]]) -> DataFrame:
     mixed = np.unique(np.array([ledger * _MIXER + entry for _, ledger, entry in wanted], dtype=np.int64))
 
-    def look(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
+    def look(shares_of_task: Iterator[Share]) -> Iterator[pa.RecordBatch]:
         found: dict[tuple[str, int, int], bytes] = {}
-        for share in own:
+        for share in shares_of_task:
             for rows in read_columns(share, ["event", *_ARROW.names]):
                 for entry, key in _among(rows, mixed, wanted):
                     found[entry] = min(key, found.get(entry, key))
@@ -98,7 +98,7 @@ def _in_files(spark: SparkSession, shares: Sequence[Share], wanted: set[tuple[st
 def _among(
     rows: pa.RecordBatch, mixed: NDArray[np.int64], wanted: set[tuple[str, int, int]]
 ) -> Iterator[tuple[tuple[str, int, int], bytes]]:
-    """The wanted entries in a batch, with their keys."""
+    """Yields the wanted entries in a batch, with their keys."""
     ledger, entry = (integers(rows.column(name)) for name in _ENTRY[1:])
     at = np.minimum(np.searchsorted(mixed, ledger * _MIXER + entry), mixed.size - 1)
     for row in rows.take(pa.array(np.flatnonzero(mixed[at] == ledger * _MIXER + entry))).to_pylist():

@@ -1,4 +1,4 @@
-"""The configuration of a replay, from a trace, its profile and the settings of the audit."""
+"""Makes the configuration of a replay from a trace, its profile and the settings of the audit."""
 
 from pipeline.contract.profile import Profile
 from pipeline.replay.blocking.thresholds import Thresholds
@@ -8,11 +8,11 @@ from pipeline.trace import Manifest
 
 
 def replay_config(manifest: Manifest, profile: Profile, settings: Settings, complete_from_start: bool) -> ReplayConfig:
-    """Returns what the replay of a trace depends on besides its rows, in the replay's units.
+    """Returns everything that the replay of a trace depends on besides its rows, in the units of the replay.
 
     Args:
         manifest: of the trace.
-        profile: what the broker is held to.
+        profile: of the broker.
         settings: of the audit.
         complete_from_start: whether the first join is among the rows that are replayed.
     """

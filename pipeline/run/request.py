@@ -1,4 +1,4 @@
-"""What an audit is asked for, independent of who asks: a command line, a notebook or a job."""
+"""The request and the result of an audit, for the command line, notebooks and jobs."""
 
 from dataclasses import dataclass
 
@@ -13,13 +13,13 @@ class AuditRequest:
 
     Attributes:
         paths: traces, each a folder, a file or a table; each is audited by itself.
-        target: where the tables go, as `pipeline.tables.target.parse_target` reads it; empty for a
-            validation, which has none.
-        profile: name of the broker profile for all traces; None: by the version that each trace states.
+        target: where the tables go, as `pipeline.tables.target.parse_target` reads it; empty for a validation, which
+            writes none.
+        profile: name of the broker profile for all traces; None: chosen by the version in each trace.
         settings: of the audit.
         window: the part of each log to audit.
-        reaudit_us: audit the window that holds this moment (microseconds since 1970 UTC) and all behind it once more,
-            instead of `window`; None: do not.
+        reaudit_us: audit the window that holds this moment (microseconds since 1970 UTC) and all later ones again,
+            instead of `window`; None: audit `window`.
     """
 
     paths: tuple[str, ...]
@@ -32,12 +32,12 @@ class AuditRequest:
 
 @dataclass(frozen=True)
 class AuditResult:
-    """What an audit did; what it found stands in the tables.
+    """The runs of an audit; the tables have the findings.
 
     Attributes:
         target: where the tables are.
-        run_keys: the runs, one a trace (audited once more: one a window), in the order of the request's paths.
-        traces: of each run the trace that it is of, all of its log.
+        run_keys: one run for each trace (audited again: for each window), in the order of the request's paths.
+        traces: the trace of each run, with its whole log.
     """
 
     target: str
@@ -47,7 +47,7 @@ class AuditResult:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """What reading one trace showed, without a replay and without tables.
+    """The result of reading one trace, without a replay and without tables.
 
     Attributes:
         path: the trace as given.
@@ -55,8 +55,8 @@ class ValidationResult:
         events_in: rows read.
         events_quarantined: rows that an audit would refuse.
         reasons: refused rows by reason code.
-        fault: why an audit would not go on, by `trace.quarantine_ratio_max` and `trace.truncated_log`, with a way out;
-            empty: it would.
+        fault: why an audit would refuse the trace, by `trace.quarantine_ratio_max` and `trace.truncated_log`, with the
+            next step; empty: it would audit it.
     """
 
     path: str
@@ -68,5 +68,5 @@ class ValidationResult:
 
     @property
     def usable(self) -> bool:
-        """Whether an audit would go on."""
+        """Whether an audit would accept the trace."""
         return not self.fault

@@ -1,4 +1,4 @@
-"""The key of a run: equal for equal questions, so that asking again replaces the answer."""
+"""The key of a run: equal for equal inputs, settings and versions, so that a repeated audit replaces its rows."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ _DISTRIBUTION = "pulsar-dispatch-audit"
 
 
 def code_version() -> str:
-    """The version of this package, or `uninstalled` where it runs from a folder or a zip."""
+    """Returns the version of this package, or `uninstalled` where it runs from a folder or a zip."""
     try:
         return version(_DISTRIBUTION)
     except PackageNotFoundError:
@@ -19,10 +19,10 @@ def code_version() -> str:
 
 
 def chain_of(inputs: Sequence[str], profile: str, settings: Settings) -> str:
-    """What the runs share that continue each other: 16 hex digits of a SHA-256 of the question without its window.
+    """Returns the key that runs which continue each other share: 16 hex digits of a SHA-256.
 
-    Not of the version of the code: whether a state fits it, the state's own version says. The arguments are those of
-    `run_key_of`.
+    It covers neither the window nor the version of the code: a state has a version of its own. The arguments are those
+    of `run_key_of`.
     """
     return _digest({"inputs": list(inputs), "profile": profile, "settings": settings.model_dump(mode="json")})
 
@@ -33,24 +33,24 @@ def run_key_of(
     settings: Settings,
     window_us: tuple[int | None, int | None] = (None, None),
 ) -> str:
-    """The key of the audit of one trace: 16 hex digits of a SHA-256.
+    """Returns the key of the audit of one trace: 16 hex digits of a SHA-256.
 
     Args:
-        inputs: paths of the trace as given. Not what they contain: a trace that is recorded anew under the same
-            name is the same question, and its rows are replaced.
-        profile: name of the broker profile in force.
-        settings: all of them, as any may change a result.
+        inputs: paths of the trace as given. The content does not count: an audit of a trace that was recorded anew
+            under the same name replaces the rows of the old one.
+        profile: name of the broker profile.
+        settings: all settings, as any may change a result.
         window_us: first and last moment audited, microseconds since 1970 UTC; None where open.
     """
-    question = {
+    identity = {
         "inputs": list(inputs),
         "profile": profile,
         "settings": settings.model_dump(mode="json"),
         "window_us": window_us,
         "code_version": code_version(),
     }
-    return _digest(question)
+    return _digest(identity)
 
 
-def _digest(question: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()[:16]
+def _digest(identity: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The stages of an audit, with what each took; `runs` keeps them."""
+"""The stages of an audit with their times, for the table `runs`."""
 
 import logging
 import time
@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Stages:
-    """What was done, how long it took and how many rows came of it; the caller is told as it happens."""
+    """Collects name, time and number of rows of each stage, and reports each one as it begins."""
 
     progress: Progress
     run_key: str
@@ -21,7 +21,7 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[dict[str, object]]:
-        """Times what happens inside; the body may put `rows` into what it is given."""
+        """Times its body, which may set `rows` in the record that it gets."""
         self.progress(name)
         record: dict[str, object] = {"stage": name, "seconds": 0.0, "rows": None}
         start = time.monotonic()

@@ -1,4 +1,4 @@
-"""What the rows of one run come to: which severities there are, and on how much of the trace they rest."""
+"""Sums up the rows of one run: the severities found, and the share of the trace that was judged."""
 
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -7,7 +7,7 @@ from pipeline.contract.severity import COUNT_COLUMNS, Severity
 
 
 def severities_in(metrics: DataFrame | None) -> list[Severity]:
-    """Which severities there is anything of."""
+    """Returns the severities with at least one finding."""
     if metrics is None:
         return []
     totals = _totals(metrics, *COUNT_COLUMNS)
@@ -15,14 +15,14 @@ def severities_in(metrics: DataFrame | None) -> list[Severity]:
 
 
 def completeness_of(coverage: DataFrame | None, rows: int, refused: int) -> float:
-    """The share of what was read that could carry a verdict; each partition weighs as much as it has rows.
+    """Returns the share of the rows read that could carry a verdict; each partition weighs as much as it has rows.
 
     Args:
         coverage: rows of that table; None: there are none.
-        rows: read.
-        refused: how many of them were refused before the replay.
+        rows: number of rows read.
+        refused: number of these that were refused before the replay.
     """
-    # Of a window without rows nothing was missed.
+    # A window without rows is complete.
     readable = (rows - refused) / rows if rows else 1.0
     if coverage is None:
         return readable
@@ -31,6 +31,6 @@ def completeness_of(coverage: DataFrame | None, rows: int, refused: int) -> floa
 
 
 def _totals(rows: DataFrame, *columns: str) -> list[int]:
-    """Sums of columns. Of few rows, added up here: an exchange would cost more."""
+    """Returns the sums of columns of a small frame; adding them up here costs less than an exchange."""
     table = rows.select(*columns).toArrow()
     return [pc.sum(table[name]).as_py() or 0 for name in columns]

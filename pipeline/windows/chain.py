@@ -1,7 +1,7 @@
-"""The windows of a log that were audited one after the other, as `runs` remembers them.
+"""The audited windows of a log, as the table `runs` has them.
 
-A chain are the runs of one question that continue each other: each starts from the state at which the one before it
-ended. A window may have been audited more than once; what was audited last counts.
+The runs of one trace, profile and settings that continue each other form a chain: each starts from the state that the
+one before left. A window may have been audited more than once; the last audit counts.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from pyspark.sql import functions as sf
 
 from pipeline.errors import UsageError
 from pipeline.tables.target import Target
-from pipeline.windows.window import Window, told
+from pipeline.windows.window import Window, iso_8601
 
 StartsFrom = Literal["beginning", "state", "censored"]
-"""The beginning of the log, the state of the window before, or neither: then what was before is not known."""
+"""The beginning of the log, the state of the window before, or neither (then what was open before is not known)."""
 
 
-class Past(NamedTuple):
-    """A window that was audited; a row of `runs`, of which the attributes have their names but for `rows`.
+class PastWindow(NamedTuple):
+    """An audited window: a row of `runs`; all attributes but `rows` are named after its columns.
 
     Attributes:
-        rows: counted in it, those without a seq not.
+        rows: rows of the window that have a seq.
     """
 
     run_key: str
@@ -38,12 +38,12 @@ class Past(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Which window to audit, and after which ones.
+    """The window to audit, and the windows before it.
 
     Attributes:
-        chain: `pipeline.run.run_key.chain_of`.
-        window: as the tables will know it: it begins where the one before ended.
-        starts_from: what from, by what `runs` says; `resolve` looks whether the log has anything before it.
+        chain: of the window, as `pipeline.run.run_key.chain_of` returns it.
+        window: as the tables will have it: it begins where the one before ended.
+        starts_from: by the rows of `runs`; `resolve` changes it if the log has no row before the window.
         before: the windows that lead up to it, the oldest first; none if it does not start from a state.
         others: run keys of the other windows of the chain, earlier or later.
     """
@@ -51,23 +51,23 @@ class Plan:
     chain: str
     window: Window
     starts_from: StartsFrom
-    before: tuple[Past, ...]
+    before: tuple[PastWindow, ...]
     others: tuple[str, ...]
 
     @property
     def complete_from_start(self) -> bool:
-        """Whether the chain begins where the log does."""
+        """Whether the chain begins with the log."""
         return (self.before[0].starts_from if self.before else self.starts_from) != "censored"
 
 
-def history(spark: SparkSession, target: Target, chain: str) -> list[Past]:
-    """The windows of a chain that were audited, in no order."""
+def history(spark: SparkSession, target: Target, chain: str) -> list[PastWindow]:
+    """Returns the audited windows of a chain, in no order."""
     try:
         rows = target.read(spark, "runs").where(sf.col("chain") == chain).collect()
     except AnalysisException:
-        return []  # No table yet, or one of before there were windows.
+        return []  # there is no table yet, or it is older than windows
     return [
-        Past(
+        PastWindow(
             run_key=row["run_key"],
             window=Window(row["window_from_us"], row["window_to_us"]),
             starts_from=row["starts_from"],
@@ -80,69 +80,70 @@ def history(spark: SparkSession, target: Target, chain: str) -> list[Past]:
     ]
 
 
-def continued(past: Sequence[Past], asked: Window) -> Window:
-    """The window that is asked for: without a beginning it begins at the newest state that ends before its end."""
-    if asked.from_us is not None or asked.to_us is None:
-        return asked
-    ends = [one.window.to_us for one in past if one.window.to_us is not None and one.window.to_us < asked.to_us]
-    return Window(max(ends, default=None), asked.to_us)
+def continued(past: Sequence[PastWindow], requested: Window) -> Window:
+    """Returns the requested window; without a beginning, it begins at the newest state before its end."""
+    if requested.from_us is not None or requested.to_us is None:
+        return requested
+    ends = [run.window.to_us for run in past if run.window.to_us is not None and run.window.to_us < requested.to_us]
+    return Window(max(ends, default=None), requested.to_us)
 
 
-def planned(chain: str, past: Sequence[Past], window: Window) -> Plan:
-    """What the audit of a window starts from.
+def planned(chain: str, past: Sequence[PastWindow], window: Window) -> Plan:
+    """Returns the plan for the audit of a window.
 
     Args:
-        chain: whose windows these are.
-        past: of `history`.
-        window: one without a beginning begins where the log does.
+        chain: of the windows.
+        past: as `history` returns them.
+        window: without a beginning, it begins with the log.
     """
     before = () if window.from_us is None else path_to(past, window.from_us)
     starts_from: StartsFrom = "state" if before else "beginning" if window.from_us is None else "censored"
     return Plan(chain, window, starts_from, before, _others(past, window))
 
 
-def windows_since(past: Sequence[Past], moment_us: int) -> list[Window]:
-    """The windows of a chain from the one on that holds a moment, the oldest first.
+def windows_since(past: Sequence[PastWindow], moment_us: int) -> list[Window]:
+    """Returns the window of a chain that holds a moment and all later ones, the oldest first.
 
     Raises:
-        UsageError: none holds it.
+        UsageError: no window holds it.
     """
-    windows = [one.window for one in _path_to_the_end(past)]
+    windows = [run.window for run in _path_to_the_end(past)]
     found = [window for window in windows if window.to_us is None or moment_us < window.to_us]
     begins = None if not windows or windows[0].from_us is None else windows[0].from_us
     if not found or (begins is not None and moment_us < begins):
-        ends = f"; they reach until {told(windows[-1].to_us)}" if windows and windows[-1].to_us is not None else ""
-        raise UsageError(f"no window that was audited holds {told(moment_us)}{ends}", "audit it with --to first")
+        last_us = windows[-1].to_us if windows else None
+        end = "" if last_us is None else f"; the last one ends at {iso_8601(last_us)}"
+        raise UsageError(f"no audited window holds {iso_8601(moment_us)}{end}", "audit it with --to first")
     return found
 
 
-def path_to(past: Sequence[Past], end_us: int | None) -> tuple[Past, ...]:
-    """The windows that lead up to a moment, the oldest first; none if no window ends there."""
-    path: list[Past] = []
-    at: int | None = end_us
-    while ending := [one for one in past if one.window.to_us == at]:
-        path.append(max(ending, key=lambda one: one.started_at_us))
-        at = path[-1].window.from_us
+def path_to(past: Sequence[PastWindow], end_us: int | None) -> tuple[PastWindow, ...]:
+    """Returns the windows that lead up to a moment, the oldest first; none if no window ends there."""
+    path: list[PastWindow] = []
+    at_us: int | None = end_us
+    while ending := [run for run in past if run.window.to_us == at_us]:
+        path.append(max(ending, key=lambda run: run.started_at_us))
+        at_us = path[-1].window.from_us
         if path[-1].starts_from != "state":
             break
     return tuple(reversed(path))
 
 
-def _path_to_the_end(past: Sequence[Past]) -> tuple[Past, ...]:
-    """The windows until the end of the log, or until the last end if more was audited since the log was closed."""
-    last_us = max((one.window.to_us for one in past if one.window.to_us is not None), default=-1)
-    closed = any(one.window.to_us is None and (one.window.from_us or 0) >= last_us for one in past)
+def _path_to_the_end(past: Sequence[PastWindow]) -> tuple[PastWindow, ...]:
+    """Returns the windows up to the end of the log, or to the latest end if later windows end before that."""
+    last_us = max((run.window.to_us for run in past if run.window.to_us is not None), default=-1)
+    closed = any(run.window.to_us is None and (run.window.from_us or 0) >= last_us for run in past)
     return path_to(past, None if closed or last_us < 0 else last_us)
 
 
-def _others(past: Sequence[Past], window: Window) -> tuple[str, ...]:
-    return tuple(one.run_key for one in _path_to_the_end(past) if not _overlap(one.window, window))
+def _others(past: Sequence[PastWindow], window: Window) -> tuple[str, ...]:
+    return tuple(run.run_key for run in _path_to_the_end(past) if not _overlap(run.window, window))
 
 
-def _overlap(one: Window, other: Window) -> bool:
+def _overlap(left: Window, right: Window) -> bool:
     """Whether two windows have a moment in common."""
 
     def begins_before_end(first: Window, second: Window) -> bool:
         return first.from_us is None or second.to_us is None or first.from_us < second.to_us
 
-    return begins_before_end(one, other) and begins_before_end(other, one)
+    return begins_before_end(left, right) and begins_before_end(right, left)

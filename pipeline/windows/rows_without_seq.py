@@ -1,7 +1,7 @@
-"""Rows without a readable seq, which no window can claim: each is quarantined by the first window that sees it.
+"""Finds rows without a readable seq, which belong to no window: the first window that reads them quarantines them.
 
-Broken lines above all. A log that is still written often ends in half a row: while a window is open to the end of the
-log, that row is left alone, because it will be whole when the next window sees it.
+Most are broken lines. A log that is still written often ends in half a row: a window that is not the last leaves that
+row out, because it will be whole when the next window reads it.
 """
 
 from typing import NamedTuple
@@ -25,8 +25,8 @@ class RowsWithoutSeq(NamedTuple):
     """Rows of a window that have no readable seq.
 
     Attributes:
-        rows: columns of `quarantine`; None: there are none.
-        number: of them.
+        rows: columns of `quarantine`; None: there are no such rows.
+        number: of these rows.
     """
 
     rows: DataFrame | None
@@ -34,24 +34,25 @@ class RowsWithoutSeq(NamedTuple):
 
 
 def rows_without_seq(
-    spark: SparkSession, span: ResolvedWindow, target: Target, settings: TraceSettings
+    spark: SparkSession, window: ResolvedWindow, target: Target, settings: TraceSettings
 ) -> RowsWithoutSeq:
-    """Those rows of the whole log that no other window of the chain has in `quarantine`.
+    """Returns such rows of the whole log that no other window of the chain has in `quarantine`.
 
     Raises:
-        TraceError: they are too large a share of the log, or a log that is taken to be complete is cut off.
+        TraceError: they are too large a share of the log, or a log that is taken to be complete is truncated.
     """
-    if not span.cuts.without_seq:
+    without_seq, total = window.bounds.without_seq, window.bounds.rows
+    if not without_seq:
         return RowsWithoutSeq(None, 0)
-    if span.cuts.without_seq > settings.quarantine_ratio_max * span.cuts.rows:
+    if without_seq > settings.quarantine_ratio_max * total:
         raise TraceError(
-            f"{span.whole.path}: {span.cuts.without_seq} of {span.cuts.rows} rows have no readable seq, more than the "
-            f"share of {settings.quarantine_ratio_max:g} that is allowed",
+            f"{window.whole.path}: no seq is readable in {without_seq} of {total} rows, more than the allowed share of "
+            f"{settings.quarantine_ratio_max:g}",
             "check the recorder, or raise trace.quarantine_ratio_max",
         )
     with trace_errors():
-        found = _without_seq(spark, span.whole, settings, closed=span.next_seq is None)
-        known = target.read(spark, "quarantine").where(sf.col(RUN_KEY).isin(*span.plan.others))
+        found = _without_seq(spark, window.whole, settings, closed=window.next_seq is None)
+        known = target.read(spark, "quarantine").where(sf.col(RUN_KEY).isin(*window.plan.others))
         rows = _not_known(found, known).select("reason", "file", "line", "raw", "detail")
         return RowsWithoutSeq(rows, rows.count())
 
@@ -65,8 +66,8 @@ def _without_seq(spark: SparkSession, trace: Trace, settings: TraceSettings, *, 
 
 
 def _not_known(rows: DataFrame, known: DataFrame) -> DataFrame:
-    """Rows beyond those of the same text that are known: a file may have moved meanwhile, its text stays."""
-    of_text = Rows.partitionBy("raw").orderBy("file", "line")
+    """Returns the rows beyond the known ones of the same text; a file may have moved, so its name does not matter."""
+    same_text = Rows.partitionBy("raw").orderBy("file", "line")
     times = known.groupBy("raw").agg(sf.count("*").alias("times"))
-    numbered = rows.withColumn("nth", sf.row_number().over(of_text)).join(times, "raw", "left")
+    numbered = rows.withColumn("nth", sf.row_number().over(same_text)).join(times, "raw", "left")
     return numbered.where("nth > coalesce(times, 0)")

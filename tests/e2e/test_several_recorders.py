@@ -86,7 +86,9 @@ def test_each_violation_is_found_once_and_named_by_its_recorder(spark: SparkSess
 
 def test_windows_and_two_owners_at_one_time_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     moved = _written(tmp_path / "moved", "jsonl", _owner("a", 10 * _S, 0, "jsonl"), _owner("b", 20 * _S, 1, "jsonl"))
-    with pytest.raises(UsageError, match="the recorders a, b, and a window ends at one seq; audit the whole log"):
+    with pytest.raises(
+        UsageError, match="the recorders a, b, but a window needs the seqs of one recorder; audit the whole log"
+    ):
         _audited(spark, moved, tmp_path / "out", Window(None, 15 * _S))
     both = _written(tmp_path / "both", "jsonl", _owner("a", 10 * _S, 0, "jsonl"), _owner("b", 10 * _S, 1, "jsonl"))
     with pytest.raises(TraceError, match="t: the recorders a and b both wrote as its owner between"):

@@ -112,7 +112,9 @@ def test_a_remark_is_a_line_of_the_log_too(told: Told, audited: Any, trace: Path
     audited(replace(summary, runs=(replace(summary.runs[0], starts_from="state", events_late=3),)))
     _, _, err = told("audit", trace, "--out", "out", "--to", "9", "--log-format", "json")
     (remark,) = [line for line in logged(err) if line["level"] == "WARNING"]
-    assert remark["message"].startswith("night: 3 rows came to earlier windows after their audit, not audited; ")
+    assert remark["message"].startswith(
+        "night: 3 rows were added to earlier windows after their audit, and no run has audited them; "
+    )
 
 
 def test_logs_are_one_object_a_line(told: Told, audited: Any, trace: Path) -> None:

@@ -90,8 +90,8 @@ def test_the_page_counts_rules_and_lists_findings() -> None:
     subscription = [text_of([tokens[at + 1]]) for at, token in enumerate(tokens) if token.type == "td_open"]
     assert subscription[:3] == ["early_duplicate", "3,000", "1 known bug"]
     assert FINDING.explanation in subscription
-    assert "14 more, the worst of them in table" in page
-    assert "No findings: 2 rules checked." in markdown(ONLY_CLEAN)
+    assert "14 more findings; the worst of them are in table" in page
+    assert "No findings; 2 rules checked." in markdown(ONLY_CLEAN)
 
 
 def test_a_page_of_many_traces_stays_below_what_a_step_may_show() -> None:

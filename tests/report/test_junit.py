@@ -124,7 +124,7 @@ def test_what_cannot_be_proved_is_skipped_with_the_reason() -> None:
 def test_a_rule_that_was_applied_to_nothing_has_not_passed() -> None:
     skipped = case_of(only(group(counts("gap_delivery", 0)))).find("skipped")
     assert skipped is not None
-    assert skipped.attrib["message"] == "nothing in the trace to apply the rule to"
+    assert skipped.attrib["message"] == "the trace has nothing to apply the rule to"
 
 
 def test_a_subscription_that_could_not_be_judged_has_not_passed() -> None:

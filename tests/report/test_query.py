@@ -161,5 +161,5 @@ def test_tables_can_be_opened_by_what_the_summary_says(spark: SparkSession, summ
 
 
 def test_a_run_that_did_not_happen_is_a_usage_error(spark: SparkSession, summary: Summary) -> None:
-    with pytest.raises(UsageError, match="holds no run dddd"):
+    with pytest.raises(UsageError, match="has no run dddd"):
         summarise(spark, str(Path(summary.tables["runs"]).parent), ["aaaa", "dddd"])

@@ -19,7 +19,7 @@ def text_of(summary: Summary, width: int = 80) -> str:
 def test_what_was_left_out_of_the_waits_is_said() -> None:
     assert "left out" not in text_of(BOTH)
     told = text_of(replace(BOTH, runs=(replace(BROKEN, intervals_left_out=1_200),)))
-    assert "  beside 1,200 intervals that cost less and were left out (blocking.intervals_max)\n" in told
+    assert "  1,200 intervals of lower cost left out (raise blocking.intervals_max to keep more)\n" in told
 
 
 def test_a_broken_and_a_clean_trace() -> None:
@@ -55,7 +55,8 @@ Blocking
   draining: 113 intervals, 1,250.5 message-seconds
   no_permits: 1 interval, 0.2 message-seconds
     hash 4711 moved to blue (consumer 2), but red (consumer 1) still held 2 of its entries; \
-from 2026-01-01 00:00:01.000 for 2.5 s, ended by ack, hung on 7:118 (persistent://shop/eu/orders-partition-0, workers)
+from 2026-01-01 00:00:01.000 for 2.5 s, ended by ack, oldest unacknowledged 7:118 \
+(persistent://shop/eu/orders-partition-0, workers)
 
 Hot keys
   key order-7 on hash 4711 with 1 other key: 1,980 dispatches (40 %); up to 37 entries pending at once; its hash \
@@ -63,7 +64,7 @@ waited 5.1 s (persistent://shop/eu/orders-partition-0, workers)
   a key that is not recorded on hash 56505: at least 9 dispatches; its hash waited 0 ms \
 (persistent://shop/eu/orders-partition-0, workers)
 
-Batches of several keys, of which the broker heeds the first message's only
+Batches of several keys; the broker routes a batch by the key of its first message
   shop-1: 4 of 10 batches; the keys of 2 more are not recorded (persistent://shop/eu/orders-partition-0, workers)
 
 CLEAN  traces/day: nothing broke the contract of Key_Shared
@@ -113,7 +114,7 @@ def test_names_of_clients_do_not_steer_the_terminal() -> None:
 def test_a_wait_that_goes_on_says_so() -> None:
     waits = (replace(BROKEN.waits[0], ended_by=None, seconds=None, root_positions=("1:1", "1:2", "1:3", "1:4")),)
     text = text_of(Summary("/tmp/report", TABLES, (replace(BROKEN, waits=waits),)))
-    assert "for an unknown time, still open at the end, hung on 1:1, 1:2, 1:3 and 1 more" in text
+    assert "for an unknown time, still open at the end, oldest unacknowledged 1:1, 1:2, 1:3 and 1 more" in text
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from arrow_rows import batch_of, encoded
 from test_row_checks import PLAIN
 from trace_rows import ACK, DISPATCH, DISPATCH_END, FLOW, LEAVE, STATS, TOPIC, Row
 
-from pipeline.bad_rows import SetAside
+from pipeline.bad_rows import QuarantineCounts
 from pipeline.contract.profile import profile_for
 from pipeline.replay.packing.pack import pack
 from pipeline.replay.packing.packed_batch import PackedBatch, merged
@@ -105,10 +105,10 @@ def test_the_share_of_bad_rows_does_not_depend_on_how_often_a_log_is_delivered(
     early: int, late: int, rows: int, deliveries: int
 ) -> None:
     good = rows - early
-    twice = SetAside(early * deliveries, late, good * (deliveries - 1))
+    twice = QuarantineCounts(early * deliveries, late, good * (deliveries - 1))
     assert twice.rows == early * deliveries + late + good * (deliveries - 1)
     assert twice.bad_share(rows * deliveries) == pytest.approx((early + late) / rows if rows else 0)
 
 
 def test_a_third_delivered_twice_makes_no_row_bad() -> None:
-    assert SetAside(0, 0, 333).bad_share(1333) == 0
+    assert QuarantineCounts(0, 0, 333).bad_share(1333) == 0

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from pipeline.errors import UsageError
-from pipeline.windows.chain import Past, Plan, StartsFrom, continued, path_to, planned, windows_since
+from pipeline.windows.chain import PastWindow, Plan, StartsFrom, continued, path_to, planned, windows_since
 from pipeline.windows.window import Window
 
 
-def past(from_us: int | None, to_us: int | None, started: int = 0, **changed: Any) -> Past:
+def past(from_us: int | None, to_us: int | None, started: int = 0, **changed: Any) -> PastWindow:
     start: StartsFrom = "beginning" if from_us is None else "state"
     name = f"{from_us} to {to_us} at {started}"
-    one = Past(name, Window(from_us, to_us), start, from_us, to_us, rows=5, started_at_us=started)
+    one = PastWindow(name, Window(from_us, to_us), start, from_us, to_us, rows=5, started_at_us=started)
     return one._replace(**changed)
 
 
@@ -21,7 +21,7 @@ CLOSED = past(30, None, 4)
 ALL = [THIRD, CLOSED, FIRST, SECOND]
 
 
-def plan(window: Window, of: list[Past]) -> Plan:
+def plan(window: Window, of: list[PastWindow]) -> Plan:
     return planned("chain", of, window)
 
 
@@ -40,7 +40,7 @@ def plan(window: Window, of: list[Past]) -> Plan:
     ids=str,
 )
 def test_a_window_without_a_beginning_goes_on_from_the_newest_state_before_its_end(
-    of: list[Past], asked: Window, window: Window
+    of: list[PastWindow], asked: Window, window: Window
 ) -> None:
     assert continued(of, asked) == window
 
@@ -77,7 +77,7 @@ def test_the_other_windows_have_no_moment_in_common_with_it() -> None:
     ("moment", "windows"),
     [(0, ALL), (9, ALL), (10, [SECOND, THIRD, CLOSED]), (29, [THIRD, CLOSED]), (30, [CLOSED]), (10**9, [CLOSED])],
 )
-def test_the_windows_from_the_one_on_that_holds_a_moment(moment: int, windows: list[Past]) -> None:
+def test_the_windows_from_the_one_on_that_holds_a_moment(moment: int, windows: list[PastWindow]) -> None:
     assert windows_since(ALL, moment) == sorted((one.window for one in windows), key=lambda w: w.from_us or 0)
 
 
@@ -88,6 +88,6 @@ def test_a_log_that_went_on_after_it_was_closed_is_no_longer_closed() -> None:
 @pytest.mark.parametrize(
     ("of", "moment"), [([], 0), ([FIRST, SECOND], 20), ([past(10, 20, starts_from="censored")], 9)]
 )
-def test_a_moment_that_no_window_holds(of: list[Past], moment: int) -> None:
-    with pytest.raises(UsageError, match="no window that was audited holds 1970-01-01T00:00:00"):
+def test_a_moment_that_no_window_holds(of: list[PastWindow], moment: int) -> None:
+    with pytest.raises(UsageError, match="no audited window holds 1970-01-01T00:00:00"):
         windows_since(of, moment)

@@ -2,7 +2,7 @@ import pytest
 
 from pipeline.errors import UsageError
 from pipeline.trace.validate import TS_US_MAX
-from pipeline.windows.window import WHOLE, Window, moment_us, told, window_of
+from pipeline.windows.window import WHOLE, Window, iso_8601, moment_us, window_of
 
 NOON_US = 1_795_262_400_000_000
 
@@ -32,7 +32,7 @@ def test_a_day_begins_at_midnight_and_fractions_count() -> None:
     "text", ["", "noon", "1.5", "-5", "12:00", "2026-13-01", "2026-11-21T25:00", "20261121T12:00Z "]
 )
 def test_what_is_no_moment_is_told_with_a_way_out(text: str) -> None:
-    with pytest.raises(UsageError, match="is no moment; write 2026-11-21T14:00:00Z"):
+    with pytest.raises(UsageError, match="is not a time; write 2026-11-21T14:00:00Z"):
         moment_us(text)
 
 
@@ -50,10 +50,10 @@ def test_a_window_may_be_open_on_either_side() -> None:
 
 @pytest.mark.parametrize("to", ["2026-11-21T12:00:00Z", "2026-11-21T11:00:00Z"])
 def test_a_window_that_ends_before_it_begins(to: str) -> None:
-    with pytest.raises(UsageError, match="is empty; let --to lie behind --from"):
+    with pytest.raises(UsageError, match="is empty; --to must be later than --from"):
         window_of("2026-11-21T12:00:00Z", to)
 
 
 @pytest.mark.parametrize("moment", [0, 1, NOON_US, NOON_US + 250_000, TS_US_MAX])
 def test_what_is_told_is_read_back(moment: int) -> None:
-    assert moment_us(told(moment)) == moment
+    assert moment_us(iso_8601(moment)) == moment

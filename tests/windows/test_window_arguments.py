@@ -56,8 +56,8 @@ def test_a_window_is_part_of_the_request(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--from", "yesterday"], "'yesterday' is no moment; write 2026-11-21T14:00:00Z"),
-        (["--from", "9", "--to", "8"], "the window from 9 to 8 is empty; let --to lie behind --from"),
+        (["--from", "yesterday"], "'yesterday' is not a time; write 2026-11-21T14:00:00Z"),
+        (["--from", "9", "--to", "8"], "the window from 9 to 8 is empty; --to must be later than --from"),
         (["--reaudit", "9", "--to", "10"], "--reaudit repeats windows as they were; leave --from and --to out"),
     ],
     ids=str,
