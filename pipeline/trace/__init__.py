@@ -1,4 +1,4 @@
-"""Reading dispatch traces: where they are, what a row means, which rows cannot be audited and why."""
+"""Reads dispatch traces: finds their logs, types and checks their rows, and counts those that cannot be audited."""
 
 from pipeline.spark_errors import trace_errors
 from pipeline.trace.manifest import Manifest

@@ -1,12 +1,12 @@
-"""Parquet, Delta and tables to typed rows, column by column.
+"""Reads Parquet, Delta and tables as typed rows, column by column.
 
-Absent columns become null and unknown ones are left out, so that a later select of few columns reads only
-those. Types may differ where nothing is lost: an integer of another width, bytes for a text, fields in
-another order, JSON text for what is nested (a snapshot, say). A number that does not fit its narrower type
-refuses the row. Floats are no integers here: they hold neither every `ts_us` nor the words of an ack set.
-Bytes of a text that are no UTF-8, which neither Parquet nor Spark look for, become U+FFFD, as in JSON.
+Absent columns become null and unknown ones are left out, so that a later select of few columns reads only those. Types
+may differ where nothing is lost: an integer of another width, bytes for a text, fields in another order, JSON text for
+a nested column such as a snapshot. A row is refused if a number does not fit its narrower type. Floats are not accepted
+for integers: they cannot hold every `ts_us` or word of an ack set. Parquet and Spark do not check texts, so bytes that
+are not UTF-8 become U+FFFD, as in JSON.
 
-What holds nothing but nulls may have any type, also a field within: a writer that saw no value has to invent one
+A column or a nested field that is null throughout may have any type: a writer that saw no value has to invent one
 (pyarrow writes null as INT32).
 """
 
@@ -40,20 +40,20 @@ _INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongT
 
 
 def read_columns(spark: SparkSession, log: Log, *, origin: bool) -> DataFrame:
-    """The rows of a log of columns, typed but not yet validated.
+    """Returns the rows of a columnar log, typed but not yet validated.
 
     Args:
         spark: the session.
         log: of kind `parquet`, `delta` or `table`.
-        origin: also tell where each row came from.
+        origin: whether to add the origin of each row.
 
     Returns:
         The columns of `EVENT_SCHEMA`, `parse_reason` and `parse_detail` (null = typed). With `origin` also
         `raw` (the row as JSON), `file` (for a table its name) and `line` (1-based row number in the file;
-        null where Spark does not tell, as for Delta and tables).
+        null for Delta and tables, where Spark does not report it).
 
     Raises:
-        TraceError: a column has a type that cannot become the one of the format.
+        TraceError: a column has a type that cannot be converted to the type of the format.
     """
     with trace_errors(log.path):
         parts = [_typed(recorded, log, origin=origin) for recorded in _load(spark, log)]
@@ -61,7 +61,7 @@ def read_columns(spark: SparkSession, log: Log, *, origin: bool) -> DataFrame:
 
 
 def _typed(recorded: DataFrame, log: Log, *, origin: bool) -> DataFrame:
-    """As `read_columns`, of files of which the columns go together."""
+    """Does the work of `read_columns` for files whose columns can be merged."""
     _refuse_other_types(recorded, log)
     kept = _origin(recorded, log) if origin else []
     columns = [_event_column(recorded, name) for name in EVENT_SCHEMA.names]
@@ -69,28 +69,28 @@ def _typed(recorded: DataFrame, log: Log, *, origin: bool) -> DataFrame:
 
 
 def with_valid_texts(rows: DataFrame) -> DataFrame:
-    """Rows whose texts are UTF-8; what is not becomes U+FFFD.
+    """Returns the rows with texts in valid UTF-8; other bytes become U+FFFD.
 
-    To be called behind the checks: in front of them Spark's optimizer would derive every check once more from each of
-    these columns, as described in `_event_column`.
+    Call it after the checks: before them, Spark's optimizer would derive every check again from each of these columns,
+    as described in `_event_column`.
     """
     texts = {name: sf.make_valid_utf8(name) for name, data_type in rows.dtypes if data_type == "string"}
     return rows.withColumns({**texts, "batch_keys": sf.transform("batch_keys", sf.make_valid_utf8)})
 
 
 def _load(spark: SparkSession, log: Log) -> Iterator[DataFrame]:
-    """What is recorded, as one frame; of Parquet files that do not go together one for all of the same columns."""
+    """Yields the recorded rows: one frame, or, for Parquet files that cannot be merged, one for each set of columns."""
     if log.kind == "table":
         yield spark.read.table(log.path)
     elif log.kind == "delta":
         yield spark.read.format("delta").load(log.path)
     else:
-        # Its manifest may lie among the files.
+        # The folder may also hold the manifest.
         reader = spark.read.option("pathGlobFilter", f"*{PARQUET_ENDING}")
         try:
-            # A folder's files may have been written at different times, and Spark takes the columns of one of them.
+            # Files of a folder may have different columns, and without this option Spark takes those of one file.
             merged = reader.option("mergeSchema", "true").parquet(log.glob)
-            merged.schema.fieldNames()  # Spark Connect looks at no file before it is asked.
+            merged.schema.fieldNames()  # Spark Connect is lazy: this makes it read the columns.
         except Exception as error:
             if not columns_do_not_merge(error):
                 raise
@@ -101,14 +101,14 @@ def _load(spark: SparkSession, log: Log) -> Iterator[DataFrame]:
 
 
 def _by_columns(spark: SparkSession, log: Log, files: list[str]) -> Iterator[DataFrame]:
-    """The files, those of the same columns together."""
-    # Names of folders may hold values.
+    """Yields a frame for each set of columns, with all files that have it."""
+    # Names of sub-folders may hold values of partition columns.
     folder = {"basePath": log.path} if log.local and Path(log.path).is_dir() else {}
-    of_columns: dict[str, list[str]] = {}
+    by_schema: dict[str, list[str]] = {}
     for file in sorted(files):
         glob = glob_of(file)
-        of_columns.setdefault(spark.read.options(**folder).parquet(glob).schema.json(), []).append(glob)
-    for globs in of_columns.values():
+        by_schema.setdefault(spark.read.options(**folder).parquet(glob).schema.json(), []).append(glob)
+    for globs in by_schema.values():
         yield spark.read.options(**folder).parquet(*globs)
 
 
@@ -123,32 +123,32 @@ def _origin(recorded: DataFrame, log: Log) -> list[Column]:
 
 
 def _refuse_other_types(recorded: DataFrame, log: Log) -> None:
-    """Looks whether what has an impossible type is null throughout; only then anything is read.
+    """Refuses columns of an impossible type that have a value; reads rows only if such a column exists.
 
     Raises:
-        TraceError: it is not.
+        TraceError: a column of an impossible type has a value.
     """
     wanted = {field.name: field.dataType for field in EVENT_SCHEMA} | {"key_b64": StringType()}
-    asked = {field.name: wanted[field.name] for field in recorded.schema if field.name in wanted}
-    found = {name: recorded.schema[name].dataType for name in asked}
-    other = {name: _unlike(_quoted(name), found[name], asked[name]) for name in asked}
-    filled = {name: unlike for name, unlike in other.items() if unlike is not None}
-    if not filled:
+    known = {field.name: wanted[field.name] for field in recorded.schema if field.name in wanted}
+    found = {name: recorded.schema[name].dataType for name in known}
+    conditions = {name: _unlike(_quoted(name), found[name], known[name]) for name in known}
+    to_check = {name: unlike for name, unlike in conditions.items() if unlike is not None}
+    if not to_check:
         return
-    (told,) = recorded.agg(*[sf.max(unlike).alias(name) for name, unlike in filled.items()]).collect()
-    for name in filled:
-        if told[name]:
-            types = f"is {found[name].simpleString()}, and format 1 has {asked[name].simpleString()}"
+    (has_value,) = recorded.agg(*[sf.max(unlike).alias(name) for name, unlike in to_check.items()]).collect()
+    for name in to_check:
+        if has_value[name]:
+            types = f"has type {found[name].simpleString()}, but format 1 has {known[name].simpleString()}"
             raise TraceError(f"{log.path}: column {name} {types}", "write the column with that type")
 
 
 def _unlike(column: Column, found: DataType, wanted: DataType) -> Column | None:
-    """Whether a row has a value where the types lose it; None: they lose nothing."""
+    """Returns whether a row has a value that the wanted type cannot hold; None: the type holds every value."""
     if conform(column, found, wanted) is not None:
         return None
     if isinstance(wanted, ArrayType) and isinstance(found, ArrayType):
-        inner, of_element = found.elementType, wanted.elementType
-        return sf.coalesce(sf.exists(column, lambda item: _filled(item, inner, of_element)), sf.lit(False))
+        inner, wanted_inner = found.elementType, wanted.elementType
+        return sf.coalesce(sf.exists(column, lambda item: _filled(item, inner, wanted_inner)), sf.lit(False))
     if isinstance(wanted, StructType) and isinstance(found, StructType):
         fields = [
             _filled(column[name], found[name].dataType, wanted[name].dataType)
@@ -165,14 +165,14 @@ def _filled(column: Column, found: DataType, wanted: DataType) -> Column:
 
 
 def _event_column(recorded: DataFrame, name: str) -> Column:
-    """The column `name` of `EVENT_SCHEMA`; null where the log has none."""
+    """Returns the column `name` of `EVENT_SCHEMA`; null where the log lacks it."""
     if name == "key":
         text = sf.try_to_binary(_recorded_column(recorded, "key_b64", StringType()), sf.lit("base64"))
         return sf.coalesce(_recorded_column(recorded, "key", BinaryType()), text).alias(name)
     wanted = EVENT_SCHEMA[name].dataType
     if name in recorded.columns and recorded.schema[name].dataType.simpleString() == wanted.simpleString():
-        # No alias that changes nothing: from each one Spark's optimizer derives every condition on the column once
-        # more, so that a condition on n columns becomes two to the power of n.
+        # Without an alias: from each alias Spark's optimizer derives every condition on the column again, so that a
+        # condition on n columns becomes two to the power of n.
         return _quoted(name)
     return _recorded_column(recorded, name, wanted).alias(name)
 
@@ -181,22 +181,22 @@ def _recorded_column(recorded: DataFrame, name: str, wanted: DataType) -> Column
     if name not in recorded.columns:
         return sf.lit(None).cast(wanted)
     column = conform(_quoted(name), recorded.schema[name].dataType, wanted, nulls=True)
-    assert column is not None, "of another type are nulls only"
+    assert column is not None, "_refuse_other_types let only nulls of another type pass"
     return column
 
 
 def conform(column: Column, found: DataType, wanted: DataType, *, nulls: bool = False) -> Column | None:
-    """`column` of type `found` as `wanted`, or None where that would lose something.
+    """Returns `column` of type `found` as `wanted`, or None where that would lose values.
 
     Nested fields are matched by their names. A value that does not fit becomes null.
 
     Args:
-        column: to convert.
+        column: the column to convert.
         found: its type.
         wanted: the type to convert it to.
-        nulls: what has an impossible type is known to be null.
+        nulls: whether fields of an impossible type are known to be null.
     """
-    # The column itself, so that a scan of it stays a plain scan; simpleString leaves nullability out.
+    # Returned unchanged, so that its scan stays a plain scan; simpleString leaves nullability out.
     if found.simpleString() == wanted.simpleString():
         return column
     bytes_for_text = isinstance(wanted, StringType) and isinstance(found, BinaryType)
@@ -225,7 +225,7 @@ def _conform_nested(
 
 
 def _conform_array(column: Column, found: DataType, wanted: DataType, nulls: bool) -> Column | None:
-    # Asked beforehand, because what `transform` calls has to return a column.
+    # Checked beforehand, because the function in `transform` must return a column.
     if conform(sf.lit(None), found, wanted, nulls=nulls) is None:
         return None
 
@@ -256,12 +256,12 @@ def _is_integer(data_type: DataType) -> bool:
 
 
 def _parse_verdict(recorded: DataFrame) -> tuple[Column, Column]:
-    """`parse_reason` and `parse_detail`: what got lost on the way, which typed columns cannot show."""
+    """Returns `parse_reason` and `parse_detail`: the values lost by typing, which the typed columns cannot show."""
     reason = detail = sf.lit(None).cast(StringType())
     for field in EVENT_SCHEMA:
         if field.name in recorded.columns and isinstance(field.dataType, IntegerType | LongType):
             found = recorded.schema[field.name].dataType
-            # What is no integer is null throughout.
+            # A column of another type than an integer is null throughout.
             if found.simpleString() == field.dataType.simpleString() or not _is_integer(found):
                 continue
             given = _quoted(field.name)
@@ -277,5 +277,5 @@ def _parse_verdict(recorded: DataFrame) -> tuple[Column, Column]:
 
 
 def _quoted(name: str) -> Column:
-    # A name of the writer's may hold a dot, which Spark would take for a field of a struct.
+    # Spark would take a dot in a writer's column name for a field of a struct.
     return sf.col(f"`{name.replace('`', '``')}`")

@@ -1,19 +1,19 @@
-"""JSON Lines to typed rows: one scan, one parse of each line.
+"""Reads JSON Lines as typed rows: one scan, and one parse of each line.
 
-A line is parsed as the first element of an array inside of an object, `{"row":[<line>,<end>]}`. The parser by
-itself stops after the first object and would lose what follows it in the line, such as the second of two rows
-without a newline between them; so wrapped, it has to see the end. The end is an element too, because a line may
-hold brackets that close the array (`{...}]}` and anything behind it): then the end is not in it. What comes back
-tells the faults apart without a second look:
+A line is parsed as the first element of an array inside of an object, `{"row":[<line>,<end>]}`. The parser by itself
+stops after the first object and would lose the rest of the line, such as the second of two rows without a newline
+between them. In the array it has to read up to the end. The end is an element too, because a line may hold brackets
+that close the array (`{...}]}` and more text); then the end is not in the array. The result distinguishes the faults
+without a second parse:
 
     elements  last is the end  corrupt  the line is
     2         yes              no       a row (null: the line says `null`)
     2         yes              yes      an object with a value of the wrong type; the other fields are there
     3 ...     yes              no       several objects
-    ...       no               ...      no JSON, or no object; or blank, and no row
+    ...       no               ...      not JSON, or not an object; or blank, which is no row
     null                       yes      the same
 
-Of equal field names in one object the last one counts, bytes that are no UTF-8 become U+FFFD.
+If an object has a field twice, the last one counts. Bytes that are not UTF-8 become U+FFFD.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 from pipeline.trace.schema import JSON_SCHEMA
 from pipeline.trace.sources import JSON_ENDINGS, Log
 
-# No event: what a line would have to say in this place to pass for its own end.
+# The marker stands in the field `event`, and no event has this name, so a line cannot contain it by chance.
 _END = "end of the line"
 _WRAPPED = StructType(
     [StructField("row", ArrayType(JSON_SCHEMA)), StructField("corrupt", StringType())]  # of the whole line
@@ -39,12 +39,12 @@ _OPTIONS = {
 
 
 def read_json_lines(spark: SparkSession, logs: Sequence[Log], *, origin: bool) -> DataFrame:
-    """The rows of JSON Lines logs, parsed but not yet validated.
+    """Returns the rows of JSON Lines logs, parsed but not yet validated.
 
     Args:
         spark: the session.
         logs: of kind `json`; files or folders.
-        origin: also tell where each row came from, and keep blank lines, so that lines can be counted.
+        origin: whether to add the origin of each row, and to keep blank lines, so that lines can be counted.
 
     Returns:
         The columns of `JSON_SCHEMA`, `key` (binary), `parse_reason` and `parse_detail` (null = parsed). With
@@ -53,7 +53,7 @@ def read_json_lines(spark: SparkSession, logs: Sequence[Log], *, origin: bool) -
     """
     lines = (
         spark.read.option("lineSep", "\n")
-        # A log may be a folder, in which other files are no part of it.
+        # A log may be a folder that also holds other files.
         .option("pathGlobFilter", f"*{{{','.join(JSON_ENDINGS)}}}")
         .text([log.glob for log in logs])
     )
@@ -72,8 +72,8 @@ def read_json_lines(spark: SparkSession, logs: Sequence[Log], *, origin: bool) -
     parsed = lines.select(*kept, sf.from_json(wrapped, _WRAPPED, _OPTIONS).alias("parsed"))
     ended = sf.try_element_at("parsed.row", sf.lit(-1))["event"] == _END
     single = (sf.size("parsed.row") == 2) & ended
-    # A generator, although it yields one row for one line: the optimizer moves a filter on the typed columns
-    # below a projection, and would parse every line twice. Below a generator it cannot go.
+    # A generator, although it yields one row for one line: the optimizer would push a filter on the typed columns
+    # below a projection and parse every line twice. It cannot push a filter below a generator.
     rows = parsed.select(*kept, "parsed", sf.inline_outer(sf.when(single, sf.slice("parsed.row", 1, 1))))
     return rows.select(
         *[sf.col(name) for name in rows.columns if name not in ("value", "parsed")],
@@ -83,10 +83,10 @@ def read_json_lines(spark: SparkSession, logs: Sequence[Log], *, origin: bool) -
 
 
 def _parse_verdict(single: Column, ended: Column) -> tuple[Column, Column]:
-    """`parse_reason` and `parse_detail` of a row."""
+    """Returns `parse_reason` and `parse_detail` of a row."""
     one_object = single & sf.get("parsed.row", sf.lit(0)).isNotNull()
     bad_key = sf.try_to_binary("key_b64", sf.lit("base64")).isNull() & sf.col("key_b64").isNotNull()
-    # Only evaluated for refused rows: which field is in the line, but not in the row.
+    # Spark evaluates this for refused rows only: a lost field is in the line, but not in the row.
     as_text = sf.from_json("value", "map<string,string>")
     lost = [sf.when(sf.col(name).isNull() & as_text[name].isNotNull(), sf.lit(name)) for name in JSON_SCHEMA.names]
     reason = (

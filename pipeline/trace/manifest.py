@@ -1,4 +1,4 @@
-"""`trace.json`: which broker was recorded, under which settings, and from where on.
+"""Reads `trace.json`: the recorded broker, its settings, and whether the trace is complete from the start.
 
 Source: TRACE_FORMAT, "A trace".
 """
@@ -16,12 +16,12 @@ from pipeline.trace.entry_buckets import entry_buckets_refused, sets_entry_bucke
 FILE_NAME = "trace.json"
 TRACE_FORMAT = 1
 
-# Strict, so that a setting stays what broker.conf said: 1 does not become true, nor "false" a truth.
+# Strict types keep a setting as it is in broker.conf: 1 does not become true, nor "false" a true value.
 SettingValue = StrictBool | StrictInt | StrictFloat | StrictStr | None
 
 
 class Recorder(BaseModel):
-    """What wrote the trace."""
+    """The recorder that wrote the trace."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -30,14 +30,14 @@ class Recorder(BaseModel):
 
 
 class Manifest(BaseModel):
-    """A trace's own description of itself; fields it does not know are left alone.
+    """The description of a trace in its `trace.json`; unknown fields are ignored.
 
     Attributes:
         pulsar_version: of the recorded broker, such as `4.0.8`.
-        settings: names of broker.conf and their values; what is absent had that version's default.
-        recorder: what wrote the trace.
-        complete_from_start: the first consumer's join is in it. A trace that does not say is taken at its rows: those
-            of consumers that never joined are refused.
+        settings: names of broker.conf and their values; an absent one had the default of that version.
+        recorder: the recorder that wrote the trace.
+        complete_from_start: whether the trace has the join of the first consumer. True by default: rows of consumers
+            that never joined are then refused.
         note: free text.
     """
 
@@ -51,15 +51,15 @@ class Manifest(BaseModel):
 
 
 def manifest_in(folder: Path, profile: str | None = None) -> Manifest:
-    """The manifest of the trace in `folder`.
+    """Returns the manifest of the trace in `folder`.
 
     Args:
-        folder: where `trace.json` is looked for.
-        profile: the profile that the user named, which stands in for a missing manifest.
+        folder: the folder of `trace.json`.
+        profile: the profile that the user named, which replaces a missing manifest.
 
     Raises:
         UsageError: there is no manifest, and no profile or an unknown one.
-        TraceError: the manifest cannot be read, is of another format, or says that entries were dispatched by bucket.
+        TraceError: the manifest cannot be read, is of another format, or declares entry-bucket dispatch.
     """
     path = folder / FILE_NAME
     try:
@@ -72,35 +72,37 @@ def manifest_in(folder: Path, profile: str | None = None) -> Manifest:
 
 
 def manifest_without_file(source: str, profile: str | None) -> Manifest:
-    """What is known of a trace without `trace.json`: the version line that the user named, and nothing else.
+    """Returns the manifest of a trace without `trace.json`: the first version of the named profile, and nothing else.
 
     Raises:
         UsageError: no profile was named, or an unknown one.
     """
     if profile is None:
-        raise UsageError(f"{source}: there is no {FILE_NAME} beside the logs", "add one, or pass --profile")
+        raise UsageError(f"{source} has no {FILE_NAME} beside its logs", "add one, or pass --profile")
     return Manifest(pulsar_version=profile_named(profile).from_version)
 
 
 def _parsed(path: Path, text: str) -> Manifest:
     try:
         fields = json.loads(text)
-    # A manifest nested thousands deep exhausts the parser's stack before it finds a fault, and a number of thousands of
-    # digits is none that Python converts.
+    # RecursionError: thousands of nested brackets exhaust the parser's stack. ValueError also covers numbers of
+    # thousands of digits, which Python does not convert.
     except (ValueError, RecursionError) as error:
-        raise TraceError(f"{path} is no JSON: {error}", "restore it from the recorder") from None
+        raise TraceError(f"{path} is not JSON: {error}", "restore it from the recorder") from None
     if not isinstance(fields, dict):
-        raise TraceError(f"{path} is not a JSON object", "TRACE_FORMAT shows one")
+        raise TraceError(f"{path} is not a JSON object", "docs/TRACE_FORMAT.md describes its fields")
     found = fields.get("trace_format")
-    # True equals 1 in Python, and is not a format.
+    # True equals 1 in Python, but is not a format.
     if isinstance(found, bool) or found != TRACE_FORMAT:
-        wanted = f"this version reads format {TRACE_FORMAT}"
-        raise TraceError(f"{path}: trace_format is {found!r}; {wanted}", "use the dispatch-audit that fits it")
+        raise TraceError(
+            f"{path}: trace_format is {found!r}, but this version of dispatch-audit reads format {TRACE_FORMAT}",
+            "use a version that reads this format",
+        )
     try:
         manifest = Manifest.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
-        # A union reports the name of the member that failed last; the setting's name comes before it.
+        # The first two parts name the setting; a third would name the member of the union that failed last.
         name = ".".join(str(part) for part in first["loc"][:2])
         raise TraceError(f"{path}: {name}: {first['msg']}", f"correct {FILE_NAME}") from None
     if sets_entry_buckets(manifest.settings):

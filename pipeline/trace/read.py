@@ -1,4 +1,4 @@
-"""All logs of a trace as one frame of typed events."""
+"""Reads all logs of a trace as one frame of typed events."""
 
 from functools import reduce
 
@@ -13,16 +13,14 @@ from pipeline.trace.validate import validated
 
 
 def read_events(spark: SparkSession, trace: Trace) -> DataFrame:
-    """The rows of `trace` that lie in its range of seq, each with the verdict on it.
+    """Returns the rows of `trace` in its range of seq, each with the result of its checks.
 
-    Nothing is read before the frame is used.
-
-    Where rows came from is not part of it: file, line and text are worked out by a second scan, and only if
-    rows have to be set aside (`pipeline.trace.quarantine.quarantine`).
+    The frame is lazy: Spark reads the logs when the frame is used. It lacks the origin of rows: a second scan finds
+    file, line and text, and only if rows have to be quarantined (`pipeline.trace.quarantine.quarantine`).
 
     Returns:
-        The columns of `EVENT_SCHEMA`, and `refused` and `detail` of `pipeline.trace.validate`. The order of
-        rows is undefined, their number is that of the recorded rows (blank lines are none).
+        The columns of `EVENT_SCHEMA`, and `refused` and `detail` of `pipeline.trace.validate`. The order of rows is
+        undefined; there is one row for each recorded row, and none for a blank line.
 
     Raises:
         UsageError: a table or a remote path does not exist.
@@ -34,14 +32,14 @@ def read_events(spark: SparkSession, trace: Trace) -> DataFrame:
 
 
 def read_parts(spark: SparkSession, trace: Trace, *, origin: bool) -> list[DataFrame]:
-    """The validated rows by kind of log, of whatever seq: first all JSON Lines as one scan, then each log of columns.
+    """Returns the validated rows of every seq in parts: first all JSON Lines as one scan, then each columnar log.
 
     Args:
         spark: the session.
-        trace: what to read.
-        origin: also tell where rows came from; see the readers, of which each tells it in its own way.
+        trace: the trace to read.
+        origin: whether to add the origin of rows; its columns differ by reader.
     """
     json_logs = [log for log in trace.logs if log.kind == "json"]
     parts = [validated(read_json_lines(spark, json_logs, origin=origin))] if json_logs else []
-    of_columns = (read_columns(spark, log, origin=origin) for log in trace.logs if log.kind != "json")
-    return [*parts, *(with_valid_texts(validated(part)) for part in of_columns)]
+    columnar = (read_columns(spark, log, origin=origin) for log in trace.logs if log.kind != "json")
+    return [*parts, *(with_valid_texts(validated(part)) for part in columnar)]

@@ -1,7 +1,7 @@
-"""Why a row was refused: the codes of the quarantine table.
+"""The reason codes of the table `quarantine`.
 
-The first group is found by looking at one row (`pipeline.trace.validate`), the second needs the rows before
-it and is found by the replay.
+Checks of a single row find the first group (`pipeline.trace.validate`). The second needs the rows before it, so the
+replay finds it.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ STRUCTURAL: Mapping[str, str] = MappingProxyType(
         "unknown_event": "The event is none of format 1.",
         "unknown_phase": "The phase is neither start nor end.",
         "missing_field": "A field that this event needs is absent.",
-        "impossible_value": "A field holds a value that no broker could have meant.",
+        "impossible_value": "A field holds a value that no broker can produce.",
     }
 )
 
@@ -24,10 +24,10 @@ STATEFUL: Mapping[str, str] = MappingProxyType(
     {
         "unknown_consumer": "The event names a consumer that has not joined, or left before.",
         "impossible_transition": "The state reached by the rows before does not allow this event.",
-        "duplicate_seq": "Another row of this topic and subscription has the same seq and says something else.",
-        "repeated_row": "The same row was delivered more than once; it counts once, and this one is no fault.",
+        "duplicate_seq": "Another row of this topic and subscription has the same seq and other content.",
+        "repeated_row": "The same row was delivered before; it is audited once, and the repetition is no fault.",
     }
 )
 
 REASONS: Mapping[str, str] = MappingProxyType({**STRUCTURAL, **STATEFUL})
-"""Every reason code, with what it says of the row."""
+"""Every reason code with its meaning."""

@@ -1,9 +1,9 @@
 """The columns of a dispatch trace, format 1, as Spark types.
 
-`EVENT_SCHEMA` is what every reader yields, whatever the source. It differs from the recorded columns in one
-place: the sticky key is one binary column `key`, whether it was recorded as `key_b64` or as `key`.
+Every reader returns `EVENT_SCHEMA`, whatever the source. It differs from the recorded columns in one way: the sticky
+key is one binary column `key`, whether it was recorded as `key_b64` or as `key`.
 
-Source: TRACE_FORMAT, "Columns"; the fields of a snapshot carry Pulsar's own names in snake case.
+Source: TRACE_FORMAT, "Columns"; the fields of a snapshot have Pulsar's names in snake case.
 """
 
 from pyspark.sql.types import (
@@ -26,7 +26,7 @@ def _struct(**fields: DataType) -> StructType:
 
 _TEXT, _INT, _LONG = StringType(), IntegerType(), LongType()
 
-# A set bit is a message that is still to come; words are signed, so bit 63 makes one negative.
+# A set bit is a message that is still to be delivered; words are signed, so bit 63 makes a word negative.
 ACK_SET = ArrayType(_LONG)
 POSITION = _struct(ledger_id=_LONG, entry_id=_LONG, ack_set=ACK_SET)
 HASH_RANGE = _struct(start=_INT, end=_INT)
@@ -37,7 +37,7 @@ CONSUMER_SNAPSHOT = _struct(
     consumer_name=_TEXT,
     available_permits=_LONG,
     unacked_messages=_LONG,
-    # Pairs, both ends inclusive. Null: as in the snapshot before.
+    # Pairs, both ends inclusive. Null: the same ranges as in the snapshot before.
     key_hash_ranges=ArrayType(ArrayType(_INT)),
     draining_hashes_count=_LONG,
     draining_hashes_cleared_total=_LONG,
@@ -100,7 +100,7 @@ _AFTER_KEY = {
 }
 
 EVENT_SCHEMA = _struct(**_BEFORE_KEY, key=BinaryType(), **_AFTER_KEY)
-"""One event, typed. Every column is nullable: `pipeline.trace.validate` says which event needs which."""
+"""One typed event. Every column is nullable: `pipeline.trace.validate` has the columns that each event needs."""
 
 JSON_SCHEMA = _struct(**_BEFORE_KEY, key_b64=_TEXT, **_AFTER_KEY)
-"""One event as a JSON object has it, where bytes have to travel as base64."""
+"""One event as a JSON object, which holds bytes as base64."""

@@ -1,6 +1,6 @@
-"""Which rows of a log belong to a window: those of a range of `seq`, the order in which they are replayed.
+"""The range of `seq` that selects the rows of a window; rows are replayed in the order of `seq`.
 
-A row without a readable `seq` lies in no range; `pipeline.windows.rows_without_seq` deals with such rows.
+A row without a readable `seq` is in no range; `pipeline.windows.rows_without_seq` handles such rows.
 """
 
 from typing import NamedTuple
@@ -13,8 +13,8 @@ class SeqRange(NamedTuple):
     """A range of `seq`.
 
     Attributes:
-        first: the lowest in it; None: there is no lowest.
-        behind: the lowest behind it; None: it has no end.
+        first: the lowest seq in it; None: it has no beginning.
+        behind: the lowest seq behind it; None: it has no end.
     """
 
     first: int | None = None
@@ -22,13 +22,13 @@ class SeqRange(NamedTuple):
 
     @property
     def sql(self) -> str:
-        """The condition on a row as Spark SQL; of the range of all rows it is true of those without a seq too."""
+        """The condition on a row as Spark SQL; for the range of all rows it also holds for rows without a seq."""
         lowest = [] if self.first is None else [f"seq >= {self.first}"]
         highest = [] if self.behind is None else [f"seq < {self.behind}"]
         return " AND ".join([*lowest, *highest]) or "true"
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that lie in the range; without a column `seq` none does, unless all are meant."""
+        """Returns the rows of a batch in the range; without a column `seq` only the range of all rows has any."""
         if self == ALL:
             return batch
         if "seq" not in batch.schema.names:
@@ -42,9 +42,9 @@ class SeqRange(NamedTuple):
         return batch if pc.all(inside).as_py() else batch.filter(inside)
 
     def meets(self, lowest: int, highest: int) -> bool:
-        """Whether rows between these two seqs, themselves included, may lie in the range."""
+        """Whether rows from `lowest` to `highest`, both included, may be in the range."""
         return (self.first is None or highest >= self.first) and (self.behind is None or lowest < self.behind)
 
 
 ALL = SeqRange()
-"""Every row, also without a seq."""
+"""The range of all rows, also those without a seq."""

@@ -1,9 +1,8 @@
-"""From the TRACE arguments of the command line to traces.
+"""Finds the traces that the TRACE arguments of the command line name, with their logs and manifests.
 
-Which logs there are, and which manifest belongs to them. Local paths are looked at here, without Spark. What
-only Spark can reach is taken by its name: a URI with the ending of a log is that log (globs allowed), any
-other URI a Delta table, `catalog.schema.table` a table. Folders behind a URI are not searched for logs and a
-manifest is not looked for there, so such a source needs a profile.
+Local paths are searched here, without Spark. Sources that only Spark can reach are recognised by their names: a URI
+with the ending of a log is that log (globs allowed), any other URI is a Delta table, and `catalog.schema.table` is a
+table. Folders behind a URI are not searched for logs or a manifest, so such a source needs a profile.
 
 Source: TRACE_FORMAT, "A trace".
 """
@@ -28,7 +27,7 @@ PARQUET_ENDING = ".parquet"
 _URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
 _TABLE = re.compile(r"^\w+\.\w+\.\w+$")
 _GLOB_CHARACTERS = re.compile(r"([\\{}\[\]*?])")
-# The home of what has no folder to look for a manifest in.
+# The home of tables and URIs, which have no folder with a manifest.
 _NO_HOME = ""
 
 
@@ -37,9 +36,9 @@ class Log:
     """One log of a trace.
 
     Attributes:
-        kind: how it is read.
+        kind: decides how it is read.
         path: a file, a folder, a URI, or the name of a table.
-        local: whether the path is one of this machine, of which every character is meant literally.
+        local: whether the path is one of this machine; such a path is never a glob.
     """
 
     kind: LogKind
@@ -54,13 +53,13 @@ class Log:
 
 @dataclass(frozen=True)
 class Trace:
-    """One trace: logs that belong together, and what is known of their broker.
+    """One trace: logs that belong together, and the description of their broker.
 
     Attributes:
-        manifest: of `trace.json`, or of the profile that stands in for it.
+        manifest: of `trace.json`, or of the profile that replaces it.
         path: the folder, or the names of the logs where there is none; for messages.
         logs: at least one, in the order of their names.
-        seqs: which of their rows are meant.
+        seqs: the rows that belong to the trace.
     """
 
     manifest: Manifest
@@ -70,12 +69,12 @@ class Trace:
 
 
 def glob_of(path: str) -> str:
-    """The glob that only this path matches."""
+    """Returns the glob that only this path matches."""
     return _GLOB_CHARACTERS.sub(r"\\\1", path)
 
 
 def open_traces(arguments: Sequence[str | Path], profile: str | None = None) -> list[Trace]:
-    """The traces that `arguments` name, in their order.
+    """Returns the traces that `arguments` name, in their order.
 
     A folder with logs is a trace, and so is each sub-folder with a `trace.json` of a folder without logs.
     Logs that are named one by one form one trace if their manifest would be the same file; tables and URIs
@@ -83,13 +82,13 @@ def open_traces(arguments: Sequence[str | Path], profile: str | None = None) -> 
 
     Args:
         arguments: folders, logs, tables.
-        profile: stands in for a missing manifest.
+        profile: replaces a missing manifest.
 
     Raises:
         UsageError: a path does not exist, or has no manifest and no profile was given.
         TraceError: there are no logs, one is of an unknown kind, or a manifest cannot be read.
     """
-    # A dict for its order, and because a log named twice must not be counted twice.
+    # The inner dict keeps the order and drops a log that is named twice.
     logs_by_home: dict[str, dict[Log, None]] = {}
     for argument in arguments:
         for home, log in _readable(str(argument)):
@@ -105,21 +104,22 @@ def _trace(home: str, logs: tuple[Log, ...], profile: str | None) -> Trace:
 
 
 def _readable(argument: str) -> list[tuple[str, Log]]:
-    """As `_logs_of`, or why they cannot be read."""
+    """Returns the logs of `_logs_of`, or raises why they cannot be read."""
     try:
         found = list(_logs_of(argument))
     except OSError as error:
-        why = f"cannot read {error.filename}: {error.strerror}"
-        raise UsageError(why, "check its name and its permissions") from None
+        raise UsageError(
+            f"cannot read {error.filename}: {error.strerror}", "check its name and its permissions"
+        ) from None
     for _, log in found:
-        # Python keeps bytes of a name that are no text as lone surrogates, which nobody else takes.
+        # Python keeps bytes of a name that are not text as lone surrogates, which Spark and Arrow refuse.
         if any("\ud800" <= character <= "\udfff" for character in log.path):
-            raise TraceError(f"the name of {log.path!a} is no UTF-8", "rename it")
+            raise TraceError(f"the name of {log.path!a} is not UTF-8", "rename it")
     return found
 
 
 def _logs_of(argument: str) -> Iterator[tuple[str, Log]]:
-    """Each log that `argument` names, with the folder where its manifest belongs."""
+    """Yields each log that `argument` names, with the folder of its manifest."""
     if argument.startswith("file:/"):
         argument = unquote(urlparse(argument).path)
     elif _URI.match(argument):
@@ -143,13 +143,14 @@ def _logs_of_folder(folder: Path) -> Iterator[tuple[str, Log]]:
         for child in named:
             yield str(folder), _log_at(child)
     elif _is_delta(folder) or any(child.name.endswith(PARQUET_ENDING) for child in children):
-        # One log by itself: its manifest may lie in it or beside it.
+        # The folder is one log; its manifest may be in it or beside it.
         home = folder if (folder / FILE_NAME).exists() else folder.parent
         yield str(home), _log_at(folder)
     else:
         traces = [child for child in children if (child / FILE_NAME).is_file()]
         if not traces:
-            raise TraceError(f"{folder} holds no logs", f"a log is named {', '.join(f'{name}*' for name in LOG_NAMES)}")
+            names = ", ".join(f"{name}*" for name in LOG_NAMES)
+            raise TraceError(f"{folder} has no logs", f"name them {names}, or pass another folder")
         for trace in traces:
             yield from _logs_of_folder(trace)
 
@@ -161,18 +162,18 @@ def _log_at(path: Path) -> Log:
         return Log("delta", str(path))
     kinds = {kind for file in path.rglob("*") if (kind := _kind_by_name(file.name)) is not None}
     if len(kinds) != 1:
-        found = "both JSON Lines and Parquet" if kinds else "no log"
-        raise TraceError(f"{path} holds {found}", "a folder of a log holds .jsonl, .jsonl.gz or .parquet files")
+        found = "both JSON Lines and Parquet files" if kinds else "no log files"
+        raise TraceError(f"{path} has {found}", "put either .jsonl and .jsonl.gz files or .parquet files in it")
     kind = kinds.pop()
     if kind == "parquet":
-        # Its manifest may lie in it; of anything else a writer may have meant that it is read.
+        # Besides the manifest every file must be a log, because its writer may expect that it is read.
         for file in (file for file in sorted(path.rglob("*")) if file.name != FILE_NAME and _is_visible(file, path)):
             _kind_of_file(file)
     return Log(kind, str(path))
 
 
 def _is_visible(file: Path, folder: Path) -> bool:
-    """Whether Spark takes a file below a folder for a part of it."""
+    """Whether Spark reads a file below a folder as a part of it."""
     hidden = any(name.startswith(("_", ".")) and "=" not in name for name in file.relative_to(folder).parts)
     return file.is_file() and not hidden
 
@@ -184,10 +185,10 @@ def _is_delta(path: Path) -> bool:
 def _kind_of_file(path: Path) -> LogKind:
     kind = _kind_by_name(path.name)
     if kind is None:
-        # Not passed over: half a trace without a word would be worse than none.
-        raise TraceError(f"{path} is no log", "logs end in .jsonl, .jsonl.gz or .parquet; convert or rename it")
+        # An error and no silent skip: a verdict on half a trace would be wrong.
+        raise TraceError(f"{path} is not a log", "logs end in .jsonl, .jsonl.gz or .parquet; convert or rename it")
     if not path.is_file():
-        raise TraceError(f"{path} is no file, but a pipe, a device or a link to nothing", "write it to a file")
+        raise TraceError(f"{path} is not a regular file, but a pipe, a device or a broken link", "write it to a file")
     return kind
 
 

@@ -1,11 +1,11 @@
-"""What makes a row of a trace a row: one table of checks, in SQL.
+"""Checks single rows of a trace with one table of checks, in SQL.
 
-A check names what is wrong, the field, and the condition under which it is. The conditions of a good row are
-tests for null and comparisons, nested in a CASE over the event, so that a row pays only for the checks of its
-own event. What depends on other rows is left to the replay.
+A check has a reason, a field, and the condition that refuses a row. The conditions are tests for null and comparisons,
+nested in a CASE over the event, so that a row costs only the checks of its event. Checks that depend on other rows are
+left to the replay.
 
-Absent optional fields are no fault, nor is what a recorder legitimately lacks: the `join` start of a refused
-consumer has no number (and ranges that the broker refused), a `dispatch` end leaves out what its start said.
+Absent optional fields are no fault, nor are values that a recorder cannot have: the `join` start of a refused consumer
+has no number (and has ranges that the broker refused), and a `dispatch` end leaves out the fields of its start.
 
 Source: TRACE_FORMAT, "Columns" and "Phases"; contract 1.1 (keyless messages), 2.4 (STICKY ranges).
 """
@@ -25,9 +25,9 @@ class Check:
 
     Attributes:
         reason: a code of `pipeline.trace.reasons`.
-        field: the column to blame.
+        field: the column at fault.
         failed: SQL over the columns of `EVENT_SCHEMA`; true = refused, false or null = passed.
-        shown: SQL of what the detail says; by default the name of the field.
+        shown: SQL of the detail; by default the name of the field.
     """
 
     reason: str
@@ -49,7 +49,7 @@ def _negative(*fields: str) -> list[Check]:
 
 
 def _name(field: str) -> Check:
-    # U+FFFD is what readers make of bytes that are no UTF-8, in columns after these checks: the true name is lost.
+    # U+FFFD replaces bytes that are not UTF-8 (in columns only after these checks): the true name is lost.
     return _impossible(field, f"{field} = '' OR contains({field}, '\\uFFFD') OR NOT is_valid_utf8({field})")
 
 
@@ -61,9 +61,9 @@ _HASH_MAX = 65_535
 _PHASE = Check("unknown_phase", "phase", "phase NOT IN ('start', 'end')", "concat('phase = ', phase)")
 _ENTRY = [*_missing("ledger_id", "entry_id"), *_negative("ledger_id", "entry_id")]
 _BATCH_SIZE = _impossible("batch_size", "batch_size < 1")
-# A keyless message may leave it to the profile what stands in for its key.
+# A keyless message may lack its key: the profile has the rule for the key that replaces it.
 _KEYLESS = "key_source <=> 'none'"
-# What has been said by the start of a dispatch is not said again by its end.
+# The end of a dispatch does not repeat the fields of its start.
 _DISPATCH_END = "NOT phase <=> 'start'"
 _NULL_WORD = "exists({}, word -> word IS NULL)"
 _POSITIONS = Check(
@@ -123,7 +123,7 @@ BY_EVENT: Mapping[str, Sequence[Check]] = {
         Check("missing_field", "positions", "positions IS NULL OR size(positions) = 0"),
         _POSITIONS,
     ],
-    # An empty list means everything that the consumer holds; no list means nothing at all.
+    # An empty list stands for everything that the consumer holds; an absent list is a fault.
     "redeliver": [*_OF_CONSUMER, *_missing("positions"), _POSITIONS],
     "flow": [*_OF_CONSUMER, *_missing("permits"), *_negative("permits")],
     "join": [
@@ -156,15 +156,15 @@ BY_EVENT: Mapping[str, Sequence[Check]] = {
 
 
 def validated(rows: DataFrame) -> DataFrame:
-    """Adds the verdict on each row.
+    """Returns the rows with the result of their checks.
 
     Args:
         rows: the columns of `EVENT_SCHEMA`, `parse_reason` and `parse_detail`, and any others.
 
     Returns:
-        `rows` with `refused` (a code of `pipeline.trace.reasons.STRUCTURAL`, null = good) and `detail` (the
-        field to blame, with its value where that helps) in place of the two columns of the reader and of
-        `key_b64`. Not called `reason`: a `leave` and a `reset` have a reason of their own.
+        `rows` with `refused` (a code of `pipeline.trace.reasons.STRUCTURAL`, null = good) and `detail` (the field at
+        fault, with its value where that helps) in place of the two columns of the reader and of `key_b64`. The column
+        is not called `reason`, which is a field of `leave` and `reset`.
     """
     others = [
         name for name in rows.columns if name not in {*EVENT_SCHEMA.names, "key_b64", "parse_reason", "parse_detail"}
@@ -178,16 +178,16 @@ def validated(rows: DataFrame) -> DataFrame:
 
 
 def _verdict_sql(*, by_reason: bool) -> str:
-    """One CASE over all checks, which gives their reasons or their details."""
+    """Returns one CASE over all checks, which yields their reasons or their details."""
     branches = " ".join(
         f"WHEN '{event}' THEN {_first_failed(checks, by_reason=by_reason)}" for event, checks in BY_EVENT.items()
     )
     unknown = "'unknown_event'" if by_reason else "concat('event = ', event)"
     general = _first_failed(ALL_EVENTS, by_reason=by_reason)
-    of_event = f"CASE event {branches} ELSE {unknown} END"
-    of_row = f"coalesce({general}, {of_event})"
-    # The reader's reason may have no detail, and a check of what it could not read has nothing to add.
-    return f"coalesce(parse_reason, {of_row})" if by_reason else f"if(parse_reason IS NULL, {of_row}, parse_detail)"
+    by_event = f"CASE event {branches} ELSE {unknown} END"
+    result = f"coalesce({general}, {by_event})"
+    # A reason of the reader may have no detail; a detail of these checks would be about another reason.
+    return f"coalesce(parse_reason, {result})" if by_reason else f"if(parse_reason IS NULL, {result}, parse_detail)"
 
 
 def _first_failed(checks: Sequence[Check], *, by_reason: bool) -> str:

@@ -254,7 +254,9 @@ def test_validation_says_how_much_is_wrong_with_an_unusable_trace(told: Told, tm
     (trace / "events.jsonl").write_text("no JSON\n" * 3 + '{"event": "flow"}\n' + '{"event": "fl')
     code, out, err = told("validate", trace, "--quiet")
     assert code == 3
-    assert err.startswith(f"dispatch-audit: error: {trace}: 5 of 5 rows are refused, more than the share of ")
+    assert err.startswith(
+        f"dispatch-audit: error: {trace}: the checks refuse 5 of 5 rows, more than the allowed share of "
+    )
     assert err.count("\n") == 1
     assert out.startswith(f"UNUSABLE  {trace}\nRead    5 events, 5 would be quarantined (100 %)\n")
     assert "        broken_json: 3\n        cut_off: 1\n        missing_field: 1\n" in out

@@ -103,7 +103,7 @@ def request(folder: Path, target: object = "") -> AuditRequest:
         ({"events.parquet": _parquet(_table(("seq", _NUMBERS.cast(pa.float64()))))}, "column seq is double"),
         (
             {"events/a.parquet": _PARQUET, "events/b.parquet": _parquet(_table(("seq", _texts(b"1"))))},
-            "events: column seq is string, and format 1 has bigint",
+            "events: column seq has type string, but format 1 has bigint",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -164,7 +164,7 @@ def test_another_file_among_parquet_files_is_not_passed_over(tmp_path: Path) -> 
     open_traces([folder])
     (folder / "events" / "day=1").mkdir()
     (folder / "events" / "day=1" / "b.parq").write_bytes(_PARQUET)
-    with pytest.raises(TraceError, match=r"events/day=1/b\.parq is no log"):
+    with pytest.raises(TraceError, match=r"events/day=1/b\.parq is not a log"):
         open_traces([folder])
 
 

@@ -159,7 +159,7 @@ def test_fields_of_nulls_may_have_any_type(
     with_set = sf.transform("positions", lambda p: p.withField("ack_set", sf.lit(4)))
     acks.withColumn("positions", with_set).write.mode("append").parquet(str(recording / "events"))
     (trace,) = open_traces([recording])
-    with pytest.raises(TraceError, match=r"column positions is array<struct<.*ack_set:int>>, and format 1 has"):
+    with pytest.raises(TraceError, match=r"column positions has type array<struct<.*ack_set:int>>, but format 1 has"):
         read_events(spark, trace)
 
 
@@ -172,7 +172,7 @@ def test_an_impossible_type_names_log_and_column(
 ) -> None:
     events.withColumn(name, sf.expr(value)).limit(1).write.parquet(str(recording / "events"))
     (trace,) = open_traces([recording])
-    with pytest.raises(TraceError, match=rf"again/events: column {name} is {found}, and format 1 has"):
+    with pytest.raises(TraceError, match=rf"again/events: column {name} has type {found}, but format 1 has"):
         read_events(spark, trace)
 
 

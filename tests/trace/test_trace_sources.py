@@ -94,7 +94,7 @@ def test_a_missing_path_is_a_usage_error(name: str) -> None:
 
 def test_a_folder_without_logs_is_no_trace(tmp_path: Path) -> None:
     trace_at(tmp_path, "oracle.jsonl.gz")
-    with pytest.raises(TraceError, match=r"holds no logs.*messages\*"):
+    with pytest.raises(TraceError, match=r"has no logs.*messages\*"):
         open_traces([tmp_path])
 
 
@@ -102,8 +102,8 @@ def test_a_folder_without_logs_is_no_trace(tmp_path: Path) -> None:
     ("logs", "named"),
     [
         (["messages.csv"], "messages.csv"),
-        (["messages/readme.txt"], "messages holds no log"),
-        (["messages/a.jsonl", "messages/b.parquet"], "messages holds both"),
+        (["messages/readme.txt"], "messages has no log files"),
+        (["messages/a.jsonl", "messages/b.parquet"], "messages has both"),
     ],
 )
 def test_a_log_of_unknown_kind_is_not_passed_over(tmp_path: Path, logs: list[str], named: str) -> None:

@@ -69,7 +69,7 @@ def test_too_much_garbage_is_refused_with_an_example(spark: SparkSession, write_
     with pytest.raises(TraceError) as raised:
         surveyed(spark, folder)
     said = str(raised.value)
-    assert "2 of 11 rows are refused" in said
+    assert "the checks refuse 2 of 11 rows" in said
     assert f"impossible_value (permits = -1) in {folder}/events.jsonl, line 11" in said
     assert "quarantine_ratio_max" in raised.value.way_out
 

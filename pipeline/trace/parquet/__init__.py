@@ -1,1 +1,1 @@
-"""Columnar files, which the workers read and check by themselves."""
+"""Reads and checks Parquet files in the workers, without Spark's reader."""

@@ -1,4 +1,4 @@
-"""Arrow columns as numpy arrays; texts may be dictionary-encoded, as Parquet has them."""
+"""Converts Arrow columns to numpy arrays; texts may be dictionary-encoded, as in Parquet."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def integers(column: pa.Array, absent: int = -1) -> NDArray[np.int64]:
-    """The values of a column of integers, `absent` in the place of a null; the caller may write into them."""
+    """Returns the values of a column of integers, with `absent` for null, as an array that the caller may change."""
     if column.null_count == len(column):
         return np.full(len(column), absent, dtype=np.int64)
     values = pc.fill_null(column, absent) if column.null_count else column
@@ -17,14 +17,14 @@ def integers(column: pa.Array, absent: int = -1) -> NDArray[np.int64]:
 
 
 def numbered(texts: pa.Array) -> tuple[list[str | None], NDArray[np.int64]]:
-    """The different texts and, last, None; and for each of `texts` which of them it is."""
+    """Returns the different texts, with None last, and the index of each of `texts` among them."""
     encoded = texts if pa.types.is_dictionary(texts.type) else pc.dictionary_encode(texts)
     different = [*encoded.dictionary.to_pylist(), None]
     return different, integers(encoded.indices, len(different) - 1)
 
 
 def places(texts: pa.Array, words: Sequence[str]) -> NDArray[np.int8]:
-    """The place of each text in `words`, of which there are few; -1 if it is none of them, or null."""
+    """Returns the index of each text in `words` (at most 127); -1 for a null or another text."""
     if pa.types.is_dictionary(texts.type):
         known = places(texts.dictionary, words)
         at = pc.fill_null(texts.indices, len(known)).to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Delta tables taken for the Parquet files that they are made of, where those alone hold their rows."""
+"""Replaces local Delta tables by their Parquet files, where the files alone hold the rows."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 
 from pipeline.trace.sources import Log, Trace
 
-# From 2 on columns may have other names in the files, from 3 on rows of a file may be deleted (Delta's protocol,
-# "Column Mapping", "Deletion Vectors").
+# Reader version 2 allows other column names in the files, version 3 deleted rows in a file (Delta's protocol, "Column
+# Mapping", "Deletion Vectors").
 _PLAIN_READER: Final = 1
 _LOCAL: Final = "file:"
 
 
 def as_files(spark: SparkSession, trace: Trace) -> Trace:
-    """The trace with the files of the latest version in the place of each local table whose rows are just theirs."""
+    """Returns the trace with each local table replaced by the files of its latest version, where these are all."""
     return replace(trace, logs=tuple(found for log in trace.logs for found in _logs(spark, log)))
 
 
@@ -30,16 +30,16 @@ def _logs(spark: SparkSession, log: Log) -> Iterator[Log]:
 
 
 def _files(spark: SparkSession, path: str) -> list[Path] | None:
-    """The files of a table; None if something else belongs to its rows."""
+    """Returns the files of a table; None if its rows depend on more than its files."""
     escaped = path.replace("`", "``")
     try:
         (detail,) = spark.sql(f"DESCRIBE DETAIL delta.`{escaped}`").collect()
-        # The value of a partition stands in the log only.
+        # The values of partition columns are in the log only.
         if detail["minReaderVersion"] != _PLAIN_READER or detail["partitionColumns"]:
             return None
         found = spark.read.format("delta").load(path).inputFiles()
     except AnalysisException:
-        return None  # whoever reads it as a table says what is wrong with it
-    # Other than those of Parquet these names are as they stand in the file system, and no URIs.
+        return None  # reading it as a table reports the error
+    # Unlike those of Parquet, these are names of the file system and no URIs.
     files = [Path(name.removeprefix(_LOCAL)) for name in found]
     return files if all(name.startswith(_LOCAL) for name in found) and all(map(Path.is_file, files)) else None

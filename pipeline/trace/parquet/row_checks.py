@@ -1,8 +1,8 @@
-"""Rows that are good beyond doubt, told column by column.
+"""Finds batches whose rows are all good, column by column.
 
-What a row must be is said once, in SQL (`pipeline.trace.validate`). Here it is only asked whether all rows of a batch
-surely are; the answer "no" refuses nothing, it leaves the trace to Spark. So these tests may be stricter than those,
-and never more lenient: tests hold the two against each other.
+The checks of a row are defined once, in SQL (`pipeline.trace.validate`). This module only decides whether all rows of a
+batch surely pass them; if not, no row is refused, but the trace is left to Spark. So these tests may be stricter than
+the checks, but never more lenient; tests compare the two.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ def plain(batch: pa.RecordBatch) -> bool:
 
 
 def _tests(batch: pa.RecordBatch) -> Iterable[bool]:
-    """One answer after the other, the cheap ones first."""
+    """Yields the result of each test, the cheap ones first."""
     column = batch.column
     yield all(column(name).null_count == 0 for name in ("event", "seq", "ts_us", "topic"))
     yield all(_lowest(column(name)) >= 0 for name in (*_NOT_NEGATIVE, "ts_us"))
@@ -52,7 +52,7 @@ def _tests(batch: pa.RecordBatch) -> Iterable[bool]:
     yield _words(column("phase")) <= {"start", "end", None}
     yield all(_are_names(_words(column(name))) for name in ("topic", "subscription"))
     yield _words(column("ack_type")) <= {"individual", "cumulative", None}
-    # Consumers that declare ranges are rare, and so are their rows: Spark may look at them.
+    # Consumers that declare ranges are rare, so Spark may check their rows.
     yield _words(column("key_shared_mode")) <= {"AUTO_SPLIT", None}
     yield column("ranges").null_count == batch.num_rows or not pc.sum(pc.list_value_length(column("ranges"))).as_py()
     event, start = _is(column("event"), _EVENTS), _is(column("phase"), ["start"])["start"]
@@ -60,20 +60,20 @@ def _tests(batch: pa.RecordBatch) -> Iterable[bool]:
     of_consumer = np.logical_or.reduce([event[name] for name in _OF_CONSUMER]) | (event["join"] & ~start)
     yield _present(column("consumer"), of_consumer)
     entry = event["publish"] | event["dispatch"]
-    said = entry & ~(event["dispatch"] & ~start)
+    described = entry & ~(event["dispatch"] & ~start)
     yield all(_present(column(name), entry) for name in ("ledger_id", "entry_id"))
-    yield _present(column("batch_size"), said)
-    yield _present(column("key"), said & ~_is(column("key_source"), ["none"])["none"])
+    yield _present(column("batch_size"), described)
+    yield _present(column("key"), described & ~_is(column("key_source"), ["none"])["none"])
     yield _present(column("permits"), event["flow"])
     yield _present(column("ack_type"), event["ack"])
     yield _present(column("positions"), event["ack"] | event["redeliver"])
     yield _are_positions(column("positions"), event["ack"])
     yield _flat(column("ack_set")).null_count == 0
-    # Where it stands and not whether the word occurs: the dictionary holds the reasons of leaves too.
+    # Row by row and not by the dictionary, which also holds the reasons of leaves.
     resets = np.logical_or.reduce([*_is(column("reason"), RESETS).values()])
     yield bool(resets[event["reset"]].all())
     yield _present(column("snapshot"), event["stats"])
-    yield all(_is_snapshot(told) for told in column("snapshot").filter(pa.array(event["stats"])).to_pylist())
+    yield all(_is_snapshot(snapshot) for snapshot in column("snapshot").filter(pa.array(event["stats"])).to_pylist())
 
 
 def _lowest(column: pa.Array, absent: int = 0) -> int:
@@ -82,7 +82,7 @@ def _lowest(column: pa.Array, absent: int = 0) -> int:
 
 
 def _words(column: pa.Array) -> set[str | None]:
-    """The different texts; None: some are absent."""
+    """Returns the different texts; None stands for absent ones."""
     if column.null_count == len(column):
         return {None} if len(column) else set()
     words = column.dictionary if pa.types.is_dictionary(column.type) else pc.unique(column)
@@ -94,13 +94,13 @@ def _are_names(words: set[str | None]) -> bool:
 
 
 def _is(column: pa.Array, words: Sequence[str]) -> Mapping[str, Mask]:
-    """For each word where it stands."""
-    at = places(column, words)
-    return {word: at == number for number, word in enumerate(words)}
+    """Returns for each word the mask of the rows that have it."""
+    indexes = places(column, words)
+    return {word: indexes == number for number, word in enumerate(words)}
 
 
 def _present(column: pa.Array, where: Mask) -> bool:
-    """Whether no value is absent where there must be one."""
+    """Whether every row of the mask has a value."""
     return column.null_count == 0 or bool(pc.is_valid(column).to_numpy(zero_copy_only=False)[where].all())
 
 
@@ -119,16 +119,14 @@ def _are_positions(positions: pa.Array, acks: Mask) -> bool:
     return complete and bool((lengths[acks] > 0).all()) and all(_lowest(i) >= 0 for i in ids)
 
 
-def _is_snapshot(told: Mapping[str, Any]) -> bool:
-    begin, end = told.get("seq_begin"), told.get("seq_end")
-    return (
-        begin is not None and end is not None and begin <= end and all(map(_is_consumer, told.get("consumers") or ()))
-    )
+def _is_snapshot(snapshot: Mapping[str, Any]) -> bool:
+    begin, end, consumers = snapshot.get("seq_begin"), snapshot.get("seq_end"), snapshot.get("consumers") or ()
+    return begin is not None and end is not None and begin <= end and all(map(_is_consumer, consumers))
 
 
-def _is_consumer(told: Mapping[str, Any] | None) -> bool:
-    if told is None or told.get("consumer") is None:
+def _is_consumer(consumer: Mapping[str, Any] | None) -> bool:
+    if consumer is None or consumer.get("consumer") is None:
         return False
-    ranges = told.get("key_hash_ranges") or ()
+    ranges = consumer.get("key_hash_ranges") or ()
     in_order = all(r is not None and len(r) == 2 and None not in r and r[0] <= r[1] for r in ranges)
-    return in_order and all(d is not None and d.get("hash") is not None for d in told.get("draining_hashes") or ())
+    return in_order and all(d is not None and d.get("hash") is not None for d in consumer.get("draining_hashes") or ())

@@ -1,9 +1,9 @@
-"""Parquet files read by the workers themselves, for traces that are plain.
+"""Reads Parquet files in the workers, for plain traces.
 
-Spark decodes Parquet to rows and writes rows to Arrow, which costs more than anything the audit does with them
-(docs/FIGURES.md). So it only hands out the names of files, and each worker reads its share of them with pyarrow. What
-is not plain (`row_checks`), lies elsewhere than in local files, or has columns of other types than the format's, is
-left to Spark.
+Spark decodes Parquet to rows and encodes rows as Arrow, which costs more than the rest of the audit (docs/FIGURES.md).
+So Spark only distributes the names of files, and each worker reads its share of them with pyarrow. Spark still reads
+traces with rows that are not plain (`row_checks`), logs that are not local files, and columns of other types than those
+of the format.
 """
 
 import json
@@ -22,40 +22,40 @@ from pipeline.trace.schema import EVENT_SCHEMA
 from pipeline.trace.seq_range import ALL, SeqRange
 from pipeline.trace.sources import PARQUET_ENDING, Log, Trace
 
-# A share of a file this large is read in seconds, and a file of many row groups by many workers.
+# A worker reads a share of this size in seconds, and several workers share a file of many row groups.
 _SHARE_BYTES: Final = 64 << 20
 _TYPES: Final = {field.name: field.type for field in to_arrow_schema(EVENT_SCHEMA)}
 _TEXTS: Final = [name for name, found in _TYPES.items() if found in (pa.string(), pa.binary())]
 NAMES: Final = ("topic", "subscription", "broker")
-"""What names the order that a row belongs to: all rows are looked through for it before one is replayed."""
+"""The columns that name the order of a row; all rows are scanned for them before any is replayed."""
 # Checked by the statistics of the file, so that they need not be read.
 _NEVER_READ: Final = ("publish_time_ms", "size_bytes")
-# The last: a text that is no UTF-8, which neither Arrow nor Parquet look for.
+# UnicodeDecodeError: a text that is not UTF-8; neither Arrow nor Parquet checks that.
 _UNREADABLE: Final = (OSError, pa.ArrowException, UnicodeDecodeError)
 
 
 class Share(NamedTuple):
-    """The row groups of a file whose number leaves the remainder `own` when divided by `shares`.
+    """A part of a file: the row groups whose number modulo `shares` is `remainder`.
 
     Attributes:
         path: the file.
-        own: see above.
+        remainder: see above.
         shares: see above.
-        seqs: which of their rows are meant.
+        seqs: the rows to read.
     """
 
     path: str
-    own: int
+    remainder: int
     shares: int
     seqs: SeqRange = ALL
 
 
 class _Opened(NamedTuple):
-    """A file whose columns have the format's types.
+    """A file whose columns have the types of the format.
 
     Attributes:
-        file: to read from.
-        empty: its columns in which every value is null; they may have any type, and are not read.
+        file: the open file.
+        empty: its columns of another type, in which every value is null; they are not read.
     """
 
     file: pq.ParquetFile
@@ -63,11 +63,11 @@ class _Opened(NamedTuple):
 
 
 class NotPlainError(Exception):
-    """A file that is left to Spark; never seen by a user."""
+    """Raised for a file that is left to Spark; users never see it."""
 
 
 def shares_of(trace: Trace) -> list[Share]:
-    """What there is to read, or nothing if the trace is not one of local Parquet files."""
+    """Returns the shares of a trace; none unless all its logs are local Parquet files."""
     shares: list[Share] = []
     for log in trace.logs:
         files = _files(log)
@@ -75,7 +75,7 @@ def shares_of(trace: Trace) -> list[Share]:
             return []
         for file in files:
             count = max(file.stat().st_size // _SHARE_BYTES, 1)
-            shares += [Share(str(file), own, count, trace.seqs) for own in range(count)]
+            shares += [Share(str(file), remainder, count, trace.seqs) for remainder in range(count)]
     return shares
 
 
@@ -85,19 +85,19 @@ def by_workers(
     work: Callable[[Iterator[Share]], Iterator[pa.RecordBatch]],
     schema: str,
 ) -> DataFrame:
-    """What `work` makes of the shares, each in a task of its own.
+    """Returns the result of `work` on the shares, each in a task of its own.
 
     Args:
         spark: the session.
         shares: at least one.
-        work: travels to the workers; is given the shares of a task, and yields batches of `schema`.
+        work: runs in the workers; gets the shares of a task and yields batches of `schema`.
         schema: of the result, as DDL.
     """
 
-    def of_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return work(shares[number] for batch in batches for number in batch.column(0).to_pylist())
 
-    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(of_task, schema)
+    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(run_task, schema)
 
 
 def _files(log: Log) -> list[Path]:
@@ -106,10 +106,10 @@ def _files(log: Log) -> list[Path]:
         return []
     if path.is_file():
         return [path]
-    # As Spark does: hidden ones are not of the log, unless they are folders with a value in their name.
+    # As in Spark, hidden files are not part of the log, unless their name holds the value of a partition column.
     children = [child for child in sorted(path.iterdir()) if child.name != FILE_NAME]
     files = [child for child in children if "=" in child.name or not child.name.startswith(("_", "."))]
-    # Spark reads files of any ending, and has its own way with folders.
+    # Spark reads files of any ending, and sub-folders as partitions: such logs are left to Spark.
     return files if all(map(_is_plain_file, files)) else []
 
 
@@ -118,12 +118,12 @@ def _is_plain_file(path: Path) -> bool:
 
 
 def read_share(share: Share, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a share, in batches of at most `rows`.
+    """Yields the rows of a share, in batches of at most `rows`.
 
     Args:
-        share: what to read.
+        share: the share to read.
         columns: of `EVENT_SCHEMA`, or `refused`, which is null.
-        rows: in a batch, at most.
+        rows: most rows of a batch.
 
     Raises:
         NotPlainError: Spark has to read the file.
@@ -134,12 +134,12 @@ def read_share(share: Share, columns: Sequence[str], rows: int) -> Iterator[pa.R
             for number in _row_groups(share, file):
                 yield from _row_group(file, number, _filled(file, number, empty), share.seqs, columns, rows)
     except _UNREADABLE as error:
-        # Damaged, or not what its name says: Spark's own message names what is wrong.
+        # A damaged file, or no Parquet: Spark's reader reports what is wrong.
         raise NotPlainError(f"{share.path}: {error}") from error
 
 
 def read_columns(share: Share, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Some columns of a share that was found to be plain, a batch for each row group; an absent one is null."""
+    """Yields some columns of a plain share, a batch for each row group; an absent column is null."""
     file, empty = _opened(share.path)
     with file:
         needed = {*columns, *(() if share.seqs == ALL else ("seq",))} - empty
@@ -151,10 +151,10 @@ def read_columns(share: Share, columns: Sequence[str]) -> Iterator[pa.RecordBatc
 
 
 def read_names(share: Share) -> Iterator[tuple[str | None, ...]]:
-    """The different `NAMES` in a share. Raises as `read_share` does."""
+    """Yields the different `NAMES` in a share. Raises as `read_share` does."""
     try:
         for batch in read_columns(share, NAMES):
-            # A column that is not there costs as much to look through as one that is.
+            # Grouping by an absent column would cost as much as by a present one.
             filled = [name for name in NAMES if batch.column(name).null_count < batch.num_rows]
             if not filled:
                 yield from [(None,) * len(NAMES)][: batch.num_rows]
@@ -171,7 +171,7 @@ def _opened(path: str) -> _Opened:
     metadata = pq.read_metadata(path)
     schema = metadata.schema.to_arrow_schema()
     others = _of_other_types(schema)
-    # Texts stay encoded as the file has them: there are few different ones.
+    # Texts stay dictionary-encoded, because few of them are different.
     encoded = [name for name in _TEXTS if name in schema.names and name not in others]
     file = pq.ParquetFile(path, metadata=metadata, read_dictionary=encoded)
     for name in others:
@@ -181,12 +181,12 @@ def _opened(path: str) -> _Opened:
 
 
 def _of_other_types(found: pa.Schema) -> list[str]:
-    """The columns of the format that have another type; null throughout, they are no fault of a file."""
-    # Spark does not tell names apart by case, and the statistics of a file not a dot in a name from a field within.
+    """Returns the columns of the format that have another type; the file is readable if they are null throughout."""
+    # Spark ignores the case of names, and in the statistics of a file a dot in a name looks like a nested field.
     if len({name.lower() for name in found.names}) < len(found.names) or any("." in name for name in found.names):
         raise NotPlainError(f"the columns are {', '.join(found.names)}")
     for field in found:
-        # What Spark does not read in the files of one run it must not in those of another.
+        # A file that Spark would refuse must be refused here too.
         if field.name == "key_b64" or not _is_known_to_spark(field.type):
             raise NotPlainError(f"{field.name} is {field.type}")
     known = [field for field in found if field.name in _TYPES]
@@ -198,10 +198,10 @@ def _is_empty(file: pq.ParquetFile, name: str) -> bool:
     if pa.types.is_null(file.schema_arrow.field(name).type):
         return True
     for number in range(file.num_row_groups):
-        told = _statistics(file, number, name)
-        if told is not None and told.has_null_count and told.null_count < file.metadata.row_group(number).num_rows:
+        stats = _statistics(file, number, name)
+        if stats is not None and stats.has_null_count and stats.null_count < file.metadata.row_group(number).num_rows:
             return False
-        # The statistics of a list say the same of an empty one as of none.
+        # The statistics do not distinguish an empty list from an absent one.
         column = file.read_row_group(number, columns=[name], use_threads=False).column(name)
         if column.null_count < len(column):
             return False
@@ -215,7 +215,7 @@ def _is_known_to_spark(found: pa.DataType) -> bool:
 
 
 def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a column of type `found` holds what `wanted` does; fields of structs may be absent, or null."""
+    """Whether a column of type `found` can be read as `wanted`; fields of structs may be absent or null."""
     if pa.types.is_null(found):
         return True
     if pa.types.is_dictionary(found):
@@ -231,10 +231,10 @@ def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _row_groups(share: Share, file: pq.ParquetFile) -> Iterator[int]:
-    """The numbers of the row groups of a share in which there may be rows that are meant."""
-    for number in range(share.own, file.num_row_groups, share.shares):
-        told = _statistics(file, number, "seq")
-        if told is None or not told.has_min_max or share.seqs.meets(told.min, told.max):
+    """Yields the numbers of the row groups of a share that may have rows of its range of seq."""
+    for number in range(share.remainder, file.num_row_groups, share.shares):
+        stats = _statistics(file, number, "seq")
+        if stats is None or not stats.has_min_max or share.seqs.meets(stats.min, stats.max):
             yield number
 
 
@@ -254,7 +254,7 @@ def _row_group(
         batch = seqs.of(read_batch)
         if batch.num_rows == 0:
             continue
-        # Neither Arrow nor Parquet look whether texts are UTF-8, and one that is not would fail where it is shown.
+        # Arrow and Parquet accept texts that are not UTF-8, which would fail later, when they are printed.
         batch.validate(full=True)
         whole = _completed(batch, _TYPES)
         if not plain(pa.record_batch(whole)):
@@ -265,13 +265,13 @@ def _row_group(
 
 
 def _completed(batch: pa.RecordBatch, columns: Iterable[str]) -> dict[str, pa.Array]:
-    """Columns of the format, each that the batch lacks of nulls."""
+    """Returns columns of the format; those that the batch lacks are null."""
     found = {field.name: _typed(batch.column(field.name), _TYPES[field.name]) for field in batch.schema}
     return {n: found[n] if n in found else pa.nulls(batch.num_rows, _TYPES[n]) for n in columns}
 
 
 def _typed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The column, with the type that they should have for what is of no type within."""
+    """Returns the column with nested fields of type null cast to the type of the format."""
     typed = _type_of(column.type, wanted)
     return column if typed == column.type else column.cast(typed)
 
@@ -289,10 +289,10 @@ def _type_of(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
 
 
 def _filled(file: pq.ParquetFile, number: int, null: Set[str]) -> list[str]:
-    """The columns that are not null throughout a row group, other than those that are so in the whole file.
+    """Returns the columns that have values in a row group, without those that are null in the whole file.
 
     Raises:
-        NotPlainError: one that is not read may hold what it must not.
+        NotPlainError: a column that is never read may hold an invalid value.
     """
     group = file.metadata.row_group(number)
     filled: dict[str, None] = {}
@@ -301,11 +301,11 @@ def _filled(file: pq.ParquetFile, number: int, null: Set[str]) -> list[str]:
         name, *within = chunk.path_in_schema.split(".")
         if name in null:
             continue
-        told = chunk.statistics
-        empty = told is not None and told.has_null_count and told.null_count == chunk.num_values
-        if name in _NEVER_READ and not empty and not (told is not None and told.has_min_max and told.min >= 0):
+        stats = chunk.statistics
+        empty = stats is not None and stats.has_null_count and stats.null_count == chunk.num_values
+        if name in _NEVER_READ and not empty and not (stats is not None and stats.has_min_max and stats.min >= 0):
             raise NotPlainError(f"{name} has no statistics, or is negative")
-        # An empty list has no values either, and is not the same as none.
+        # The statistics of a list do not distinguish an empty list from an absent one, so lists are always read.
         is_list = bool(within) and not pa.types.is_struct(_TYPES.get(name, pa.null()))
         if is_list or not empty:
             filled[name] = None
@@ -315,12 +315,12 @@ def _filled(file: pq.ParquetFile, number: int, null: Set[str]) -> list[str]:
 def _as_json(snapshots: pa.Array) -> pa.Array:
     if snapshots.null_count == len(snapshots):
         return pa.nulls(len(snapshots), pa.string())
-    told = (None if row is None else json.dumps(_without_nulls(row)) for row in snapshots.to_pylist())
-    return pa.array(told, pa.string())
+    texts = (None if row is None else json.dumps(_without_nulls(row)) for row in snapshots.to_pylist())
+    return pa.array(texts, pa.string())
 
 
 def _without_nulls(value: Any) -> Any:
-    """As Spark's `to_json` writes it; a map comes as pairs."""
+    """Returns a value as Spark's `to_json` writes it: without nulls, and with Arrow's pairs as a map."""
     if isinstance(value, dict):
         return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
     if isinstance(value, list):

@@ -1,1 +1,1 @@
-"""Rows that the audit cannot use: why, where they stand, and how many there are."""
+"""Rows that the audit cannot use: their reasons, origins and numbers."""

@@ -1,7 +1,7 @@
-"""The rows that were not audited, each with its reason, its place and its text.
+"""Returns the rows that were not audited, each with its reason, file, line and text.
 
-Runs a second scan over the logs and is for the case that something was refused; the first scan carries
-neither files nor texts. One input row is at most one row here, so rows in = rows audited + rows quarantined.
+It scans the logs a second time, and only if a row was refused: the first scan has neither files nor texts. An input row
+is at most one row here, so that rows in = rows audited + rows quarantined.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from pipeline.trace.sources import Trace
 
 QUARANTINE_COLUMNS = ("topic", "subscription", "seq", "reason", "detail", "file", "line", "raw")
 
-# What the replay says of a row: who refused it, and why, once for each time it did.
+# The refusals of a row by the replay: by which subscription and broker, and one reason for each refusal.
 _LATE = "STRUCT<subscription: STRING, broker: STRING, refusals: ARRAY<STRUCT<reason: STRING, detail: STRING>>>"
 _CARRIED = ("topic", "subscription", "seq", "ts_us", "refused", "detail", "late", "raw")
 
@@ -30,18 +30,18 @@ def quarantined(
     cut_off: Sequence[TruncatedLog] = (),
     refused_late: DataFrame | None = None,
 ) -> DataFrame:
-    """The quarantine rows of `trace`: those of its range of seq, and those that the replay names.
+    """Returns the quarantine rows of `trace`: refused rows in its range of seq, and rows that the replay refused.
 
     Args:
         spark: the session.
-        trace: what was read.
-        cut_off: where logs end in the middle of a row, as the survey found.
-        refused_late: what the replay refused: topic, subscription, broker, seq, reason, detail; a broker that is null
-            means rows of any.
+        trace: the trace that was read.
+        cut_off: the truncated logs that the survey found.
+        refused_late: rows that the replay refused, as topic, subscription, broker, seq, reason and detail; broker null
+            stands for rows of any broker.
 
     Returns:
-        `QUARANTINE_COLUMNS`. `line` is 1-based, in Parquet the row's number in its file, and null where Spark
-        does not tell (Delta, tables). `raw` is the line, or the row of a log of columns as JSON.
+        `QUARANTINE_COLUMNS`. `line` is 1-based, in Parquet the row's number in its file, and null for Delta and tables,
+        where Spark does not report it. `raw` is the line, or the row of a columnar log as JSON.
 
     Raises:
         TraceError: a file cannot be read any more.
@@ -57,28 +57,28 @@ def quarantined(
 
 
 def refused_rows(spark: SparkSession, trace: Trace, refused_late: DataFrame | None = None) -> DataFrame:
-    """As `quarantined`, with `last_line` and without a look at how the files end."""
+    """Returns the rows of `quarantined` with `last_line`; truncated rows are still `broken_json`."""
     with trace_errors():
-        # What the replay refuses may have been held back since an earlier window.
-        meant = f"if(refused IS NULL, late IS NOT NULL, {trace.seqs.sql})"
+        # Rows that the replay refuses may be older than the window: an earlier window left them open.
+        wanted = f"if(refused IS NULL, late IS NOT NULL, {trace.seqs.sql})"
         read = read_parts(spark, trace, origin=True)
-        parts = [_placed(_with_late_refusals(part, refused_late), meant) for part in read]
+        parts = [_with_origin(_with_late_refusals(part, refused_late), wanted) for part in read]
     rows = reduce(DataFrame.unionByName, parts).withColumn("file", _plain_path("file"))
     if refused_late is None:
         return rows.withColumnRenamed("refused", "reason").drop("late")
     return _with_one_reason(rows)
 
 
-def _placed(rows: DataFrame, meant: str) -> DataFrame:
-    """Those of `rows` for which the condition `meant` holds, with file, line and whether it is the last."""
+def _with_origin(rows: DataFrame, wanted: str) -> DataFrame:
+    """Returns the rows that meet the condition `wanted`, with file, line and whether the line is the last."""
     if "row_id" in rows.columns:
         # A blank line has no raw text: it is no row, but it counts as a line.
-        return numbered(rows, f"raw IS NOT NULL AND {meant}", _CARRIED)
-    return rows.where(meant).select(*_CARRIED, "file", "line", sf.lit(False).alias("last_line"))
+        return numbered(rows, f"raw IS NOT NULL AND {wanted}", _CARRIED)
+    return rows.where(wanted).select(*_CARRIED, "file", "line", sf.lit(False).alias("last_line"))
 
 
 def _with_late_refusals(rows: DataFrame, refused_late: DataFrame | None) -> DataFrame:
-    """Adds `late`: who refused the row, and every refusal of that topic, subscription and seq.
+    """Returns the rows with `late`: the subscription that refused the row, and its refusals of that topic and seq.
 
     A publish belongs to every subscription of its topic, so any of them may have refused it.
     """
@@ -92,18 +92,18 @@ def _with_late_refusals(rows: DataFrame, refused_late: DataFrame | None) -> Data
         .agg(sf.sort_array(sf.collect_list(sf.struct("subscription", "broker", "refusals"))).alias("late"))
     )
     by_broker = sf.filter("late", lambda r: r.broker.isNull() | (r.broker == sf.coalesce("broker", sf.lit(""))))
-    own = sf.filter(by_broker, lambda r: (sf.col("event") == "publish") | (r.subscription == sf.col("subscription")))
-    return rows.join(late, ["topic", "seq"], "left").withColumn("late", sf.get(own, sf.lit(0)))
+    of_row = sf.filter(by_broker, lambda r: (sf.col("event") == "publish") | (r.subscription == sf.col("subscription")))
+    return rows.join(late, ["topic", "seq"], "left").withColumn("late", sf.get(of_row, sf.lit(0)))
 
 
 def _with_one_reason(rows: DataFrame) -> DataFrame:
-    """One reason a row: its own, or that of the replay.
+    """Returns the rows with one reason each: that of the checks, or that of the replay.
 
-    The replay names rows by seq. Where more rows bear that seq than it refused it kept one of the earliest time, and
-    those that stand last are taken for the refused ones.
+    The replay names rows by seq. Where more rows have that seq than it refused, it used one of the earliest time, so
+    the last rows are taken for the refused ones.
     """
     rows = rows.withColumn("late", sf.when(sf.col("refused").isNull(), sf.col("late")))
-    # The line keeps apart the rows that the replay never saw: broken ones have neither topic nor seq.
+    # Rows that the replay did not get are separated by line, because broken ones have neither topic nor seq.
     unseen = sf.when(sf.col("late").isNull(), sf.col("line"))
     same_seq = Window.partitionBy("topic", "seq", "late.subscription", "late.broker", unseen)
     last_first = same_seq.orderBy(sf.desc("ts_us"), sf.desc("file"), sf.desc("line"))
@@ -122,8 +122,8 @@ def _with_one_reason(rows: DataFrame) -> DataFrame:
 
 
 def _plain_path(name: str) -> Column:
-    """A path as people write it, for the `file:` URI that Spark makes of it."""
+    """Returns the path of a `file:` URI as people write it; other URIs stay as they are."""
     path = sf.regexp_replace(name, "^file:(//)?", "")
-    # url_decode reads forms, in which a plus is a space; in a path it is a plus.
+    # url_decode would turn a plus into a space, as in HTML forms.
     decoded = sf.url_decode(sf.replace(path, sf.lit("+"), sf.lit("%2B")))
     return sf.when(sf.startswith(name, sf.lit("file:")), decoded).otherwise(sf.col(name))

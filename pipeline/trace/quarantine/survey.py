@@ -1,4 +1,4 @@
-"""What a trace holds, and whether it can carry a verdict at all."""
+"""Surveys a trace: its rows by subscription, and whether it can carry a verdict."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,12 +25,12 @@ class GroupSurvey:
     Attributes:
         topic: None for rows that do not name one.
         subscription: None for the publishes of the topic, which belong to each of its subscriptions.
-        rows: recorded, refused ones included.
-        refused: refused rows by reason.
-        first_seq: of the good rows; None if there are none, as for the other three.
-        last_seq: of the good rows.
-        first_ts_us: smallest wall clock of the good rows, microseconds since 1970 UTC.
-        last_ts_us: largest of them.
+        rows: number of recorded rows, refused ones included.
+        refused: number of refused rows by reason.
+        first_seq: lowest seq of the good rows; None if there are none, and so for the next three.
+        last_seq: highest seq of the good rows.
+        first_ts_us: lowest wall clock of the good rows, microseconds since 1970 UTC.
+        last_ts_us: highest wall clock of the good rows.
     """
 
     topic: str | None
@@ -45,11 +45,11 @@ class GroupSurvey:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a trace holds.
+    """The content of a trace.
 
     Attributes:
         groups: ordered by topic and subscription.
-        cut_off: where logs end in the middle of a row.
+        cut_off: the truncated logs.
     """
 
     groups: tuple[GroupSurvey, ...]
@@ -57,36 +57,36 @@ class Survey:
 
     @property
     def rows_in(self) -> int:
-        """Recorded rows; blank lines are none."""
+        """Number of recorded rows, without blank lines."""
         return sum(group.rows for group in self.groups)
 
     @property
     def refused(self) -> int:
-        """Rows that cannot be audited."""
+        """Number of rows that cannot be audited."""
         return sum(self.refused_by_reason.values())
 
     @property
     def refused_by_reason(self) -> Mapping[str, int]:
-        """Refused rows by reason code."""
+        """Number of refused rows by reason code."""
         total = sum((Counter(group.refused) for group in self.groups), Counter())
-        # Which of the broken rows were cut off shows only in the files, after the rows have been counted.
+        # The counts know truncated rows only as broken; the files show which ones are truncated.
         total["broken_json"] -= len(self.cut_off)
         total["cut_off"] += len(self.cut_off)
         return MappingProxyType(dict(+total))
 
 
 def survey(spark: SparkSession, counts: Sequence[Count], trace: Trace, settings: TraceSettings) -> Survey:
-    """What a trace holds that can be audited.
+    """Returns the content of a trace that can be audited.
 
     Args:
-        spark: the session, for a closer look at what was refused.
+        spark: the session, for a second scan of refused rows.
         counts: of its rows (`pipeline.trace.quarantine.row_counts`).
-        trace: what was counted.
-        settings: what share of refused rows is too much, and whether a cut off log is.
+        trace: the counted trace.
+        settings: allowed share of refused rows, and whether truncated logs are allowed.
 
     Raises:
-        TraceError: a file cannot be read, there are no rows, too many are refused, a log is cut off, or a subscription
-            was dispatched by entry buckets.
+        TraceError: a file cannot be read, there are no rows, too many are refused, a log is truncated, or a
+            subscription used entry-bucket dispatch.
     """
     found = counted_up(spark, counts, trace)
     fault = fault_of(spark, found, trace, settings)
@@ -96,10 +96,10 @@ def survey(spark: SparkSession, counts: Sequence[Count], trace: Trace, settings:
 
 
 def counted_up(spark: SparkSession, counts: Sequence[Count], trace: Trace) -> Survey:
-    """What a trace holds, whether it can be audited or not; the arguments are those of `survey`.
+    """Returns the content of a trace, whether the settings allow to audit it or not; arguments as of `survey`.
 
     Raises:
-        TraceError: a file cannot be read, there are no rows, or a subscription was dispatched by entry buckets.
+        TraceError: a file cannot be read, there are no rows, or a subscription used entry-bucket dispatch.
     """
     found = Survey(_groups(counts), ())
     _refuse_entry_buckets(counts, trace)
@@ -113,7 +113,7 @@ def counted_up(spark: SparkSession, counts: Sequence[Count], trace: Trace) -> Su
 
 
 def fault_of(spark: SparkSession, found: Survey, trace: Trace, settings: TraceSettings) -> TraceError | None:
-    """Why a trace cannot be audited by the settings; None: it can. The arguments are those of `survey`."""
+    """Returns why the settings refuse a trace; None: they accept it. The arguments are those of `survey`."""
     if found.refused > settings.quarantine_ratio_max * found.rows_in:
         with trace_errors():
             return _too_much_refused(found, refused_rows(spark, trace), trace, settings)
@@ -123,7 +123,7 @@ def fault_of(spark: SparkSession, found: Survey, trace: Trace, settings: TraceSe
 
 
 def cut_off_refused(where: TruncatedLog) -> TraceError:
-    """The error for a log that ends in the middle of a row."""
+    """Returns the error for a log that ends in the middle of a row."""
     return TraceError(
         f"{where.file}, line {where.line}: the log ends in the middle of a row; later rows may be lost",
         'record again, or set trace.truncated_log = "quarantine"',
@@ -142,7 +142,7 @@ def _groups(counts: Sequence[Count]) -> tuple[GroupSurvey, ...]:
     for count in counts:
         by_group.setdefault((count.topic, count.subscription), []).append(count)
     ordered = sorted(by_group.items(), key=lambda item: tuple(name or "" for name in item[0]))
-    return tuple(_group(topic, subscription, of_group) for (topic, subscription), of_group in ordered)
+    return tuple(_group(topic, subscription, group_counts) for (topic, subscription), group_counts in ordered)
 
 
 def _group(topic: str | None, subscription: str | None, counts: Sequence[Count]) -> GroupSurvey:
@@ -165,7 +165,7 @@ def _too_much_refused(found: Survey, refused: DataFrame, trace: Trace, settings:
     line = "" if first["line"] is None else f", line {first['line']}"
     example = f"the first is {first['reason']} ({first['detail']}) in {first['file']}{line}"
     return TraceError(
-        f"{trace.path}: {found.refused} of {found.rows_in} rows are refused, more than the share of"
-        f" {settings.quarantine_ratio_max:g} that is allowed; {example}",
+        f"{trace.path}: the checks refuse {found.refused} of {found.rows_in} rows, more than the allowed share of "
+        f"{settings.quarantine_ratio_max:g}; {example}",
         "check the recorder, or raise trace.quarantine_ratio_max",
     )

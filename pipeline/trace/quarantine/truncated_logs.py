@@ -1,8 +1,8 @@
-"""Logs that end in the middle of a row, as a crashed recorder or a full disk leaves them.
+"""Finds logs that end in the middle of a row, as a crashed recorder or a full disk leaves them.
 
-A broken last line is not enough: one that ends with a newline was written to its end, and is garbage like any
-other. Spark drops newlines, so the file itself has to be looked at, which is done here for local files only
-and only for those whose last line was refused. Behind a URI a cut off row stays `broken_json`.
+A broken last line that ends with a newline was written completely, and is broken like any other. Spark drops newlines,
+so the file itself is read here, but only a local file whose last line was refused. Behind a URI a truncated row stays
+`broken_json`.
 """
 
 import gzip
@@ -16,23 +16,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 _READ_BYTES = 1 << 20
-# The beginning of a literal, or of what may follow the digits of a number.
+# The beginning of a literal, or of an exponent or fraction.
 _PART_OF_VALUE = re.compile(r"t(ru?)?|f(a(ls?)?)?|n(ul?)?|-|\.|[eE][+-]?")
 
 
 @dataclass(frozen=True)
 class TruncatedLog:
-    """Where a log ends in the middle of a row."""
+    """A log that ends in the middle of a row, and the line of that row."""
 
     file: str
     line: int
 
 
 def truncated_rows(refused_rows: DataFrame) -> tuple[TruncatedLog, ...]:
-    """Those of the refused rows in which a log ends.
+    """Returns the refused rows at the end of a log that are truncated.
 
     Args:
-        refused_rows: of `pipeline.trace.quarantine.quarantine.refused_rows`.
+        refused_rows: as `pipeline.trace.quarantine.quarantine.refused_rows` returns them.
     """
     last_lines = refused_rows.where((sf.col("reason") == "broken_json") & sf.col("last_line"))
     return tuple(
@@ -43,11 +43,11 @@ def truncated_rows(refused_rows: DataFrame) -> tuple[TruncatedLog, ...]:
 
 
 def begins_an_object(text: str) -> bool:
-    """Whether `text` is the beginning of a JSON object, but not all of it."""
+    """Whether `text` is the beginning of a JSON object, but not the whole object."""
     if not text.lstrip().startswith("{"):
         return False
     try:
-        # Integers stay as they are: Python converts none of thousands of digits.
+        # Integers are not converted: Python refuses those of thousands of digits.
         json.loads(text, parse_int=str)
     except RecursionError:
         return False
@@ -61,7 +61,7 @@ def begins_an_object(text: str) -> bool:
 def _ends_with_newline(file: str) -> bool:
     path = Path(file)
     if not path.is_file():
-        # Not a file of this machine. Nobody can tell, so nothing is claimed.
+        # The file is not on this machine, so it cannot be checked and counts as complete.
         return True
     last = b""
     if path.suffix == ".gz":
