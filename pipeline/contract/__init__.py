@@ -1,1 +1,1 @@
-"""What a broker is held to: rules and their exceptions, profiles of versions, known bugs, and what a finding weighs."""
+"""The rules for a broker and their exceptions, the profiles of versions, the known bugs, and the severities."""

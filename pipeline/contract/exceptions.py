@@ -1,6 +1,6 @@
-"""What may break the rules legitimately (contract 9.3).
+"""The exceptions that permit a broker to break a rule (contract 9.3).
 
-The ids are public: they stand in the tables, in reports and in `conf/`.
+The ids are public: tables, reports and `conf/` name them.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 Dispatcher = Literal["draining", "recently_joined"]
-"""PIP-379, and the one of 3.x, which 4.x keeps beside it as the classic one."""
+"""The dispatcher of PIP-379, and that of 3.x, which 4.x keeps as the classic one."""
 
 ExceptionId = Literal[
     "E1", "E2", "E3", "E4", "E5", "E6", "E7", "E8", "E9", "E10", "E11", "E12", "E13", "E14", "E15", "E16", "E17"
@@ -35,12 +35,16 @@ EXCEPTIONS: Mapping[ExceptionId, str] = MappingProxyType(
         "E17": "overlapping replay reads",
     }
 )
-"""What the broken rule is then due to."""
+"""The circumstance that each exception stands for, as a phrase behind "due to"."""
 
-# The others can happen to both. Only the draining one has a guard that holds an entry back (6.1).
-_OF_ONE: Mapping[ExceptionId, Dispatcher] = {"E8": "draining", "E14": "recently_joined", "E15": "draining"}
+# All other exceptions apply to both dispatchers. Only the draining one has a guard that holds an entry back (6.1).
+_ONE_DISPATCHER_ONLY: Mapping[ExceptionId, Dispatcher] = {
+    "E8": "draining",
+    "E14": "recently_joined",
+    "E15": "draining",
+}
 
 
 def exceptions_of(dispatcher: Dispatcher) -> tuple[ExceptionId, ...]:
-    """The exceptions that a dispatcher can need; which versions of it do, the profiles say."""
-    return tuple(known for known in EXCEPTIONS if _OF_ONE.get(known, dispatcher) == dispatcher)
+    """The exceptions that can apply to a dispatcher; the profiles say to which of its versions."""
+    return tuple(known for known in EXCEPTIONS if _ONE_DISPATCHER_ONLY.get(known, dispatcher) == dispatcher)

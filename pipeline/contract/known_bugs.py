@@ -1,7 +1,7 @@
-"""The catalogue of known flaws in `conf/known_bugs.toml`: which of them a broker can have.
+"""Selects from the catalogue of known bugs, `conf/known_bugs.toml`, those that a broker can have.
 
-That a broker can have one does not explain a finding yet: the rows must show a symptom of it. Code names symptoms, and
-the catalogue says which flaws have them.
+A known bug explains a finding only if the rows show a symptom of it. Code names symptoms, and the catalogue maps them
+to bugs.
 
 Source: contract 2.4, 3.9 to 3.12, 6.5 and 6.6.
 """
@@ -47,21 +47,21 @@ Symptom = Literal[
     "sent_by_two_replay_reads",
     "gap_inside_one_consumer",
 ]
-"""What the audit finds in the rows; where it does, it says what each one is."""
+"""A pattern in the rows; the code that finds it describes it."""
 
 
 class KnownBug(BaseModel):
-    """A flaw of some versions.
+    """A bug of some versions.
 
     Attributes:
         id: a public number such as `#23845`, an id of contract 6.5 such as `F10`, or a name.
         title: what happens, in a sentence.
-        dispatcher: which one has it.
-        introduced: the oldest release that may have it.
-        fixed_in: the first release known to be free of it; None: no release that was read is.
-        rules: whose findings it explains.
-        symptoms: what rows show of it.
-        issues: apache/pulsar's numbers of reports and fixes of it.
+        dispatcher: the dispatcher that has the bug.
+        introduced: the oldest release that may have the bug.
+        fixed_in: the first release known to be free of the bug; None: every release that was read has it.
+        rules: the rules whose findings the bug explains.
+        symptoms: the patterns that the bug leaves in rows.
+        issues: the numbers of its reports and fixes in apache/pulsar.
         remedy: what an operator can do.
     """
 
@@ -78,29 +78,29 @@ class KnownBug(BaseModel):
     remedy: str
 
     def can_exist(self, version: tuple[int, ...], dispatcher: Dispatcher) -> bool:
-        """Whether a broker of this version and dispatcher may have it."""
+        """Whether a broker of this version and dispatcher may have the bug."""
         if self.dispatcher not in (dispatcher, "any") or version < version_parts(self.introduced):
             return False
         return self.fixed_in is None or version < version_parts(self.fixed_in)
 
 
 def label(bug: str) -> str:
-    """How tables name a flaw: `#23870`, or what has no number of its own with its public issues: `F4 (#23307)`."""
+    """The label of a bug in tables: `#23870`, or an id without a public number and its issues: `F4 (#23307)`."""
     issues = catalogue()[bug].issues
     return bug if bug.startswith("#") or not issues else f"{bug} ({', '.join(issues)})"
 
 
 def labels(bugs: Sequence[str]) -> str | None:
-    """How a column names flaws; None where there is none."""
+    """The labels of bugs as one column; None without bugs."""
     return ", ".join(map(label, bugs)) or None
 
 
 def sentence(bugs: Sequence[str], named: Callable[[str], str] = str) -> str:
-    """What flaws are and what to do about them, each remedy once.
+    """The titles and remedies of bugs in words, each remedy once.
 
     Args:
         bugs: ids, at least one.
-        named: what the sentence calls a flaw.
+        named: turns an id into the name that the sentence uses.
     """
     entries = [catalogue()[bug] for bug in bugs]
     titles = "; ".join(f"known bug {named(bug.id)}: {bug.title.removesuffix('.')}" for bug in entries)
@@ -109,7 +109,7 @@ def sentence(bugs: Sequence[str], named: Callable[[str], str] = str) -> str:
 
 @cache
 def catalogue() -> Mapping[str, KnownBug]:
-    """All known flaws by id, in the order of the file."""
+    """All known bugs by id, in the order of the file."""
     text = files("conf").joinpath("known_bugs.toml").read_text(encoding="utf-8")
     bugs = [KnownBug.model_validate(entry) for entry in tomllib.loads(text)["bug"]]
     by_id = {bug.id: bug for bug in bugs}
@@ -118,12 +118,12 @@ def catalogue() -> Mapping[str, KnownBug]:
 
 
 def known_bugs(version: str, profile: Profile) -> Mapping[str, KnownBug]:
-    """The flaws that a broker can have, by id.
+    """The bugs that a broker can have, by id.
 
     Args:
-        version: of the broker. Where it is no version number, the first one of the profile stands in: a profile that
-            the user named is then all that is known.
-        profile: what the broker is audited by; says which dispatcher it runs.
+        version: the version of the broker. If it is no version number, only the profile that the user named is known,
+            and its first version is used.
+        profile: the profile of the audit; it names the dispatcher.
     """
     try:
         parts = version_parts(version)
@@ -133,6 +133,6 @@ def known_bugs(version: str, profile: Profile) -> Mapping[str, KnownBug]:
 
 
 def bugs_by_symptom(version: str, profile: Profile) -> Mapping[Symptom, tuple[str, ...]]:
-    """For every symptom the flaws that a broker can have and that show it, by id; the arguments of `known_bugs`."""
+    """The ids of the bugs that a broker can have, by symptom; takes the arguments of `known_bugs`."""
     bugs = known_bugs(version, profile).values()
     return {known: tuple(bug.id for bug in bugs if known in bug.symptoms) for known in get_args(Symptom)}

@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that specifications make: `make docs`, or `python -m pipeline.contract.pages`."""
+"""Writes the generated pages of docs/; run it by `make docs` or `python -m pipeline.contract.pages`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -16,16 +16,16 @@ _PROFILES = """\
 
 <!-- Written by `make docs` from conf/profiles/: edit that instead. -->
 
-What a broker is held to, by the line of its version; conf/profiles/ says why. `-classic` is the dispatcher that
-`subscriptionKeySharedUseClassicPersistentImplementation` chooses. The second table has the defaults of broker.conf;
-an empty cell: that dispatcher does not heed the setting.
+The rules for a broker, by the line of its version; the files of conf/profiles/ give the reasons. `-classic` is the
+dispatcher that `subscriptionKeySharedUseClassicPersistentImplementation` chooses. The second table has the defaults of
+broker.conf; an empty cell: that dispatcher ignores the setting.
 """
 _RULES_BEGIN = "<!-- From here on written by `make docs` from pipeline/contract/rules.py: edit that instead. -->\n"
 _RULES_END = "<!-- Up to here. -->\n"
 
 
 def profiles_page() -> str:
-    """docs/PROFILES.md: what each line of broker versions is held to, inherited or not."""
+    """The text of docs/PROFILES.md: the full profile of each line of broker versions, with its inherited values."""
     every = list(profiles().values())
     names = [profile.name for profile in every]
     settings = sorted({name for profile in every for name in profile.settings})
@@ -43,18 +43,18 @@ def profiles_page() -> str:
         "all rules but": lambda p: ", ".join(rule for rule in RULES if rule not in p.rules),
         "all exceptions but": lambda p: ", ".join(known for known in EXCEPTIONS if known not in p.exceptions),
     }
-    held_to = ([name, *(_written(of(profile)) for profile in every)] for name, of in rows.items())
+    values = ([name, *(_written(value_of(profile)) for profile in every)] for name, value_of in rows.items())
     defaults = ([name, *(_written(profile.settings.get(name)) for profile in every)] for name in settings)
-    return "\n".join([_PROFILES, *_table(["", *names], held_to), "", *_table(["setting", *names], defaults), ""])
+    return "\n".join([_PROFILES, *_table(["", *names], values), "", *_table(["setting", *names], defaults), ""])
 
 
 def rules_page() -> str:
-    """docs/RULES.md: the table of rules from their specifications, the rest as it stands."""
+    """The text of docs/RULES.md: the table of rules generated from their specifications, the rest unchanged."""
     page = (DOCS / "RULES.md").read_text(encoding="utf-8")
     before, begin, rest = page.partition(_RULES_BEGIN)
     _, end, after = rest.partition(_RULES_END)
-    assert begin, "docs/RULES.md has lost the mark where the rules begin"
-    assert end, "docs/RULES.md has lost the mark where the rules end"
+    assert begin, "docs/RULES.md lacks the line that begins the table of rules"
+    assert end, "docs/RULES.md lacks the line that ends the table of rules"
     rows = (
         [_named(name, rule), rule.statement, rule.found_when, rule.unless, rule.counted] for name, rule in RULES.items()
     )
@@ -63,12 +63,12 @@ def rules_page() -> str:
 
 
 def _named(name: str, rule: Rule) -> str:
-    """A rule by its name, and what else it is called."""
+    """The name of a rule with the invariants of the contract that it checks."""
     return f"{name} ({', '.join(rule.invariants)})" if rule.invariants else name
 
 
 PAGES: Mapping[str, Callable[[], str]] = MappingProxyType({"PROFILES.md": profiles_page, "RULES.md": rules_page})
-"""The pages by their names, each with what makes its text."""
+"""The function that returns the text of each page, by the page's name."""
 
 
 def _written(value: object) -> str:

@@ -1,6 +1,6 @@
-"""What differs between broker versions, read from `conf/profiles/`; docs/PROFILES.md shows all of it.
+"""Profiles: the differences between broker versions, read from `conf/profiles/` and listed in docs/PROFILES.md.
 
-A profile is data: the replay asks it questions and holds no version numbers of its own.
+A profile is data: the replay reads it and contains no version numbers.
 """
 
 import sys
@@ -24,7 +24,7 @@ else:
 SelectorKind = Literal["consistent_hashing", "auto_split", "exclusive"]
 HashRule = Literal["consistent_hashing", "auto_split", "exclusive", "classic", "raw"]
 
-# Strict, so that true stays a truth and 1 a number.
+# Strict, so that pydantic turns neither true into 1 nor 1 into true.
 SettingValue = StrictBool | StrictInt | StrictFloat
 
 _CLASSIC_SETTING = "subscriptionKeySharedUseClassicPersistentImplementation"
@@ -37,15 +37,15 @@ class Profile(BaseModel):
         name: file name in `conf/profiles/` without its ending.
         from_version: first version the profile is for.
         dispatcher: `draining` (PIP-379) or `recently_joined` (3.x and classic).
-        keyless: what stands in for the key of a keyless message (contract 1.1).
-        ring_collision: who keeps a ring point that two consumers hash to (contract 2.1, 2.2).
-        exclusive_gap_delivery: whether a gap inside one STICKY consumer is routed to it (contract 2.4).
+        keyless: the substitute for the key of a keyless message (contract 1.1).
+        ring_collision: which of two consumers keeps a ring point that both hash to (contract 2.1, 2.2).
+        exclusive_gap_delivery: whether a gap between two ranges of one STICKY consumer is routed to it (contract 2.4).
         draining_return: when a hash that returns to its holder stops draining (contract 3.4, 3.10).
         mark_delete_releases: which moves of mark-delete release pending entries (contract 3.11).
-        rules: what the dispatcher is held to (`pipeline.contract.rules`), in the order of reports.
-        exceptions: what may break those rules legitimately (`pipeline.contract.exceptions`).
+        rules: the rules for the dispatcher (`pipeline.contract.rules`), in the order of reports.
+        exceptions: the exceptions from those rules (`pipeline.contract.exceptions`).
         hash: hash rule by selector (contract 1.3).
-        settings: defaults of broker.conf (contract 8), as far as the dispatcher heeds them.
+        settings: defaults of those settings of broker.conf that the dispatcher uses (contract 8).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -65,23 +65,23 @@ class Profile(BaseModel):
 
     @property
     def classic(self) -> bool:
-        """Whether this is the classic dispatcher kept beside the draining one in 4.x."""
+        """Whether this is the profile of the classic dispatcher, which 4.x keeps beside the draining one."""
         return self.name.endswith("-classic")
 
     def broker(self, recorded: Mapping[str, object]) -> dict[str, object]:
-        """The settings of a broker: the defaults of its line under those of its `trace.json`; null says nothing."""
+        """The settings of a broker: those in its `trace.json` that are not null, else the defaults of its line."""
         return {**self.settings, **{name: value for name, value in recorded.items() if value is not None}}
 
 
 @cache
 def profiles() -> Mapping[str, Profile]:
     """All profiles by name, oldest first."""
-    said = {
+    by_name = {
         entry.name.removesuffix(".toml"): tomllib.loads(entry.read_text(encoding="utf-8"))
         for entry in files("conf").joinpath("profiles").iterdir()
         if entry.name.endswith(".toml")
     }
-    found = (Profile(**resolved(name, said)) for name in said)
+    found = (Profile(**resolved(name, by_name)) for name in by_name)
     return {p.name: p for p in sorted(found, key=lambda p: (version_parts(p.from_version), p.name))}
 
 
@@ -103,10 +103,10 @@ def profile_named(name: str) -> Profile:
 
 
 def profile_for(version: str, settings: Mapping[str, object]) -> Profile:
-    """The profile of the newest line that is not newer than `version`, by the dispatcher that `settings` choose.
+    """The profile of the newest line that is not newer than `version`, for the dispatcher that `settings` choose.
 
     Raises:
-        UsageError: `version` is no version, or older than every profile.
+        UsageError: `version` is no version number, or older than every profile.
     """
     try:
         wanted = version_parts(version)
@@ -122,11 +122,11 @@ def profile_for(version: str, settings: Mapping[str, object]) -> Profile:
 
 
 def version_parts(version: str) -> tuple[int, ...]:
-    """A version as numbers that compare, at least three of them; what follows a hyphen is left out.
+    """The numbers of a version for comparison, at least three; leaves out what follows a hyphen.
 
     Raises:
-        ValueError: `version` is no version.
+        ValueError: `version` is no version number.
     """
     parts = [int(part) for part in version.split("-", maxsplit=1)[0].split(".")]
-    # 4.0 is 4.0.0, and not older than it.
+    # Without the zeros 4.0 would count as older than 4.0.0.
     return tuple(parts + [0] * (3 - len(parts)))

@@ -1,4 +1,4 @@
-"""What the specification of a rule says; `pipeline.contract.rules` has one for each."""
+"""The fields of a rule's specification; `pipeline.contract.rules` has one specification for each rule."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,28 +18,28 @@ Counted = Literal[
     "batches with their keys",
 ]
 Case = Literal["leaving", "acknowledged", "passed"]
-"""The holder of the older entry was about to leave; the entry was acknowledged, or mark-delete had passed it."""
+"""The holder of the older entry was leaving; the entry was acknowledged; mark-delete had passed the entry."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a broker is held to.
+    """The specification of a rule for brokers.
 
     Attributes:
-        statement: what holds while the rule is kept.
-        found_when: what a finding is.
-        unless: what makes a finding something else than a violation; empty: nothing.
+        statement: the promise of the broker.
+        found_when: what the audit reports as a finding.
+        unless: when a finding is not a violation; empty: it always is.
         counted: what `checked` of `metrics` counts.
-        invariants: what contract 9.2 calls it.
-        dispatcher: the one that is held to it; None: both.
-        informs: its findings are facts outside of the contract.
-        needs: a setting of broker.conf that is on by default, without which nobody is held to it.
-        number: what the core calls it; None: the core does not check it.
-        sentence: a finding of the core in words; `verdicts.explanations` fills the names in braces.
+        invariants: the names of the rule in contract 9.2.
+        dispatcher: the dispatcher that the rule applies to; None: both.
+        informs: whether its findings are facts outside of the contract.
+        needs: a setting of broker.conf, on by default; where it is off, the rule does not apply.
+        number: the number of the rule in the kernel; None: the kernel does not check it.
+        sentence: a finding of the kernel in words; `verdicts.explanations` fills the names in braces.
         otherwise: the same in special cases.
-        on_another: a finding of the core says that another entry was held, or waited.
-        ordered: kept only towards consumers that do not allow out-of-order delivery (E5).
-        sent_before: the evidence has who was sent the entry before.
+        on_another: whether a finding of the kernel names another entry that was held or waited.
+        ordered: whether consumers that allow out-of-order delivery are exempt (E5).
+        sent_before: whether the evidence names the consumer that got the entry before.
     """
 
     statement: str

@@ -1,7 +1,7 @@
-"""What a finding can weigh, and what that makes of the whole run.
+"""The severities of findings, and the verdict on a whole run.
 
-An ordered ladder on which the worst step wins. Two questions are asked of it and they differ: the verdict
-says what is known of a trace, `--fail-on` says what its caller wants to be woken for.
+Severities are ordered, and the worst one decides. The verdict and `--fail-on` use them differently: the verdict says
+what is known of a trace, `--fail-on` says which findings make the command fail.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,10 +22,10 @@ COUNT_COLUMNS: Mapping[str, Severity] = {
     "not_provable": "not_provable",
     "info": "info",
 }
-"""The columns of `metrics` that count findings, and what they count."""
+"""The columns of `metrics` that count findings, and the severity that each counts."""
 
-# A known bug is a broken contract with a name. A nightly job must not go green because the break has been
-# explained, so both levels mean both; from there on down each level takes in everything above it.
+# A known bug breaks the contract too. A nightly job must not succeed because the break is explained, so the levels
+# `violation` and `known_bug` mean the same; each level below includes everything above it.
 _FAILS: dict[FailOn, frozenset[Severity]] = {
     "violation": frozenset({"violation", "known_bug"}),
     "known_bug": frozenset({"violation", "known_bug"}),
@@ -37,14 +37,14 @@ _FAILS: dict[FailOn, frozenset[Severity]] = {
 
 
 def worst_verdict(found: Iterable[Severity | RunVerdict]) -> RunVerdict:
-    """The verdict that the worst of `found` leads to.
+    """The verdict on a run with these severities or verdicts: the worst of them.
 
-    What an exception of the contract permits, and facts outside of it, leave a trace clean.
+    A trace with nothing but permitted findings and facts outside of the contract is clean.
     """
     present = set(found)
     return next((verdict for verdict in reversed(VERDICTS) if verdict in present), "clean")
 
 
 def fails(fail_on: FailOn, found: Iterable[Severity]) -> bool:
-    """Whether something in `found` is at or above the level that the caller chose."""
+    """Whether one of the severities is at or above the level that the caller chose."""
     return not _FAILS[fail_on].isdisjoint(found)

@@ -11,10 +11,11 @@ from itertools import accumulate
 from operator import itemgetter
 
 from pipeline.contract.severity import worst_verdict
+from pipeline.plural import count
 from pipeline.report.levels import LEVELS, Level, tally
 from pipeline.report.locations import SourceLocation, source_locations
 from pipeline.report.summary import Finding, RunSummary, Summary
-from pipeline.report.wording import count, printable, share, together
+from pipeline.report.wording import printable, share, together
 from pipeline.trace import Trace
 
 _COMMANDS: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}

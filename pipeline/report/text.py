@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.contract.severity import WORST_FIRST, RunVerdict, Severity
+from pipeline.plural import count
 from pipeline.report.summary import (
     Finding,
     HotKey,
@@ -23,7 +24,7 @@ from pipeline.report.summary import (
     Summary,
     Wait,
 )
-from pipeline.report.wording import count, duration, moment, printable, share, together
+from pipeline.report.wording import duration, moment, printable, share, together
 
 _VERDICT_STYLE: dict[RunVerdict, str] = {
     "violation": "bold red",

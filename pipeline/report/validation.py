@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from pipeline.report.wording import count, printable, share
+from pipeline.plural import count
+from pipeline.report.wording import printable, share
 from pipeline.run.request import ValidationResult
 
 

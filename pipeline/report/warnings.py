@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from pipeline.plural import count
 from pipeline.report.summary import Summary
-from pipeline.report.wording import count, together
+from pipeline.report.wording import together
 from pipeline.windows.window import iso_8601
 
 

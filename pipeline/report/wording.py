@@ -20,11 +20,6 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def count(number: int, singular: str, plural: str | None = None) -> str:
-    """Returns a number with its noun; the plural takes an s unless it is given."""
-    return f"{number:,} {singular if number == 1 else plural or f'{singular}s'}"
-
-
 def share(part: float) -> str:
     """Returns a share in percent; 100 % stands for the whole only."""
     percent = f"{part * 100:.2f}".rstrip("0").rstrip(".")

@@ -78,12 +78,12 @@ def test_the_first_version_is_never_inherited() -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"child": {"extends": "nobody"}}, "profile 'child' extends 'nobody', which there is not"),
+        ({"child": {"extends": "nobody"}}, "profile 'child' extends 'nobody', but there is no such profile"),
         ({"child": {"extends": "child"}}, "child -> child"),
         ({"child": {"extends": "other"}, "other": {"extends": "child"}}, "child -> other -> child"),
-        ({"child": {"extends": "root", "without_settings": ["numThreads"]}}, "settings that there are not: numThreads"),
-        ({"child": {"extends": "root", "without_exceptions": ["E18"]}}, "exceptions that there are not: E18"),
-        ({"child": {"extends": "root", "without_rules": ["order"]}}, "rules that there are not: order"),
+        ({"child": {"extends": "root", "without_settings": ["numThreads"]}}, "settings that do not exist: numThreads"),
+        ({"child": {"extends": "root", "without_exceptions": ["E18"]}}, "exceptions that do not exist: E18"),
+        ({"child": {"extends": "root", "without_rules": ["order"]}}, "rules that do not exist: order"),
     ],
 )
 def test_what_leads_nowhere_is_an_error(files: dict[str, dict[str, Any]], message: str) -> None:

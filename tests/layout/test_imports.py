@@ -52,6 +52,7 @@ ROOMS = (
     "pipeline.contract",
     "udfs",
     "pipeline.errors",
+    "pipeline.plural",
     "pipeline.utc",
     "pipeline",
 )

@@ -1,6 +1,7 @@
 import pytest
 
-from pipeline.report.wording import consumer, count, duration, moment, share, together
+from pipeline.plural import count
+from pipeline.report.wording import consumer, duration, moment, share, together
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""Who waited for whom, for how long and why; which hashes were starved, and what stalled."""
+"""Waiting: which entries waited for whom, for how long and why; starved hashes; stalls of the subscription."""

@@ -1,7 +1,7 @@
-"""Why entries waited, whom they waited for, and how long (Q8 to Q14 of docs/QUESTIONS.md).
+"""Finds why entries waited, for which consumer, and how long (Q8 to Q14 of docs/QUESTIONS.md).
 
-An interval is looked at when it ends, while the state still shows who waits: during it nothing of what it held back
-was sent, so whoever waits at its end is whoever waited, each since it began to.
+An interval is examined when it ends. None of its waiting entries was sent during the interval, so the entries that wait
+at its end are all that waited, each since its own `since_ts`.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ from pipeline.replay.state.state import (
     State,
 )
 
-# Of roots, and of the hashes of a consumer, so many are named.
+# The number of roots, and of hashes of a consumer, that are named.
 NAMED_MAX = 20
 
 
 class Interval(NamedTuple):
-    """From one row to another; `ended_by` is a place in `output.ENDINGS`."""
+    """The time from one row to another; `ended_by` is an index into `output.ENDINGS`."""
 
     from_seq: int
     from_ts: int
@@ -37,16 +37,16 @@ class Interval(NamedTuple):
 
 
 class Waiters(NamedTuple):
-    """Entries that wait, as columns of equal length.
+    """Waiting entries, as columns of equal length.
 
     Attributes:
-        slot: of the entry.
+        slot: the slot of the entry.
         hash: its sticky hash.
-        owner: place of the consumer that its hash belongs to; NOBODY: none.
-        since_seq: since which row,
-        since_ts: and when, microseconds.
-        messages: in the entry.
-        was_read: whether the broker has read it for certain.
+        owner: the index of the consumer that owns the hash; NOBODY: none.
+        since_seq: the row since which it waits,
+        since_ts: and the time of that row, in microseconds.
+        messages: the messages in the entry.
+        was_read: whether the broker has certainly read it.
         drains: whether another consumer still holds the hash.
     """
 
@@ -60,7 +60,7 @@ class Waiters(NamedTuple):
     drains: NDArray[np.bool_]
 
     def where(self, mask: NDArray[np.bool_]) -> "Waiters":
-        """Some of them."""
+        """The waiters that the mask selects."""
         return Waiters(
             self.slot[mask],
             self.hash[mask],
@@ -72,26 +72,27 @@ class Waiters(NamedTuple):
             self.drains[mask],
         )
 
-    def waited_us(self, span: Interval) -> Ints:
-        """How long each waited within the span, in message-microseconds."""
-        waited: Ints = self.messages * np.maximum(span.to_ts - np.maximum(self.since_ts, span.from_ts), 0)
+    def waited_us(self, interval: Interval) -> Ints:
+        """The time that each waited within the interval, in message-microseconds."""
+        since_ts = np.maximum(self.since_ts, interval.from_ts)
+        waited: Ints = self.messages * np.maximum(interval.to_ts - since_ts, 0)
         return waited
 
 
 class Blocked(NamedTuple):
-    """An interval in which entries waited for one reason; consumers by their places, NOBODY: none.
+    """An interval in which entries waited for one reason; consumers by their indexes, NOBODY: none.
 
     Attributes:
         scope: `hash`, `consumer` or `subscription`.
-        cause: a name, see docs/REPLAY.md.
-        hash: UNKNOWN but for scope `hash`.
-        consumer: that waited for them; NOBODY: several.
-        blocking: whom they waited for.
-        span: when.
-        entries: how many waited.
-        waited_us: message-microseconds.
-        roots: positions of the oldest entries that it hung on.
-        detail: particulars.
+        cause: the name of the reason, see docs/REPLAY.md.
+        hash: the sticky hash; UNKNOWN unless the scope is `hash`.
+        consumer: the owner of the entries; NOBODY: several.
+        blocking: the consumer that they waited for.
+        span: the interval.
+        entries: the number of entries that waited.
+        waited_us: their waiting time, in message-microseconds.
+        roots: positions of the oldest entries that had to be acknowledged or sent first.
+        detail: further values for the column `detail`.
     """
 
     scope: str
@@ -107,7 +108,7 @@ class Blocked(NamedTuple):
 
 
 def waiters(state: State, mapping: RoutingArrays) -> Waiters:
-    """Everything that waits and could be sent, were nothing in its way; what is delayed until later does not."""
+    """The entries that wait to be sent, without those whose delayed delivery is not due."""
     entries, hashes = state.entries, state.hashes
     marks = entries.marks
     mask = (entries.ledger != UNKNOWN) & (marks & WAITING != 0) & (marks & (DELAYED | SENT) != DELAYED)
@@ -140,14 +141,16 @@ def oldest(state: State, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:
     return tuple((int(entries.ledger[slot]), int(entries.entry[slot])) for slot in slots[order])
 
 
-def blocked_consumer(state: State, mapping: RoutingArrays, consumer: int, cause: str, span: Interval) -> list[Blocked]:
-    """A consumer could be sent nothing: the interval of the consumer, and one for each hash that waited for it."""
+def blocked_consumer(
+    state: State, mapping: RoutingArrays, consumer: int, cause: str, interval: Interval
+) -> list[Blocked]:
+    """The waiting intervals of an unavailable consumer: one of the consumer, and one for each hash that waited."""
     waiting = waiters(state, mapping)
     waiting = waiting.where((waiting.owner == consumer) & ~waiting.drains)
     if waiting.slot.size == 0:
         return []
     roots = oldest_held(state, consumer)
-    waited = waiting.waited_us(span)
+    waited = waiting.waited_us(interval)
     detail: dict[str, object] = {"hashes": largest(waiting.hash, waited)}
     whole = Blocked(
         "consumer",
@@ -155,42 +158,42 @@ def blocked_consumer(state: State, mapping: RoutingArrays, consumer: int, cause:
         UNKNOWN,
         consumer,
         consumer,
-        _began(waiting, span),
+        _from_first_waiter(waiting, interval),
         waiting.slot.size,
         int(waited.sum()),
         roots,
         detail,
     )
-    return [whole, *(_of_hash(waiting.where(waiting.hash == h), whole) for h in np.unique(waiting.hash))]
+    return [whole, *(_blocked_hash(waiting.where(waiting.hash == h), whole) for h in np.unique(waiting.hash))]
 
 
-def _of_hash(waiting: Waiters, whole: Blocked) -> Blocked:
+def _blocked_hash(waiting: Waiters, whole: Blocked) -> Blocked:
     return whole._replace(
         scope="hash",
         hash=int(waiting.hash[0]),
-        span=_began(waiting, whole.span),
+        span=_from_first_waiter(waiting, whole.span),
         entries=waiting.slot.size,
         waited_us=int(waiting.waited_us(whole.span).sum()),
         detail={},
     )
 
 
-def _began(waiting: Waiters, span: Interval) -> Interval:
-    """Blocked was somebody only from when the first entry waited."""
+def _from_first_waiter(waiting: Waiters, interval: Interval) -> Interval:
+    """The interval from the moment on at which the first entry waited."""
     first = np.lexsort((waiting.since_seq, waiting.since_ts))[0]
     seq, ts_us = int(waiting.since_seq[first]), int(waiting.since_ts[first])
-    return span if ts_us <= span.from_ts else span._replace(from_seq=seq, from_ts=ts_us)
+    return interval if ts_us <= interval.from_ts else interval._replace(from_seq=seq, from_ts=ts_us)
 
 
 def largest(hashes: Ints, waited: Ints) -> list[int]:
-    """The hashes that waited most, the worst first."""
+    """The hashes that waited most, the longest first."""
     unique, at = np.unique(hashes, return_inverse=True)
     sums = np.bincount(at, weights=waited, minlength=unique.size)
     return [int(unique[i]) for i in np.lexsort((unique, -sums))[:NAMED_MAX]]
 
 
 def most_waited_for(waiting: Waiters, among: Sequence[int]) -> int:
-    """Whose entries wait most; NOBODY: of none of them any does."""
+    """The consumer among some that most entries wait for; NOBODY: no entry waits for any of them."""
     counts = [(int(np.count_nonzero(waiting.owner == consumer)), -consumer) for consumer in among]
-    best, place = max(counts, default=(0, 0))
-    return -place if best else NOBODY
+    most, negative_index = max(counts, default=(0, 0))
+    return -negative_index if most else NOBODY

@@ -1,4 +1,4 @@
-"""The broker's limits on what may wait or be unacknowledged, and when they are reached (contract 4.7, 4.14)."""
+"""The broker's limits on entries in replay and on unacknowledged messages (contract 4.7, 4.14)."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,11 +11,11 @@ class BrokerLimits(NamedTuple):
     """Settings of the broker, 0 where there is no limit.
 
     Attributes:
-        looks_ahead: whether the dispatcher limits its look-ahead at all: that of recently joined consumers does not.
+        looks_ahead: whether the dispatcher limits its look-ahead; the one with recently joined consumers does not.
         replay_per_consumer: entries in replay, for each connected consumer.
         replay_per_subscription: entries in replay.
-        unacked_per_consumer: messages.
-        unacked_per_subscription: messages.
+        unacked_per_consumer: unacknowledged messages of a consumer.
+        unacked_per_subscription: unacknowledged messages of the subscription.
         read_batch: entries of a read.
         ack_holes: ranges of acknowledged entries that a cursor persists.
     """
@@ -29,7 +29,7 @@ class BrokerLimits(NamedTuple):
     ack_holes: int
 
     def look_ahead(self, consumers: int) -> int | None:
-        """Entries in replay from which on nothing new is read, with so many consumers connected (4.7).
+        """The number of entries in replay at which normal reads stop, with so many consumers connected (4.7).
 
         None: there is no such limit.
         """
@@ -47,11 +47,11 @@ class BrokerLimits(NamedTuple):
 
 
 def limits_of(broker: Mapping[str, object], looks_ahead: bool) -> BrokerLimits:
-    """The limits in broker.conf; what is absent there, and not a number, is no limit.
+    """The limits in broker.conf; a setting that is absent, or not a number, is no limit.
 
     Args:
         broker: broker.conf names to values.
-        looks_ahead: whether the dispatcher heeds the limits of look-ahead: the classic one does not, although its
+        looks_ahead: whether the dispatcher uses the limits of look-ahead: the classic one does not, although its
             broker has the settings (6.2).
     """
 

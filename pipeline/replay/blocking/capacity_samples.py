@@ -1,4 +1,4 @@
-"""How near the subscription is to its limits, looked at now and then (Q20, Q21; contract 4.7)."""
+"""Samples of a subscription's distance to its limits (Q20, Q21; contract 4.7)."""
 
 from typing import Any, NamedTuple
 
@@ -13,18 +13,18 @@ from pipeline.replay.state.state import (
 
 
 class Sample(NamedTuple):
-    """One look.
+    """The state of the subscription at one moment.
 
     Attributes:
-        ts_us: when.
-        consumers: connected.
-        replay_size: entries in replay, as a snapshot says or, at least, as the trace shows.
-        reported: whether a snapshot said so.
+        ts_us: the time.
+        consumers: the number of connected consumers.
+        replay_size: the entries in replay, from a snapshot; else at least that many, from the trace.
+        reported: whether `replay_size` comes from a snapshot.
         look_ahead_limit: in entries; None: there is none.
-        ack_holes: ranges of acknowledged entries above mark-delete.
-        ack_holes_max: how many of them the cursor persists.
-        mark_delete_gap: entries above mark-delete that were read.
-        waiting: entries that could be sent, were nothing in their way.
+        ack_holes: the number of ranges of acknowledged entries above mark-delete.
+        ack_holes_max: how many such ranges the cursor persists.
+        mark_delete_gap: the number of entries above mark-delete that were read.
+        waiting: the number of entries that wait to be sent and are not delayed.
     """
 
     ts_us: int
@@ -39,7 +39,7 @@ class Sample(NamedTuple):
 
 
 def sample(state: State, ts_us: int, limits: BrokerLimits, replay_size: int | None) -> Sample:
-    """Looks at the state; `replay_size` is what a snapshot said a moment ago, None: none did."""
+    """A sample of the state; `replay_size` comes from a snapshot of this moment, None: there is none."""
     entries: Any = state.entries
     common = state.common
     ledger, entry = entries.ledger, entries.entry

@@ -1,7 +1,7 @@
-"""The causes of waiting: their numbers in the compiled state, their names in `blocking`, and how a sentence says them.
+"""The causes of waiting: their numbers in the compiled state, their names in `blocking`, their clauses in sentences.
 
-The compiled functions know a consumer's cause (why it can be sent nothing) and a hash's (what its first entry waits
-for); the last three are found by looking at a whole subscription. docs/BLOCKING.md explains each to operators.
+The compiled functions keep a cause for each consumer (why nothing can be sent to it) and for each hash (what its first
+entry waits for). The last three causes need the whole subscription. docs/BLOCKING.md explains each to operators.
 
 Source: contract 3.4, 4.6 to 4.9, 4.12 to 4.14, 6.1.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-READY: Final = 0  # nothing: a consumer that can be sent something, a hash without an open interval
+READY: Final = 0  # no cause: the consumer can be sent something, or the hash has no open interval
 NO_PERMITS: Final = 1
 UNACKED_LIMIT_CONSUMER: Final = 2
 NO_OWNER: Final = 3
@@ -46,20 +46,20 @@ NAMES: Final = (
 CLAUSES: Mapping[int, str] = MappingProxyType(
     {
         NO_PERMITS: "{unavailable} had no permits left",
-        UNACKED_LIMIT_CONSUMER: "{unavailable} had as many unacknowledged messages as a consumer may have",
+        UNACKED_LIMIT_CONSUMER: "{unavailable} had reached the limit of unacknowledged messages of a consumer",
         NO_OWNER: "no consumer owned the hash",
-        NACK_DELAY: "it had been given back and waited to be replayed",
+        NACK_DELAY: "a redeliver request had returned them and they were not replayed yet",
         RECENTLY_JOINED: (
-            "{consumer} had joined recently and got nothing new while {holder} had older entries (known bug F5)"
+            "{consumer} had joined recently and got no new entries while {holder} held older ones (known bug F5)"
         ),
-        LOOK_AHEAD_LIMIT: "as many entries waited in replay as the limit of look-ahead allows",
-        UNACKED_LIMIT_SUBSCRIPTION: "the subscription had as many unacknowledged messages as it may have",
-        REPLAY_QUEUE: "it had been read, and what stood before it in replay was not served",
-        DELAYED_DELIVERY: "its producer had asked for a delay",
+        LOOK_AHEAD_LIMIT: "the replay queue had reached the look-ahead limit",
+        UNACKED_LIMIT_SUBSCRIPTION: "the subscription had reached its limit of unacknowledged messages",
+        REPLAY_QUEUE: "earlier entries in the replay queue were not sent",
+        DELAYED_DELIVERY: "the producer had asked for a delay",
         NOT_READ_YET: "the broker had not read that far yet",
-        DRAINING: "their hashes drained from {blocking}",
-        DRAINING_STUCK: "their hashes had drained from {blocking} and were not served all the same",
-        UNEXPLAINED: "nothing in the trace says why",
+        DRAINING: "their hashes were draining from {blocking}",
+        DRAINING_STUCK: "their hashes had drained from {blocking} but were still not sent to the new owner",
+        UNEXPLAINED: "of a reason that the trace does not show",
     }
 )
-"""The clause that says a cause; the fields are consumers as a text calls them."""
+"""The clause for each cause, behind "because"; the fields are consumers by their names in a text."""

@@ -1,7 +1,7 @@
-"""What keeps entries waiting that no other consumer holds back: consumers that can take nothing, hashes passed over.
+"""Intervals in which a consumer could be sent nothing, starved hashes, and stalls of the whole subscription.
 
-The core only notices that something is over, or that nothing at all was sent for too long, and stops; who had to
-wait meanwhile is counted then, by `attribution`, while the state still shows it.
+The kernel only notices that such an interval ends, or that nothing was sent for too long, and stops there. While the
+state still shows which entries waited, `attribution` counts them.
 """
 
 from typing import Final
@@ -17,30 +17,30 @@ from pipeline.replay.state.state import (
     State,
 )
 
-# The interval is one in which a hash could be served and was not: no cause of waiting, but a finding.
+# The hash could be served in the interval and was not: not a cause of waiting, but a finding.
 STARVED: Final = -1
 
-# Why the core stops in front of a row (`stop_reason`).
-INTERVAL_OVER: Final = 1  # a hindrance is over
-STALLED: Final = 2  # nothing was sent to anybody for long, until this row
-SAMPLE: Final = 3  # it is time to look
-RELEASED: Final = 4  # mark-delete has reached what a recently joined consumer waits for
+# Why the kernel stops in front of a row (`stop_reason`).
+INTERVAL_OVER: Final = 1  # an interval of waiting is over
+STALLED: Final = 2  # nothing was sent to any consumer for long, until this row
+SAMPLE: Final = 3  # the next capacity sample is due
+RELEASED: Final = 4  # mark-delete has reached the position that a recently joined consumer waits for
 
 
 @compiled
 def update_availability(
     state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, unacked_max: int, report_min_us: int
 ) -> None:
-    """Asked after everything that changes what a consumer may be sent.
+    """Updates the cause for which a consumer can be sent nothing; called after every change of what it may be sent.
 
     Args:
         state: the state.
-        out: where an interval goes that is over.
-        consumer: its place.
-        seq: of the row that changed it.
-        ts: of the row, microseconds.
-        ended_by: how that is called.
-        unacked_max: messages that it may hold; 0: no limit.
+        out: receives the interval that ends.
+        consumer: the index of the consumer.
+        seq: the row of the change.
+        ts: the time of the row, in microseconds.
+        ended_by: the kind of change, see `output.ENDINGS`.
+        unacked_max: the limit of unacknowledged messages; 0: no limit.
         report_min_us: shorter intervals are not reported.
     """
     consumers = state.consumers
@@ -69,14 +69,14 @@ def update_availability(
 def update_availability_by_row(
     state: State, out: Output, events: Events, i: int, consumer: int, ended_by: int, policy: Policy
 ) -> None:
-    """`update_availability`, asked after a row of the trace."""
+    """Calls `update_availability` after a row of the trace."""
     seq, ts = events.seq[i], events.ts_us[i]
     update_availability(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.report_min_us)
 
 
 @compiled
 def unblock(state: State, consumer: int, ts: int) -> None:
-    """What the consumer asked for while it had too much unacknowledged counts from now on (4.14)."""
+    """Unblocks a consumer: the permits that it asked for while blocked on unacked messages count from now on (4.14)."""
     consumers = state.consumers
     if consumers[consumer].blocked == 1:
         consumers[consumer].unblocked_ts = ts
@@ -87,7 +87,7 @@ def unblock(state: State, consumer: int, ts: int) -> None:
 
 @compiled
 def grant(state: State, consumer: int, permits: int) -> None:
-    """A consumer asks for so many messages more."""
+    """Adds the permits of a flow command to a consumer."""
     state.common[0].permits_known_by = BY_FLOWS
     if state.consumers[consumer].blocked == 1:
         state.consumers[consumer].withheld += permits
@@ -99,7 +99,7 @@ def grant(state: State, consumer: int, permits: int) -> None:
 def end_unavailability(
     state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, report_min_us: int
 ) -> None:
-    """Whatever kept a consumer from being sent anything is over."""
+    """Ends the interval in which a consumer could be sent nothing, if there is one, and reports it."""
     consumers = state.consumers
     cause = consumers[consumer].cause
     consumers[consumer].cause = READY
@@ -123,7 +123,7 @@ def end_unavailability(
 
 @compiled
 def unavailable_us(state: State, consumer: int, ts: int) -> int:
-    """For how long a consumer could be sent nothing, all its life."""
+    """The time since its join for which a consumer could be sent nothing."""
     consumers = state.consumers
     open_us = ts - consumers[consumer].cause_ts if consumers[consumer].cause != READY else 0
     return int(consumers[consumer].unavailable_us + open_us)
@@ -131,13 +131,13 @@ def unavailable_us(state: State, consumer: int, ts: int) -> int:
 
 @compiled
 def note_starved(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
-    """A hash is served, or changes hands: was it passed over before, although nothing stood in its way?"""
+    """Reports a hash as starved if it could have been served for `longest_us`; called when it is served or moves."""
     hashes = state.hashes
     owner = hashes[at].owner
-    # An owner that could be sent nothing did not pass it over.
-    hindered = unavailable_us(state, owner, ts) - hashes[at].clear_unavailable_us if owner >= 0 else 0
-    # What waits aside may be overtaken.
-    if hashes[at].queue_first >= 0 and hashes[at].away == 0 and ts - hashes[at].clear_ts - hindered >= longest_us:
+    # The hash does not starve while its owner can be sent nothing.
+    unavailable = unavailable_us(state, owner, ts) - hashes[at].clear_unavailable_us if owner >= 0 else 0
+    # Only entries that may not be overtaken (`queue_first`) count.
+    if hashes[at].queue_first >= 0 and hashes[at].away == 0 and ts - hashes[at].clear_ts - unavailable >= longest_us:
         row = out.filled[INTERVALS]
         out.filled[INTERVALS] = row + 1
         report, head = out.intervals, hashes[at].queue_first
@@ -152,7 +152,7 @@ def note_starved(state: State, out: Output, at: int, seq: int, ts: int, ended_by
         report[row].registered = hashes[at].registered
         report[row].drained_from = hashes[at].drained_from
         report[row].waiting = hashes[at].waiting
-        report[row].unavailable_us = hindered
+        report[row].unavailable_us = unavailable
         report[row].ledger = state.entries[head].ledger
         report[row].entry = state.entries[head].entry
         report[row].passed_ts = UNKNOWN
@@ -164,7 +164,7 @@ def note_starved(state: State, out: Output, at: int, seq: int, ts: int, ended_by
 
 @compiled
 def stalls(state: State, seq: int, ts: int, longest_us: int) -> bool:
-    """Whether nothing was sent to anybody for long before the dispatch `seq`; says so once."""
+    """Whether nothing was sent to any consumer for `longest_us` before the dispatch `seq`; true once per dispatch."""
     common = state.common
     if common[0].waiting == 0 or common[0].stopped_at_seq == seq:
         return False

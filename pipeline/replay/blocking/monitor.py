@@ -1,6 +1,6 @@
-"""Watches the dispatcher: whenever the core stops to be looked at, it notes who waited for whom, and how much.
+"""Collects the intervals of waiting, the starved hashes and the capacity samples whenever the kernel stops.
 
-It only reads the state. What it keeps is bounded: of each cause the intervals that cost most.
+It reads the state of the dispatcher. Its memory is bounded: it keeps the costliest intervals of each scope and cause.
 """
 
 import heapq
@@ -34,27 +34,27 @@ from pipeline.replay.state.state import (
     State,
 )
 
-# Causes of a consumer; the others are those of a hash.
-_OF_CONSUMERS = (NO_PERMITS, UNACKED_LIMIT_CONSUMER)
+# Causes of a consumer; the others are causes of a hash.
+_CONSUMER_CAUSES = (NO_PERMITS, UNACKED_LIMIT_CONSUMER)
 
-# Moves of one hash that are remembered.
+# The number of moves of one hash that are remembered.
 _MOVES_MAX = 16
 
-# What happened this shortly before a dispatch has brought it about.
+# An event this shortly before a dispatch counts as the reason for it.
 _BROUGHT_ABOUT_US = 1_000_000
 
 
 class BlockingMonitor:
-    """What was seen of one subscription.
+    """The waiting in one subscription.
 
     Attributes:
         samples: of the capacity, in order.
-        starved: hashes that were passed over.
-        left_out: by scope and cause, how many intervals were not kept.
-        stalls_beyond: how many of those are stalls that nothing explains, so findings (`stall.is_finding`).
+        starved: the starved hashes.
+        left_out: the number of intervals that were not kept, by scope and cause.
+        stalls_beyond: how many of those are unexplained stalls, so findings (`stalls.is_finding`).
         recent: the recently joined consumers (3.x and classic).
         limits: of the broker.
-        open_until: where a window ends, when that is why intervals are noted; the trace goes on.
+        open_until: the end of the window while its open intervals are noted and the trace goes on; else None.
     """
 
     def __init__(self, limits: BrokerLimits, thresholds: Thresholds) -> None:
@@ -76,12 +76,12 @@ class BlockingMonitor:
 
     @property
     def blocked(self) -> list[Blocked]:
-        """The intervals, in the order in which they began."""
+        """The intervals, in the order of their beginnings."""
         kept = [interval for heap in self._blocked.values() for _, _, interval in heap]
         return sorted(kept, key=lambda b: (b.span.from_ts, b.span.from_seq, b.scope, b.cause, b.hash, b.consumer))
 
     def disregard(self, before_seq: int) -> None:
-        """What was seen until here did not rest on everything that happened; nor does what began before."""
+        """Drops everything so far, and intervals that began before this row, because rows before it are unknown."""
         self.samples.clear()
         self.starved.clear()
         self.left_out.clear()
@@ -89,54 +89,54 @@ class BlockingMonitor:
         self._blocked.clear()
         self._since_seq = before_seq
 
-    def forget(self, told_seq: int) -> None:
-        """What was over behind the row `told_seq` was told, and every sample."""
-        # The last look is the beginning of what is told next.
+    def forget(self, reported_seq: int) -> None:
+        """Drops intervals that ended up to the row `reported_seq`, and all samples but the last."""
+        # The next row of `capacity` begins at the last sample.
         self.samples = self.samples[-1:]
         self.left_out.clear()
         self.stalls_beyond = 0
         for kind, heap in self._blocked.items():
-            self._blocked[kind] = [ranked for ranked in heap if ranked[2].span.to_seq > told_seq]
+            self._blocked[kind] = [ranked for ranked in heap if ranked[2].span.to_seq > reported_seq]
             heapq.heapify(self._blocked[kind])
-        self.starved.forget(told_seq)
+        self.starved.forget(reported_seq)
 
-    def paused(self, state: State, out: Output, mapping: RoutingArrays, at: TracePoint) -> None:
-        """The core has stopped in front of the row `at`."""
+    def stopped(self, state: State, out: Output, mapping: RoutingArrays, at: TracePoint) -> None:
+        """Notes why the kernel has stopped in front of the row `at`, and clears the reason."""
         reason, state.common[0].stop_reason = int(state.common[0].stop_reason), 0
         if reason == SAMPLE:
             self._sample(state, at)
         elif reason == STALLED:
             self._end_stall(state, mapping, at)
         elif reason == RELEASED:
-            self.interrupted(state, mapping, at, BY_ACK)
+            self.members_change(state, mapping, at, BY_ACK)
             self._note_all(self.recent.release(state, mapping, at, BY_ACK))
         elif reason == INTERVAL_OVER:
-            self.hindered(state, out, mapping)
+            self.take_intervals(state, out, mapping)
 
-    def hindered(self, state: State, out: Output, mapping: RoutingArrays) -> None:
-        """Takes in the intervals that the core has reported."""
+    def take_intervals(self, state: State, out: Output, mapping: RoutingArrays) -> None:
+        """Takes the intervals that the kernel has reported, and empties its output of them."""
         for row in out.intervals[: out.filled[INTERVALS]]:
-            span = Interval(*(int(row[name]) for name in Interval._fields))
+            interval = Interval(*(int(row[name]) for name in Interval._fields))
             if row.cause == STARVED:
-                self._starved(row, span)
-            elif row.cause in _OF_CONSUMERS and row.hash == UNKNOWN:
-                self._available(state, mapping, row, span)
+                self._starved(row, interval)
+            elif row.cause in _CONSUMER_CAUSES and row.hash == UNKNOWN:
+                self._available(state, mapping, row, interval)
             else:
-                self._note(_delayed(row, span))
+                self._note(_hash_wait(row, interval))
         out.filled[INTERVALS] = 0
         state.common[0].stop_reason = 0
 
-    def interrupted(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
-        """Consumers are about to come or go: only now the state shows who is to blame for a stall."""
-        # However short: it is to blame for what is a stall a little later.
-        span = self._idle_interval(state, at, ended_by, 1)
-        found = None if span is None else stalled(state, mapping, span, self._situation(span))
+    def members_change(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
+        """Remembers the cause of a stall; call before consumers join, leave or become available and hide it."""
+        # However short the wait is: it may become a stall a little later.
+        interval = self._idle_interval(state, at, ended_by, 1)
+        found = None if interval is None else stalled(state, mapping, interval, self._situation(interval))
         if found is not None and found.cause != NAMES[UNEXPLAINED]:
             self._stall = found
         self._brought_about = (at.ts_us, ended_by)
 
-    def moved(self, state: State, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
-        """Another mapping is in force; how hashes that are held or awaited moved is remembered until they are not."""
+    def ownership_moved(self, state: State, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
+        """Remembers the moves of hashes with pending or waiting entries when another routing comes into force."""
         hashes: Any = state.hashes
         used = np.flatnonzero((hashes.hash != UNKNOWN) & ((hashes.held > 0) | (hashes.waiting > 0)))
         sticky = hashes.hash[used]
@@ -147,32 +147,32 @@ class BlockingMonitor:
             moves = self._moves.setdefault(int(sticky[i]), deque(maxlen=_MOVES_MAX))
             moves.append(OwnershipMove(at, int(then[i]), int(now[i]), int(hashes.held[used[i]])))
 
-    def leave(self, state: State, mapping: RoutingArrays, place: int, at: TracePoint) -> None:
-        """A consumer is about to leave that may have been held back."""
-        self._note_all(self.recent.leave(state, mapping, place, at))
+    def leave(self, state: State, mapping: RoutingArrays, consumer: int, at: TracePoint) -> None:
+        """Notes the waits of recently joined consumers that end with a leave; call before the leave."""
+        self._note_all(self.recent.leave(state, mapping, consumer, at))
 
     def closed(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
-        """The trace ends, or everything starts anew."""
-        span = self._idle_interval(state, at, ended_by, self._thresholds.stall_threshold_us)
-        if span is not None:
-            self._note_stall(state, mapping, span)
+        """Notes what is open; call before the end of the trace or a reset."""
+        interval = self._idle_interval(state, at, ended_by, self._thresholds.stall_threshold_us)
+        if interval is not None:
+            self._note_stall(state, mapping, interval)
         self._note_all(self.recent.close(state, mapping, at, ended_by))
 
     def reported(self, state: State, snapshot: Snapshot) -> None:
-        """A snapshot said how large the replay queue was."""
+        """Takes the size of the replay queue from a snapshot."""
         if snapshot.in_replay is not None:
             self._reported = (snapshot.ts_us, snapshot.in_replay)
             self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
             state.common[0].next_sample_ts = snapshot.ts_us + self._thresholds.sample_us
 
     def _sample(self, state: State, at: TracePoint) -> None:
-        # Before the first row there is nothing to see.
+        # The first stop comes before the first row, when the state is empty.
         if state.common[0].next_sample_ts > 0:
             self.samples.append(sample(state, at.ts_us, self.limits, None))
         state.common[0].next_sample_ts = at.ts_us + self._thresholds.sample_us
 
     def _idle_interval(self, state: State, at: TracePoint, ended_by: int, report_min_us: int) -> Interval | None:
-        """Since when nothing was sent although something waits, if that is so long ago."""
+        """The time since the last dispatch while entries waited; None if it is shorter than `report_min_us`."""
         common = state.common
         since_us = int(max(common[0].last_dispatch_ts, common[0].waiting_since_ts))
         if common[0].waiting == 0 or at.ts_us - since_us < report_min_us:
@@ -184,59 +184,59 @@ class BlockingMonitor:
         )
         return Interval(int(since_seq), since_us, at.seq, at.ts_us, ended_by)
 
-    def _open_stall(self, span: Interval) -> Blocked | None:
-        """What kept it going until a moment before, if something did."""
-        if self._stall is None or self._stall.span.from_ts != span.from_ts:
+    def _open_stall(self, interval: Interval) -> Blocked | None:
+        """The stall that `members_change` remembered, if it is the beginning of this interval."""
+        if self._stall is None or self._stall.span.from_ts != interval.from_ts:
             return None
-        # What was over so long ago does not keep anything from being sent since.
-        return self._stall if span.to_ts - self._stall.span.to_ts < self._thresholds.stall_threshold_us else None
+        # A cause that ended longer ago does not explain why nothing was sent since.
+        return self._stall if interval.to_ts - self._stall.span.to_ts < self._thresholds.stall_threshold_us else None
 
     def _end_stall(self, state: State, mapping: RoutingArrays, at: TracePoint) -> None:
         when_us, ended_by = self._brought_about
         lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
-        span = self._idle_interval(state, at, ended_by if lately else BY_ACK, self._thresholds.stall_threshold_us)
-        if span is not None:
-            self._note_stall(state, mapping, span, lately)
+        interval = self._idle_interval(state, at, ended_by if lately else BY_ACK, self._thresholds.stall_threshold_us)
+        if interval is not None:
+            self._note_stall(state, mapping, interval, lately)
 
-    def _note_stall(self, state: State, mapping: RoutingArrays, span: Interval, lately: bool = True) -> None:
-        found = self._open_stall(span) or stalled(state, mapping, span, self._situation(span))
+    def _note_stall(self, state: State, mapping: RoutingArrays, interval: Interval, lately: bool = True) -> None:
+        found = self._open_stall(interval) or stalled(state, mapping, interval, self._situation(interval))
         self._stall = None
         if found is not None:
-            # No acknowledgement ends what hung on none.
+            # A stall with these causes waits for no acknowledgement, so none ends it.
             if not lately and found.cause in (NAMES[UNEXPLAINED], NAMES[DRAINING_STUCK]):
-                span = span._replace(ended_by=BY_DISPATCH)
-            self._note(found._replace(span=span))
+                interval = interval._replace(ended_by=BY_DISPATCH)
+            self._note(found._replace(span=interval))
 
-    def _situation(self, span: Interval) -> Situation:
-        said_us, size = self._reported or (0, None)
-        within = size if said_us >= span.from_ts else None
+    def _situation(self, interval: Interval) -> Situation:
+        reported_us, size = self._reported or (0, None)
+        within = size if reported_us >= interval.from_ts else None
         return Situation(self.limits, within, *self.recent.first, self._thresholds.stall_threshold_us)
 
-    def _available(self, state: State, mapping: RoutingArrays, row: Any, span: Interval) -> None:
-        """A consumer can be sent something again; until now it may have been to blame for a stall."""
+    def _available(self, state: State, mapping: RoutingArrays, row: Any, interval: Interval) -> None:
+        """Notes the interval of a consumer that is available again; it may have caused a stall until now."""
         now = int(state.consumers[row.consumer].cause)
         state.consumers[row.consumer].cause = row.cause
-        self.interrupted(state, mapping, TracePoint(span.to_seq, span.to_ts), span.ended_by)
+        self.members_change(state, mapping, TracePoint(interval.to_seq, interval.to_ts), interval.ended_by)
         state.consumers[row.consumer].cause = now
-        self._note_all(blocked_consumer(state, mapping, int(row.consumer), NAMES[row.cause], span))
+        self._note_all(blocked_consumer(state, mapping, int(row.consumer), NAMES[row.cause], interval))
 
-    def _starved(self, row: Any, span: Interval) -> None:
-        if row.consumer == NOBODY or span.from_seq < self._since_seq or self._is_found_later(span):
+    def _starved(self, row: Any, interval: Interval) -> None:
+        if row.consumer == NOBODY or interval.from_seq < self._since_seq or self._is_found_later(interval):
             return
         head, passed = (int(row.ledger), int(row.entry)), (int(row.passed_ledger), int(row.passed_entry))
         if (
-            row.passed_ts >= span.from_ts + int(row.unavailable_us) + self._thresholds.stall_threshold_us
+            row.passed_ts >= interval.from_ts + int(row.unavailable_us) + self._thresholds.stall_threshold_us
             and passed > head
         ):
             moves = tuple(self._moves.get(int(row.hash), ()))
             origin = (int(row.passed_ts), int(row.drained_from), int(row.registered), moves)
             self.starved.add(
-                StarvedHash(int(row.hash), int(row.consumer), span, int(row.waiting), head, passed, *origin)
+                StarvedHash(int(row.hash), int(row.consumer), interval, int(row.waiting), head, passed, *origin)
             )
 
-    def _is_found_later(self, span: Interval) -> bool:
-        """Whether something is open where a window ends: it is found when it is over, or the log is."""
-        return self.open_until is not None and span.ended_by == STILL_OPEN
+    def _is_found_later(self, interval: Interval) -> bool:
+        """Whether an interval is open at the end of a window; the window in which it ends, or the last, finds it."""
+        return self.open_until is not None and interval.ended_by == STILL_OPEN
 
     def _note_all(self, intervals: list[Blocked]) -> None:
         for interval in intervals:
@@ -246,11 +246,12 @@ class BlockingMonitor:
         if interval.span.from_seq < self._since_seq:
             return
         if self.open_until is not None:
-            # It may go on: what a hash waits for is one interval as long as it stays the same.
-            span = interval.span._replace(to_seq=self.open_until.seq, to_ts=self.open_until.ts_us, ended_by=STILL_OPEN)
-            interval = interval._replace(span=span)
+            # The next window may continue it: a hash has one interval as long as its cause stays the same.
+            open_at = self.open_until
+            bounds = interval.span._replace(to_seq=open_at.seq, to_ts=open_at.ts_us, ended_by=STILL_OPEN)
+            interval = interval._replace(span=bounds)
         heap = self._blocked[interval.scope, interval.cause]
-        # The number keeps equal costs in order, and intervals from being compared.
+        # The number keeps intervals of equal cost in order, so that the heap never compares intervals.
         self._noted += 1
         ranked = (interval.waited_us, -self._noted, interval)
         if len(heap) < self._thresholds.intervals_max:
@@ -261,10 +262,10 @@ class BlockingMonitor:
             self.stalls_beyond += is_finding(left_out) and not self._is_found_later(left_out.span)
 
 
-def _delayed(row: Any, span: Interval) -> Blocked:
-    """What a hash waited for, as the core summed it up."""
+def _hash_wait(row: Any, interval: Interval) -> Blocked:
+    """The waiting interval of a hash, from the kernel's report."""
     head = ((int(row.ledger), int(row.entry)),)
     nothing: dict[str, object] = {}
     cause, owner = NAMES[int(row.cause)], int(row.consumer)
     waited = int(row.waiting), int(row.waited_us)
-    return Blocked("hash", cause, int(row.hash), owner, NOBODY, span, *waited, head, nothing)
+    return Blocked("hash", cause, int(row.hash), owner, NOBODY, interval, *waited, head, nothing)

@@ -1,7 +1,7 @@
 """Hashes that could be served and were not, while their owners were sent later entries (V10, V11).
 
-A broker that is stuck passes over every hash that it has, again and again: a limited number is kept, and what is beyond
-it is counted by what its verdict rests on, so that it weighs what it would have weighed with its evidence.
+With a stuck broker all hashes may starve, again and again. A limited number is kept; the rest is counted by the facts
+that decide its verdict, so that it gets the severity that it would have with its evidence.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from pipeline.replay.state.state import NOBODY
 
 
 class OwnershipMove(NamedTuple):
-    """A hash changes hands; owners by their places."""
+    """A move of a hash from one owner to another, both by their indexes; `held` of its entries were pending."""
 
     at: TracePoint
     before: int
@@ -22,10 +22,10 @@ class OwnershipMove(NamedTuple):
 
 
 class StarvationKind(NamedTuple):
-    """What the verdict on a hash that was passed over rests on.
+    """The facts that decide the verdict on a starved hash.
 
     Attributes:
-        drained: whether it drained from another consumer before.
+        drained: whether the hash drained from another consumer before.
         counted_again: whether its pending entries were counted as draining more than once there (contract 3.9).
     """
 
@@ -38,14 +38,14 @@ class StarvedHash(NamedTuple):
 
     Attributes:
         hash: the sticky hash.
-        owner: place of its owner.
-        span: since when, until when.
-        entries: how many waited at the end.
-        head: position of the first of them.
-        passed: position of a later entry that the owner was sent last, at `passed_ts`.
-        drained_from: place of the consumer at which it drained before; NOBODY: it never did.
+        owner: the index of its owner.
+        span: the interval in which it was starved.
+        entries: the number of entries that waited at the end.
+        head: the position of the first of them.
+        passed: the position of the later entry that was sent to the owner last, at `passed_ts`.
+        drained_from: the index of the consumer from which it drained before; NOBODY: it never drained.
         registered: how often its pending entries were counted as draining there.
-        moves: of the hash, while entries of it were held.
+        moves: the moves of the hash while entries of it were held.
     """
 
     hash: int
@@ -61,16 +61,16 @@ class StarvedHash(NamedTuple):
 
     @property
     def kind(self) -> StarvationKind:
-        """What the verdict rests on."""
+        """The facts that decide the verdict."""
         return StarvationKind(self.drained_from != NOBODY, self.registered > 1)
 
     def goes_on(self, head: tuple[int, int], until_us: int) -> bool:
-        """Whether it is what another one was that ended then: another owner has the hash, which has not helped."""
+        """Whether it continues a starvation with this head that ended then, under another owner of the hash."""
         return self.head == head and self.span.from_ts == until_us
 
 
 class _Counted(NamedTuple):
-    """The last time that a hash was counted only."""
+    """The latest starvation of a hash that was only counted."""
 
     head: tuple[int, int]
     until_us: int
@@ -78,15 +78,15 @@ class _Counted(NamedTuple):
 
 
 class StarvedHashes:
-    """What was passed over, up to a limit, in the order in which that was seen.
+    """The starved hashes, up to a limit, in the order in which they were found.
 
     Attributes:
-        kept: with everything that is known of it.
-        beyond: how many more there were, by kind.
+        kept: the starved hashes up to the limit.
+        beyond: the number of those beyond the limit, by kind.
     """
 
     def __init__(self, kept_max: int) -> None:
-        """Keeps at most so many."""
+        """Takes the limit."""
         self.kept: list[StarvedHash] = []
         self.beyond: Counter[StarvationKind] = Counter()
         self._kept_max = kept_max
@@ -94,7 +94,7 @@ class StarvedHashes:
         self._counted_last: dict[int, _Counted] = {}
 
     def add(self, found: StarvedHash) -> None:
-        """Takes one more; what goes on under another owner of the hash stays one."""
+        """Adds a starved hash; one that continues under another owner replaces its beginning."""
         at = self._kept_last.get(found.hash)
         if at is not None and found.goes_on(self.kept[at].head, self.kept[at].span.to_ts):
             last = self.kept[at].span
@@ -112,19 +112,19 @@ class StarvedHashes:
         self.beyond[found.kind] += 1
         self._counted_last[found.hash] = _Counted(found.head, found.span.to_ts, found.kind)
         if len(self._counted_last) > self._kept_max:
-            # The one that was seen longest ago; should it go on, it counts twice.
+            # The oldest one is forgotten; if it continues, it counts twice.
             del self._counted_last[next(iter(self._counted_last))]
 
     def clear(self) -> None:
-        """Nothing was passed over, and nothing is counted."""
+        """Drops everything, the counts included."""
         self.kept.clear()
         self.beyond.clear()
         self._kept_last.clear()
         self._counted_last.clear()
 
-    def forget(self, told_seq: int) -> None:
-        """Drops what was over behind the row `told_seq`; none is counted any more."""
-        staying = [number for number, found in enumerate(self.kept) if found.span.to_seq > told_seq]
+    def forget(self, reported_seq: int) -> None:
+        """Drops what ended up to the row `reported_seq`, and the counts."""
+        staying = [number for number, found in enumerate(self.kept) if found.span.to_seq > reported_seq]
         moved = {number: at for at, number in enumerate(staying)}
         self.kept = [self.kept[number] for number in staying]
         self._kept_last = {h: moved[number] for h, number in self._kept_last.items() if number in moved}

@@ -1,17 +1,17 @@
-"""From when on waiting is of interest, and how much of it is kept."""
+"""Thresholds from which on waiting is reported, and the limits of what is kept."""
 
 from typing import NamedTuple
 
 
 class Thresholds(NamedTuple):
-    """What is of interest; times in microseconds.
+    """The thresholds of an audit; times in microseconds.
 
     Attributes:
-        report_min_us: a consumer that could be sent nothing.
-        stall_threshold_us: nothing sent although something could be.
-        sample_us: between two looks at the capacity.
+        report_min_us: the shortest interval of waiting that is reported.
+        stall_threshold_us: the shortest time without a dispatch that is a stall, or that starves a hash.
+        sample_us: the time between two samples of the capacity.
         intervals_max: how many intervals of a cause and scope are kept.
-        as_pip_282: whether recently joined consumers are held back behind what was sent, not behind what was read.
+        as_pip_282: whether recently joined consumers wait for the last sent position instead of the read position.
     """
 
     report_min_us: int = 100_000

@@ -1,7 +1,8 @@
-"""What the entries of a hash wait for that no other consumer holds, and whose owner could be sent something.
+"""Finds what the entries of a hash wait for while no other consumer holds the hash and its owner is available.
 
-Asked whenever the hash is served or changes hands. As long as the answer stays the same it is one interval, however
-many entries went in between; what the owner could not take is the owner's interval (`progress`) and left out here.
+The cause is determined whenever the hash is served or moves. As long as it stays the same there is one interval,
+however many entries are sent meanwhile. Times in which the owner is unavailable are left out: they belong to the
+interval of the owner (`consumer_availability`).
 """
 
 from typing import Final
@@ -31,13 +32,13 @@ from pipeline.replay.state.state import (
     State,
 )
 
-# Not every entry of the last read is seen: all of it may have been refused (4.2, step 9c).
+# The trace does not show all of the last read: its entries may all have gone to replay (4.2, step 9c).
 _NEAR_LIMIT: Final = 0.95
 
 
 @compiled
 def note_limits(state: State, ts: int) -> None:
-    """Sums up for how long the limits of the subscription are reached; called with every row."""
+    """Adds up the time for which the limits of the subscription are reached; called with every row."""
     common = state.common
     if common[0].look_ahead_limit > 0:
         full = common[0].in_replay >= _NEAR_LIMIT * common[0].look_ahead_limit
@@ -58,21 +59,21 @@ def note_limits(state: State, ts: int) -> None:
 
 @compiled
 def _look_ahead_us(state: State, ts: int) -> int:
-    """For how long the limit of look-ahead has been reached."""
+    """The total time for which the look-ahead limit has been reached."""
     since = state.common[0].look_ahead_since_ts
     return int(state.common[0].look_ahead_us + (ts - since if since != UNKNOWN else 0))
 
 
 @compiled
 def _blocked_on_unacked_us(state: State, ts: int) -> int:
-    """For how long the subscription has had too much unacknowledged."""
+    """The total time for which the subscription has been blocked on unacknowledged messages."""
     since = state.common[0].blocked_on_unacked_since_ts
     return int(state.common[0].blocked_on_unacked_us + (ts - since if since != UNKNOWN else 0))
 
 
 @compiled
 def begin_wait(state: State, at: int, seq: int, ts: int) -> None:
-    """From here on the hash could be served."""
+    """Notes that the hash could be served from here on."""
     hashes = state.hashes
     hashes[at].clear_seq = seq
     hashes[at].clear_ts = ts
@@ -85,7 +86,7 @@ def begin_wait(state: State, at: int, seq: int, ts: int) -> None:
 
 @compiled
 def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, report_min_us: int) -> None:
-    """The hash is served or changes hands: why not earlier?"""
+    """Determines why a hash waited; called when it is served or moves. A change of the cause ends an interval."""
     hashes = state.hashes
     waited_us = ts - hashes[at].clear_ts
     cause = READY
@@ -96,7 +97,7 @@ def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int
         if waited_us >= report_min_us:
             cause = _cause(state, at, waited_us, ts)
     if cause != hashes[at].why:
-        end_delay(state, out, at)
+        end_wait(state, out, at)
         hashes[at].why = cause
         hashes[at].why_seq = hashes[at].clear_seq
         hashes[at].why_ts = hashes[at].clear_ts
@@ -120,7 +121,7 @@ def _head(state: State, at: int) -> int:
 
 @compiled
 def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
-    """What kept the head of the hash for more than half of the time that its owner did not."""
+    """The cause that lasted for at least half of the head's wait; the unavailability of the owner is not in it."""
     hashes = state.hashes
     owner, head = hashes[at].owner, hashes[at].queue_first
     half_us = waited_us // 2
@@ -144,8 +145,8 @@ def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
 
 
 @compiled
-def end_delay(state: State, out: Output, at: int) -> None:
-    """Reports the interval that is open at a hash, if there is one: it ended when the hash was last explained."""
+def end_wait(state: State, out: Output, at: int) -> None:
+    """Reports the open interval of a hash, if there is one; it ended when `explain` was last called."""
     hashes = state.hashes
     if hashes[at].why == READY:
         return

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.errors import LimitError
-from pipeline.replay.blocking.wait_causes import end_delay
+from pipeline.replay.blocking.wait_causes import end_wait
 from pipeline.replay.packing.events import Code, Events
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.output import Output
@@ -199,7 +199,7 @@ def _sweep_hashes(state: State, out: Output, used: Ints) -> None:
     deleted = (common[0].mark_delete_ledger, common[0].mark_delete_entry)
     for at in range(hashes.size):
         if hashes[at].hash >= 0 and used[at] == 0 and (hashes[at].top_ledger, hashes[at].top_entry) <= deleted:
-            end_delay(state, out, at)
+            end_wait(state, out, at)
             drop(state.hash_table, hashes.hash, hashes.zero, hashes[at].hash, 0)
             hashes[at].hash = UNKNOWN
             state.hashes_free[common[0].free_hashes] = at

@@ -192,9 +192,9 @@ class Dispatcher:
         before = self._routings.change(promised, served_by, at.ts_us, self.policy.unordered_us)
         if self.drains:
             draining.remap(self._state, before, self._mapping, at.seq, at.ts_us)
-            self.monitor.moved(self._state, before, self._mapping, at)
+            self.monitor.ownership_moved(self._state, before, self._mapping, at)
         ownership.change_owners(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
-        self.monitor.hindered(self._state, self._out, self._mapping)
+        self.monitor.take_intervals(self._state, self._out, self._mapping)
 
     def rehash(self, sticky: Callable[[Ints], Ints]) -> None:
         """Another selector hashes keys to other numbers; nobody is connected while it takes over (E16)."""
@@ -245,7 +245,9 @@ class Dispatcher:
             at = kernel.replay(state, self._out, events, consumers, hashes, mapping, at, self.policy)
             row = min(at, events.code.size - 1)
             if state.common[0].stop_reason != 0:
-                self.monitor.paused(state, self._out, mapping, TracePoint(int(events.seq[row]), int(events.ts_us[row])))
+                self.monitor.stopped(
+                    state, self._out, mapping, TracePoint(int(events.seq[row]), int(events.ts_us[row]))
+                )
             elif at < events.code.size:
                 self._drain_output()
         self.traffic.count(events, hashes, decided)
@@ -301,13 +303,13 @@ class Dispatcher:
             if place is None:
                 continue
             if self.holds_back and consumer.joined_at is not None:
-                self.monitor.recent.told(state, place, consumer.joined_at)
+                self.monitor.recent.note_position(state, place, consumer.joined_at)
             if consumer.permits is not None and state.common[0].permits_known_by != BY_FLOWS:
                 state.common[0].permits_known_by = BY_SNAPSHOTS
                 state.consumers[place].permits = consumer.permits
                 limits = self.policy.unacked_max, self.policy.report_min_us
                 update_availability(state, self._out, place, at.seq, at.ts_us, BY_FLOW, *limits)
-                self.monitor.hindered(state, self._out, self._mapping)
+                self.monitor.take_intervals(state, self._out, self._mapping)
 
     @property
     def _mapping(self) -> RoutingArrays:
@@ -316,14 +318,14 @@ class Dispatcher:
     def _interrupt(self, at: TracePoint, ended_by: int) -> None:
         """Before consumers come or go, while the state still shows who kept whom waiting."""
         self._drain_output()
-        self.monitor.interrupted(self._state, self._mapping, at, ended_by)
+        self.monitor.members_change(self._state, self._mapping, at, ended_by)
         ownership.end_unavailability_of_all(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
-        self.monitor.hindered(self._state, self._out, self._mapping)
+        self.monitor.take_intervals(self._state, self._out, self._mapping)
 
     def _end_starvation(self, at: TracePoint, ended_by: int) -> None:
         """Before everything starts anew: what was passed over until now."""
         ownership.all_hashes_served(self._state, self._out, self._mapping, at.seq, at.ts_us, ended_by, self.policy)
-        self.monitor.hindered(self._state, self._out, self._mapping)
+        self.monitor.take_intervals(self._state, self._out, self._mapping)
 
     def findings_and_episodes(self) -> tuple[Records, Records]:
         """What was found since the last call; findings on dispatches that never left the broker are dropped.
@@ -344,5 +346,5 @@ class Dispatcher:
 
     def _drain_output(self) -> None:
         out: Output = self._out
-        self.monitor.hindered(self._state, out, self._mapping)
+        self.monitor.take_intervals(self._state, out, self._mapping)
         self._collector.collect(out, self._routings, self.policy)

@@ -1,7 +1,7 @@
 """Ownership of hashes as the kernel holds it: another routing is in force, and hashes wait anew."""
 
 from pipeline.replay.blocking.consumer_availability import end_unavailability, note_starved, update_availability
-from pipeline.replay.blocking.wait_causes import begin_wait, end_delay, explain
+from pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
 from pipeline.replay.dispatcher.draining import count_waiting
 from pipeline.replay.dispatcher.entries import set_key
 from pipeline.replay.state.compiled import compiled
@@ -49,7 +49,7 @@ def change_owners(
                 if state.hashes[at].owner == UNLOOKED:
                     begin_wait(state, at, seq, ts)
                 hash_served(state, out, at, seq, ts, ended_by, policy)
-                end_delay(state, out, at)
+                end_wait(state, out, at)
                 state.hashes[at].owner = owner
                 begin_wait(state, at, seq, ts)
     for consumer in range(state.consumers.size):
@@ -66,7 +66,7 @@ def all_hashes_served(
         if state.hashes[at].hash >= 0:
             state.hashes[at].owner = owner_of(mapping, state.hashes[at].hash)
             hash_served(state, out, at, seq, ts, ended_by, policy)
-            end_delay(state, out, at)
+            end_wait(state, out, at)
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""What a replay found, as rows of the tables: without `run_key`, times in microseconds."""
+"""Rows of the tables from the result of a replay: without `run_key`, times in microseconds."""
 
 from pipeline.replay.rows.assignments import assignments
 from pipeline.replay.rows.blocking import blocking

@@ -7,7 +7,7 @@ from pipeline.replay.verdicts.naming import Columns
 
 
 def assignments(topic: str, subscription: str, range_ownership: Sequence[OwnedRange]) -> Columns:
-    """A row for each tenure of a range, as columns: a consistent hashing ring has hundreds of them."""
+    """A row for each owned range, as columns, because a consistent hashing ring has hundreds of ranges."""
     if not range_ownership:
         return {}
     ranges, names, began, undecided, last_epochs, until = zip(*range_ownership, strict=True)
@@ -22,10 +22,10 @@ def assignments(topic: str, subscription: str, range_ownership: Sequence[OwnedRa
         "consumer_name": names,
         "range_start": starts,
         "range_end": ends,
-        "from_seq": [place.seq for place in since],
-        "to_seq": [None if place is None else place.seq for place in until],
-        "from_ts_us": [place.ts_us for place in since],
-        "to_ts_us": [None if place is None else place.ts_us for place in until],
+        "from_seq": [point.seq for point in since],
+        "to_seq": [None if point is None else point.seq for point in until],
+        "from_ts_us": [point.ts_us for point in since],
+        "to_ts_us": [None if point is None else point.ts_us for point in until],
         "change": changes,
         "hashes_moved": moved,
         "undecided": undecided,

@@ -1,7 +1,8 @@
-"""Rows of `blocking`: who waited for whom, where, why and for how long (Q8 to Q14)."""
+"""Rows of `blocking`: intervals in which entries waited, with the cause and the consumer to blame (Q8 to Q14)."""
 
 import json
 
+from pipeline.plural import count, entries
 from pipeline.replay.blocking.attribution import Blocked
 from pipeline.replay.blocking.causes import CLAUSES, DRAINING, NAMES
 from pipeline.replay.state.output import ENDINGS, STILL_OPEN
@@ -9,12 +10,12 @@ from pipeline.replay.state.state import NOBODY, UNKNOWN
 from pipeline.replay.subscription.result import ReplayResult
 from pipeline.replay.verdicts.naming import Names, Rows, position
 
-# Hashes of a consumer that are named in a sentence, those that waited most.
-_HASHES = 5
+# The hashes of a consumer that a sentence names: those that waited most.
+_HASHES_MAX = 5
 
 
 def blocking(topic: str, subscription: str, found: ReplayResult) -> Rows:
-    """A row for each interval in which entries waited, in the order in which they began."""
+    """A row for each interval in which entries waited, in the order of their beginnings."""
     names = Names(found.numbers, found.stays, found.recorders)
     waits = (_row(interval, names) for interval in found.reported_waits)
     rows = [*_draining(found, names), *waits]
@@ -23,7 +24,7 @@ def blocking(topic: str, subscription: str, found: ReplayResult) -> Rows:
 
 
 def _row(interval: Blocked, names: Names) -> dict[str, object]:
-    span, is_open = interval.span, interval.span.ended_by == STILL_OPEN
+    bounds, is_open = interval.span, interval.span.ended_by == STILL_OPEN
     detail = dict(interval.detail)
     if interval.scope == "subscription":
         detail["consumer"] = names.number(interval.blocking)
@@ -35,14 +36,14 @@ def _row(interval: Blocked, names: Names) -> dict[str, object]:
         "consumer_name": names.name(interval.consumer),
         "blocking_consumer": names.number(interval.blocking),
         "blocking_consumer_name": names.name(interval.blocking),
-        "from_seq": span.from_seq,
-        "to_seq": None if is_open else span.to_seq,
-        "from_ts_us": span.from_ts,
-        "to_ts_us": None if is_open else span.to_ts,
+        "from_seq": bounds.from_seq,
+        "to_seq": None if is_open else bounds.to_seq,
+        "from_ts_us": bounds.from_ts,
+        "to_ts_us": None if is_open else bounds.to_ts,
         "entries_waiting": interval.entries,
         "message_seconds": interval.waited_us / 1e6,
         "root_positions": [position(*root) for root in interval.roots],
-        "ended_by": None if is_open else ENDINGS[span.ended_by],
+        "ended_by": None if is_open else ENDINGS[bounds.ended_by],
         "detail": json.dumps(detail) if detail else None,
         "explanation": _explanation(interval, names),
     }
@@ -50,44 +51,50 @@ def _row(interval: Blocked, names: Names) -> dict[str, object]:
 
 def _explanation(interval: Blocked, names: Names) -> str:
     seconds = (interval.span.to_ts - interval.span.from_ts) / 1e6
-    cost = f"{interval.entries} waited, {interval.waited_us / 1e6:.3f} message-seconds in all"
-    # Of the wait of one hash no other consumer may be known that is to blame: its owner was hindered then.
-    told = interval.blocking != NOBODY
+    cost = _cost(interval.entries, interval.waited_us / 1e6)
+    # In the interval of a single hash no other consumer may be known: then the owner itself was unavailable.
+    has_blocking = interval.blocking != NOBODY
     why = CLAUSES[NAMES.index(interval.cause)].format(
         consumer=names.spoken(interval.consumer),
         blocking=names.spoken(interval.blocking),
-        unavailable=names.spoken(interval.blocking if told else interval.consumer),
-        holder=names.spoken(interval.blocking) if told else "another consumer",
+        unavailable=names.spoken(interval.blocking if has_blocking else interval.consumer),
+        holder=names.spoken(interval.blocking) if has_blocking else "another consumer",
     )
     if interval.scope != "subscription":
-        whose = (
-            f"hash {interval.hash}" if interval.scope == "hash" else f"entries for {names.spoken(interval.consumer)}"
+        subject = (
+            f"entries of hash {interval.hash}"
+            if interval.scope == "hash"
+            else f"entries for {names.spoken(interval.consumer)}"
         )
-        return f"{whose} waited for {seconds:.3f} s, because {why}; {cost}"
-    known, detail = interval.detail.get("with_permits"), interval.detail
-    permits = "" if known is None else f", {known} of whom could have been sent something"
+        return f"{subject} waited for {seconds:.3f} s, because {why}; {cost}"
+    detail = interval.detail
+    permits = "" if detail.get("with_permits") is None else f", {detail['with_permits']} with permits"
+    connected = f"{count(int(str(detail['consumers'])), 'consumer')} connected{permits}"
     blame = ""
     if interval.blocking != NOBODY:
-        blame = f"; {detail['waiting_for_it']} entries waited for {names.spoken(interval.blocking)}{_hashes(interval)}"
-    return (
-        f"no progress for any of {detail['consumers']} consumers{permits}, for {seconds:.3f} s, because {why}{blame}; "
-        f"{cost}"
-    )
+        waiting = entries(int(str(detail["waiting_for_it"])))
+        blame = f"; {waiting} waited for {names.spoken(interval.blocking)}{_hashes(interval)}"
+    return f"no progress for any consumer ({connected}) for {seconds:.3f} s, because {why}{blame}; {cost}"
+
+
+def _cost(waiting: int, message_seconds: float) -> str:
+    return f"{entries(waiting)} waited, {message_seconds:.3f} message-seconds in total"
 
 
 def _hashes(interval: Blocked) -> str:
-    found = interval.detail.get("hashes")
-    if not isinstance(found, list) or not found:
+    hashes = interval.detail.get("hashes")
+    if not isinstance(hashes, list) or not hashes:
         return ""
-    more = ", ..." if len(found) > _HASHES else ""
-    return f" (hashes {', '.join(str(sticky_hash) for sticky_hash in found[:_HASHES])}{more})"
+    noun = "hash" if len(hashes) == 1 else "hashes"
+    more = ", ..." if len(hashes) > _HASHES_MAX else ""
+    return f" ({noun} {', '.join(str(sticky_hash) for sticky_hash in hashes[:_HASHES_MAX])}{more})"
 
 
 def _draining(found: ReplayResult, names: Names) -> Rows:
-    """A row for each hash that entries had to wait for because it was draining.
+    """A row for each draining hash whose entries had to wait.
 
-    The interval begins when the first of them had to, and ends with the draining, or when the hash went back to its
-    holder, who blocks nobody then.
+    The interval begins when the first of them had to wait. It ends when the hash stops draining, or returns to its
+    holder, because the hash blocks no consumer then.
     """
     rows: Rows = []
     for episode in found.reported_waits_for_draining:
@@ -117,9 +124,13 @@ def _draining(found: ReplayResult, names: Names) -> Rows:
                 "detail": None,
                 "explanation": (
                     f"hash {episode.hash} moved to {names.spoken(episode.new_owner)}, but "
-                    f"{names.spoken(episode.holder)} still held {episode.held_at_start} of its entries, the oldest "
-                    f"{root}; {episode.awaited} waited, {seconds:.3f} message-seconds in all"
+                    f"{names.spoken(episode.holder)} still held {_held(int(episode.held_at_start), root)}; "
+                    f"{_cost(int(episode.awaited), seconds)}"
                 ),
             }
         )
     return rows
+
+
+def _held(held: int, oldest: str) -> str:
+    return f"entry {oldest} of it" if held == 1 else f"{entries(held)} of it, the oldest {oldest}"

@@ -1,4 +1,4 @@
-"""Rows of `capacity`: how near the limits were, and when they would have been reached (Q20, Q21)."""
+"""Rows of `capacity`: the distance to the limits, and when they would have been reached (Q20, Q21)."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,7 +8,7 @@ from pipeline.replay.verdicts.naming import Rows
 
 
 def capacity(topic: str, subscription: str, samples: Sequence[Sample]) -> Rows:
-    """A row for each time between two looks."""
+    """A row for each interval between two samples."""
     rows: Rows = []
     for before, after in pairwise(samples):
         seconds = (after.ts_us - before.ts_us) / 1e6
@@ -40,7 +40,7 @@ def capacity(topic: str, subscription: str, samples: Sequence[Sample]) -> Rows:
 
 
 def _seconds_left(headroom: int | None, growth: float) -> float | None:
-    """Until normal reads stop, should it go on like that; None: it will not come to that."""
+    """The seconds until normal reads stop if the growth continues; None: they do not stop."""
     if headroom is None or (headroom > 0 and growth <= 0):
         return None
     return max(headroom, 0) / growth if headroom > 0 else 0.0

@@ -1,35 +1,36 @@
-"""Rows of `consumers`: each with its share, and with the broker's statistics under the broker's names (contract 7).
+"""Rows of `consumers`: the share of each consumer, and the broker's statistics under the broker's names (contract 7).
 
-The broker's statistics are point-in-time; here they are as of the moment when the consumer left, or the trace ended,
-and beside them stands the most that there was at one time.
+The broker's statistics describe a moment; here it is the moment at which the consumer left or the trace ended. The
+columns `..._max` are the largest values at any moment.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from pipeline.plural import entries
 from pipeline.replay.state.output import BY_RESET, STILL_OPEN
 from pipeline.replay.state.state import UNKNOWN, Records
 from pipeline.replay.subscription.result import Joined, ReplayResult
 from pipeline.replay.subscription.watermark import ReportRange
 from pipeline.replay.verdicts.naming import Rows, position
 
-# What the broker needs to keep a draining hash, by the estimate of PIP-379.
+# The memory that the broker needs for a draining hash, by the estimate of PIP-379.
 _BYTES_A_HASH = 80
 
 
 def consumers(topic: str, subscription: str, found: ReplayResult) -> Rows:
-    """A row for each consumer that the trace names, and that was there in what is told."""
+    """A row for each consumer that was connected in the reported range."""
     total = sum(dispatched for dispatched, _ in found.counts.values())
-    place_of = {number: place for place, number in enumerate(found.numbers)}
+    index_of = {number: index for index, number in enumerate(found.numbers)}
     rows: Rows = []
     episodes = found.episodes[found.episodes.to_seq > found.report_range.since.seq]
     for number, stay in found.stays.items():
         dispatched, acked = found.counts[number]
         gone = stay.left is not None and stay.left.seq <= found.report_range.since.seq
         if gone and not dispatched and not acked:
-            continue  # all of it was told
-        place = place_of[number]
+            continue  # an earlier window has reported it
+        index = index_of[number]
         rows.append(
             {
                 "topic": topic,
@@ -43,9 +44,9 @@ def consumers(topic: str, subscription: str, found: ReplayResult) -> Rows:
                 "acked": acked,
                 "hash_share": found.hash_shares.get(number),
                 "traffic_share": dispatched / total if total else None,
-                **_draining(episodes[episodes.holder == place].view(np.recarray), found.report_range),
-                **_joined(found.joins[place]),
-                "consumersAfterMarkDeletePosition": _written(found.monitor.recent.held_behind.get(place)),
+                **_draining(episodes[episodes.holder == index].view(np.recarray), found.report_range),
+                **_joined(found.joins[index]),
+                "consumersAfterMarkDeletePosition": _written(found.monitor.recent.held_behind.get(index)),
             }
         )
     return rows
@@ -60,19 +61,19 @@ def _draining(episodes: Records, report_range: ReportRange) -> dict[str, object]
         "drainingHashesCount": int(here.size),
         "drainingHashesClearedTotal": int(np.count_nonzero(cleared)),
         "drainingHashesUnackedMessages": int(here.held_at_end.sum()),
-        "drainingHashes": [f"{h} ({held} entries)" for h, held in zip(here.hash, here.held_at_end, strict=True)],
+        "drainingHashes": [f"{h} ({entries(held)})" for h, held in zip(here.hash, here.held_at_end, strict=True)],
         "draining_hashes_max": most,
         "draining_bytes_max": most * _BYTES_A_HASH,
     }
 
 
 def _most_at_once(episodes: Records) -> int:
-    """How many hashes drained at the same time, at most."""
+    """The largest number of hashes that drained at the same time."""
     returned = episodes.returned_seq != UNKNOWN
     ends = np.where(returned, episodes.returned_seq, episodes.to_seq)
     seqs = np.concatenate((episodes.from_seq, ends))
     steps = np.concatenate((np.ones(episodes.size, np.int64), -np.ones(episodes.size, np.int64)))
-    # What ends with a row does so before anything begins with it.
+    # At one row ends count before beginnings.
     order = np.lexsort((steps, seqs))
     return int(np.cumsum(steps[order]).max(initial=0))
 

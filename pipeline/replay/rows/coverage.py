@@ -1,4 +1,4 @@
-"""Rows of `coverage`: on how much of the trace the verdicts on a subscription rest (Q6, Q26)."""
+"""Rows of `coverage`: the part of the trace that the verdicts on a subscription are based on (Q6, Q26)."""
 
 from pipeline.replay.subscription.completeness import RowsSeen, Seen, judged_rows
 from pipeline.replay.verdicts.naming import Rows
@@ -10,10 +10,10 @@ def coverage(topic: str, subscription: str, counted: RowsSeen, refused: int, see
     Args:
         topic: the topic partition.
         subscription: its subscription.
-        counted: its rows.
-        refused: how many of them the replay refused.
-        seen: what it did not see.
-        left_out: intervals of waiting that were not kept.
+        counted: the counts of its rows.
+        refused: the number of rows that the replay refused.
+        seen: what the replay could not see.
+        left_out: the number of waiting intervals that were not kept.
     """
     judged = judged_rows(counted.rows, refused, seen)
     return [

@@ -1,4 +1,4 @@
-"""Rows of `draining`: every draining hash (PIP-379)."""
+"""Rows of `draining`: the draining hashes (PIP-379)."""
 
 from pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from pipeline.replay.subscription.result import ReplayResult
@@ -6,7 +6,7 @@ from pipeline.replay.verdicts.naming import Names, Rows, or_none
 
 
 def draining(topic: str, subscription: str, found: ReplayResult) -> Rows:
-    """A row for each draining episode: from the move of a hash until its holder holds nothing of it any more."""
+    """A row for each draining episode: from the move of a hash until its holder has no pending entry of it."""
     names = Names(found.numbers, found.stays, found.recorders)
     rows: Rows = []
     for episode in found.reported_drainings:
@@ -25,7 +25,7 @@ def draining(topic: str, subscription: str, found: ReplayResult) -> Rows:
                 "from_ts_us": int(episode.from_ts),
                 "to_ts_us": None if is_open else int(episode.to_ts),
                 "entries_at_start": int(episode.held_at_start),
-                "blocked_attempts": found.refusals.within(
+                "blocked_attempts": found.blocked_attempts.within(
                     int(episode.holder), int(episode.hash), int(episode.from_seq), int(episode.to_seq)
                 ),
                 "returned_seq": or_none(episode.returned_seq),

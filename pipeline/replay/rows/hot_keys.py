@@ -14,10 +14,10 @@ _Interval = tuple[int, int]
 
 
 def hot_keys(topic: str, subscription: str, found: ReplayResult, each_max: int) -> Rows:
-    """A row for each key that is hot, or whose hash is.
+    """A row for each hot key, and for each hot hash without a hot key.
 
-    Of the keys the `each_max` most dispatched are hot; of the hashes as many by each of: dispatched, pending at one
-    time, blocked. A hot hash without a hot key is shown by the key that was dispatched most of it.
+    Hot keys are the `each_max` most dispatched ones; hot hashes are the `each_max` highest by dispatches, by pending
+    entries at one time and by blocked time. A hot hash without a hot key is shown by its most dispatched key.
     """
     keys, error = found.traffic.keys()
     hashes, _ = found.traffic.hashes()
@@ -41,7 +41,7 @@ def hot_keys(topic: str, subscription: str, found: ReplayResult, each_max: int) 
         first, last = np.searchsorted(keys.group, (sticky, sticky + 1))
         rows.append(
             {
-                **_of_hash(topic, subscription, sticky, int(last - first), hashes, peaks, blocked),
+                **_hash_columns(topic, subscription, sticky, int(last - first), hashes, peaks, blocked),
                 "key_id": int(keys.key[at]),
                 "ledger_id": int(keys.ledger[at]),
                 "entry_id": int(keys.entry[at]),
@@ -50,16 +50,16 @@ def hot_keys(topic: str, subscription: str, found: ReplayResult, each_max: int) 
                 "dispatched_share": int(keys.times[at]) / found.traffic.dispatched,
             }
         )
-    # Nothing of it was dispatched, or so little that its keys were not kept.
+    # No entry of the hash was dispatched, or so few that its keys were not kept.
     nothing = dict.fromkeys(("key_id", "ledger_id", "entry_id", "dispatched_share"), None)
     for sticky in unkeyed:
-        about = _of_hash(topic, subscription, sticky, 0, hashes, peaks, blocked)
-        rows.append({**about, **nothing, "dispatched": 0, "dispatched_error_max": error})
+        columns = _hash_columns(topic, subscription, sticky, 0, hashes, peaks, blocked)
+        rows.append({**columns, **nothing, "dispatched": 0, "dispatched_error_max": error})
     return rows
 
 
 def blocked_seconds(found: ReplayResult) -> dict[int, float]:
-    """By hash, for how long of the time that is told entries of it waited; causes at one time count once."""
+    """The time in the reported range in which entries waited, by hash; simultaneous causes count once."""
     since_us, until_us = found.report_range.since.ts_us, found.report_range.until.ts_us
     intervals: defaultdict[int, list[_Interval]] = defaultdict(list)
     for blocked in found.monitor.blocked:
@@ -69,12 +69,12 @@ def blocked_seconds(found: ReplayResult) -> dict[int, float]:
         away = episode.returned_seq == UNKNOWN
         until = int(episode.to_ts if away else episode.returned_ts)
         intervals[int(episode.hash)].append((int(episode.blocked_ts), until))
-    told = {h: [(max(a, since_us), min(b, until_us)) for a, b in of_hash] for h, of_hash in intervals.items()}
-    return {sticky: covered_us(of_hash) / 1e6 for sticky, of_hash in told.items()}
+    reported = {h: [(max(a, since_us), min(b, until_us)) for a, b in waits] for h, waits in intervals.items()}
+    return {sticky: covered_us(waits) / 1e6 for sticky, waits in reported.items()}
 
 
 def covered_us(intervals: Iterable[_Interval]) -> int:
-    """How much time the intervals cover together."""
+    """The time that the intervals cover together."""
     covered, until = 0, 0
     for start, end in sorted(intervals):
         covered += max(end - max(start, until), 0)
@@ -91,7 +91,7 @@ def _largest(amounts: Mapping[int, float], number: int) -> list[int]:
     return sorted((sticky for sticky in amounts if amounts[sticky] > 0), key=lambda h: (-amounts[h], h))[:number]
 
 
-def _of_hash(
+def _hash_columns(
     topic: str,
     subscription: str,
     sticky: int,

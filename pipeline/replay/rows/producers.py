@@ -1,4 +1,4 @@
-"""Rows of `producers`, and the findings of `mixed_key_batch` (Q29)."""
+"""Rows of `producers` (Q29)."""
 
 from pipeline.replay.traffic.producers import Producers
 from pipeline.replay.verdicts.naming import Rows
@@ -10,15 +10,15 @@ def producers(topic: str, subscription: str, sent: Producers) -> Rows:
         {
             "topic": topic,
             "subscription": subscription,
-            "producer_name": of.producer,
-            "entries": of.entries,
-            "messages": of.messages,
-            "batches": of.batches,
-            "batches_inspected": of.batches_inspected,
-            "mixed_batches": of.mixed_batches,
-            "keyless_entries": of.keyless,
-            "chunked_entries": of.chunked,
+            "producer_name": producer.producer,
+            "entries": producer.entries,
+            "messages": producer.messages,
+            "batches": producer.batches,
+            "batches_inspected": producer.batches_inspected,
+            "mixed_batches": producer.mixed_batches,
+            "keyless_entries": producer.keyless,
+            "chunked_entries": producer.chunked,
         }
-        for of in sent.all()
-        if of.entries
+        for producer in sent.all()
+        if producer.entries
     ]

@@ -101,7 +101,7 @@ class ReplayResult:
         joins: by place of the consumer.
         surpluses: in the order of seq.
         comparison: with the broker's own snapshots.
-        refusals: how often draining hashes kept entries back.
+        blocked_attempts: how often draining hashes kept entries back.
         monitor: who waited for whom, and how near the limits were.
         traffic: what was dispatched, by key and hash.
         peaks: what was pending at one time, by hash.
@@ -125,7 +125,7 @@ class ReplayResult:
     joins: Sequence[Joined]
     surpluses: Sequence[Surplus]
     comparison: Comparison
-    refusals: BlockedAttempts
+    blocked_attempts: BlockedAttempts
     monitor: BlockingMonitor
     traffic: DispatchCounts
     peaks: Peak

@@ -1,4 +1,4 @@
-"""What each finding weighs: permitted by an exception of the contract, due to a known flaw, or a violation."""
+"""The verdict on each finding: permitted by an exception of the contract, due to a known bug, or a violation."""
 
 from pipeline.replay.verdicts.context import FindingContext
 from pipeline.replay.verdicts.judge import applies, judged, plain_verdict

@@ -1,4 +1,4 @@
-"""What the verdicts look at besides the finding itself: who came and left, and which flaws the broker can have."""
+"""The facts besides the finding that verdicts depend on: joins, leaves, and the bugs that the broker can have."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ class FindingContext:
     """One replayed subscription and its broker.
 
     Attributes:
-        found: what the replay found.
-        exceptions: what may break the rules of its line legitimately.
-        drains: whether it runs the draining dispatcher; the other one has recently joined consumers.
+        found: the result of the replay.
+        exceptions: the exceptions of the contract for this line of versions.
+        drains: whether the broker runs the draining dispatcher; the other one has recently joined consumers.
         skew_us: recorder skew.
     """
 
@@ -36,47 +36,47 @@ class FindingContext:
         self.skew_us = config.skew_us
 
     def bugs_with(self, *symptoms: Symptom) -> tuple[str, ...]:
-        """The flaws with these symptoms, in their order, that this broker can have (ids of `conf/known_bugs.toml`)."""
+        """The bugs with these symptoms that this broker can have (ids of `conf/known_bugs.toml`), in their order."""
         return tuple(bug for symptom in symptoms for bug in self._bugs[symptom])
 
     def exception(self, exception: ExceptionId) -> ExceptionId | None:
         """The exception, if the contract of this broker has it."""
         return exception if exception in self.exceptions else None
 
-    def joined(self, place: int) -> TracePoint | None:
-        """Where a consumer joined; None before the trace began, or if it never did."""
-        return None if place == NOBODY else self.found.stays[self.found.numbers[place]].joined
+    def joined(self, consumer: int) -> TracePoint | None:
+        """The point at which a consumer, given by its index, joined; None if the trace has no join of it."""
+        return None if consumer == NOBODY else self.found.stays[self.found.numbers[consumer]].joined
 
-    def dispatcher_at_join(self, place: int) -> Joined:
-        """Where the dispatcher stood when a consumer joined."""
-        return self.found.joins[place]
+    def dispatcher_at_join(self, consumer: int) -> Joined:
+        """The position of the dispatcher when a consumer, given by its index, joined."""
+        return self.found.joins[consumer]
 
-    def left_between(self, after_seq: int, until_seq: int, but_for: int) -> bool:
-        """Whether a consumer other than `but_for` left behind the one row and not behind the other."""
-        seqs, places = self._leaves
-        first, last = bisect_right(seqs, after_seq), bisect_left(seqs, until_seq)
-        return any(place != but_for for place in places[first:last])
+    def left_between(self, after_seq: int, before_seq: int, but_for: int) -> bool:
+        """Whether a consumer other than `but_for` left after the one row and before the other."""
+        seqs, consumers = self._leaves
+        first, last = bisect_right(seqs, after_seq), bisect_left(seqs, before_seq)
+        return any(consumer != but_for for consumer in consumers[first:last])
 
     @cached_property
     def _leaves(self) -> tuple[list[int], list[int]]:
-        place_of = {number: place for place, number in enumerate(self.found.numbers)}
-        left = [(s.left.seq, place_of[number]) for number, s in self.found.stays.items() if s.left is not None]
-        return [seq for seq, _ in sorted(left)], [place for _, place in sorted(left)]
+        index_of = {number: index for index, number in enumerate(self.found.numbers)}
+        left = [(s.left.seq, index_of[number]) for number, s in self.found.stays.items() if s.left is not None]
+        return [seq for seq, _ in sorted(left)], [consumer for _, consumer in sorted(left)]
 
-    def strayed(self, seq: int) -> bool:
-        """Whether the dispatch went to somebody who did not own the hash for certain."""
-        return seq in self._strays
+    def misrouted(self, seq: int) -> bool:
+        """Whether the dispatch certainly went to a consumer that did not own the hash."""
+        return seq in self._misrouted
 
     @cached_property
-    def _strays(self) -> frozenset[int]:
+    def _misrouted(self) -> frozenset[int]:
         findings = self.found.findings
-        strays = np.isin(findings.rule, MISROUTED)
-        seq, hashes = findings.seq[strays], findings.hash[strays]
+        misrouted = np.isin(findings.rule, MISROUTED)
+        seq, hashes = findings.seq[misrouted], findings.hash[misrouted]
         known = ~self.found.doubts.which(seq, hashes)
         return frozenset(seq[known].tolist())
 
     def drained_before(self, finding: Any) -> bool:
-        """Whether the hash stopped draining towards the receiver at most one read before it was sent the entry."""
+        """Whether the hash stopped draining towards the receiver at most one read before the dispatch."""
         return any(
             to_seq < finding.seq and finding.ts_us - to_ts <= READ_US and new_owner == finding.consumer
             for to_seq, to_ts, new_owner in self._drained.get(int(finding.hash), ())
@@ -85,17 +85,17 @@ class FindingContext:
     @cached_property
     def _drained(self) -> Mapping[int, list[tuple[int, int, int]]]:
         by_hash: dict[int, list[tuple[int, int, int]]] = {}
-        # A reset starts everything anew, and so no read goes on over it.
+        # No read survives a reset.
         for episode in self.found.episodes[self.found.episodes.ended_by != BY_RESET]:
             ended = (int(episode.to_seq), int(episode.to_ts), int(episode.new_owner))
             by_hash.setdefault(int(episode.hash), []).append(ended)
         return by_hash
 
     def seqs_of(self, rule: int) -> Ints:
-        """The dispatches that broke a rule."""
+        """The seqs of the dispatches that broke a rule."""
         seqs: Ints = self.found.findings.seq[self.found.findings.rule == rule]
         return seqs
 
-    def surpluses_of(self, place: int) -> list[Surplus]:
-        """What snapshots say of a consumer, in the order of seq."""
-        return [surplus for surplus in self.found.surpluses if surplus.consumer == place]
+    def surpluses_of(self, consumer: int) -> list[Surplus]:
+        """The surpluses in snapshots of a consumer, given by its index, in the order of seq."""
+        return [surplus for surplus in self.found.surpluses if surplus.consumer == consumer]

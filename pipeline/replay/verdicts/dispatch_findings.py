@@ -1,4 +1,4 @@
-"""What the dispatches (and acknowledgements) of a subscription broke, by rule, with verdicts, worst first."""
+"""The findings on the dispatches and acknowledgements of a subscription, by rule, with verdicts, worst first."""
 
 import json
 from collections import Counter
@@ -30,9 +30,9 @@ from pipeline.replay.verdicts.naming import Names, or_none, position
 from pipeline.replay.verdicts.rule_findings import RuleFindings
 
 ALL: Final = 0
-"""As a limit on findings: none."""
+"""As a limit on findings: no limit."""
 
-# What the config of the core count, by its place in `ReplayResult.checked`.
+# The index of each count in `ReplayResult.checked`.
 _CHECKED: Mapping[Counted, int] = {
     "dispatches": DISPATCHES,
     "first deliveries": FIRST_DELIVERIES,
@@ -44,48 +44,48 @@ _CHECKED: Mapping[Counted, int] = {
 
 
 def dispatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
-    """The findings of the replay by rule, for every rule that this broker is held to.
+    """The findings of the replay by rule, for every rule that applies to this broker.
 
     Args:
-        found: what the replay found.
-        config: what it depended on.
+        found: the result of the replay.
+        config: the configuration of the replay.
         per_rule_max: how many findings of a rule are kept with their evidence; `ALL`: every one.
     """
     names = Names(found.numbers, found.stays, found.recorders)
-    around = FindingContext(found, config)
+    context = FindingContext(found, config)
     verdicts = judged(found, config)
     reported = found.reported_findings
-    told: list[RuleFindings] = []
+    by_rule: list[RuleFindings] = []
     for rule, name in NAME_OF.items():
         if not applies(name, config):
             continue
-        of_rule = reported[found.findings.rule[reported] == rule]
-        counts: Counter[Severity] = Counter(verdicts[at].severity for at in of_rule)
+        indexes = reported[found.findings.rule[reported] == rule]
+        counts: Counter[Severity] = Counter(verdicts[at].severity for at in indexes)
         for (beyond, permitted), count in found.beyond.items():
             if beyond == rule:
-                counts[plain_verdict(rule, permitted, around).severity] += count
-        worst = of_rule[_by_badness(found.findings[of_rule].view(np.recarray), [verdicts[at] for at in of_rule])]
+                counts[plain_verdict(rule, permitted, context).severity] += count
+        worst = indexes[_by_badness(found.findings[indexes].view(np.recarray), [verdicts[at] for at in indexes])]
         kept = worst if per_rule_max == ALL else worst[:per_rule_max]
         rows = [
-            _row(found.findings[at], verdicts[at], names, found, not around.strayed(found.findings.seq[at]))
+            _row(found.findings[at], verdicts[at], names, found, not context.misrouted(found.findings.seq[at]))
             for at in kept
         ]
-        told.append(RuleFindings(name, int(found.checked[_CHECKED[RULES[name].counted]]), counts, rows))
-    return told
+        by_rule.append(RuleFindings(name, int(found.checked[_CHECKED[RULES[name].counted]]), counts, rows))
+    return by_rule
 
 
 def _by_badness(found: Records, verdicts: list[FindingVerdict]) -> Ints:
-    """The order in which findings of one rule are told: what the contract forbids most, then what harms most."""
+    """The order in which findings of one rule are reported: the worst severity first, then what harms most."""
     rank = {severity: -number for number, severity in enumerate(SEVERITIES)}
     severity = np.array([rank[verdict.severity] for verdict in verdicts], dtype=np.int64)
-    # Two keys that share a hash are no harm to anybody but the promise (contract 9.1).
+    # If the two entries have different keys on one hash, the rule is broken but no key is out of order (contract 9.1).
     other_key = (found.other_seq != UNKNOWN) & (found.key_id != found.other_key_id)
     order: Ints = np.lexsort((found.seq, -_lasted_us(found), other_key, severity))
     return order
 
 
 def _lasted_us(found: Records) -> Ints:
-    """How long what is wrong had been so: how long the other entry was held, or waited; 0 where nothing lasts."""
+    """How long the other entry had been held, or had waited; 0 without another entry."""
     overtaking = np.isin(found.rule, OVERTAKING)
     since = np.where(overtaking, found.other_since_ts, found.other_ts)
     return np.where(since == UNKNOWN, 0, found.ts_us - since)
@@ -118,7 +118,7 @@ def _row(finding: Any, verdict: FindingVerdict, names: Names, found: ReplayResul
 
 
 def _detail(finding: Any, names: Names) -> str:
-    """What a program may want to know besides the columns."""
+    """The details that have no column, as JSON for programs."""
     detail: dict[str, object] = {"draining": bool(finding.draining)}
     if finding.other_ledger != UNKNOWN:
         detail["other_position"] = position(finding.other_ledger, finding.other_entry)

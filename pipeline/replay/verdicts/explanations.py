@@ -1,4 +1,4 @@
-"""Findings in words: what happened, what speaks against it, and why it weighs what it weighs."""
+"""Findings in words: what happened, which rule it breaks, and the reasons for the verdict."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -6,17 +6,18 @@ from typing import Any, NamedTuple
 from pipeline.contract.known_bugs import sentence
 from pipeline.contract.rule import Case
 from pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
+from pipeline.plural import count
 from pipeline.replay.state.state import NACKED, NOBODY, PASSED, RETURNED, UNKNOWN
 from pipeline.replay.verdicts import FindingVerdict, passes_a_leaver
 from pipeline.replay.verdicts.naming import Names, position
 from pipeline.utc import moment
 
 _SENT = "entry {entry} of hash {hash} went to {receiver} {here}"
-_HELD = "sent at seq {other_seq} and neither acknowledged nor given back since"
+_HELD = "sent at seq {other_seq} and neither acknowledged nor returned since"
 
 
 class EpochNamed(NamedTuple):
-    """An epoch by its number and the membership change that began it; whether the receiver owns the hash in it."""
+    """The number of an epoch, the membership change that began it, and whether the receiver owns the hash in it."""
 
     number: int
     change: str
@@ -25,7 +26,7 @@ class EpochNamed(NamedTuple):
 
 def evidence(finding: Any, names: Names) -> list[str]:
     """The rows of the trace that prove a finding, oldest first."""
-    return [f"seq {names.seq(seq)}: {what}" for seq, what in sorted(_events(finding, names)) if seq != UNKNOWN]
+    return [f"seq {names.seq(seq)}: {event}" for seq, event in sorted(_events(finding, names)) if seq != UNKNOWN]
 
 
 def _events(finding: Any, names: Names) -> Iterator[tuple[int, str]]:
@@ -43,14 +44,14 @@ def _events(finding: Any, names: Names) -> Iterator[tuple[int, str]]:
 
 
 def _since_when(marks: int) -> str:
-    """What made an entry wait."""
+    """The event since which an entry waits, as a participle."""
     if marks & NACKED:
-        return "given back by a redeliver request"
-    return "given back when its consumer left" if marks & RETURNED else "published"
+        return "returned by a redeliver request"
+    return "returned when its consumer left" if marks & RETURNED else "published"
 
 
 def explanation(finding: Any, verdict: FindingVerdict, names: Names, epoch: EpochNamed) -> str:
-    """The finding in a sentence, with what explains it."""
+    """The finding in a sentence, with the reasons for its verdict and the remedies."""
     parts = [_broken(finding, names, epoch)]
     if verdict.because and verdict.severity == "not_provable":
         parts.append(f"not provable: {verdict.because}")
@@ -64,7 +65,7 @@ def explanation(finding: Any, verdict: FindingVerdict, names: Names, epoch: Epoc
 
 
 def _broken(finding: Any, names: Names, epoch: EpochNamed) -> str:
-    """What happened, and the promise that it breaks."""
+    """The event and the promise that it breaks."""
     rule = RULES[NAME_OF[finding.rule]]
     overtaking = finding.rule in OVERTAKING
     words = {
@@ -76,22 +77,26 @@ def _broken(finding: Any, names: Names, epoch: EpochNamed) -> str:
         "hash": finding.hash,
         "here": f"at {moment(finding.ts_us)} (seq {names.seq(finding.seq)})",
         "epoch": f"in epoch {epoch.number} ({epoch.change})",
-        "owned": f", because the hash is its own in epoch {epoch.number} ({epoch.change})" if epoch.owned else "",
+        "owned": (
+            f", because this consumer owns the hash in epoch {epoch.number} ({epoch.change})" if epoch.owned else ""
+        ),
         "value": finding.value,
         "expected": finding.expected,
+        "held_messages": count(int(finding.value), "unacknowledged message"),
+        "redeliver_requests": count(int(finding.expected), "redeliver request"),
         "waited": f"{_since_when(finding.other_marks)} at {moment(finding.other_since_ts)}" if overtaking else "",
         "other_since_seq": names.seq(finding.other_since_seq),
-        "draining": "the hash was draining: " if finding.draining else "",
+        "draining": "the hash was draining and " if finding.draining else "",
         "routed": "" if finding.other_consumer == NOBODY else "; the selector of this version routes it to {other}",
     }
     words["routed"] = words["routed"].format_map(words)
     case = _case(finding)
-    told = rule.sentence if case is None else rule.otherwise.get(case, rule.sentence)
-    return told.format(sent=_SENT.format_map(words), held=_HELD.format_map(words), **words)
+    sentence_of_rule = rule.sentence if case is None else rule.otherwise.get(case, rule.sentence)
+    return sentence_of_rule.format(sent=_SENT.format_map(words), held=_HELD.format_map(words), **words)
 
 
 def _case(finding: Any) -> Case | None:
-    """Which special case it is for the rules that have sentences of their own for it."""
+    """The special case that the finding is, for rules with an extra sentence for it; None: no special case."""
     if finding.rule in OVERTAKING:
         return "leaving" if passes_a_leaver(finding) else None
     if finding.acknowledged:

@@ -30,55 +30,57 @@ from pipeline.replay.verdicts.verdict import INFORMATION, UNEXPLAINED, FindingVe
 _EXCEPTION_OF: Final[Mapping[int, ExceptionId]] = {int(exception[1:]): exception for exception in EXCEPTIONS}
 _UNSEEN_REDELIVERY: Final = FindingVerdict(
     "not_provable",
-    because="an entry filter that reschedules and a transaction that aborts count too, and leave no row (E4, E11)",
+    because=(
+        "an entry filter that reschedules and a transaction that aborts raise the count too, and leave no row (E4, E11)"
+    ),
 )
-_REDELIVERY_LOST: Final = unexplained("a redeliver request has to count")
+_REDELIVERY_LOST: Final = unexplained("every redeliver request must raise the count")
 
 
 def judged(found: ReplayResult, config: ReplayConfig) -> list[FindingVerdict]:
     """The verdict on each of `found.findings`, in their order; equal ones are one object."""
-    around = FindingContext(found, config)
+    context = FindingContext(found, config)
     findings = found.findings
-    plain = {(rule, permitted): plain_verdict(rule, permitted, around) for rule, permitted in _kinds(found)}
+    plain = {(rule, permitted): plain_verdict(rule, permitted, context) for rule, permitted in _kinds(found)}
     verdicts = [plain[rule, by] for rule, by in zip(findings.rule.tolist(), findings.permitted.tolist(), strict=True)]
-    for at, verdict in duplicates(around).items():
+    for at, verdict in duplicates(context).items():
         verdicts[at] = verdict
     overtakings: dict[int, FindingVerdict] = {}
     for at in np.flatnonzero(np.isin(findings.rule, OVERTAKING)).tolist():
         if findings.permitted[at] == NOT_PERMITTED:
-            verdicts[at] = overtaken(findings[at], around)
+            verdicts[at] = overtaken(findings[at], context)
         overtakings[int(findings.seq[at])] = verdicts[at]
     for at in np.flatnonzero(findings.permitted == NOT_PERMITTED).tolist():
         finding = findings[at]
         if finding.rule == SINGLE_HOLDER:
-            verdicts[at] = two_holders(finding, around)
+            verdicts[at] = two_holders(finding, context)
         elif finding.rule == FIRST_DELIVERY_ORDER:
-            verdicts[at] = late_first(finding, overtakings, around)
+            verdicts[at] = late_first(finding, overtakings, context)
         elif finding.rule == REDELIVERY_COUNT:
             verdicts[at] = _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
         elif finding.rule in MISROUTED and (doubt := found.doubts.about(int(finding.hash), int(finding.seq))):
             verdicts[at] = FindingVerdict("not_provable", because=doubt.because)
         elif finding.rule == GAP_DELIVERY and finding.other_consumer == finding.consumer != NOBODY:
-            verdicts[at] = _routed_gap(around)
+            verdicts[at] = _routed_gap(context)
     return verdicts
 
 
-def plain_verdict(rule: int, permitted: int, around: FindingContext) -> FindingVerdict:
-    """What is known of a finding by its rule and the exception that permits it, before it is looked at."""
+def plain_verdict(rule: int, permitted: int, context: FindingContext) -> FindingVerdict:
+    """The verdict that follows from the rule of a finding and the exception that permits it, without its evidence."""
     if permitted != NOT_PERMITTED:
         exception = _EXCEPTION_OF[permitted]
-        # The other one's work goes on, which is a flaw; whoever only waited is not harmed.
+        # The other consumer still works on its entry, and that is a bug; entries that only waited do no harm.
         harmed = (rule, exception) == (SINGLE_HOLDER, "E6")
-        return permitted_by(exception, *(around.bugs_with("dropped_while_held") if harmed else ()))
+        return permitted_by(exception, *(context.bugs_with("dropped_while_held") if harmed else ()))
     return INFORMATION if RULES[NAME_OF[rule]].informs else UNEXPLAINED
 
 
-def _routed_gap(around: FindingContext) -> FindingVerdict:
-    """A gap that the selector of this version gives to the consumer that has the ranges on both sides of it."""
-    bugs = around.bugs_with("gap_inside_one_consumer")
+def _routed_gap(context: FindingContext) -> FindingVerdict:
+    """The verdict on a hash between two ranges of one consumer, which the selector of some versions gives to it."""
+    bugs = context.bugs_with("gap_inside_one_consumer")
     if not bugs:
         return UNEXPLAINED
-    return FindingVerdict("known_bug", None, bugs, "the gap lies between two ranges of this one consumer")
+    return FindingVerdict("known_bug", None, bugs, "the hash lies between two ranges of this consumer")
 
 
 def _kinds(found: ReplayResult) -> set[tuple[int, int]]:
@@ -86,5 +88,5 @@ def _kinds(found: ReplayResult) -> set[tuple[int, int]]:
 
 
 def applies(rule: RuleName, config: ReplayConfig) -> bool:
-    """Whether a broker with these settings is held to a rule."""
+    """Whether a rule applies to a broker with these settings."""
     return rule in config.profile.rules and config.broker.get(RULES[rule].needs) is not False

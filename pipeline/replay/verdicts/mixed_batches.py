@@ -1,5 +1,6 @@
-"""Findings of rule `mixed_key_batch`: batches of several keys, which have the key of the batch only (contract 1.5)."""
+"""Findings of rule `mixed_key_batch`: batches with messages of several keys (contract 1.5)."""
 
+from pipeline.plural import count
 from pipeline.replay.packing.producer_summary import MixedBatch
 from pipeline.replay.recorders.recorders import Recorders
 from pipeline.replay.traffic.producers import Producers
@@ -8,13 +9,13 @@ from pipeline.replay.verdicts.rule_findings import RuleFindings
 
 
 def mixed_key_batches(sent: Producers, recorders: Recorders) -> RuleFindings:
-    """The batches of several keys, of which the broker heeds the first only (contract 1.5)."""
-    every = sent.all()
-    looked_into = sum(of.batches_inspected for of in every)
+    """The batches of several keys; the broker uses only the key of the first message (contract 1.5)."""
+    producers = sent.all()
+    inspected = sum(producer.batches_inspected for producer in producers)
     return RuleFindings(
         "mixed_key_batch",
-        looked_into,
-        {"info": sum(of.mixed_batches for of in every)},
+        inspected,
+        {"info": sum(producer.mixed_batches for producer in producers)},
         [_row(batch, recorders) for batch in sent.mixed],
     )
 
@@ -32,10 +33,12 @@ def _row(batch: MixedBatch, recorders: Recorders) -> dict[str, object]:
         "seq": batch.seq,
         "ts_us": batch.ts_us,
         "evidence": [
-            f"seq {recorders.spoken(batch.seq)}: {at} published {by} with {batch.messages} messages of the keys {named}"
+            f"seq {recorders.spoken(batch.seq)}: {at} published {by} with {count(batch.messages, 'message')} of the "
+            f"keys {named}"
         ],
         "explanation": (
-            f"the batch {at} holds messages of {batch.keys_total} keys; the broker routes it by the first message's, "
-            "so the order of the other keys is not kept"
+            f"batch {at} contains messages of {count(batch.keys_total, 'key')}; the broker routes it by the key of the "
+            "first message, so messages of the other keys may be delivered out of order: publish one key per batch, as "
+            "the key-based batcher does"
         ),
     }

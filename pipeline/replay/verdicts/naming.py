@@ -1,4 +1,4 @@
-"""What consumers are called, and other words that rows of several tables share."""
+"""The names of consumers and other values that rows of several tables share."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -9,7 +9,7 @@ from pipeline.replay.subscription.result import Stay
 
 Rows: TypeAlias = list[dict[str, Any]]
 Columns: TypeAlias = Mapping[str, Sequence[Any]]
-"""Rows of one table by column; all of them are equally long, and there is none without rows."""
+"""Rows of one table by column; all columns have the same length, and without rows there are none."""
 
 
 def columns_of(rows: Rows) -> Columns:
@@ -19,36 +19,36 @@ def columns_of(rows: Rows) -> Columns:
 
 
 class Names:
-    """Consumers by their place in the dispatcher's state."""
+    """The names and numbers of consumers, by their indexes in the dispatcher's state."""
 
     def __init__(self, numbers: Sequence[int], stays: Mapping[int, Stay], recorders: Recorders = ONE) -> None:
-        """Takes the replay's numbers in the order of their places, what is known of each consumer, and who recorded."""
+        """Takes the replay's numbers in the order of indexes, the stay of each consumer, and the recorders."""
         self._numbers = numbers
         self._stays = stays
         self._recorders = recorders
 
-    def number(self, place: int) -> int | None:
+    def number(self, index: int) -> int | None:
         """The recorder's number; None for nobody."""
-        return None if place == NOBODY else self._recorders.consumer(self._numbers[place])
+        return None if index == NOBODY else self._recorders.consumer(self._numbers[index])
 
-    def name(self, place: int) -> str | None:
+    def name(self, index: int) -> str | None:
         """The client's name; None for nobody."""
-        return None if place == NOBODY else self._stays[self._numbers[place]].row.name
+        return None if index == NOBODY else self._stays[self._numbers[index]].row.name
 
-    def spoken(self, place: int) -> str:
-        """How a text calls it: the number distinguishes equal names (Q19)."""
-        return "nobody" if place == NOBODY else f"{self.name(place)} (consumer {self._numbered(place)})"
+    def spoken(self, index: int) -> str:
+        """The name and number of a consumer in a text; the number distinguishes equal names (Q19)."""
+        return "nobody" if index == NOBODY else f"{self.name(index)} (consumer {self._numbered(index)})"
 
     def seq(self, seq: int) -> str:
-        """How a text calls a row: by its seq, and its recorder where there are several."""
+        """The seq of a row in a text, with its recorder where there are several."""
         return self._recorders.spoken(seq)
 
     def own_seq(self, seq: int) -> int:
         """The recorder's own seq of a row."""
         return self._recorders.seq(seq)
 
-    def _numbered(self, place: int) -> str:
-        return self._recorders.spoken_consumer(self._numbers[place])
+    def _numbered(self, index: int) -> str:
+        return self._recorders.spoken_consumer(self._numbers[index])
 
 
 def position(ledger: int, entry: int) -> str:
@@ -57,5 +57,5 @@ def position(ledger: int, entry: int) -> str:
 
 
 def or_none(value: int) -> int | None:
-    """A number of the core, where UNKNOWN means that there is none."""
+    """A number of the kernel as an int, or None for UNKNOWN."""
     return None if value == UNKNOWN else int(value)

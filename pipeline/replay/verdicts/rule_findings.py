@@ -1,6 +1,6 @@
-"""Rows of `violations` and `metrics`, whatever part of the audit the findings come from.
+"""Rows of `violations` and `metrics` from the findings of all parts of the audit.
 
-Each source hands over what it found by rule, as `RuleFindings`; the dispatch rules do so in `rows.dispatches`.
+Each part hands over its findings by rule, as `RuleFindings`; `dispatch_findings` does so for the kernel's rules.
 """
 
 from collections import Counter
@@ -13,14 +13,14 @@ from pipeline.replay.verdicts.naming import Rows
 
 
 class RuleFindings(NamedTuple):
-    """What one source found of one rule on one subscription.
+    """The findings of one part of the audit about one rule on one subscription.
 
     Attributes:
-        rule: its name.
-        checked: how often it was asked.
-        counts: how many findings there are of each severity, all of them.
-        worst: findings with their evidence, the worst first, as many as were asked for: columns of `violations`
-            but for `rule`, `topic` and `subscription`.
+        rule: the name of the rule.
+        checked: how often the rule was checked.
+        counts: the number of findings by severity, including those without evidence here.
+        worst: the worst findings with their evidence, worst first, up to the limit: columns of `violations` without
+            `rule`, `topic` and `subscription`.
     """
 
     rule: RuleName
@@ -30,32 +30,32 @@ class RuleFindings(NamedTuple):
 
 
 def severities(rows: Rows) -> Counter[Severity]:
-    """How many findings there are of each severity."""
+    """The number of findings by severity."""
     return Counter(severity for row in rows for severity in SEVERITIES if severity == row["severity"])
 
 
 def violations(topic: str, subscription: str, found: Iterable[RuleFindings]) -> Rows:
-    """A row for each finding that is kept with its evidence."""
+    """A row of `violations` for each finding that is kept with its evidence."""
     return [
-        {"rule": of_rule.rule, "topic": topic, "subscription": subscription, **row}
-        for of_rule in found
-        for row in of_rule.worst
+        {"rule": findings.rule, "topic": topic, "subscription": subscription, **row}
+        for findings in found
+        for row in findings.worst
     ]
 
 
 def metrics(topic: str, subscription: str, rules: Sequence[RuleName], found: Iterable[RuleFindings]) -> Rows:
-    """A row for each rule that the broker is held to, also where nothing was found or nothing looked for.
+    """A row of `metrics` for each rule of the profile, including rules without findings or checks.
 
     Args:
         topic: the topic partition.
         subscription: its subscription.
-        rules: those of the profile.
-        found: of any sources; several may look for one rule.
+        rules: the rules of the profile.
+        found: the findings of all parts; several parts may check one rule.
     """
     totals = {rule: dict.fromkeys(("checked", *COUNT_COLUMNS), 0) for rule in rules}
-    for of_rule in found:
-        total = totals[of_rule.rule]
-        total["checked"] += of_rule.checked
+    for findings in found:
+        total = totals[findings.rule]
+        total["checked"] += findings.checked
         for column, severity in COUNT_COLUMNS.items():
-            total[column] += of_rule.counts.get(severity, 0)
+            total[column] += findings.counts.get(severity, 0)
     return [{"topic": topic, "subscription": subscription, "rule": rule, **totals[rule]} for rule in rules]

@@ -1,10 +1,12 @@
-"""Findings of `assignment_mismatch` and `draining_mismatch`: the broker's own snapshot says something else."""
+"""Findings of `assignment_mismatch` and `draining_mismatch`: snapshots of the broker that contradict the trace."""
 
 import json
+from collections.abc import Mapping, Sequence
 
 from pipeline.contract.known_bugs import bugs_by_symptom, labels, sentence
 from pipeline.contract.rules import RuleName
 from pipeline.contract.severity import Severity
+from pipeline.plural import count
 from pipeline.replay.snapshots.comparison import Mismatch
 from pipeline.replay.subscription.config import ReplayConfig
 from pipeline.replay.subscription.result import ReplayResult
@@ -13,33 +15,50 @@ from pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from pipeline.utc import moment
 
 _NAMED_MAX = 10
+# The noun of what differs, and the clauses for what the broker has too much and too little.
+_DIFFERENCES: Mapping[str, tuple[tuple[str, str], tuple[str, str]]] = {
+    "assignment_mismatch": (
+        ("hash range", "hash ranges"),
+        (
+            "the broker reports {} that the trace does not show: {}",
+            "the trace shows {} that the broker does not report: {}",
+        ),
+    ),
+    "draining_mismatch": (
+        ("draining hash", "draining hashes"),
+        (
+            "the broker reports more entries than the trace allows of {}: {}",
+            "the broker reports fewer entries than the trace requires of {}: {}",
+        ),
+    ),
+}
 _RULES: tuple[RuleName, ...] = ("assignment_mismatch", "draining_mismatch")
 
 
 def mismatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
-    """What the snapshots contradict, by rule, in the order of the trace.
+    """The mismatches between snapshots and the replay, by rule, in the order of the trace.
 
     Args:
-        found: what the replay found.
-        config: what it depended on.
+        found: the result of the replay.
+        config: the configuration of the replay.
         per_rule_max: how many findings of a rule are kept with their evidence; 0: every one.
     """
     names = Names(found.numbers, found.stays, found.recorders)
-    told = []
+    by_rule = []
     for rule in _RULES:
         if rule not in config.profile.rules:
             continue
         differing = [m for m in found.reported_mismatches if m.rule == rule]
         rows = [_row(m, names, config) for m in differing]
         counts = severities(rows)
-        # What was not kept weighs as much as it can.
+        # Without their evidence the mismatches that were only counted have no milder verdict.
         counts["violation"] += found.comparison.beyond[rule]
-        told.append(RuleFindings(rule, found.comparison.compared[rule], +counts, rows[: per_rule_max or None]))
-    return told
+        by_rule.append(RuleFindings(rule, found.comparison.compared[rule], +counts, rows[: per_rule_max or None]))
+    return by_rule
 
 
 def _verdict(mismatch: Mismatch, config: ReplayConfig) -> tuple[Severity, tuple[str, ...], str]:
-    """What it weighs, the known bugs, and why."""
+    """The severity, the known bugs, and the reason as a clause."""
     if mismatch.undecided:
         return "not_provable", (), f"; {mismatch.undecided}"
     if mismatch.rule == "draining_mismatch" and mismatch.missing and not mismatch.surplus:
@@ -53,13 +72,10 @@ def _row(mismatch: Mismatch, names: Names, config: ReplayConfig) -> dict[str, ob
     severity, bugs, because = _verdict(mismatch, config)
     snapshot = mismatch.snapshot
     begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
-    what = "ranges" if mismatch.rule == "assignment_mismatch" else "draining hashes"
+    noun, templates = _DIFFERENCES[mismatch.rule]
     parts = [
-        f"{whose} {len(items)} {what} {other} not: {', '.join(items[:_NAMED_MAX])}"
-        for whose, other, items in (
-            ("the broker has", "the trace does", mismatch.missing),
-            ("the trace has", "the broker does", mismatch.surplus),
-        )
+        template.format(count(len(items), *noun), _listed(items))
+        for template, items in zip(templates, (mismatch.missing, mismatch.surplus), strict=True)
         if items
     ]
     return {
@@ -72,6 +88,11 @@ def _row(mismatch: Mismatch, names: Names, config: ReplayConfig) -> dict[str, ob
         "detail": json.dumps({"seq_begin": begin, "seq_end": end}),
         "evidence": [f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"],
         "explanation": (
-            f"of {names.spoken(mismatch.consumer)} at {moment(snapshot.ts_us)} {'; '.join(parts)}{because}"
+            f"for {names.spoken(mismatch.consumer)} at {moment(snapshot.ts_us)} {'; '.join(parts)}{because}"
         ),
     }
+
+
+def _listed(items: Sequence[str]) -> str:
+    more = len(items) - _NAMED_MAX
+    return ", ".join(items[:_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -1,8 +1,8 @@
-"""Findings of `draining_stuck` and `stalled`: what could be sent, and was not (V10, V11).
+"""Findings of `draining_stuck` and `stalled`: entries that could be sent and were not (V10, V11).
 
-A hash counts when nobody else held it, and its owner was sent later entries for long while its own waited: so the
-owner had permits and the broker had read past them. What lies still because everything does is no finding of a hash;
-the whole stall is one, if nothing in the trace explains it.
+A starved hash is a finding if no other consumer held it and its owner was sent later entries for long while the entries
+of the hash waited: then the owner had permits, and the broker had read past them. If nothing is sent to any consumer,
+the single hashes are no findings; the whole stall is one, unless the trace explains it.
 """
 
 import json
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pipeline.contract.known_bugs import bugs_by_symptom, label, labels, sentence
 from pipeline.contract.rules import RuleName
 from pipeline.contract.severity import Severity
+from pipeline.plural import count, entries
 from pipeline.replay.blocking.attribution import Blocked
 from pipeline.replay.blocking.monitor import BlockingMonitor
 from pipeline.replay.blocking.starved_hashes import StarvationKind, StarvedHash
@@ -26,24 +27,24 @@ from pipeline.utc import moment
 
 
 def stuck_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
-    """What was stuck, by rule, the longest first.
+    """The starved hashes and unexplained stalls, by rule, the longest first.
 
     Args:
-        found: what the replay found.
-        config: what it depended on.
+        found: the result of the replay.
+        config: the configuration of the replay.
         per_rule_max: how many findings of a rule are kept with their evidence; 0: every one.
     """
     names = Names(found.numbers, found.stays, found.recorders)
-    asked: dict[RuleName, int] = {"draining_stuck": found.drained, "stalled": int(found.checked[DISPATCHES])}
+    checks: dict[RuleName, int] = {"draining_stuck": found.drained, "stalled": int(found.checked[DISPATCHES])}
     starved = sorted(found.reported_starved, key=_by_cost)
-    told = []
-    for rule, checked in asked.items():
+    by_rule = []
+    for rule, checked in checks.items():
         if rule not in config.profile.rules:
             continue
         rows = [
-            _hash_row(o, names, config, found.doubts.about(o.hash, o.span.from_seq, o.span.to_seq))
-            for o in starved
-            if _rule(o.kind, config) == rule
+            _hash_row(s, names, config, found.doubts.about(s.hash, s.span.from_seq, s.span.to_seq))
+            for s in starved
+            if _rule(s.kind, config) == rule
         ]
         if rule == "stalled":
             rows += [
@@ -51,16 +52,16 @@ def stuck_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int)
                 for stall in found.reported_stalls
             ]
         counts = severities(rows) + _beyond(rule, found.monitor, config)
-        told.append(RuleFindings(rule, checked, counts, rows[: per_rule_max or None]))
-    return told
+        by_rule.append(RuleFindings(rule, checked, counts, rows[: per_rule_max or None]))
+    return by_rule
 
 
 def _beyond(rule: RuleName, monitor: BlockingMonitor, config: ReplayConfig) -> Counter[Severity]:
-    """What was found beyond `blocking.intervals_max`, and only counted."""
+    """The severities of the findings beyond `blocking.intervals_max`, which were only counted."""
     counts: Counter[Severity] = Counter()
-    for kind, count in monitor.starved.beyond.items():
+    for kind, number in monitor.starved.beyond.items():
         if _rule(kind, config) == rule:
-            counts[_severity(_bugs(kind, config))] += count
+            counts[_severity(_bugs(kind, config))] += number
     if rule == "stalled":
         counts["violation"] += monitor.stalls_beyond
     return counts
@@ -75,12 +76,12 @@ def _severity(bugs: tuple[str, ...]) -> Severity:
 
 
 def _by_cost(starved: StarvedHash) -> tuple[int, int, int]:
-    span = starved.span
-    return -(span.to_ts - span.from_ts) * starved.entries, span.from_seq, starved.hash
+    interval = starved.span
+    return -(interval.to_ts - interval.from_ts) * starved.entries, interval.from_seq, starved.hash
 
 
 def _bugs(kind: StarvationKind, config: ReplayConfig) -> tuple[str, ...]:
-    """The flaws that it matches: counted twice (3.9), or behind the head of replay (6.5)."""
+    """The bugs that it matches: counted twice (3.9), or behind the head of replay (6.5)."""
     shown = bugs_by_symptom(config.version, config.profile)
     return shown["passed_over_in_replay"] or (shown["counted_as_draining_again"] if kind.counted_again else ())
 
@@ -88,22 +89,27 @@ def _bugs(kind: StarvationKind, config: ReplayConfig) -> tuple[str, ...]:
 def _hash_row(
     starved: StarvedHash, names: Names, config: ReplayConfig, doubt: UndecidedRange | None
 ) -> dict[str, object]:
-    span, bugs = starved.span, _bugs(starved.kind, config) if doubt is None else ()
-    head, passed, entries = position(*starved.head), position(*starved.passed), starved.entries
-    owner, seconds = names.spoken(starved.owner), (span.to_ts - span.from_ts) / 1e6
+    interval, bugs = starved.span, _bugs(starved.kind, config) if doubt is None else ()
+    head, passed = position(*starved.head), position(*starved.passed)
+    owner, seconds = names.spoken(starved.owner), (interval.to_ts - interval.from_ts) / 1e6
     until = (
         "the end of the trace"
-        if span.ended_by == STILL_OPEN
-        else f"{moment(span.to_ts)} (seq {names.seq(span.to_seq)})"
+        if interval.ended_by == STILL_OPEN
+        else f"{moment(interval.to_ts)} (seq {names.seq(interval.to_seq)})"
     )
     moves = [
         f"seq {names.seq(move.at.seq)}: hash {starved.hash} moves from {names.spoken(move.before)} to "
-        f"{names.spoken(move.after)}, {move.held} of its entries are held"
+        f"{names.spoken(move.after)}; pending: {entries(move.held)}"
         for move in starved.moves
     ]
+    waited = (
+        f"{entries(starved.entries)} of hash {starved.hash} waited, the first of them {head}"
+        if starved.entries > 1
+        else f"entry {head} of hash {starved.hash} waited"
+    )
     drained = ""
     if starved.drained_from != NOBODY:
-        drained = f", which {names.spoken(starved.drained_from)} had held before,"
+        drained = f" (it had drained from {names.spoken(starved.drained_from)} before)"
     known = f"; {sentence(bugs, label)}" if bugs else ""
     known += f"; {doubt.because}" if doubt is not None else ""
     return {
@@ -115,53 +121,54 @@ def _hash_row(
         "consumer_name": names.name(starved.owner),
         "other_consumer": names.number(starved.drained_from),
         "other_consumer_name": names.name(starved.drained_from),
-        "seq": span.to_seq,
-        "ts_us": span.to_ts,
+        "seq": interval.to_seq,
+        "ts_us": interval.to_ts,
         "known_bug": labels(bugs),
         "detail": json.dumps(
             {
                 "entries": starved.entries,
                 "seconds": seconds,
-                "from_seq": names.own_seq(span.from_seq),
-                "ended_by": ENDINGS[span.ended_by],
+                "from_seq": names.own_seq(interval.from_seq),
+                "ended_by": ENDINGS[interval.ended_by],
                 "counted_as_draining": starved.registered,
             }
         ),
         "evidence": [
             *moves,
-            f"seq {names.seq(span.from_seq)}: from here on nobody else holds the hash, and {head} waits",
+            f"seq {names.seq(interval.from_seq)}: from here on no other consumer holds the hash, and {head} waits",
             f"{moment(starved.passed_ts)}: {owner} is sent the later entry {passed}",
         ],
         "explanation": (
-            f"{entries} entries of hash {starved.hash}, the first {head}, were not sent to {owner} for "
-            f"{seconds:.3f} s from {moment(span.from_ts)} until {until}, although nobody held any of the hash{drained} "
-            f"and {owner} was sent the later entry {passed} meanwhile{known}"
+            f"{waited} for {seconds:.3f} s to be sent to {owner}, from {moment(interval.from_ts)} until {until}, "
+            f"although no other consumer held an entry of the hash{drained} and {owner} was meanwhile sent the later "
+            f"entry {passed}{known}"
         ),
     }
 
 
 def _stall_row(stall: Blocked, names: Names, doubts: Sequence[UndecidedRange]) -> dict[str, object]:
-    """Nobody was sent anything, although somebody had permits, and nothing says why."""
-    span, permits, consumers = stall.span, stall.detail["with_permits"], stall.detail["consumers"]
-    seconds = (span.to_ts - span.from_ts) / 1e6
-    root = position(*stall.roots[0]) if stall.roots else "none"
+    """The row of a stall: nothing was sent although a consumer had permits, and the trace does not explain it."""
+    interval = stall.span
+    permits, consumers = int(str(stall.detail["with_permits"])), int(str(stall.detail["consumers"]))
+    seconds = (interval.to_ts - interval.from_ts) / 1e6
+    root = f" (oldest: {position(*stall.roots[0])})" if stall.roots else ""
     rows: Rows = [
         {
-            # Who could have been sent something hangs on who owned what waited.
+            # The owners of the waiting hashes decide which consumers could have been sent something.
             "severity": "not_provable" if doubts else "violation",
             "ledger_id": stall.roots[0][0] if stall.roots else None,
             "entry_id": stall.roots[0][1] if stall.roots else None,
             "consumer": names.number(stall.blocking),
-            "seq": span.to_seq,
-            "ts_us": span.to_ts,
+            "seq": interval.to_seq,
+            "ts_us": interval.to_ts,
             "detail": json.dumps({**stall.detail, "entries": stall.entries, "seconds": seconds}),
             "evidence": [
-                f"seq {names.seq(span.from_seq)}: nothing is sent from here on",
-                f"seq {names.seq(span.to_seq)}: until here",
+                f"seq {names.seq(interval.from_seq)}: no entry is sent from here on",
+                f"seq {names.seq(interval.to_seq)}: until here",
             ],
             "explanation": (
-                f"{stall.entries} entries, the oldest {root}, could have been sent for {seconds:.3f} s from "
-                f"{moment(span.from_ts)} on, and nothing was sent to any of {consumers} consumers, {permits} of whom "
+                f"no entry was sent to any consumer for {seconds:.3f} s from {moment(interval.from_ts)} on, although "
+                f"{entries(stall.entries)} could have been sent{root} and {permits} of {count(consumers, 'consumer')} "
                 f"had permits{f'; {doubts[0].because}' if doubts else ''}"
             ),
         }

@@ -1,4 +1,4 @@
-"""What a finding weighs, and why."""
+"""The verdict on a finding: its severity and the reason."""
 
 from typing import Final, NamedTuple
 
@@ -7,13 +7,13 @@ from pipeline.contract.severity import Severity
 
 
 class FindingVerdict(NamedTuple):
-    """The judgement on one finding.
+    """The verdict on one finding.
 
     Attributes:
-        severity: what it weighs.
-        permitted_by: the exception of contract 9.3 that it matches; also beside a known bug that has one.
-        known_bugs: flaws of the broker that explain it, the closest first (ids of `conf/known_bugs.toml`).
-        because: what in the trace speaks for this severity, as a clause; empty where there is nothing to add.
+        severity: of the finding.
+        permitted_by: the exception of contract 9.3 that it matches; a known bug may match one too.
+        known_bugs: the bugs of the broker that explain it, the closest first (ids of `conf/known_bugs.toml`).
+        because: the reason for this severity in the trace, as a clause; empty where there is nothing to add.
     """
 
     severity: Severity
@@ -27,10 +27,10 @@ INFORMATION: Final = FindingVerdict("info")
 
 
 def unexplained(because: str) -> FindingVerdict:
-    """A violation of which there is more to say than that nothing explains it."""
+    """The verdict `violation`, with the reason why no exception or bug explains the finding."""
     return FindingVerdict("violation", because=because)
 
 
 def permitted_by(exception: ExceptionId, *known_bugs: str) -> FindingVerdict:
-    """What an exception of the contract permits; a bug that belongs to it may be named beside it."""
+    """The verdict `permitted` by an exception of the contract; it may name a bug that belongs to the exception."""
     return FindingVerdict("permitted", exception, known_bugs, f"due to {EXCEPTIONS[exception]}")
