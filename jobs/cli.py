@@ -1,8 +1,8 @@
-"""The command line. It turns arguments into a request and a result into text and an exit code, and does nothing else.
+"""The command line: turns arguments into a request, and a result into a report and an exit code.
 
-stdout carries the report alone. Progress, logs and errors go to stderr: one line an error, which ends with a way out.
-Exit codes: 0 clean, 1 findings at or above `--fail-on`, 2 usage or configuration, 3 the trace cannot be audited,
-4 a fault of the audit itself, or it gave way to another audit of the same question that ran at the same time.
+Only the report goes to stdout. Progress, logs and errors go to stderr; an error is one line that ends with the next
+step. Exit codes: 0 clean, 1 findings at or above `--fail-on`, 2 usage or configuration, 3 the trace cannot be audited,
+4 a fault of the audit itself, or another audit of the same traces and settings wrote the run at the same time.
 """
 
 import sys
@@ -48,30 +48,33 @@ app = typer.Typer(
 
 _Traces = Annotated[
     list[str],
-    typer.Argument(metavar="TRACE...", help="Folders, logs or tables of recorded traces.", show_default=False),
+    typer.Argument(metavar="TRACE...", help="Recorded traces: folders, logs or tables.", show_default=False),
 ]
 _Profile = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Broker profile (conf/profiles) instead of the one that the trace's version asks for."
+        metavar="NAME", help="Broker profile (conf/profiles). By default the version in the trace selects it."
     ),
 ]
 _Config = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Settings that differ from conf/audit.toml.", show_default=False)
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="TOML file with settings to change; conf/audit.toml has all.", show_default=False
+    ),
 ]
 _LogFormat = Annotated[
     LogFormat,
-    typer.Option(help="What stderr carries: progress on a terminal, or one JSON object for each stage and error."),
+    typer.Option(help="Form of stderr: progress and lines of text, or one JSON object for each stage and error."),
 ]
 _Quiet = Annotated[bool, typer.Option("--quiet", "--no-progress", help="Show no progress.")]
-_Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks, and what Spark prints.")]
+_Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks and the output of Spark.")]
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and exits.
 
     Args:
-        arguments: those behind the name of the program; None: those of the process.
+        arguments: without the name of the program; None: those of the process.
     """
     try:
         sys.exit(app(args=arguments, prog_name=NAME, standalone_mode=False))
@@ -104,12 +107,12 @@ def audit(
         str, typer.Option(metavar="TARGET", help="Where the Delta tables go: a folder, a URI or catalog.schema.")
     ],
     profile: _Profile = None,
-    report_format: Annotated[Format, typer.Option("--format", help="How to report on stdout.")] = "text",
+    report_format: Annotated[Format, typer.Option("--format", help="Format of the report on stdout.")] = "text",
     report: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FORMAT=FILE",
-            help="Report to a file too: text, json, junit or sarif. May be repeated.",
+            help="Also write a report to a file: text, json, junit or sarif. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -119,15 +122,17 @@ def audit(
     ] = "violation",
     begin_at: Annotated[
         str | None,
-        typer.Option("--from", metavar="TIME", help="Audit from here on (ISO 8601; UTC), not from the last window on."),
+        typer.Option(
+            "--from", metavar="TIME", help="Begin here (ISO 8601, UTC); by default where the last window ended."
+        ),
     ] = None,
     end_at: Annotated[
         str | None,
-        typer.Option("--to", metavar="TIME", help="Audit until here: the log goes on, and so does the next window."),
+        typer.Option("--to", metavar="TIME", help="End here, for a growing log; the next window continues from here."),
     ] = None,
     reaudit: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Audit the window that holds this time and all that follow once more."),
+        typer.Option(metavar="TIME", help="Audit the window that holds this time, and all later ones, again."),
     ] = None,
     config: _Config = None,
     log_format: _LogFormat = "text",
@@ -143,7 +148,7 @@ def audit(
             clock = [time.monotonic()]
             begin("start Spark")
             spark = _spark_session(load, debug, meanwhile_import="pipeline.audit")
-            # Not imported above, for the reason that `_spark_session` gives.
+            # Imported here, because `_spark_session` imports it while Java starts.
             from pipeline.audit import audit as run_audit  # noqa: PLC0415
             from pipeline.report.query import summarise  # noqa: PLC0415
 
@@ -155,8 +160,8 @@ def audit(
             summary = summarise(spark, result.target, result.run_keys)
             clock.append(time.monotonic())
             log_stage("report", clock[-1] - clock[-2])
-        for remark in warnings_about(summary):
-            stderr.remark(remark)
+        for warning in warnings_about(summary):
+            stderr.warning(warning)
         write_reports(summary, result.traces, fail_on, report_format, reports)
         if report_format == "text":
             start_up, audited, reported = (after - before for before, after in pairwise(clock))
@@ -170,19 +175,19 @@ def audit(
 def validate(
     traces: _Traces,
     profile: _Profile = None,
-    report_format: Annotated[Literal["text", "json"], typer.Option("--format", help="How to report.")] = "text",
+    report_format: Annotated[Literal["text", "json"], typer.Option("--format", help="Format of the report.")] = "text",
     config: _Config = None,
     log_format: _LogFormat = "text",
     quiet: _Quiet = False,
     debug: _Debug = False,
 ) -> None:
-    """Reads traces and says what an audit would refuse of them; writes nothing."""
+    """Reads traces and reports the rows that an audit would refuse; writes no tables."""
     with errors_on_one_line(debug, log_format) as stderr:
         request, load = _request(traces, "", profile, config)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start Spark")
             spark = _spark_session(load, debug, meanwhile_import="pipeline.validation")
-            # Not imported above, for the reason that `_spark_session` gives.
+            # Imported here, because `_spark_session` imports it while Java starts.
             from pipeline.validation import validate as run_validation  # noqa: PLC0415
 
             results = run_validation(spark, request, begin)
@@ -197,7 +202,7 @@ def validate(
 
 
 def _request(traces: Sequence[str], out: str, profile: str | None, config: Path | None) -> tuple[AuditRequest, Load]:
-    """The request, checked as far as it can be without Spark, and what it asks of a JVM."""
+    """Returns the request, checked as far as possible without Spark, and the load that it puts on a JVM."""
     settings = load_settings(config)
     if profile is not None:
         profile_named(profile)
@@ -208,9 +213,9 @@ def _request(traces: Sequence[str], out: str, profile: str | None, config: Path 
 
 
 def _spark_session(load: Load, debug: bool, *, meanwhile_import: str) -> SparkSession:
-    """The session. While Java starts, what will be needed then is imported.
+    """Returns the session; imports a module while Java starts.
 
-    The compiler behind the replay takes half a second to import, and most mistakes in a call are found before.
+    Importing the compiler of the replay takes half a second, which a call with wrong arguments should not wait for.
     """
     from jobs.session import spark_session  # noqa: PLC0415 - Delta and Java are needed from here on only
 
@@ -219,12 +224,12 @@ def _spark_session(load: Load, debug: bool, *, meanwhile_import: str) -> SparkSe
 
 
 def _with_window(request: AuditRequest, begin_at: str | None, end_at: str | None, reaudit: str | None) -> AuditRequest:
-    """The request for a part of the log."""
+    """Returns the request with the window, or the windows to audit again, that the options name."""
     window = window_of(begin_at, end_at)
     if reaudit is None:
         return replace(request, window=window)
     if window != WHOLE:
-        raise UsageError("--reaudit repeats windows as they were", "leave --from and --to out")
+        raise UsageError("--reaudit repeats whole windows and takes neither --from nor --to", "leave them out")
     return replace(request, reaudit_us=moment_us(reaudit))
 
 

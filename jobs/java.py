@@ -1,4 +1,4 @@
-"""Whether there is a Java that Spark runs on, asked before Spark is: its own answer is a shell error."""
+"""Checks the installed Java before Spark starts, because Spark's own message is an error of a shell script."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pipeline.errors import UsageError
 
-# What Spark 4.2 is built for (https://spark.apache.org/docs/4.2.0/, "Downloading").
+# Spark 4.2 needs this version (https://spark.apache.org/docs/4.2.0/, "Downloading").
 _MAJOR_VERSION_MIN = 17
 
 _WAY_OUT = (
@@ -22,27 +22,27 @@ def require_java() -> None:
     """Checks the Java that Spark would start.
 
     Raises:
-        UsageError: there is none, or it is too old.
+        UsageError: Java is missing, too old, or does not run.
     """
     java = _java()
     if java is None:
-        raise UsageError("Spark needs Java, and there is none", _WAY_OUT)
+        raise UsageError("Spark needs Java, which is not installed", _WAY_OUT)
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise UsageError(f"{java} does not run: {error}", _WAY_OUT) from error
     version = _major_version(answer.stderr)
     if version is not None and version < _MAJOR_VERSION_MIN:
-        raise UsageError(f"Spark needs Java {_MAJOR_VERSION_MIN} or later, and {java} is Java {version}", _WAY_OUT)
+        raise UsageError(f"Spark needs Java {_MAJOR_VERSION_MIN} or later, but {java} is Java {version}", _WAY_OUT)
 
 
 def _java() -> str | None:
-    """The program that Spark's own scripts take: `JAVA_HOME` first, then the PATH."""
+    """Returns the program that Spark's own scripts start: that of `JAVA_HOME`, else of the PATH."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home) / "bin" / "java") if home else shutil.which("java")
 
 
 def _major_version(answer: str) -> int | None:
-    """The major version in what `java -version` says, such as 17 of `17.0.15` and 8 of `1.8.0_402`."""
+    """Returns the major version in the output of `java -version`: 17 for `17.0.15`, 8 for `1.8.0_402`."""
     found = re.search(r'version "(?:1\.)?(\d+)', answer)
     return int(found.group(1)) if found else None

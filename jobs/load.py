@@ -1,7 +1,7 @@
-"""What an audit asks of a JVM of its own, which decides how well that had better compile its code.
+"""Estimates the load of an audit on a JVM of its own, which decides how much the JVM should optimise its code.
 
-Of most audits on one machine the JVM is short-lived, or moves little but packed chunks while Python works: to compile
-code well then takes longer than it ever runs (docs/FIGURES.md).
+In most audits on one machine the JVM lives shortly, or only moves packed batches while Python works: optimising code
+then takes longer than running it (docs/FIGURES.md).
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,24 +10,24 @@ from pathlib import Path
 
 from pipeline.trace import Log, Trace
 
-# Of JSON Lines, compressed, some 100,000 events. From about twice that on the time that is saved at the start is lost
-# on the rows (docs/FIGURES.md).
+# About 100,000 events of compressed JSON Lines. From about twice that on, slower code costs more than a faster start
+# saves (docs/FIGURES.md).
 BRIEF_BYTES_MAX = 4 << 20
 
 
 class Load(Enum):
-    """What passes through the JVM."""
+    """The data that passes through the JVM."""
 
     BRIEF = auto()
     """Few rows."""
     CHUNKS = auto()
-    """What workers have read and packed, of any size."""
+    """Batches that the workers have read and packed, of any size."""
     ROWS = auto()
-    """Every row of the traces, or nobody knows."""
+    """Every row of the traces, or an unknown amount."""
 
 
 def load_of(traces: Sequence[Trace]) -> Load:
-    """What traces of this size and kind ask for; what only Spark can reach may be of any size."""
+    """Returns the load of traces by their size and kind; a source that only Spark can reach may be of any size."""
     logs = [log for trace in traces for log in trace.logs]
     if all(log.local for log in logs) and sum(map(sum, map(_sizes, logs))) <= BRIEF_BYTES_MAX:
         return Load.BRIEF

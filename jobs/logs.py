@@ -1,6 +1,6 @@
-"""What a job says of itself to a log system: one JSON object a line, on stderr.
+"""Logs a job for a log system: one JSON object a line, on stderr.
 
-`pipeline` and `jobs` tell `logging` what they did, and nobody listens unless `--log-format json` asks for it.
+`pipeline` and `jobs` always log to `logging`; only `--log-format json` adds a handler that prints the records.
 """
 
 import logging
@@ -13,15 +13,15 @@ from pythonjsonlogger.json import JsonFormatter
 from pipeline.report.summary import Summary
 
 _log = logging.getLogger(__name__)
-# Not the root: the bridge to the JVM logs every command that it passes on.
+# Not the root logger, to which the bridge to the JVM logs every command.
 _LOGGERS = ("jobs", "pipeline")
 
 
 @contextmanager
 def json_logs() -> Iterator[None]:
-    """Sends what this project logs inside to stderr. What is logged as `extra` stands beside the message."""
+    """Prints the log records of this project to stderr while its body runs; `extra` becomes fields of the object."""
     handler = logging.StreamHandler(sys.stderr)
-    # Names of clients may hold anything, so ASCII.
+    # ASCII, because names that clients choose may hold any character.
     handler.setFormatter(
         JsonFormatter(
             "{levelname}{message}",
@@ -43,12 +43,12 @@ def json_logs() -> Iterator[None]:
 
 
 def log_stage(stage: str, seconds: float) -> None:
-    """Logs a stage of the job itself; those of an audit are logged by it."""
+    """Logs a stage of the job; the audit logs its own stages."""
     _log.info("stage", extra={"run_key": None, "stage": stage, "seconds": seconds, "rows": None})
 
 
 def log_runs(summary: Summary, exit_code: int) -> None:
-    """Logs what became of each trace, and of the job."""
+    """Logs the verdict of each trace, and that of the job with its exit code."""
     for run in summary.runs:
         found = {counts.rule: counts.findings for counts in run.rules if any(counts.findings.values())}
         about = {"run_key": run.run_key, "inputs": run.inputs, "verdict": run.verdict, "completeness": run.completeness}

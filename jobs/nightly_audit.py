@@ -1,10 +1,10 @@
 """The audit as a job: `spark-submit jobs/nightly_audit.py -- TRACE... --out TARGET`.
 
-What stands behind `--` are the arguments of `dispatch-audit audit`, or a command of it with its own (`validate
-TRACE...`), and the exit code is its. An option with nothing behind its `=` counts as not given: the parameters of a
-scheduler's job are always there, and may be empty. The package must be installed where the driver runs, and Spark needs
-Delta Lake: a cluster has it, a bare Spark takes it with `--packages io.delta:delta-spark_4.2_2.13:4.4.0`. spark-submit
-writes what this script says on stderr to its own stdout.
+The arguments behind `--` are those of `dispatch-audit audit`, or another command with its arguments (`validate
+TRACE...`); the exit code is that of the command. An option with an empty value (`--from=`) is ignored, because a
+scheduler passes every parameter of a job, also empty ones. The package must be installed on the driver, and Spark needs
+Delta Lake: if the cluster lacks it, pass `--packages io.delta:delta-spark_4.2_2.13:4.4.0`. spark-submit writes the
+stderr of this script to its own stdout.
 """
 
 import re
@@ -12,21 +12,21 @@ import sys
 
 from jobs.cli import main
 
-# A trace in a folder of such a name is meant by writing ./audit.
+# Write ./audit for a trace in a folder of this name.
 _COMMANDS = ("audit", "validate")
 _OPTION_WITHOUT_VALUE = re.compile(r"--[a-z-]+=")
 
 
 def audit_arguments() -> list[str]:
-    """The arguments of this process as those of the command line."""
+    """Returns the arguments of this process as arguments of the command line."""
     given = sys.argv[1:]
-    behind = given[1:] if given[:1] == ["--"] else given
-    meant = [argument for argument in behind if not _OPTION_WITHOUT_VALUE.fullmatch(argument)]
-    return meant if meant[:1] and meant[0] in _COMMANDS else ["audit", *meant]
+    after_dashes = given[1:] if given[:1] == ["--"] else given
+    arguments = [argument for argument in after_dashes if not _OPTION_WITHOUT_VALUE.fullmatch(argument)]
+    return arguments if arguments[:1] and arguments[0] in _COMMANDS else ["audit", *arguments]
 
 
 def run() -> None:
-    """Runs the audit with the arguments of this process, and exits."""
+    """Runs the command line with the arguments of this process, and exits."""
     main(audit_arguments())
 
 

@@ -1,4 +1,4 @@
-"""Progress for a person: a line for each stage with its time, on stderr, gone when the work is done."""
+"""Shows progress on a terminal: a line for each stage with its time, on stderr, removed when the work is done."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -10,15 +10,15 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 @contextmanager
 def shown_stages(wanted: bool) -> Iterator[Callable[[str], None]]:
-    """Gives a function to be told the name of each stage as it begins.
+    """Yields a function to call with the name of each stage as it begins.
 
     Args:
-        wanted: whether to show them. They are shown on a terminal only: in a log they would be noise.
+        wanted: whether to show the stages. They are shown on a terminal only, never in a log.
     """
     if not wanted:
         yield lambda stage: None
         return
-    # A stderr of its own: the session turns the common one away while it starts the JVM.
+    # A copy of stderr, because the session redirects the common one while it starts the JVM.
     with os.fdopen(os.dup(2), "w", encoding="utf-8") as stderr:
         console = Console(file=stderr)
         if not console.is_terminal:

@@ -1,4 +1,4 @@
-"""Where a report goes: to stdout in one format, and to files in others, all of one audit."""
+"""Writes the reports of an audit: one to stdout, and others to files."""
 
 import os
 from collections import Counter
@@ -26,7 +26,7 @@ FileFormat = Literal["text", "json", "junit", "sarif"]
 Format = Literal["text", "json", "junit", "sarif", "github"]
 
 _FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
-# The file behind the page of a step, which every step appends to.
+# The variable with the file for the page of a step; commands append to the file.
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
@@ -39,16 +39,16 @@ class ReportFile:
 
 
 def parse_reports(arguments: Sequence[str]) -> list[ReportFile]:
-    """What each `FORMAT=FILE` means.
+    """Returns the report that each `FORMAT=FILE` names.
 
     Raises:
-        UsageError: there is no such format, no folder for the file, or two reports are to go to one file.
+        UsageError: the format does not exist, the folder of the file does not exist, or two reports name one file.
     """
     reports = [_report_file(argument) for argument in arguments]
     files = Counter(report.path.absolute() for report in reports)
     for report in reports:
         if files[report.path.absolute()] > 1:
-            raise UsageError(f"{report.path} cannot hold two reports", "give each --report a file of its own")
+            raise UsageError(f"two reports name the file {report.path}", "give each --report a file of its own")
     return reports
 
 
@@ -57,11 +57,13 @@ def _report_file(argument: str) -> ReportFile:
     known = next((known for known in _FILE_FORMATS if known == name), None)
     if known is None or not file:
         formats = ", ".join(_FILE_FORMATS)
-        raise UsageError(f"--report {argument} is no FORMAT=FILE", f"the formats are {formats}")
+        raise UsageError(f"--report {argument} is not FORMAT=FILE", f"the formats are {formats}")
     path = Path(file)
-    # Said now, and not when the audit is done.
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise UsageError(f"cannot write {path}: it is a folder, or its folder is missing", "choose another --report")
+    # Checked before the audit runs, which may take hours.
+    if path.is_dir():
+        raise UsageError(f"cannot write {path}: it is a folder", "name a file behind --report FORMAT=")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"cannot write {path}: its folder does not exist", "create the folder")
     return ReportFile(known, path)
 
 
@@ -72,8 +74,8 @@ def write_reports(
 
     Args:
         summary: of the audit.
-        traces: those audited, in the order of the summary's runs.
-        fail_on: from which severity on the audit fails.
+        traces: the audited traces, in the order of the summary's runs.
+        fail_on: the lowest severity that fails the audit.
         shown: the format on stdout. `github` also appends to the page of the step, if there is one.
         reports: the files.
 
@@ -85,7 +87,7 @@ def write_reports(
     if shown == "text":
         print_report(summary, Console())
     elif shown == "github":
-        # Bytes, so that the locale does not matter.
+        # Bytes, because the locale may not be UTF-8.
         typer.echo(annotations(summary, traces).encode(), nl=False)
         if page := os.environ.get(_STEP_SUMMARY):
             _write(Path(page), markdown(summary).encode(), mode="ab")
@@ -101,7 +103,7 @@ def _rendered(form: FileFormat, summary: Summary, traces: Sequence[Trace], fail_
     if form == "json":
         return json_summary(summary).encode()
     text = StringIO()
-    # A file is no terminal, whatever FORCE_COLOR says of stdout.
+    # No colours in a file, even if FORCE_COLOR is set.
     print_report(summary, Console(file=text, force_terminal=False))
     return text.getvalue().encode()
 
@@ -111,4 +113,6 @@ def _write(path: Path, report: bytes, mode: Literal["wb", "ab"] = "wb") -> None:
         with path.open(mode) as file:
             file.write(report)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", "the tables hold the run") from None
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}", "the audit is in the tables; choose another file and run it again"
+        ) from None

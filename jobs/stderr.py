@@ -1,4 +1,4 @@
-"""What a command says beside its report: errors and remarks, a line each, or an object each if it logs."""
+"""Writes errors and warnings to stderr: a line each, or a JSON object each with `--log-format json`."""
 
 import logging
 import traceback
@@ -16,7 +16,7 @@ from pipeline.spark_errors import reason_of
 NAME = "dispatch-audit"
 LogFormat = Literal["text", "json"]
 
-# What a shell reports of a program that Ctrl-C ended. Not 1, which would say that there are findings.
+# The exit code that a shell reports after Ctrl-C. Not 1, which means findings.
 _INTERRUPTED = 130
 
 _log = logging.getLogger(__name__)
@@ -24,24 +24,24 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Stderr:
-    """Where a command says it.
+    """Writes messages to stderr.
 
     Attributes:
-        form: lines for people, or what `jobs.logs` makes of a log.
+        form: lines of text, or the JSON objects of `jobs.logs`.
     """
 
     form: LogFormat
 
     def error(self, message: str, exit_code: int) -> int:
-        """Tells an error; returns the exit code that it asks for."""
+        """Writes an error; returns its exit code."""
         if self.form == "json":
             _log.error(message, extra={"exit_code": exit_code})
         else:
             typer.echo(f"{NAME}: error: {message}", err=True)
         return exit_code
 
-    def remark(self, message: str) -> None:
-        """Tells what somebody should know, and what is no error."""
+    def warning(self, message: str) -> None:
+        """Writes a warning."""
         if self.form == "json":
             _log.warning(message)
         else:
@@ -50,11 +50,11 @@ class Stderr:
 
 @contextmanager
 def errors_on_one_line(debug: bool, form: LogFormat) -> Iterator[Stderr]:
-    """Tells what is raised inside as one line, and exits with its code.
+    """Writes an error that its body raises as one line, and exits with the code of the error.
 
     Args:
-        debug: show tracebacks too.
-        form: of what is told.
+        debug: whether to show tracebacks too.
+        form: of the messages.
     """
     stderr = Stderr(form)
     with json_logs() if form == "json" else nullcontext():
@@ -63,7 +63,7 @@ def errors_on_one_line(debug: bool, form: LogFormat) -> Iterator[Stderr]:
         except typer.Exit:
             raise
         except KeyboardInterrupt:
-            message = "interrupted; what has no row in `runs` was not audited: run it again"
+            message = "interrupted; traces without a row in `runs` were not audited: run the audit again"
             raise typer.Exit(stderr.error(message, _INTERRUPTED)) from None
         except DispatchAuditError as error:
             if debug:

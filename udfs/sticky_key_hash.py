@@ -1,8 +1,8 @@
-"""The sticky key hash of Key_Shared, vectorized: key bytes in, the integer that a selector routes by out.
+"""Computes the sticky key hash of Key_Shared, vectorized: from key bytes to the integer that a selector routes by.
 
-Two steps, kept apart because the first is costly and the second is not. `hash_keys` reads the bytes and gives
-the 31-bit murmur value; `sticky_from_murmur` folds that into the hash range of one selector. A packed trace
-stores the murmur value only, so that it can be judged under any selector.
+It takes two steps, because only the first is costly. `hash_keys` reads the bytes and returns the 31-bit murmur value;
+`sticky_from_murmur` folds that into the hash range of one selector. A packed trace stores only the murmur value, so
+that it can be judged under any selector.
 
 Source: contract 1.1 to 1.3; Pulsar's `Murmur3_32Hash`, `StickyKeyConsumerSelectorUtils`, `Commands`.
 """
@@ -27,7 +27,7 @@ Int64Array: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = "Sequence[bytes | None] | pd.Series[Any] | pa.Array | pa.ChunkedArray"
 
 NONE_KEY = b"NONE_KEY"
-"""What the broker hashes when an entry has no key that it could read (contract 1.1, step 5)."""
+"""The key that the broker hashes for an entry without a key that it can read (contract 1.1, step 5)."""
 
 _MURMUR_MASK = 0x7FFF_FFFF
 
@@ -57,7 +57,7 @@ HASH_RANGES: Mapping[str, HashRange] = {
     "auto_split": HashRange(0, 65_535),
     "exclusive": HashRange(0, 65_535),
     "classic": HashRange(1, 2**31 - 2),
-    # 3.x routes by the murmur value as it is, and knows no unset hash.
+    # 3.x routes by the unchanged murmur value and has no unset hash.
     "raw": HashRange(0, 2**31 - 1, zero_means_unset=False),
 }
 """Hash range by selector name (contract 1.3); `classic` is 4.x's classic dispatcher, `raw` is 3.x."""
@@ -168,15 +168,15 @@ def keyless_keys(producer_names: Sequence[str | None], sequence_ids: Sequence[in
 
 
 def sticky_hash_udf(selector: str) -> "Callable[[Column | str], Column]":
-    """A pandas UDF that does what `sticky_hashes` does: a binary column in, a bigint column out.
+    """Returns `sticky_hashes` as a pandas UDF from a binary column to a bigint column.
 
     It is deterministic and needs `pyspark.sql` only, so it runs under Spark Connect too.
 
     Raises:
         UsageError: there is no selector of that name.
     """
-    # Here and not above: the replay core imports this module and must not load Spark with it. PySpark's stubs
-    # leave this name out of `functions`, where it is documented.
+    # Imported here, because the replay imports this module and must not load Spark. PySpark's stubs lack this name in
+    # `functions`, where it is documented.
     from pyspark.sql.functions import pandas_udf  # type: ignore[attr-defined]  # noqa: PLC0415
 
     hash_range(selector)
@@ -194,7 +194,7 @@ def _distinct(keys: Keys) -> tuple[npt.NDArray[np.object_], Int64Array]:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_dictionary(array.type):
-        # As Parquet has them: a key that is in the dictionary and in no row costs a hash, looking for it more.
+        # Keys from Parquet: hashing a key of the dictionary that no row has costs less than looking for such keys.
         distinct = [*pc.fill_null(array.dictionary.cast(pa.large_binary()), NONE_KEY).to_pylist(), NONE_KEY]
         codes = pc.fill_null(array.indices, len(distinct) - 1).to_numpy(zero_copy_only=False)
         return np.array(distinct, dtype=np.object_), codes.astype(np.int64)

@@ -40,26 +40,26 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         (["audit", "{trace}", "--out", "out", "--format", "xml"], "'xml' is not one of 'text', 'json', 'junit', "),
         (
             ["audit", "{trace}", "--out", "out", "--report", "xml=a"],
-            "--report xml=a is no FORMAT=FILE; the formats are text, ",
+            "--report xml=a is not FORMAT=FILE; the formats are text, ",
         ),
-        (["audit", "{trace}", "--out", "out", "--report", "junit="], "--report junit= is no FORMAT=FILE; "),
-        (["audit", "{trace}", "--out", "out", "--report", "github=a"], "--report github=a is no FORMAT=FILE; "),
+        (["audit", "{trace}", "--out", "out", "--report", "junit="], "--report junit= is not FORMAT=FILE; "),
+        (["audit", "{trace}", "--out", "out", "--report", "github=a"], "--report github=a is not FORMAT=FILE; "),
         (
             ["audit", "{trace}", "--out", "out", "--report", "junit=no/a.xml"],
-            "cannot write no/a.xml: it is a folder, or ",
+            "cannot write no/a.xml: its folder does not exist; create the folder",
         ),
         (
             ["audit", "{trace}", "--out", "out", "--report", "junit={trace}"],
-            "it is a folder, or its folder is missing; ",
+            "it is a folder; name a file behind --report FORMAT=",
         ),
         (
             ["audit", "{trace}", "--out", "out", "--report", "junit=a", "--report", "json=./a"],
-            "a cannot hold two reports; give each --report a file of its own",
+            "two reports name the file a; give each --report a file of its own",
         ),
         (["validate", "{trace}", "--format", "junit"], "'junit' is not one of 'text', 'json'; see"),
         (["audit", "{trace}", "--out", "out", "--profile", "pulsar-1"], "there is no profile 'pulsar-1'; use one of: "),
         (["audit", "{trace}", "--out", "out", "--config", "no.toml"], "cannot read the configuration no.toml"),
-        (["audit", "{trace}", "--out", "{trace}/trace.json"], "trace.json is a file, and the tables need a folder; "),
+        (["audit", "{trace}", "--out", "{trace}/trace.json"], "trace.json is a file, but the tables need a folder; "),
         (["audit", "nowhere", "--out", "out"], "there is no trace at "),
         (["validate", "nowhere"], "there is no trace at "),
         (["simulate"], "No such command 'simulate'; see"),
@@ -142,7 +142,7 @@ def test_json_is_one_object_and_nothing_else(told: Told, audited: Any, trace: Pa
     [
         (TraceError("the trace is empty", "record again"), 3, "the trace is empty; record again"),
         (ZeroDivisionError("by zero\nat once"), 4, "internal error: ZeroDivisionError: by zero; --debug shows where"),
-        (KeyboardInterrupt(), 130, "interrupted; what has no row in `runs` was not audited: run it again"),
+        (KeyboardInterrupt(), 130, "interrupted; traces without a row in `runs` were not audited: run the audit again"),
     ],
     ids=["trace", "internal", "interrupt"],
 )

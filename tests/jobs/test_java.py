@@ -31,7 +31,7 @@ def test_a_java_that_spark_runs_on_is_taken(java_home: Path, answer: str) -> Non
 def test_a_java_that_is_too_old_is_named(java_home: Path, answer: str, version: str) -> None:
     install(java_home, answer)
     with pytest.raises(
-        UsageError, match=rf"needs Java 17 or later, and .*/bin/java is Java {version}; install Java 17"
+        UsageError, match=rf"needs Java 17 or later, but .*/bin/java is Java {version}; install Java 17"
     ):
         require_java()
 

@@ -47,7 +47,7 @@ def java_that_says(tmp_path: Path) -> Callable[[str], str]:
     ("words", "reason"),
     [
         ("Error: no space left", "Java gateway process exited before sending its port number"),
-        ("UNRESOLVED DEPENDENCY: io.delta", "the jars of Delta Lake are not here, and cannot be downloaded"),
+        ("UNRESOLVED DEPENDENCY: io.delta", "the jars of Delta Lake are missing and cannot be downloaded"),
     ],
 )
 def test_a_spark_that_does_not_start_is_one_line(

@@ -100,7 +100,8 @@ def test_a_file_that_cannot_be_written_is_one_line(told: Told, audited: Any, tra
     full.symlink_to("/dev/full")
     code, out, err = told("audit", trace, "--out", "out", "--report", f"junit={full}")
     assert (code, out) == (2, "")
-    assert err == f"dispatch-audit: error: cannot write {full}: No space left on device; the tables hold the run\n"
+    way_out = "the audit is in the tables; choose another file and run it again"
+    assert err == f"dispatch-audit: error: cannot write {full}: No space left on device; {way_out}\n"
 
 
 def logged(err: str) -> list[dict[str, Any]]:
@@ -136,7 +137,7 @@ def test_logs_are_one_object_a_line(told: Told, audited: Any, trace: Path) -> No
     [
         (TraceError("the trace is\nempty", "record again"), 3, "the trace is empty; record again"),
         (ZeroDivisionError("by zero"), 4, "internal error: ZeroDivisionError: by zero; --debug shows where"),
-        (KeyboardInterrupt(), 130, "interrupted; what has no row in `runs` was not audited: run it again"),
+        (KeyboardInterrupt(), 130, "interrupted; traces without a row in `runs` were not audited: run the audit again"),
     ],
     ids=["trace", "internal", "interrupt"],
 )

@@ -58,7 +58,10 @@ def test_a_window_is_part_of_the_request(
     [
         (["--from", "yesterday"], "'yesterday' is not a time; write 2026-11-21T14:00:00Z"),
         (["--from", "9", "--to", "8"], "the window from 9 to 8 is empty; --to must be later than --from"),
-        (["--reaudit", "9", "--to", "10"], "--reaudit repeats windows as they were; leave --from and --to out"),
+        (
+            ["--reaudit", "9", "--to", "10"],
+            "--reaudit repeats whole windows and takes neither --from nor --to; leave them out",
+        ),
     ],
     ids=str,
 )
