@@ -1,1 +1,1 @@
-"""The dispatcher as the trace drives it: the compiled kernel and the class that calls it."""
+"""The replay of the dispatcher: the compiled kernel and the class that drives it."""

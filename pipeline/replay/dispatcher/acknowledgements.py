@@ -1,4 +1,4 @@
-"""Acknowledgements, whole and in part, and what mark-delete does with them (contract 5)."""
+"""Applies acknowledgements of whole entries and of batch indexes, and the moves of mark-delete (contract 5)."""
 
 from pipeline.contract.rules import FOREIGN_ACK
 from pipeline.replay.blocking.consumer_availability import RELEASED, update_availability_by_row
@@ -10,7 +10,7 @@ from pipeline.replay.packing.events import Code, Events
 from pipeline.replay.rules.finding_records import report_row
 from pipeline.replay.rules.unconfirmed import withdraw
 from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.missing_publishes import note_spoken_of
+from pipeline.replay.state.missing_publishes import note_without_publish
 from pipeline.replay.state.output import BY_ACK, Output
 from pipeline.replay.state.policy import Policy
 from pipeline.replay.state.state import (
@@ -34,7 +34,7 @@ ACK_END = int(Code.ACK_END)
 
 @compiled
 def acked(state: State, out: Output, events: Events, i: int, consumer: int, policy: Policy) -> None:
-    """One side of an acknowledgement of a whole entry."""
+    """Applies one side of an acknowledgement of a whole entry."""
     ledger, entry = events.ledger[i], events.entry[i]
     slot = entry_at(state, ledger, entry)
     if state.consumers[consumer].leaving == CLOSED or state.common[0].resetting == RESET_BEGUN:
@@ -43,9 +43,9 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
     if slot < 0:
         if was_deleted(state, ledger, entry):
             return
-        # Any consumer may acknowledge any position, also one that this trace has not shown yet (contract 5.1).
+        # Any consumer may acknowledge any position, also one that this trace has not named yet (contract 5.1).
         slot = new_entry(state, events, i)
-        note_spoken_of(state, slot)
+        note_without_publish(state, slot)
         if state.common[0].unseen_until_ts != UNKNOWN:
             state.entries[slot].marks |= BEFORE_RESET
     if events.code[i] == ACK_END and state.entries[slot].marks & SETTLING != 0:
@@ -64,7 +64,7 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
             out.findings[row].hash = state.hashes[state.entries[slot].hash_at].hash
             out.findings[row].key_id = state.entries[slot].key_id
     if events.code[i] == ACK_END:
-        # Only its late side is recorded: it may have taken effect before a dispatch that was held against it.
+        # Only the late side is recorded: it may have taken effect before a dispatch that was reported because of it.
         withdraw(state, out, slot, events.ts_us[i] - policy.skew_us, events.seq[i])
     else:
         state.entries[slot].marks |= SETTLING
@@ -77,7 +77,7 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
 
 @compiled
 def _acked_about_a_reset(state: State, slot: int, ts: int) -> None:
-    """Before or after the cursor was reset? Nobody holds it for certain, nor is it deleted for certain."""
+    """Makes an entry vague: no row shows whether it was acknowledged before or after the cursor was reset."""
     if slot >= 0:
         stop_waiting(state, slot, ts)
         state.entries[slot].marks = (state.entries[slot].marks | VAGUE) & ~RETURNED
@@ -88,7 +88,7 @@ def _deleted_at_cursor(state: State, out: Output, slot: int, seq: int, ts: int, 
     common = state.common
     ledger, entry = state.entries[slot].ledger, state.entries[slot].entry
     free_entry(state, slot)
-    # The next in line, or the first of a ledger behind the one that mark-delete stands at the end of.
+    # The position after mark-delete, or the first of a ledger, which may follow the ledger of mark-delete.
     if entry == 0 or (ledger == common[0].mark_delete_ledger and entry == common[0].mark_delete_entry + 1):
         advance(state, out, seq, ts, policy.mark_delete_releases)
         note_release(common)
@@ -96,7 +96,7 @@ def _deleted_at_cursor(state: State, out: Output, slot: int, seq: int, ts: int, 
 
 @compiled
 def note_release(common: Records) -> None:
-    """Mark-delete has moved: does it release a recently joined consumer?"""
+    """Stops the kernel if mark-delete has reached the position that a recently joined consumer waits for."""
     recent = (common[0].join_release_ledger, common[0].join_release_entry)
     if (
         common[0].join_release_ledger != UNKNOWN
@@ -107,9 +107,9 @@ def note_release(common: Records) -> None:
 
 @compiled
 def acked_in_part(state: State, out: Output, events: Events, i: int, policy: Policy) -> None:
-    """ANDs one word of an ack set into what is left of the batch; at zero the cursor has it deleted (5.3).
+    """ANDs one word of an ack set into the remaining messages of a batch; at zero the cursor deletes the entry (5.3).
 
-    The entry stays pending all the same, until it is acknowledged whole or mark-delete passes it.
+    The entry stays pending until it is acknowledged as a whole or mark-delete passes it.
     """
     entries = state.entries
     slot = entry_at(state, events.ledger[i], events.entry[i])
@@ -129,7 +129,7 @@ def acked_in_part(state: State, out: Output, events: Events, i: int, policy: Pol
     if words_left > 0:
         return
     held = entries[slot].holder
-    # Java's bit sets leave out the words behind the last bit set, so the sets of one batch differ in length.
+    # Java's bit sets end with the word of the last set bit, so the ack sets of one batch differ in length.
     state.words[first + min(word + 1, count) : first + count] = 0
     if held >= 0:
         left = messages_left(state, slot)

@@ -1,7 +1,7 @@
-"""Room for what the next events may add, made before they are replayed.
+"""Sweeps and grows the arrays of the state before events are replayed.
 
-The compiled core never allocates: it is told that so many rows are coming, and the arrays are swept and grown here
-first. A sweep frees what nothing can ask for any more, so that keys that are never seen again do not pile up.
+The compiled kernel never allocates, so the arrays must have room for all that the next rows may add. A sweep frees
+slots of entries and hashes that no later row can need, so that keys that never come again do not fill the memory.
 """
 
 from collections.abc import Callable
@@ -27,12 +27,12 @@ from pipeline.replay.state.state import (
 
 # A replay read in flight is over by then (contract 6.6: measured 0.7 to 40 ms, allow 1 s; ten for a slow disk).
 IN_FLIGHT_US = 10_000_000
-# Fewer in use are no reason to grow again and again.
+# The smallest number of used slots to calculate with, so that small arrays do not grow often.
 _IN_USE_MIN = 1024
 
 
 class Need(NamedTuple):
-    """What the coming rows may add at most."""
+    """The largest number of records that the next rows may add."""
 
     entries: int
     consumers: int
@@ -43,15 +43,15 @@ class Need(NamedTuple):
 def make_room(
     state: State, out: Output, need: Need, now_us: int, open_entries_max: int, before_sweep: Callable[[State], None]
 ) -> State:
-    """`state`, or a copy of it in larger arrays.
+    """The state with room for `need`: the same one, or a copy in larger arrays.
 
     Args:
         state: the state; it is swept in place.
-        out: takes what is known of hashes that are freed; it has room for one row of each.
-        need: what must fit.
-        now_us: the time of the rows that come, for what is kept a while only.
-        open_entries_max: the limit on what may be open at one time.
-        before_sweep: shown the state before anything in it is freed.
+        out: receives the open intervals of hashes that are freed; it has room for one of each.
+        need: the number of records to make room for.
+        now_us: the time of the next rows, which decides which entries a read in flight may still send.
+        open_entries_max: the limit of entries that are open at one time.
+        before_sweep: called with the state before anything in it is freed.
 
     Raises:
         LimitError: more entries would be open than the limit allows.
@@ -78,7 +78,7 @@ def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
     free = int(state.common[0].free_entries)
     if size - free > open_entries_max:
         raise LimitError(
-            f"{size - free:,} entries of one subscription are open at once",
+            f"{size - free:,} entries of one subscription are open at the same time; the limit is {open_entries_max:,}",
             "raise limits.open_entries_max if the memory allows it, or audit a shorter window",
         )
     if free >= rows:
@@ -109,7 +109,7 @@ def _roomy_hashes(state: State, rows: int) -> State:
 
 
 def _slots(used: int, rows: int) -> int:
-    """How many there shall be: the rows that come fit in until twice as many are in use."""
+    """The size to grow to: room for the next rows even when twice as many slots are in use."""
     return 2 * max(used, _IN_USE_MIN) + rows
 
 
@@ -144,7 +144,7 @@ def _compacted_words(state: State, more: int) -> State:
 def _recent_ledgers(state: State, more: int) -> State:
     columns = (state.ledger_ids, state.ledger_firsts, state.ledger_ends)
     ids, firsts, ends = (column[: state.common[0].ledgers] for column in columns)
-    # Nothing crosses into a ledger that mark-delete has left behind.
+    # Mark-delete does not return to the ledgers that it has passed.
     kept = ids >= state.common[0].mark_delete_ledger
     count = int(kept.sum())
     state.common[0].ledgers = count
@@ -165,7 +165,7 @@ def _index(table: Slots, keys_a: Ints, keys_b: Ints) -> None:
 
 @compiled
 def _sweep_entries(state: State, before_us: int) -> None:
-    """Frees entries below mark-delete that nobody holds and no read in flight can send any more."""
+    """Frees entries below mark-delete that no consumer holds and no read in flight can send."""
     entries, common = state.entries, state.common
     for slot in range(entries.size):
         ledger, entry = entries[slot].ledger, entries[slot].entry
@@ -185,12 +185,12 @@ def _sweep_entries(state: State, before_us: int) -> None:
 
 @compiled
 def _sweep_hashes(state: State, out: Output, used: Ints) -> None:
-    """Frees hashes that nobody holds or waits for, and whose order no entry above mark-delete can break.
+    """Frees hashes without pending or waiting entries whose highest delivery is at or below mark-delete.
 
     Args:
         state: the state.
-        out: takes what the entries of a hash last waited for.
-        used: a zero for each slot of a hash; a compiled function makes no arrays.
+        out: receives the open interval of each hash.
+        used: a zero for each slot of a hash, because a compiled function cannot make an array.
     """
     entries, hashes, common = state.entries, state.hashes, state.common
     for slot in range(entries.size):
@@ -206,13 +206,14 @@ def _sweep_hashes(state: State, out: Output, used: Ints) -> None:
             common[0].free_hashes += 1
 
 
-def _need(events: Events) -> Need:
+def need_of(events: Events) -> Need:
+    """The largest number of records that the events may add."""
     partial = (events.code == Code.ACK_PART_START) | (events.code == Code.ACK_PART_END)
     positions = events.ledger[events.ledger >= 0]
     return Need(
         entries=positions.size,
         consumers=0,
-        # The first word of an ack set makes room for all of them.
+        # At the first word of an ack set room is made for all its words.
         words=int((events.words_left[partial & (events.word == 0)] + 1).sum()),
         ledgers=np.unique(positions).size if positions.size else 0,
     )

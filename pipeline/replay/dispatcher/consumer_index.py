@@ -1,7 +1,7 @@
-"""Indexes of consumers: the compiled functions know a consumer by its place in the state's array.
+"""Indexes of consumers in the state's array, which compiled functions use instead of the trace's numbers.
 
-The trace's numbers of consumers may be any integers; the index of a consumer is its place in the order in which the
-trace names them first.
+The trace's numbers of consumers may be any integers. Indexes count consumers in the order in which the trace first
+names them.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ class ConsumerIndex:
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.of: dict[int, int] = {}
-        # The numbers ascending, and their indexes: rows are looked up by whole columns.
+        # The numbers ascending, and their indexes, for look-ups of whole columns.
         self._ascending = np.empty(0, dtype=np.int64)
         self._index_of_ascending = np.empty(0, dtype=np.int64)
 

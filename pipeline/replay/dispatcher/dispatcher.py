@@ -1,7 +1,7 @@
-"""The dispatcher of one subscription, as the audit reconstructs it: the compiled core and the arrays it works on.
+"""The dispatcher of one subscription, as the audit reconstructs it: the compiled kernel and the arrays it works on.
 
-It is fed stretches of events in the order of `seq`, with what moves the mapping in between, and hands out what the
-rules found. It knows consumers by the trace's own numbers. Same input, same output: nothing else goes in.
+It takes stretches of events in the order of `seq`, with membership changes and routings in between, and returns the
+findings. Callers name consumers by the trace's numbers. The result depends on these inputs only.
 """
 
 from collections import abc
@@ -14,7 +14,7 @@ from pipeline.contract.exceptions import ExceptionId
 from pipeline.replay.blocking.consumer_availability import update_availability
 from pipeline.replay.blocking.monitor import BlockingMonitor
 from pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
-from pipeline.replay.dispatcher.allocation import Need, _need, make_room
+from pipeline.replay.dispatcher.allocation import Need, make_room, need_of
 from pipeline.replay.dispatcher.consumer_index import ConsumerIndex
 from pipeline.replay.dispatcher.routings import Routings
 from pipeline.replay.packing.events import Events
@@ -42,7 +42,7 @@ from pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decis
 
 _FINDINGS_ROOM = 4096
 
-# Rows that are replayed at a time: room for all of them is made first, so few keep the state small.
+# Rows that are replayed at a time: room for all of them is made first, so a small number keeps the state small.
 _STRETCH = 32_768
 
 
@@ -51,11 +51,11 @@ class Dispatcher:
 
     Attributes:
         consumers: the index of each consumer in the state.
-        policy: what profile and subscription ask of the core.
-        holds_back: whether recently joined consumers are (3.x and classic, ordered; contract 6.1).
-        monitor: notes who waited for whom.
-        traffic: what was dispatched, by key and hash.
-        peaks: what was pending at one time, by hash.
+        policy: the settings of the kernel, from profile and subscription.
+        holds_back: whether recently joined consumers get no new entries (3.x and classic, ordered; contract 6.1).
+        monitor: collects the intervals of waiting.
+        traffic: the dispatches by key and hash.
+        peaks: the most pending entries at one time, by hash.
         drains: whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; contract 3.1).
     """
 
@@ -86,30 +86,30 @@ class Dispatcher:
 
     @property
     def connected(self) -> int:
-        """How many consumers are connected."""
+        """The number of connected consumers."""
         return int(self._state.common[0].connected)
 
     @property
     def draining(self) -> set[tuple[int, int]]:
-        """The holders, by their places, and hashes of the draining that is not over, or that was not forgotten."""
+        """The holder's index and the hash of each draining episode that is open, or ended and was not forgotten."""
         hashes, over = self._state.hashes, self._collector.episodes
-        open_ones = hashes[(hashes.hash != UNKNOWN) & (hashes.draining_seq != UNKNOWN)]
-        holders = [*open_ones.holder.tolist(), *over.holder.tolist()]
-        return set(zip(holders, [*open_ones.hash.tolist(), *over.hash.tolist()], strict=True))
+        draining_hashes = hashes[(hashes.hash != UNKNOWN) & (hashes.draining_seq != UNKNOWN)]
+        holders = [*draining_hashes.holder.tolist(), *over.holder.tolist()]
+        return set(zip(holders, [*draining_hashes.hash.tolist(), *over.hash.tolist()], strict=True))
 
     @property
     def checked(self) -> Ints:
-        """What the rules looked at so far (`state.DISPATCHES`, `state.FIRST_DELIVERIES`)."""
+        """How often the rules were checked so far (indexes `state.DISPATCHES`, `state.FIRST_DELIVERIES`, ...)."""
         return self._state.checked
 
     def counts(self, number: int) -> tuple[int, int]:
-        """Entries dispatched to a consumer, and entries that its acknowledgements settled."""
+        """The number of entries dispatched to a consumer, and of pending entries that it acknowledged."""
         at = self.consumers.of[number]
         return int(self._state.consumers[at].dispatched), int(self._state.consumers[at].acked)
 
     @property
     def beyond(self) -> abc.Mapping[tuple[int, int], int]:
-        """How many findings were only counted, by rule and exception (`kept.Kept`)."""
+        """The number of findings that were only counted, by rule and exception (`CappedFindings`)."""
         return self._collector.findings.beyond
 
     def read_before(self, number: int) -> tuple[int, int] | None:
@@ -118,74 +118,74 @@ class Dispatcher:
         return None if consumer.joined_ledger < 0 else (int(consumer.joined_ledger), int(consumer.joined_entry))
 
     def connect(self, number: int, at: TracePoint) -> None:
-        """A consumer is there from now on; `route` is told separately."""
-        self._interrupt(at, BY_JOIN)
+        """Connects a consumer; the caller passes the new routing to `route`."""
+        self._before_change(at, BY_JOIN)
         if self._state.common[0].resetting == RESTARTED:
-            # Joins wait until the cursor is reset (5.10), and the row that says so may be missing.
+            # Joins wait until the cursor is reset (5.10), and the row of its end may be missing.
             self.end_reset(at)
         self.register_consumer(number)
-        place = self.consumers.of[number]
-        if self._state.consumers[place].connected == 0:
-            self._state.consumers[place].connected = 1
-            self._state.consumers[place].joined_ledger = self._state.common[0].highest_dispatched_ledger
-            self._state.consumers[place].joined_entry = self._state.common[0].highest_dispatched_entry
+        index = self.consumers.of[number]
+        if self._state.consumers[index].connected == 0:
+            self._state.consumers[index].connected = 1
+            self._state.consumers[index].joined_ledger = self._state.common[0].highest_dispatched_ledger
+            self._state.consumers[index].joined_entry = self._state.common[0].highest_dispatched_entry
             self._state.common[0].connected += 1
             self._limit_look_ahead()
-        self._state.consumers[place].leaving = 0
+        self._state.consumers[index].leaving = 0
         if self.holds_back:
-            self.monitor.recent.join(self._state, place, at)
+            self.monitor.recent.join(self._state, index, at)
 
     def register_consumer(self, number: int) -> None:
-        """A consumer that may be sent to before it is connected: the hooks run on different threads."""
+        """Adds a consumer that may be sent to before it is connected: the hooks run on different threads."""
         if self.consumers.add(number):
             self._make_room(Need(0, len(self.consumers), 0, 0), 0)
 
     def reconstruct(self, snapshot: Snapshot) -> Reconstruction:
-        """The dispatcher as it stands, see `reconstruction.reconstruct`."""
-        given_back_us = snapshot.ts_us - SNAPSHOT_LAG_US - self.policy.skew_us
-        return reconstruct(self._state, snapshot.read_position, given_back_us)
+        """The present values of the dispatcher for a comparison with a snapshot, see `reconstruction.reconstruct`."""
+        returned_us = snapshot.ts_us - SNAPSHOT_LAG_US - self.policy.skew_us
+        return reconstruct(self._state, snapshot.read_position, returned_us)
 
     def begin_leaving(self, number: int) -> None:
-        """The consumer may be gone from here on: what it holds is not certain any more."""
-        # Known it is not, if the clock stepped back between its join and its leave.
+        """Marks a consumer as leaving: from here on its entries are not certainly pending."""
+        # The consumer is unknown if the clock stepped back between its join and its leave.
         if number in self.consumers.of:
-            place = self.consumers.of[number]
-            self._state.consumers[place].leaving = max(self._state.consumers[place].leaving, LEAVING)
+            index = self.consumers.of[number]
+            self._state.consumers[index].leaving = max(self._state.consumers[index].leaving, LEAVING)
 
     def disconnect(self, number: int, at: TracePoint) -> None:
-        """A consumer is gone: what it held waits again."""
-        self._interrupt(at, BY_LEAVE)
+        """Disconnects a consumer: its pending entries wait again."""
+        self._before_change(at, BY_LEAVE)
         if self.holds_back:
             self.monitor.leave(self._state, self._mapping, self.consumers.of[number], at)
         if self.connected == 1:
-            self._end_starvation(at, BY_LEAVE)
+            self._report_starved(at, BY_LEAVE)
         leave_and_reset.consumer_left(
             self._state, self._out, self.consumers.of[number], at.seq, at.ts_us, self.policy.skew_us
         )
         self._limit_look_ahead()
 
     def note_counts_lost(self) -> None:
-        """Nobody may have been connected for a moment."""
+        """Marks all redelivery counts as perhaps lost: for a moment no consumer may have been connected."""
         leave_and_reset.counts_may_be_lost(self._state)
 
     def _limit_look_ahead(self) -> None:
-        # It grows with the number of consumers (contract 4.7).
+        # The limit grows with the number of consumers (contract 4.7).
         self._state.common[0].look_ahead_limit = self.monitor.limits.look_ahead(self.connected) or 0
 
     def open(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
-        """The first consumer decides how the subscription is served, as long as anybody is there."""
+        """Sets the policy that the first consumer decides, for as long as any consumer is connected."""
         self._drain_output()
         self.policy = self.policy._replace(keeps_order=keeps_order, sticky=sticky)
         self.drains = drains
         self.holds_back = holds_back
 
     def route(self, routing: Routing, at: TracePoint, served: Routing | None = None) -> None:
-        """Another mapping is in force; where hashes drain, what is held of moved hashes starts to.
+        """Puts another routing in force; moved hashes with pending entries start to drain, if the dispatcher drains.
 
         Args:
-            routing: what the broker is held to.
-            at: since when.
-            served: where the broker's selector sends hashes, if a flaw makes that another mapping (contract 2.4).
+            routing: the routing that the rules require.
+            at: the point from which on it is in force.
+            served: the routing of the broker's selector, if a flaw makes it another one (contract 2.4).
         """
         self._drain_output()
         promised, served_by = self.consumers.routing(routing), self.consumers.routing(served or routing)
@@ -197,36 +197,36 @@ class Dispatcher:
         self.monitor.take_intervals(self._state, self._out, self._mapping)
 
     def rehash(self, sticky: Callable[[Ints], Ints]) -> None:
-        """Another selector hashes keys to other numbers; nobody is connected while it takes over (E16)."""
+        """Hashes all keys anew with another selector; no consumer is connected at that time (E16)."""
         self.peaks.note(self._state)
         murmur = self._state.entries.murmur
         ownership.rehash_entries(self._state, np.where(murmur >= 0, sticky(np.maximum(murmur, 0)), UNKNOWN))
 
     def begin_reset(self, at: TracePoint) -> None:
-        """A seek, unload or transfer begins: nothing that is held is certain, nothing acknowledged is for good."""
-        self._interrupt(at, BY_RESET)
-        self._end_starvation(at, BY_RESET)
+        """Begins a seek, unload or transfer: from here on neither pending nor acknowledged entries are certain."""
+        self._before_change(at, BY_RESET)
+        self._report_starved(at, BY_RESET)
         self.monitor.closed(self._state, self._mapping, at, BY_RESET)
         leave_and_reset.reset_begins(self._state)
 
     def restart(self, at: TracePoint) -> None:
-        """The reset takes effect: what the dispatcher knew is gone, and its consumers are closed."""
+        """Applies the reset: the dispatcher loses its state, and its consumers are closed."""
         self._drain_output()
         leave_and_reset.reset_takes_effect(self._state, self._out, at.seq, at.ts_us, self.policy.skew_us)
 
     def end_reset(self, at: TracePoint) -> None:
-        """From here on only what happens after the reset is recorded."""
+        """Ends the reset: later rows happened after it."""
         leave_and_reset.reset_ended(self._state, at.ts_us, self.policy.skew_us)
 
     def begin_skip(self, at: TracePoint) -> None:
-        """An administrator moves mark-delete: what is held may have been dropped (E6)."""
+        """Notes that an administrator moves mark-delete: the broker may drop pending entries (E6)."""
         leave_and_reset.mark_delete_may_move(self._state, at.ts_us)
 
     def replay(self, events: Events, hashes: Ints) -> None:
-        """Applies a stretch of events under the mapping in force.
+        """Applies a stretch of events under the routing in force.
 
         Args:
-            events: rows in the order of seq; every consumer in them is known.
+            events: rows in the order of seq; all their consumers are registered.
             hashes: the sticky hash of each row, -1 where it has no key.
         """
         for start in range(0, events.code.size, _STRETCH):
@@ -234,9 +234,9 @@ class Dispatcher:
             self._replay(events.rows(start, stop), hashes[start:stop])
 
     def _replay(self, events: Events, hashes: Ints) -> None:
-        self._make_room(_need(events), int(events.ts_us[-1]))
+        self._make_room(need_of(events), int(events.ts_us[-1]))
         consumers = self.consumers.indexes(events.consumer)
-        # The core completes the keys of dispatches; the rows themselves stay as they are.
+        # The kernel fills in the keys of dispatches, but the caller's rows must not change.
         events = events._replace(key_id=events.key_id.copy())
         decided = decisions(events, bool(self._state.common[0].starts_seen))
         state, mapping = self._state, self._mapping
@@ -253,24 +253,24 @@ class Dispatcher:
         self.traffic.count(events, hashes, decided)
 
     def close(self, at: TracePoint, goes_on: bool) -> None:
-        """The trace ends here, or a window of one that goes on."""
+        """Reports what is open at the end of the trace, or of a window of a trace that goes on."""
         self._drain_output()
         self.monitor.open_until = at if goes_on else None
-        self._interrupt(at, STILL_OPEN)
-        self._end_starvation(at, STILL_OPEN)
+        self._before_change(at, STILL_OPEN)
+        self._report_starved(at, STILL_OPEN)
         self.monitor.closed(self._state, self._mapping, at, STILL_OPEN)
         self.peaks.note(self._state)
         self._at_the_end = self._outstanding()
         leave_and_reset.close(self._state, self._out, at.seq, at.ts_us)
         self._drain_output()
 
-    def forget(self, told_seq: int, recent_us: int) -> None:
-        """What was found up to `told_seq` was told. It goes, but for what is newer or explains what is open."""
+    def forget(self, reported_seq: int, recent_us: int) -> None:
+        """Drops what was reported up to a row, except what is newer than `recent_us` or concerns open entries."""
         self._drain_output()
         entries = self._state.entries
-        open_ones = (entries.ledger != UNKNOWN) & (entries.marks & ACKED == 0)
-        self._collector.forget(told_seq, recent_us, entries.ledger[open_ones], entries.entry[open_ones])
-        self.monitor.forget(told_seq)
+        unacked = (entries.ledger != UNKNOWN) & (entries.marks & ACKED == 0)
+        self._collector.forget(reported_seq, recent_us, entries.ledger[unacked], entries.entry[unacked])
+        self.monitor.forget(reported_seq)
         self.traffic, self.peaks = DispatchCounts(), Peaks()
         hashes = self._state.hashes
         used = hashes.hash != UNKNOWN
@@ -281,7 +281,7 @@ class Dispatcher:
         self._without_publish_told = int(self._state.common[0].without_publish)
 
     def _outstanding(self) -> tuple[int, int]:
-        """Entries that wait for their first dispatch, and entries that were dispatched and not acknowledged."""
+        """The number of entries without a first dispatch, and of those dispatched and not acknowledged."""
         entries = self._state.entries
         marks = entries.marks[entries.ledger != UNKNOWN]
         waits = marks & (WAITING | SENT | ACKED) == WAITING
@@ -290,47 +290,47 @@ class Dispatcher:
 
     def unseen(self) -> tuple[int, int, int, int, int]:
         """The fields of `Seen` from `unkeyed` to `never_acknowledged`; call it after `close` and `taken`."""
-        # An entry that was reported to lack its publish may have got it since.
+        # The publish of an entry that was reported without one may have come since.
         without_publish = max(int(self._state.common[0].without_publish) - self._without_publish_told, 0)
         return self.traffic.unkeyed, without_publish, self._collector.without_end, *self._at_the_end
 
     def apply_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
-        """What a snapshot says that the trace does not show: permits, where no flow rows do, and limits reached."""
+        """Takes from a snapshot the replay size, read positions at joins, and permits if there are no flow rows."""
         state = self._state
         self.monitor.reported(state, snapshot)
         for consumer in snapshot.consumers:
-            place = self.consumers.of.get(consumer.consumer)
-            if place is None:
+            index = self.consumers.of.get(consumer.consumer)
+            if index is None:
                 continue
             if self.holds_back and consumer.joined_at is not None:
-                self.monitor.recent.note_position(state, place, consumer.joined_at)
+                self.monitor.recent.note_position(state, index, consumer.joined_at)
             if consumer.permits is not None and state.common[0].permits_known_by != BY_FLOWS:
                 state.common[0].permits_known_by = BY_SNAPSHOTS
-                state.consumers[place].permits = consumer.permits
+                state.consumers[index].permits = consumer.permits
                 limits = self.policy.unacked_max, self.policy.report_min_us
-                update_availability(state, self._out, place, at.seq, at.ts_us, BY_FLOW, *limits)
+                update_availability(state, self._out, index, at.seq, at.ts_us, BY_FLOW, *limits)
                 self.monitor.take_intervals(state, self._out, self._mapping)
 
     @property
     def _mapping(self) -> RoutingArrays:
         return self._routings.arrays
 
-    def _interrupt(self, at: TracePoint, ended_by: int) -> None:
-        """Before consumers come or go, while the state still shows who kept whom waiting."""
+    def _before_change(self, at: TracePoint, ended_by: int) -> None:
+        """Ends and notes the intervals of consumers; call before joins, leaves, resets and the end of the trace."""
         self._drain_output()
         self.monitor.members_change(self._state, self._mapping, at, ended_by)
         ownership.end_unavailability_of_all(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
         self.monitor.take_intervals(self._state, self._out, self._mapping)
 
-    def _end_starvation(self, at: TracePoint, ended_by: int) -> None:
-        """Before everything starts anew: what was passed over until now."""
+    def _report_starved(self, at: TracePoint, ended_by: int) -> None:
+        """Reports starved hashes; call before a reset, the last leave or the end."""
         ownership.all_hashes_served(self._state, self._out, self._mapping, at.seq, at.ts_us, ended_by, self.policy)
         self.monitor.take_intervals(self._state, self._out, self._mapping)
 
     def findings_and_episodes(self) -> tuple[Records, Records]:
-        """What was found since the last call; findings on dispatches that never left the broker are dropped.
+        """The findings and draining episodes so far, without findings that depend on dispatches that were never sent.
 
-        Whether a dispatch left is known only later, so this is asked at the end of a group.
+        Only later rows show whether a dispatch was sent, so call this at the end of a group.
         """
         self._drain_output()
         return self._collector.taken()
@@ -340,7 +340,7 @@ class Dispatcher:
         hashes, entries = self._state.hashes.size, self._state.entries.size
         if self._out.episodes.size < 2 * hashes or self._out.unsent.size < 2 * entries:
             self._drain_output()
-            # Not both at one time: they are as large as all the rest.
+            # Free the old buffers first; both would double the memory.
             del self._out
             self._out = new_output(_FINDINGS_ROOM, 2 * hashes, 2 * entries)
 

@@ -1,9 +1,9 @@
 """Draining hashes (PIP-379; contract 3): a hash moved away while its former owner still holds entries of it.
 
-An episode begins with the membership change that moves the hash, and ends when its holder has none of it pending
-any more. In between the hash may come back to the holder (the broker then takes it off its list, at once from 4.0.7
-on, at the next attempt before; contract 3.4, 3.10) and may move away again; the episode says when it came back,
-and entries count as waiting only while the hash is away.
+An episode begins with the membership change that moves the hash, and ends when its holder has no pending entry of it.
+In between the hash may return to the holder and move away again. When it returns, the broker removes it from its list:
+at once from 4.0.7 on, before that at the next attempt (contract 3.4, 3.10). The episode records the return, and entries
+count as waiting only while the hash is away.
 """
 
 from pipeline.replay.blocking.wait_causes import begin_wait
@@ -15,8 +15,8 @@ from pipeline.replay.state.state import UNKNOWN, Records, State
 
 @compiled
 def count_waiting(hashes: Records, at: int, ts: int) -> None:
-    """Adds the message-time waited since the last count; called before the number of waiting messages changes."""
-    # A wall clock may step back; time never counts twice.
+    """Adds the message-time waited since the last count; call before the number of waiting messages changes."""
+    # If the wall clock steps back, no time counts twice.
     if ts > hashes[at].summed_to_ts:
         waited_us = hashes[at].waiting_messages * (ts - hashes[at].summed_to_ts)
         if hashes[at].away == 1:
@@ -28,7 +28,7 @@ def count_waiting(hashes: Records, at: int, ts: int) -> None:
 
 @compiled
 def note_blocked(hashes: Records, at: int, entries: int, seq: int, ts: int) -> None:
-    """So many more entries wait for a hash that is away."""
+    """Counts more entries that wait for a draining hash."""
     if entries > 0 and hashes[at].awaited == 0:
         hashes[at].blocked_seq = seq
         hashes[at].blocked_ts = ts
@@ -37,7 +37,7 @@ def note_blocked(hashes: Records, at: int, entries: int, seq: int, ts: int) -> N
 
 @compiled
 def end_episode(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int) -> None:
-    """Reports the episode of the hash at `at` and forgets it."""
+    """Reports the episode of the hash at `at`, and ends it."""
     hashes = state.hashes
     count_waiting(hashes, at, ts)
     row = out.filled[EPISODES]
@@ -96,9 +96,9 @@ def remap(
     seq: int,
     ts: int,
 ) -> None:
-    """Moves the draining state from one mapping to the next, as addConsumer and removeConsumer do (3.5, 3.6).
+    """Begins and returns draining hashes for a new routing, as addConsumer and removeConsumer do (3.5, 3.6).
 
-    What a leaver held was given back before, so it holds nothing here, as in the broker it is skipped.
+    A leaving consumer has returned its entries before, so it holds nothing here; the broker skips it too.
     """
     hashes = state.hashes
     for at in range(hashes.size):

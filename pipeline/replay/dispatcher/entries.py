@@ -1,4 +1,4 @@
-"""Slots of entries: found, taken, given a key, and freed."""
+"""Finds, takes and frees slots of entries, and ties entries to their hashes."""
 
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.pair_index import drop, find, put
@@ -23,7 +23,7 @@ def entry_at(state: State, ledger: int, entry: int) -> int:
 
 @compiled
 def add_entry(state: State, ledger: int, entry: int) -> int:
-    """A slot for an entry that has none."""
+    """Takes a slot for an entry that has none, and returns it."""
     entries, common = state.entries, state.common
     common[0].free_entries -= 1
     slot = int(state.entries_free[common[0].free_entries])
@@ -49,7 +49,7 @@ def add_entry(state: State, ledger: int, entry: int) -> int:
 
 @compiled
 def free_entry(state: State, slot: int) -> None:
-    """Frees the slot of an entry that is acknowledged, passed by mark-delete and held by nobody."""
+    """Frees the slot of an entry if it is acknowledged, not held, and mark-delete has passed it."""
     entries, common = state.entries, state.common
     marks = entries[slot].marks
     if marks & ACKED == 0 or marks & (ACKED_WHILE_QUEUED | SETTLING) != 0 or entries[slot].holder >= 0:
@@ -65,7 +65,7 @@ def free_entry(state: State, slot: int) -> None:
 
 @compiled
 def was_passed(state: State, slot: int) -> bool:
-    """Whether mark-delete was seen to stand at or behind an entry."""
+    """Whether mark-delete has reached or passed an entry."""
     entries, common = state.entries, state.common
     at = (entries[slot].ledger, entries[slot].entry)
     floor = (common[0].floor_ledger, common[0].floor_entry)

@@ -1,4 +1,4 @@
-"""What a dispatch costs: messages to acknowledge at the consumer and the subscription, and permits (contract 4.14)."""
+"""The unacked counts of consumers and the subscription, and permits, as dispatches change them (contract 4.14)."""
 
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.state import (
@@ -10,7 +10,7 @@ from pipeline.replay.state.state import (
 
 @compiled
 def messages_left(state: State, slot: int) -> int:
-    """Messages of an entry that no ack set has acknowledged; without batch-index acks all of them (5.3)."""
+    """The number of messages of an entry that no ack set has acknowledged; without batch-index acks all (5.3)."""
     entries = state.entries
     if entries[slot].words_at == UNKNOWN or state.common[0].counts_indexes == 0:
         return int(entries[slot].messages)
@@ -24,7 +24,7 @@ def messages_left(state: State, slot: int) -> int:
 
 @compiled
 def charge(state: State, consumer: int, messages: int) -> None:
-    """The consumer has so many more messages to acknowledge, and with it the subscription (4.14)."""
+    """Adds messages to the unacked counts of a consumer and the subscription (4.14)."""
     common = state.common
     state.consumers[consumer].unacked += messages
     common[0].unacked += messages
@@ -37,14 +37,14 @@ def charge(state: State, consumer: int, messages: int) -> None:
 
 @compiled
 def note_sent(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
-    """Something was sent: the subscription gets on, and the consumer has used up permits."""
+    """Notes a dispatch as the last one of the subscription and the consumer, and subtracts its permits."""
     entries, consumers = state.entries, state.consumers
     state.common[0].last_dispatch_seq = seq
     state.common[0].last_dispatch_ts = ts
     consumers[consumer].sent_ledger = entries[slot].ledger
     consumers[consumer].sent_entry = entries[slot].entry
     consumers[consumer].sent_ts = ts
-    # Between two snapshots nobody sees what a consumer asks for, but that it was sent something shows that it did.
+    # Without flow rows the permits between two snapshots are unknown, but a dispatch shows that there was one.
     if state.common[0].permits_known_by == BY_FLOWS:
         consumers[consumer].permits -= messages_left(state, slot)
     else:

@@ -1,8 +1,7 @@
-"""The dispatcher core: one loop over events, compiled, without I/O, clock or randomness.
+"""The kernel of the dispatcher: one compiled loop over events, without I/O, clock or randomness.
 
-What moves the mapping (joins, leaves, resets) is not decided here: those rows are intervals whose true moment is
-found by looking ahead (`timeline`), and the caller calls `remap`, `depart`, `restart` and `doubt` between two
-stretches of events.
+It does not apply joins, leaves and resets: their rows are intervals whose true moment is found by looking ahead
+(`timeline`), and `Dispatcher` applies them between two stretches of events.
 """
 
 from pipeline.contract.rules import CUMULATIVE_ACK
@@ -19,7 +18,7 @@ from pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
 from pipeline.replay.rules.finding_records import Dispatch, report_row
 from pipeline.replay.rules.unconfirmed import expect_end, see_end, withdraw
 from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.missing_publishes import note_published, note_spoken_of, take_back
+from pipeline.replay.state.missing_publishes import note_late_publish, note_published, note_without_publish
 from pipeline.replay.state.output import BY_DISPATCH, BY_FLOW, BY_REDELIVER, Output, nearly_full
 from pipeline.replay.state.policy import Policy, RoutingArrays, owner_of
 from pipeline.replay.state.state import (
@@ -70,19 +69,19 @@ def replay(
     """Applies events from row `start` on.
 
     Args:
-        state: the state, with room for every row (`room.make_room`).
-        out: where findings and ended episodes go.
+        state: the state, with room for every row (`allocation.make_room`).
+        out: receives findings, ended episodes and intervals.
         events: the rows, in the order of seq.
-        consumers: for each row the index of its consumer in the state; -1 where it has none.
-        hashes: for each row its sticky hash; -1 where it has none. A dispatch that does not say its key is given that
-            of its entry, here and in `events.key_id`, if it is known by then.
-        mapping: the mapping in force.
+        consumers: the index in the state of each row's consumer; -1 where it has none.
+        hashes: the sticky hash of each row; -1 where it has none. For a dispatch without a key the hash of its entry is
+            written here, and its key to `events.key_id`, if they are known by then.
+        mapping: the routing in force.
         start: the first row to apply.
         policy: see `Policy`.
 
     Returns:
-        The first row that was not applied: the number of rows, or less when `out` has to be emptied first, or when
-        there is something to look at (`stop_reason`).
+        The first row that was not applied: the number of rows, or less if the caller has to empty `out` first or to
+        handle `stop_reason`.
     """
     common = state.common
     for i in range(start, events.code.size):
@@ -120,7 +119,7 @@ def replay(
 
 @compiled
 def _after_reset(state: State, ts: int) -> bool:
-    """Whether what happened at a time is of the dispatcher that the last reset made, if there was one."""
+    """Whether an event at a time certainly happened after the last reset, if there was one."""
     return bool(state.common[0].resetting == NO_RESET and ts > state.common[0].unseen_until_ts)
 
 
@@ -134,7 +133,8 @@ def _redelivered(state: State, out: Output, events: Events, i: int, consumer: in
         if slot < 0:
             return
         if state.entries[slot].holder != consumer:
-            # What it does not hold the broker leaves alone (5.6), unless it gets it before the row takes effect.
+            # The broker ignores entries that the consumer does not hold (5.6), unless it gets them before the row
+            # takes effect.
             state.entries[slot].named_ts = events.ts_us[i]
             state.entries[slot].named_by = consumer
             return
@@ -162,11 +162,11 @@ def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: 
         if _after_reset(state, events.ts_us[i]):
             begin_waiting(state, slot, events.seq[i], events.ts_us[i])
         else:
-            # A reset to a later position leaves it behind; until it is sent nothing shows that it has to be.
+            # A reset to a later position skips it; only a dispatch shows that it has to be sent.
             entries[slot].marks |= BEFORE_RESET
     else:
         # The hooks run on different threads: the entry may have been dispatched already.
-        take_back(state, slot)
+        note_late_publish(state, slot)
         set_key(state, slot, events.murmur[i], events.key_id[i], sticky_hash)
         if events.code[i] == PUBLISH_DELAYED and entries[slot].marks & WAITING == 0:
             entries[slot].marks |= DELAYED
@@ -199,11 +199,11 @@ def _dispatched(
             skipped = was_skipped(state, events.ledger[i], events.entry[i], events.ts_us[i])
             entries[slot].marks = ACKED | PASSED if skipped else ACKED | SENT
         else:
-            note_spoken_of(state, slot)
+            note_without_publish(state, slot)
     set_key(state, slot, events.murmur[i], events.key_id[i], hashes[i])
     state.consumers[consumer].dispatched += 1
     if entries[slot].hash_at == UNKNOWN:
-        # No row has said its key yet, so nothing can be held against it, nor it against others.
+        # No row has named its key yet, so no rule can be checked.
         entries[slot].marks |= SENT
         return
     if hashes[i] < 0:
@@ -221,19 +221,19 @@ def _dispatched(
         events.word[i],
     )
     if policy.unordered_us > 0:
-        # What overtook it may have been decided behind it, and recorded before.
+        # A dispatch that seemed to overtake it may have been decided after it and recorded before it.
         withdraw(state, out, slot, sent.ts_us - policy.unordered_us, sent.seq)
     check_owner(state, out, slot, sent, policy.sticky)
-    # Those that a reset closed were sent it by the dispatcher of before.
+    # A consumer that a reset closed got it from the dispatcher before the reset.
     if state.consumers[consumer].leaving != CLOSED:
         _sent(state, out, events, i, slot, sent, policy)
 
 
 @compiled
 def _sent(state: State, out: Output, events: Events, i: int, slot: int, sent: Dispatch, policy: Policy) -> None:
-    """A dispatch is held against the rules and takes effect."""
+    """Checks the rules for a dispatch and applies it."""
     entries, consumer = state.entries, sent.consumer
-    vague = _perhaps_given_back(state, slot, sent, policy)
+    vague = _perhaps_returned(state, slot, sent, policy)
     check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order, policy.unacked_max)
     expect_end(state, out, slot)
     state.hashes[sent.hash_at].owner = sent.owner
@@ -249,13 +249,13 @@ def _sent(state: State, out: Output, events: Events, i: int, slot: int, sent: Di
 
 
 @compiled
-def _perhaps_given_back(state: State, slot: int, sent: Dispatch, policy: Policy) -> bool:
-    """Whether a redeliver row before a dispatch may take effect behind it (10.3), and give the entry back at once."""
+def _perhaps_returned(state: State, slot: int, sent: Dispatch, policy: Policy) -> bool:
+    """Whether a redeliver row before a dispatch may take effect after it (10.3), and return the entry at once."""
     entries = state.entries
     since_us = sent.ts_us - policy.unordered_us - policy.skew_us
     if entries[slot].named_ts >= since_us and entries[slot].named_by == sent.consumer:
         return True
     if entries[slot].marks & NACKED != 0 and entries[slot].since_ts >= since_us:
-        # The row took effect before, if its count is here.
+        # If the dispatch has the higher count, the row took effect before.
         return bool(0 <= sent.redelivery_count < entries[slot].redelivered)
     return bool(state.consumers[sent.consumer].redeliver_ts >= max(since_us, 1))

@@ -1,7 +1,7 @@
-"""What changes everything at once: consumers come and go, the broker restarts, the trace ends.
+"""Applies leaves, resets and the end of the trace to the whole state.
 
-Called between two stretches of events, because the true moment of a join, leave or reset is found by looking ahead
-(`timeline`).
+`Dispatcher` calls these functions between two stretches of events, because the true moment of a leave or reset is found
+by looking ahead (`timeline`).
 """
 
 from pipeline.replay.dispatcher.draining import end_episode
@@ -39,13 +39,13 @@ from pipeline.replay.state.waiting_queues import dequeue, enqueue
 
 @compiled
 def return_all(state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, skew_us: int) -> None:
-    """Everything that `consumer` holds waits again.
+    """Returns all pending entries of a consumer, so that they wait again.
 
     Args:
         state: the state.
-        out: where episodes go that end with it.
-        consumer: who gives it back.
-        seq: the row that this happens behind.
+        out: receives the episodes that end.
+        consumer: the index of the consumer.
+        seq: the row after which this happens.
         ts: its time in microseconds.
         ended_by: BY_REDELIVER or BY_LEAVE.
         skew_us: how long after its row a redeliver command may take effect.
@@ -61,21 +61,21 @@ def return_all(state: State, out: Output, consumer: int, seq: int, ts: int, ende
             and entries[slot].sent_to == consumer
             and entries[slot].since_ts + skew_us >= ts
         ):
-            # It may have left before its redeliver command took effect, which then does not count (5.8).
+            # If the consumer left before its redeliver command took effect, the command does not count (5.8).
             entries[slot].marks |= COUNT_LOST
     if state.common[0].resetting != NO_RESET:
-        # Nobody is there to send it, and where the cursor goes is not known.
+        # No dispatcher can send them, and the new position of the cursor is unknown.
         return
-    # Only now, when every episode is over that this ends: nobody waited for what the holder had itself.
+    # Only after all episodes of the consumer have ended, because the entries did not wait for their own holder.
     for slot in range(entries.size):
-        given_back = entries[slot].marks & (RETURNED | ACKED) == RETURNED
-        if entries[slot].ledger >= 0 and entries[slot].holder < 0 and given_back:
+        returned = entries[slot].marks & (RETURNED | ACKED) == RETURNED
+        if entries[slot].ledger >= 0 and entries[slot].holder < 0 and returned:
             begin_waiting(state, slot, seq, ts)
 
 
 @compiled
 def consumer_left(state: State, out: Output, consumer: int, seq: int, ts: int, skew_us: int) -> None:
-    """The consumer is gone (contract 3.6). With the last one the order starts anew: the cursor rewinds."""
+    """Removes a consumer (contract 3.6). When the last one leaves, the cursor rewinds and the order starts anew."""
     if state.consumers[consumer].connected == 0:
         return
     state.consumers[consumer].connected = 0
@@ -88,7 +88,7 @@ def consumer_left(state: State, out: Output, consumer: int, seq: int, ts: int, s
 
 @compiled
 def counts_may_be_lost(state: State) -> None:
-    """The last consumer may have left, and the redelivery counts may be lost with it (5.8)."""
+    """Marks all redelivery counts as perhaps lost, because the last consumer may have left (5.8)."""
     entries = state.entries
     for slot in range(entries.size):
         if entries[slot].ledger >= 0 and entries[slot].redelivered > 0:
@@ -97,7 +97,7 @@ def counts_may_be_lost(state: State) -> None:
 
 @compiled
 def _forget_order(state: State) -> None:
-    """The cursor rewinds to mark-delete: what waits is read anew, and the redelivery counts are lost (3.6, 5.8)."""
+    """Rewinds the cursor to mark-delete: waiting entries are read anew, redelivery counts are lost (3.6, 5.8)."""
     for at in range(state.hashes.size):
         state.hashes[at].top_ledger = UNKNOWN
     rewind(state)
@@ -114,7 +114,7 @@ def _forget_order(state: State) -> None:
 
 @compiled
 def mark_delete_may_move(state: State, ts: int) -> None:
-    """An administrator moves mark-delete: the broker may drop what is held, or waits, at any moment (E6)."""
+    """Marks all entries as perhaps skipped: an administrator moves mark-delete, and the broker may drop them (E6)."""
     entries = state.entries
     state.common[0].skip_begun_ts = ts
     for slot in range(entries.size):
@@ -130,7 +130,7 @@ def mark_delete_may_move(state: State, ts: int) -> None:
 
 @compiled
 def reset_begins(state: State) -> None:
-    """A seek, unload or transfer begins: its consumers may be gone from here on, and the dispatcher with them."""
+    """Begins a seek, unload or transfer: from here on the dispatcher and its consumers may be gone."""
     state.common[0].resetting = RESET_BEGUN
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
@@ -139,9 +139,10 @@ def reset_begins(state: State) -> None:
 
 @compiled
 def reset_takes_effect(state: State, out: Output, seq: int, ts: int, skew_us: int) -> None:
-    """Everything starts anew (E3): only what was delayed is remembered of an entry, and nothing is known to wait.
+    """Clears the state (E3): entries keep only that they are delayed or without a publish, and none waits.
 
-    Where the cursor goes no row says: an entry of before waits again when it is sent again, and then comes back.
+    No row has the new position of the cursor. So an entry from before the reset waits again only when it is sent again
+    and then returned.
     """
     entries = state.entries
     over = state.common[0].resetting == RESET_ENDED
@@ -168,7 +169,7 @@ def reset_takes_effect(state: State, out: Output, seq: int, ts: int, skew_us: in
 
 @compiled
 def reset_ended(state: State, ts: int, skew_us: int) -> None:
-    """The reset is done: what comes later is of the new dispatcher."""
+    """Ends the reset: later rows belong to the new dispatcher."""
     begun = state.common[0].resetting == RESET_BEGUN
     state.common[0].resetting = RESET_ENDED if begun else NO_RESET
     state.common[0].unseen_until_ts = max(state.common[0].unseen_until_ts, ts + skew_us)
@@ -176,7 +177,7 @@ def reset_ended(state: State, ts: int, skew_us: int) -> None:
 
 @compiled
 def close(state: State, out: Output, seq: int, ts: int) -> None:
-    """The trace ends: episodes that are open are reported as such, and dispatches without an end are named."""
+    """Reports open episodes and dispatches without an end at the end of the trace."""
     for at in range(state.hashes.size):
         if state.hashes[at].hash >= 0 and state.hashes[at].draining_seq != UNKNOWN:
             end_episode(state, out, at, seq, ts, STILL_OPEN)

@@ -1,8 +1,8 @@
 """Mark-delete, followed from the acknowledgements (contract 10: no recorder sees it move).
 
-It stands where the acknowledged entries begin to have gaps. An entry whose batch was acknowledged piecewise by
-several consumers is deleted at the cursor and yet pending; on 4.0.x it is released when mark-delete passes it
-(contract 3.11, 5.3, 5.9). Snapshots carry the broker's own position and mend what the trace could not show.
+Mark-delete is the position up to which all entries are acknowledged. An entry whose batch was acknowledged piecewise by
+several consumers is deleted at the cursor and yet pending; on 4.0.x it is released when mark-delete passes it (contract
+3.11, 5.3, 5.9). Snapshots contain the broker's own position and correct the reconstructed one.
 """
 
 from pipeline.replay.dispatcher.entries import add_entry, entry_at, free_entry
@@ -27,7 +27,7 @@ ACK_END = int(Code.ACK_END)
 
 @compiled
 def note_position(state: State, ledger: int, entry: int) -> None:
-    """Keeps the last entry of each ledger, by which mark-delete crosses from one ledger into the next."""
+    """Notes a position in the first and last entry of its ledger; mark-delete crosses ledgers at the last entry."""
     ids, firsts, ends, common = state.ledger_ids, state.ledger_firsts, state.ledger_ends, state.common
     at = common[0].ledgers
     while at > 0 and ids[at - 1] > ledger:
@@ -48,7 +48,7 @@ def note_position(state: State, ledger: int, entry: int) -> None:
 
 @compiled
 def put_floor(state: State, ledger: int, entry: int) -> None:
-    """The first position seen: mark-delete is taken to stand right before it, of what is below nothing is known."""
+    """Sets mark-delete right before the first position seen; entries below it are unknown."""
     common = state.common
     common[0].mark_delete_ledger = ledger
     common[0].mark_delete_entry = entry - 1
@@ -58,10 +58,10 @@ def put_floor(state: State, ledger: int, entry: int) -> None:
 
 @compiled
 def new_entry(state: State, events: Events, i: int) -> int:
-    """A slot for the entry of a row, which has none."""
+    """Takes a slot for the entry of a row, which has none, and returns it."""
     ledger, entry = events.ledger[i], events.entry[i]
     note_position(state, ledger, entry)
-    # After a reset consumers acknowledge what they were sent before it, wherever that is.
+    # After a reset consumers acknowledge entries that they got before it, at any position.
     acknowledged = events.code[i] in (ACK_START, ACK_END)
     if state.common[0].mark_delete_ledger == UNKNOWN and not (
         acknowledged and state.common[0].unseen_until_ts != UNKNOWN
@@ -72,7 +72,7 @@ def new_entry(state: State, events: Events, i: int) -> int:
 
 @compiled
 def was_deleted(state: State, ledger: int, entry: int) -> bool:
-    """Whether a position without a slot was seen to be acknowledged."""
+    """Whether a position without a slot was acknowledged before, as far as the trace shows."""
     common = state.common
     if common[0].mark_delete_ledger == UNKNOWN:
         return False
@@ -103,14 +103,14 @@ def _pass_entry(state: State, out: Output, slot: int, seq: int, ts: int, release
 
 @compiled
 def advance(state: State, out: Output, seq: int, ts: int, releases: bool) -> None:
-    """Moves mark-delete over what is acknowledged without a gap.
+    """Moves mark-delete over the acknowledged entries up to the first gap.
 
     Args:
         state: the state.
-        out: where episodes go that end with it.
+        out: receives the episodes that end.
         seq: the event that caused the move.
         ts: its time in microseconds.
-        releases: whether a pending entry that is passed is released (`Profile.mark_delete_releases`).
+        releases: whether mark-delete releases a pending entry that it passes (`Profile.mark_delete_releases`).
     """
     common = state.common
     while True:
@@ -139,7 +139,7 @@ def _cross_ledger(state: State) -> bool:
 
 @compiled
 def jump(state: State, out: Output, ledger: int, entry: int, seq: int, ts: int, releases: bool) -> None:
-    """Takes over the broker's own mark-delete position where it is further on than what the trace shows."""
+    """Moves mark-delete to the broker's own position if that is higher."""
     common, entries = state.common, state.entries
     if common[0].mark_delete_ledger == UNKNOWN:
         put_floor(state, ledger, entry + 1)
@@ -158,19 +158,19 @@ def jump(state: State, out: Output, ledger: int, entry: int, seq: int, ts: int, 
         if entries[slot].ledger >= 0 and (entries[slot].ledger, entries[slot].entry) <= (ledger, entry):
             waited = entries[slot].marks & WAITING != 0
             stop_waiting(state, slot, ts)
-            # What somebody holds was not seen to be acknowledged: a snapshot alone takes it from nobody, unless an
-            # administrator moved mark-delete over it (E6).
+            # The trace has no acknowledgement of a pending entry. It stays pending unless an administrator moved
+            # mark-delete over it (E6).
             if entries[slot].holder >= 0 and entries[slot].marks & MAYBE_SKIPPED != 0:
                 remove_pending(state, out, slot, seq, ts, BY_MARK_DELETE)
             if entries[slot].holder < 0:
                 if waited:
-                    # A read in flight may send it all the same.
+                    # A read in flight may still send it.
                     entries[slot].marks |= ACKED_WHILE_QUEUED
                     entries[slot].sent_ts = ts
                 if entries[slot].marks & ACKED == 0:
                     entries[slot].marks |= ACKED | PASSED
                 else:
-                    # It stays for a while, unlike what was never seen (`was_skipped`).
+                    # It keeps its slot for a while, unlike positions that the trace never named (`was_skipped`).
                     entries[slot].marks |= ACKED_WHILE_QUEUED
                 free_entry(state, slot)
     advance(state, out, seq, ts, releases)

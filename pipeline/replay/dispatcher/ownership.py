@@ -1,4 +1,4 @@
-"""Ownership of hashes as the kernel holds it: another routing is in force, and hashes wait anew."""
+"""Changes the owners of hashes in the state, and ends and begins the intervals of their waiting."""
 
 from pipeline.replay.blocking.consumer_availability import end_unavailability, note_starved, update_availability
 from pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
@@ -22,7 +22,7 @@ from pipeline.replay.state.waiting_queues import enqueue
 
 @compiled
 def hash_served(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
-    """A hash is served or changes hands; from here on it waits anew."""
+    """Ends the wait of a hash that is served or moves, and begins the next one."""
     count_waiting(state.hashes, at, ts)
     explain(state, out, at, seq, ts, ended_by, policy.report_min_us)
     note_starved(state, out, at, seq, ts, ended_by, policy.stall_threshold_us)
@@ -31,7 +31,7 @@ def hash_served(state: State, out: Output, at: int, seq: int, ts: int, ended_by:
 
 @compiled
 def end_unavailability_of_all(state: State, out: Output, seq: int, ts: int, ended_by: int, policy: Policy) -> None:
-    """Before consumers come or go, or everything starts anew: what kept them from being sent anything is over."""
+    """Ends the intervals of all unavailable consumers; call before joins, leaves and resets."""
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
             end_unavailability(state, out, consumer, seq, ts, ended_by, policy.report_min_us)
@@ -41,7 +41,7 @@ def end_unavailability_of_all(state: State, out: Output, seq: int, ts: int, ende
 def change_owners(
     state: State, out: Output, mapping: RoutingArrays, seq: int, ts: int, ended_by: int, policy: Policy
 ) -> None:
-    """Another mapping is in force: whose hash it is now."""
+    """Gives every hash its owner in a new routing, and ends the waits of those that move."""
     for at in range(state.hashes.size):
         if state.hashes[at].hash >= 0:
             owner = owner_of(mapping, state.hashes[at].hash)
@@ -61,7 +61,7 @@ def change_owners(
 def all_hashes_served(
     state: State, out: Output, mapping: RoutingArrays, seq: int, ts: int, ended_by: int, policy: Policy
 ) -> None:
-    """Everything starts anew, or the trace ends: what was passed over until now?"""
+    """Ends the waits of all hashes and reports starved ones; call before a reset or the end."""
     for at in range(state.hashes.size):
         if state.hashes[at].hash >= 0:
             state.hashes[at].owner = owner_of(mapping, state.hashes[at].hash)

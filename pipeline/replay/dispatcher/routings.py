@@ -1,7 +1,7 @@
-"""The routings of a dispatcher: the one in force, the one that its selector really serves by, and the ones before.
+"""The routings of a dispatcher: the one in force, the one that its selector actually uses, and the former ones.
 
-Where the recorder writes only the end of a dispatch, a dispatch that was decided under a former routing may be
-recorded after the change; the former routings excuse it for as long as that may take.
+If the recorder writes only the end of a dispatch, a dispatch that was decided under a former routing may be recorded
+after the change. For as long as that may take, a former routing explains its receiver.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ class Routings:
     """From sticky hashes to indexes of consumers.
 
     Attributes:
-        in_force: what the broker is held to.
+        in_force: the routing that the rules require.
     """
 
     def __init__(self) -> None:
@@ -35,8 +35,8 @@ class Routings:
         """Puts another routing in force and returns the one before.
 
         Args:
-            routing: what the broker is held to from now on.
-            served: where the broker's selector sends hashes, which a flaw makes another routing (contract 2.4).
+            routing: the routing that the rules require from now on.
+            served: the routing of the broker's selector, which a flaw may make another one (contract 2.4).
             at_us: the time of the change.
             late_us: how much later than it was decided a dispatch may be recorded.
         """
@@ -57,10 +57,10 @@ class Routings:
             found: findings.
             late_us: how much later than it was decided a dispatch may be recorded; 0: not at all.
         """
-        excused: NDArray[np.bool_] = np.zeros(found.size, dtype=np.bool_)
+        explained: NDArray[np.bool_] = np.zeros(found.size, dtype=np.bool_)
         if late_us > 0:
             for routing, until_us in self._former:
                 owned = routing.owners_of(found.hash) == found.consumer
-                excused |= owned & (found.ts_us <= until_us + late_us)
-        excused &= np.isin(found.rule, MISROUTED)
-        return excused
+                explained |= owned & (found.ts_us <= until_us + late_us)
+        explained &= np.isin(found.rule, MISROUTED)
+        return explained

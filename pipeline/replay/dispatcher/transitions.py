@@ -1,4 +1,4 @@
-"""Every transition of an entry: what each event makes of each state that an entry can be in (contract 3, 4 and 5).
+"""The transitions of an entry: the state that follows from each event in each state (contract 3, 4 and 5).
 
     event              absent    waiting   pending   acked     sent again  before reset  contract
     publish            waiting   -         -         -         -           -             4.2
@@ -57,7 +57,7 @@ from pipeline.replay.state.state import (
 )
 from pipeline.replay.state.waiting_queues import dequeue, enqueue
 
-# What a dispatch makes untrue.
+# The marks that a dispatch removes.
 _UNTIL_SENT = (
     DISPATCH_CONFIRMED
     | MAYBE_SKIPPED
@@ -76,7 +76,7 @@ _UNTIL_SENT = (
 
 @compiled
 def begin_waiting(state: State, slot: int, seq: int, ts: int) -> None:
-    """The entry waits to be sent."""
+    """Makes an entry wait to be sent."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
     if entries[slot].marks & WAITING != 0 or at < 0:
@@ -101,7 +101,7 @@ def begin_waiting(state: State, slot: int, seq: int, ts: int) -> None:
 
 @compiled
 def stop_waiting(state: State, slot: int, ts: int) -> None:
-    """The entry is sent, acknowledged or gone."""
+    """Ends the wait of an entry, if it waits: it is sent, acknowledged or gone."""
     entries, hashes = state.entries, state.hashes
     if entries[slot].marks & WAITING == 0:
         return
@@ -117,9 +117,9 @@ def stop_waiting(state: State, slot: int, ts: int) -> None:
 
 @compiled
 def add_pending(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
-    """The entry becomes pending at `consumer`; it is pending nowhere else when this is called."""
+    """Makes the entry pending at `consumer`; the caller has removed it from other consumers."""
     entries, hashes = state.entries, state.hashes
-    # A replay read that an administrator overtook sends what mark-delete has passed (E6).
+    # A replay read in flight may send entries that an administrator has skipped meanwhile (E6).
     in_flight = entries[slot].marks & (WAITING | READ | MAYBE_SKIPPED) == WAITING | READ | MAYBE_SKIPPED
     doubtful = in_flight and ts <= state.common[0].skip_begun_ts + READ_US
     stop_waiting(state, slot, ts)
@@ -141,7 +141,7 @@ def add_pending(state: State, slot: int, consumer: int, seq: int, ts: int) -> No
         entries[slot].marks |= MAYBE_SKIPPED
     note_read(state, entries[slot].ledger, entries[slot].entry, ts)
     if again:
-        # Sent once more to who has it (E17): it is pending there all along, so nothing that drains ends.
+        # Sent once more to its holder (E17): it stays pending there, so no draining ends.
         entries[slot].marks |= REPEATED
         return
     entries[slot].holder = consumer
@@ -167,7 +167,7 @@ def add_pending(state: State, slot: int, consumer: int, seq: int, ts: int) -> No
 
 @compiled
 def remove_pending(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
-    """The entry is pending no more; the last one that the holder gives up ends the draining of its hash."""
+    """Ends the pending state of an entry; the last entry of the holder ends the draining of its hash."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
     previous, following = entries[slot].previous, entries[slot].next
@@ -197,7 +197,7 @@ def remove_pending(state: State, out: Output, slot: int, seq: int, ts: int, ende
 
 @compiled
 def _elect_holder(state: State, at: int) -> None:
-    # Only where the promise is broken is anybody left: whoever was sent the oldest of the pending entries.
+    # If other consumers hold entries, which breaks the promise, the receiver of the oldest dispatch becomes the holder.
     entries, hashes = state.entries, state.hashes
     slot = hashes[at].first
     hashes[at].holder = entries[slot].holder if slot >= 0 else NOBODY
@@ -210,7 +210,7 @@ def _elect_holder(state: State, at: int) -> None:
 
 @compiled
 def return_and_wait(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
-    """What was pending waits again: nacked, timed out, or its holder left."""
+    """Returns a pending entry and makes it wait again, unless it was deleted meanwhile."""
     return_to_replay(state, out, slot, seq, ts, ended_by)
     if state.entries[slot].marks & RETURNED != 0:
         begin_waiting(state, slot, seq, ts)
@@ -218,7 +218,7 @@ def return_and_wait(state: State, out: Output, slot: int, seq: int, ts: int, end
 
 @compiled
 def return_to_replay(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int) -> None:
-    """What was pending is given back; the caller lets it wait unless the cursor deleted it meanwhile."""
+    """Returns a pending entry; the caller makes it wait unless the cursor has deleted it meanwhile."""
     remove_pending(state, out, slot, seq, ts, ended_by)
     if ended_by == BY_REDELIVER:
         state.entries[slot].marks |= NACKED
@@ -234,7 +234,7 @@ def return_to_replay(state: State, out: Output, slot: int, seq: int, ts: int, en
 
 @compiled
 def acknowledge(state: State, out: Output, slot: int, seq: int, ts: int) -> None:
-    """The whole entry is acknowledged: deleted at the cursor, pending nowhere."""
+    """Acknowledges a whole entry: it is deleted at the cursor and no longer pending."""
     note_unsent(state, out, slot)
     if state.entries[slot].holder >= 0:
         remove_pending(state, out, slot, seq, ts, BY_ACK)
@@ -243,7 +243,7 @@ def acknowledge(state: State, out: Output, slot: int, seq: int, ts: int) -> None
 
 @compiled
 def ack_completed(state: State, slot: int) -> None:
-    """The effect of an acknowledgement is recorded."""
+    """Ends an acknowledgement whose effect is recorded."""
     if state.entries[slot].marks & SETTLING != 0:
         state.entries[slot].marks &= ~SETTLING
         free_entry(state, slot)
@@ -251,7 +251,7 @@ def ack_completed(state: State, slot: int) -> None:
 
 @compiled
 def delete_at_cursor(state: State, slot: int, ts: int) -> None:
-    """Every message of the entry is acknowledged; that alone does not end its being pending."""
+    """Deletes an entry at the cursor: all its messages are acknowledged. A pending entry stays pending."""
     entries = state.entries
     if entries[slot].marks & (RETURNED | BEFORE_RESET) != 0:
         entries[slot].marks |= ACKED_WHILE_QUEUED

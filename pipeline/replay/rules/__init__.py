@@ -1,1 +1,1 @@
-"""The rules of the contract that the kernel checks at each dispatch, and what it keeps of findings."""
+"""The rules of the contract that the kernel checks at each dispatch, and the collection of their findings."""

@@ -1,6 +1,6 @@
 """The findings of one subscription, kept up to a limit and counted beyond it.
 
-A trace that breaks a rule with every row must not fill the memory, and no finding may be lost without a word.
+A trace that breaks a rule with every row must not fill the memory, and every finding must be counted.
 """
 
 from collections import Counter
@@ -13,29 +13,29 @@ from pipeline.contract.rules import NAME_OF, RULES
 from pipeline.replay.state.output import FINDING
 from pipeline.replay.state.state import Records
 
-# Findings of one rule that are kept, and again as many that some one exception permits: about 250 MB each.
+# The limit for each rule, and for each exception that permits findings of it: about 250 MB.
 KEPT_MAX: Final = 1_000_000
 
-# Facts outside of the contract, one a row of the trace; nobody reads the ten thousandth.
+# The smaller limit for facts outside of the contract: every row of a trace may be one.
 _KEPT_MAX_OF: Mapping[int, int] = {number: 10_000 for number, name in NAME_OF.items() if RULES[name].informs}
 
 
 class CappedFindings:
-    """Findings in the order in which they came.
+    """Findings in the order in which they were added.
 
     Attributes:
-        beyond: how many were not kept, by rule and by the number of the exception that permits them.
+        beyond: the number of findings that were not kept, by rule and by the number of the exception that permits them.
     """
 
     def __init__(self, kept_max: int = KEPT_MAX) -> None:
-        """Keeps at most so many of a rule, less of those that only inform."""
+        """Takes the limit for each rule; rules that only inform have a smaller one."""
         self.beyond: Counter[tuple[int, int]] = Counter()
         self._kept_max = kept_max
         self._counts: Counter[tuple[int, int]] = Counter()
         self._parts: list[Records] = [np.empty(0, dtype=FINDING).view(np.recarray)]
 
     def add(self, found: Records) -> None:
-        """Takes more findings, each with the exception that permits it."""
+        """Adds findings, whose field `permitted` is filled."""
         if found.size == 0:
             return
         kept = np.ones(found.size, dtype=np.bool_)
@@ -48,10 +48,10 @@ class CappedFindings:
                 self.beyond[rule, permitted] += alike.size - room
         self._parts.append(found[kept].view(np.recarray))
 
-    def forget(self, told_seq: int, recent_us: int, open_entries: Set[tuple[int, int]]) -> None:
-        """Drops findings up to a row, but for recent ones and those of open entries; none is counted any more."""
+    def forget(self, reported_seq: int, recent_us: int, open_entries: Set[tuple[int, int]]) -> None:
+        """Drops findings up to a row, except recent ones and those on open entries, and all counts."""
         found = self.all()
-        kept = (found.seq > told_seq) | (found.ts_us > recent_us)
+        kept = (found.seq > reported_seq) | (found.ts_us > recent_us)
         for ledger, entry in ((found.ledger, found.entry), (found.other_ledger, found.other_entry)):
             positions = zip(ledger.tolist(), entry.tolist(), strict=True)
             kept |= np.fromiter((position in open_entries for position in positions), np.bool_, found.size)
@@ -60,6 +60,6 @@ class CappedFindings:
         self.beyond.clear()
 
     def all(self) -> Records:
-        """Everything that was kept."""
+        """All findings that were kept."""
         found: Records = np.concatenate(self._parts).view(np.recarray)
         return found

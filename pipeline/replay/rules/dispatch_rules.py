@@ -1,11 +1,11 @@
-"""The rules that one dispatch can break (docs/RULES.md; contract 9.2), asked before it takes effect.
+"""The rules that one dispatch can break (docs/RULES.md; contract 9.2), checked before it takes effect.
 
-A recorded event is an interval, and a finding must hold at every moment of it (TRACE_FORMAT, "Phases"). So another
-consumer counts as holder only while it does so for certain: from the decision to dispatch, until the first sign of
-an acknowledgement, a redelivery or a departure; and whatever rests on a dispatch that never reached its connection
-is dropped at the end (`Output.unsent`).
+A recorded event is an interval, and a finding must be true at every moment of it (TRACE_FORMAT, "Phases"). So another
+consumer counts as holder only while it certainly is one: from the decision to dispatch, until the first sign of an
+acknowledgement, a redelivery or a leave. Findings that depend on a dispatch that never reached its connection are
+dropped at the end (`Output.unsent`).
 
-What the rules cannot see: what a client does with a message it has; dispatches that the recorder lost.
+The rules cannot see what a client does with a message, nor dispatches that the recorder lost.
 """
 
 from pipeline.contract.rules import (
@@ -60,7 +60,7 @@ def _certainly_held(state: State, slot: int, before_us: int) -> bool:
 
 @compiled
 def _foreign_holding(state: State, sent: Dispatch, before_us: int) -> int:
-    """An entry of the hash that another consumer holds for certain, rather one seen to have left; -1: none."""
+    """An entry of the hash that another consumer certainly holds, if possible one whose dispatch ended; -1: none."""
     hashes, entries = state.hashes, state.entries
     at = sent.hash_at
     if hashes[at].held_elsewhere == 0:
@@ -83,7 +83,7 @@ def _foreign_holding(state: State, sent: Dispatch, before_us: int) -> int:
 def _older_of_a_leaver(state: State, slot: int, sent: Dispatch, before_us: int) -> int:
     """An older entry of the hash whose holder, not the receiver, is about to leave or has just left; -1: none.
 
-    Whichever it is, the entry passes it: the leaver has the older one still, or it waits again (3.6).
+    In both cases the dispatched entry passes it: the leaver still holds the older one, or it waits again (3.6).
     """
     hashes, entries = state.hashes, state.entries
     position = (entries[slot].ledger, entries[slot].entry)
@@ -104,7 +104,7 @@ def _older_of_a_leaver(state: State, slot: int, sent: Dispatch, before_us: int) 
 
 @compiled
 def _perhaps_dropped(state: State, sent: Dispatch) -> int:
-    """An entry of the hash that another consumer has, unless an administrator made the broker drop it; -1: none."""
+    """An entry of the hash at another consumer that the broker may have dropped for an administrator (E6); -1: none."""
     entries = state.entries
     slot = state.hashes[sent.hash_at].first
     while slot >= 0:
@@ -121,16 +121,16 @@ def _perhaps_dropped(state: State, sent: Dispatch) -> int:
 
 @compiled
 def _is_settled(marks: int) -> bool:
-    """Whether an entry that nobody holds was sent and is deleted at the cursor, so that no read may send it."""
+    """Whether an entry without a holder was sent and is deleted at the cursor, so that no read may send it."""
     if marks & PASSED != 0:
         return marks & SENT != 0
-    # What was given back, or not sent since a reset, a read in flight may have had when it was acknowledged.
+    # A read in flight may have had an entry that was returned, or not sent since a reset, when it was acknowledged.
     return marks & ACKED != 0 and marks & (RETURNED | BEFORE_RESET) == 0
 
 
 @compiled
 def _check_overtaking(state: State, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
-    """V5, V6: nothing of the hash that waits stands before the entry. What waits aside is reported too (E1, E2, E6)."""
+    """Checks V5, V6: no older entry of the hash waits. Entries that may be overtaken (E1, E2, E6) are reported too."""
     hashes, at = state.hashes, sent.hash_at
     other = NOBODY
     if hashes[at].queue_first != slot or hashes[at].aside_first >= 0:
@@ -138,13 +138,13 @@ def _check_overtaking(state: State, out: Output, slot: int, sent: Dispatch, befo
         if other < 0:
             other = older_waiting(state, slot, True)
     if other >= 0:
-        given_back = state.entries[other].marks & RETURNED != 0
-        report_against(state, out, REDELIVERY_ORDER if given_back else REPLAY_OVERTAKEN, slot, sent, other)
+        returned = state.entries[other].marks & RETURNED != 0
+        report_against(state, out, REDELIVERY_ORDER if returned else REPLAY_OVERTAKEN, slot, sent, other)
         return
     other = _older_of_a_leaver(state, slot, sent, before_us)
     if other >= 0:
         row = report_against(state, out, REDELIVERY_ORDER, slot, sent, other)
-        # Judged as the milder of the two: its consumer left just now.
+        # The milder of the two cases is reported: its consumer has just left.
         out.findings[row].other_marks |= RETURNED
         out.findings[row].other_since_seq = sent.seq
         out.findings[row].other_since_ts = sent.ts_us
@@ -152,31 +152,31 @@ def _check_overtaking(state: State, out: Output, slot: int, sent: Dispatch, befo
 
 @compiled
 def _check_redelivery_count(state: State, out: Output, slot: int, sent: Dispatch) -> None:
-    """V8: it counts the redeliver commands that gave the entry back, and nothing else."""
+    """Checks V8: the redelivery count is the number of redeliver commands that returned the entry."""
     entries = state.entries
     if sent.redelivery_count < 0:
         return
     state.checked[COUNTED_DISPATCHES] += 1
     expected = entries[slot].redelivered
     lost = sent.redelivery_count < expected and entries[slot].marks & COUNT_LOST != 0
-    # One more, if a redeliver row that was recorded before its effect took it back after all.
+    # The count may be one higher if a redeliver row was recorded before it took effect.
     more = sent.redelivery_count == expected + 1 and entries[slot].marks & VAGUE != 0
     if sent.redelivery_count != expected and not lost and not more:
         row = report(state, out, REDELIVERY_COUNT, slot, sent)
         out.findings[row].value = sent.redelivery_count
         out.findings[row].expected = expected
-    # One wrong count is one finding; the next is held against it.
+    # Continue from the reported count, so that one error is one finding.
     entries[slot].redelivered = sent.redelivery_count
 
 
 @compiled
 def _check_unacked(state: State, out: Output, slot: int, sent: Dispatch, unacked_max: int) -> None:
-    """Nobody at the limit is sent more, but for the rest of a read whose batches were larger than expected (4.8)."""
+    """Checks the limit of unacked messages; a read may exceed it with batches larger than expected (4.8)."""
     consumers = state.consumers
     if unacked_max <= 0:
         return
     state.checked[LIMITED_DISPATCHES] += 1
-    # Room is handed out in entries: as many of them as messages are free, each as large as the largest batch.
+    # The broker grants as many entries as messages are free, and each may be as large as the largest batch.
     consumers[sent.consumer].largest = max(consumers[sent.consumer].largest, state.entries[slot].messages)
     allowed = unacked_max * consumers[sent.consumer].largest
     if state.entries[slot].holder < 0 and consumers[sent.consumer].unacked >= allowed:
@@ -187,14 +187,14 @@ def _check_unacked(state: State, out: Output, slot: int, sent: Dispatch, unacked
 
 @compiled
 def check_owner(state: State, out: Output, slot: int, sent: Dispatch, sticky: bool) -> None:
-    """V2, V12: the entry goes to the owner of its hash.
+    """Checks V2, V12: the entry goes to the owner of its hash.
 
     Args:
         state: the state before the dispatch takes effect.
-        out: where findings go.
+        out: receives findings.
         slot: the entry; its hash is known.
         sent: the dispatch.
-        sticky: whether consumers name their hashes, so that one which nobody named goes to nobody.
+        sticky: whether consumers declare their hashes (STICKY), so that other hashes have no owner.
     """
     state.checked[DISPATCHES] += 1
     if sticky:
@@ -214,11 +214,11 @@ def check_dispatch(
     keeps_order: bool,
     unacked_max: int,
 ) -> None:
-    """Holds one dispatch against the rules but for that of the owner.
+    """Checks all rules for one dispatch, except those about the owner (`check_owner`).
 
     Args:
         state: the state before the dispatch takes effect.
-        out: where findings go.
+        out: receives findings.
         slot: the entry; its hash is known.
         sent: the dispatch.
         unordered_us: two dispatches recorded closer than this may have been decided in the other order; 0 where
@@ -240,13 +240,13 @@ def check_dispatch(
         row = report_against(state, out, EARLY_DUPLICATE, slot, sent, slot)
         out.findings[row].acknowledged = 1
     if state.common[0].resetting != NO_RESET:
-        # What waits and what counts is of the old dispatcher or of the new one: nothing is certain.
+        # Waiting entries and counts may belong to the old dispatcher or to the new one: nothing is certain.
         entries[slot].redelivered = max(sent.redelivery_count, 0)
         return
     _check_overtaking(state, out, slot, sent, before_us)
     _check_redelivery_count(state, out, slot, sent)
     _check_unacked(state, out, slot, sent, unacked_max)
-    # An entry that is acknowledged was sent before, seen or not: mark-delete passing it must not decide.
+    # An acknowledged entry was sent before, even without a row. It does not matter whether mark-delete passed it.
     if marks & (SENT | DELAYED | ACKED) != 0 or not keeps_order:
         return
     state.checked[FIRST_DELIVERIES] += 1

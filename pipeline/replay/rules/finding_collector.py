@@ -1,8 +1,8 @@
-"""Collects what the kernel reports until the group ends: here a finding is kept, excused or withdrawn.
+"""Collects findings until the group ends; only then do we know which dispatches never left the broker.
 
-The rules report whatever contradicts them at the moment of a dispatch. What a former routing excuses is dropped at
-once. Which dispatches never left the broker, and which entries were perhaps not held, only later rows show, so findings
-that rest on those are dropped at the end. What is left is weighed in `verdicts`.
+The rules report every contradiction at the moment of a dispatch. Findings that a former routing explains are dropped at
+once. Only later rows show which dispatches never left the broker and which entries were perhaps not held, so findings
+that depend on those are dropped at the end. `verdicts` judges the remaining ones.
 """
 
 from collections.abc import Collection
@@ -19,11 +19,11 @@ from pipeline.replay.state.output import EPISODES, FINDINGS, UNSENT, WITHDRAWN, 
 from pipeline.replay.state.policy import Policy
 from pipeline.replay.state.state import Ints, Records
 
-_RESTS_ON_ANOTHER = tuple(number for number, name in NAME_OF.items() if RULES[name].on_another)
+_DEPENDS_ON_ANOTHER = tuple(number for number, name in NAME_OF.items() if RULES[name].on_another)
 
 
 class OwnerHistory(Protocol):
-    """Where hashes went before, and go (`dispatcher.routings`)."""
+    """The former and present routings (`dispatcher.routings`)."""
 
     def decided_before(self, found: Records, late_us: int) -> NDArray[np.bool_]:
         """Which findings may be dispatches that were decided under a former routing."""
@@ -33,14 +33,14 @@ class OwnerHistory(Protocol):
 
 
 class FindingCollector:
-    """Findings, draining episodes, and what speaks against findings.
+    """Findings, draining episodes, and the records that withdraw findings.
 
     Attributes:
-        findings: those kept, and how many were only counted.
+        findings: the findings up to the limits, and the counts beyond.
     """
 
     def __init__(self, exceptions: Collection[ExceptionId] = ()) -> None:
-        """Takes the exceptions that the broker's profile has."""
+        """Takes the exceptions of the broker's profile."""
         self.findings = CappedFindings()
         self._exceptions = exceptions
         self._episodes: list[Records] = []
@@ -49,12 +49,12 @@ class FindingCollector:
         self._without_end_told = 0
 
     def collect(self, out: Output, routings: OwnerHistory, policy: Policy) -> None:
-        """Takes everything out of `out`.
+        """Takes all reports of the kernel, and empties its output.
 
         Args:
-            out: what the kernel has reported.
-            routings: where hashes went, and go.
-            policy: of the subscription, under which that was reported.
+            out: the reports of the kernel.
+            routings: the former and present routings.
+            policy: the policy under which the kernel reported.
         """
         found: Records = out.findings[: out.filled[FINDINGS]].copy()
         found = found[~routings.decided_before(found, policy.unordered_us)].view(np.recarray)
@@ -67,39 +67,39 @@ class FindingCollector:
         self._withdrawn.append(out.withdrawn[: out.filled[WITHDRAWN]].copy())
         out.filled[:] = 0
 
-    def forget(self, told_seq: int, recent_us: int, ledgers: Ints, entries: Ints) -> None:
-        """Drops what was told, but for what explains what is not.
+    def forget(self, reported_seq: int, recent_us: int, ledgers: Ints, entries: Ints) -> None:
+        """Drops what was reported, except what later verdicts may need.
 
         Args:
-            told_seq: up to which row everything was told.
-            recent_us: what is newer explains what comes.
-            ledgers: of the entries that are open: what was found of them may explain what comes.
-            entries: the other halves of their positions.
+            reported_seq: the last row up to which everything was reported.
+            recent_us: newer findings and episodes are kept.
+            ledgers: the ledgers of open entries, whose findings are kept.
+            entries: their entry ids.
         """
-        self.findings.forget(told_seq, recent_us, set(zip(ledgers.tolist(), entries.tolist(), strict=True)))
+        self.findings.forget(reported_seq, recent_us, set(zip(ledgers.tolist(), entries.tolist(), strict=True)))
         episodes = self.episodes
-        self._episodes = [episodes[(episodes.to_seq > told_seq) | (episodes.to_ts > recent_us)]]
+        self._episodes = [episodes[(episodes.to_seq > reported_seq) | (episodes.to_ts > recent_us)]]
         self._withdrawn = [part[part.since_ts > recent_us] for part in self._withdrawn]
         self._without_end_told += self.without_end
 
     @property
     def episodes(self) -> Records:
-        """The draining that is over, and is not forgotten."""
+        """The draining episodes that ended and were not forgotten."""
         found: Records = np.concatenate(self._episodes).view(np.recarray)
         return found
 
     @property
     def without_end(self) -> int:
-        """How many dispatches were not seen to leave the broker."""
+        """The number of dispatches without an end, which may not have left the broker."""
         return int(np.unique(np.concatenate(self._unsent)).size) - self._without_end_told
 
     def taken(self) -> tuple[Records, Records]:
-        """Findings and episodes; findings on dispatches that never left the broker are dropped."""
+        """Findings and episodes, without findings that depend on unsent dispatches or withdrawn entries."""
         findings = self.findings.all()
         unsent = np.concatenate(self._unsent)
         certain = ~np.isin(findings.seq, unsent) & ~np.isin(findings.other_seq, unsent)
-        for gone in np.concatenate(self._withdrawn).view(np.recarray):
-            rests = (findings.other_ledger == gone.ledger) & (findings.other_entry == gone.entry)
-            rests &= np.isin(findings.rule, _RESTS_ON_ANOTHER)
-            certain &= ~(rests & (findings.ts_us >= gone.since_ts) & (findings.seq < gone.until_seq))
+        for withdrawn in np.concatenate(self._withdrawn).view(np.recarray):
+            depends = (findings.other_ledger == withdrawn.ledger) & (findings.other_entry == withdrawn.entry)
+            depends &= np.isin(findings.rule, _DEPENDS_ON_ANOTHER)
+            certain &= ~(depends & (findings.ts_us >= withdrawn.since_ts) & (findings.seq < withdrawn.until_seq))
         return findings[certain].view(np.recarray), self.episodes

@@ -1,4 +1,4 @@
-"""Findings as the core writes them down: rows of `output.FINDING`."""
+"""Writes the findings of the kernel as rows of `output.FINDING`."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from pipeline.replay.state.state import (
 
 
 class Dispatch(NamedTuple):
-    """One decision of the dispatcher: an entry of a hash goes to a consumer, which may or may not own the hash."""
+    """One decision of the dispatcher to send an entry of a hash to a consumer, which may not own the hash."""
 
     seq: int
     ts_us: int
@@ -33,7 +33,7 @@ class Dispatch(NamedTuple):
 
 @compiled
 def report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> int:
-    """Writes down that a dispatch broke a rule; the row stays open for what the rule has to add."""
+    """Writes the finding that a dispatch broke a rule; returns the row, to which the rule may add values."""
     row = out.filled[FINDINGS]
     out.filled[FINDINGS] = row + 1
     found, hashes = out.findings, state.hashes
@@ -72,7 +72,7 @@ def report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> i
 
 @compiled
 def report_against(state: State, out: Output, rule: int, slot: int, sent: Dispatch, other: int) -> int:
-    """The same, of a dispatch that collides with another entry."""
+    """Writes the finding that a dispatch broke a rule because of another entry; returns the row."""
     row = report(state, out, rule, slot, sent)
     found, entries = out.findings, state.entries
     entries[other].marks |= IN_EVIDENCE
@@ -90,7 +90,7 @@ def report_against(state: State, out: Output, rule: int, slot: int, sent: Dispat
 
 @compiled
 def report_row(state: State, out: Output, rule: int, events: Events, i: int, consumer: int) -> int:
-    """Reports what a single row of the trace shows by itself."""
+    """Writes a finding that a single row of the trace shows; returns the row of the finding."""
     row = out.filled[FINDINGS]
     out.filled[FINDINGS] = row + 1
     found = out.findings

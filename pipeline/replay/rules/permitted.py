@@ -1,7 +1,7 @@
-"""What an exception of the contract permits by the marks of a finding alone (contract 9.3: E1, E2, E5, E6).
+"""Finds the exceptions of the contract that the marks of findings show (contract 9.3: E1, E2, E5, E6).
 
-Asked of many findings at once, while they are collected: a subscription that allows out-of-order delivery, or one with
-delayed messages, has millions of them, and none may count as a violation because there was no room to look at it.
+It judges many findings at once while they are collected. A subscription with out-of-order delivery or delayed messages
+has millions of permitted findings, and those beyond the limit must not count as violations.
 """
 
 from collections.abc import Collection
@@ -24,22 +24,22 @@ def permitted(found: Records, keeps_order: bool, exceptions: Collection[Exceptio
 
     Args:
         found: findings, with the marks that the entries had before the dispatch.
-        keeps_order: False where the consumers allow out-of-order delivery; ownership they are promised all the same.
-        exceptions: those of the profile.
+        keeps_order: False where the consumers allow out-of-order delivery; the promise of ownership remains.
+        exceptions: the exceptions of the profile.
     """
     overtaking = np.isin(found.rule, OVERTAKING)
     cases: tuple[tuple[ExceptionId, npt.NDArray[np.bool_]], ...] = (
         ("E5", np.isin(found.rule, _ORDERED) & (not keeps_order)),
-        # Without its hash in replay a nacked entry holds nothing back, nor does anything hold it back (4.12, 5.6).
+        # A nacked entry is in replay without its hash, so it blocks no entry and no entry blocks it (4.12, 5.6).
         ("E1", overtaking & _either(found, NACKED)),
-        # Once sent, a delayed entry is one like any other: a leaver's comes back with its hash.
+        # Once sent, a delayed entry is like any other: when its consumer leaves, it returns with its hash.
         ("E2", overtaking & (_unsent_delayed(found.marks) | _unsent_delayed(found.other_marks))),
         ("E6", overtaking & _either(found, MAYBE_SKIPPED)),
         ("E6", (found.rule == SINGLE_HOLDER) & (found.other_marks & MAYBE_SKIPPED != 0)),
-        # Nobody acknowledged it: a read in flight had it when mark-delete passed.
+        # No consumer acknowledged it: a read in flight had it when mark-delete passed.
         ("E6", (found.rule == EARLY_DUPLICATE) & (found.acknowledged == 1) & (found.marks & PASSED != 0)),
     )
-    # Fills the first that applies.
+    # In reverse order, so that the first exception that applies is the one that stays.
     by = np.full(found.size, NOT_PERMITTED, dtype=np.int64)
     for exception, applies in reversed(cases):
         if exception in exceptions:

@@ -1,6 +1,6 @@
-"""Dispatches that may not have left the broker, and holds that may have ended earlier than they are recorded.
+"""Notes dispatches that may not have left the broker, and pending entries that may have ended before their row.
 
-A finding that rests on one of them is dropped (TRACE_FORMAT, "Phases").
+Findings that depend on one of them are dropped (TRACE_FORMAT, "Phases").
 """
 
 from pipeline.replay.state.compiled import compiled
@@ -15,7 +15,7 @@ from pipeline.replay.state.state import (
 
 @compiled
 def expect_end(state: State, out: Output, slot: int) -> None:
-    """Called before an entry is sent again: the end of the dispatch so far may still come, on another thread."""
+    """Remembers a dispatch without an end before the entry is sent again: another thread may still record its end."""
     entries = state.entries
     note_unsent(state, out, slot)
     if (
@@ -29,7 +29,7 @@ def expect_end(state: State, out: Output, slot: int) -> None:
 
 @compiled
 def see_end(state: State, slot: int, consumer: int) -> None:
-    """A dispatch of the entry to `consumer` has reached the connection: the earliest one that has no end yet."""
+    """Notes that a dispatch of the entry to `consumer` reached the connection: the earliest one without an end."""
     entries = state.entries
     if entries[slot].before_seq != UNKNOWN and entries[slot].before_to == consumer:
         entries[slot].before_seq = UNKNOWN
@@ -39,7 +39,7 @@ def see_end(state: State, slot: int, consumer: int) -> None:
 
 @compiled
 def note_unsent(state: State, out: Output, slot: int) -> None:
-    """The end of the dispatch before the last one will not come any more: it may not have left the broker."""
+    """Reports the dispatch before the last one as unsent: its end will not come any more."""
     if state.entries[slot].before_seq != UNKNOWN:
         out.unsent[out.filled[UNSENT]] = state.entries[slot].before_seq
         out.filled[UNSENT] += 1
@@ -48,9 +48,9 @@ def note_unsent(state: State, out: Output, slot: int) -> None:
 
 @compiled
 def withdraw(state: State, out: Output, slot: int, since_us: int, seq: int) -> None:
-    """The row `seq` shows that the entry was perhaps neither held nor waiting since `since_us`.
+    """Reports that the entry was perhaps neither pending nor waiting from `since_us` until the row `seq`.
 
-    Findings between the two that rest on it are dropped.
+    Findings from that time that depend on the entry are dropped.
     """
     entries = state.entries
     if entries[slot].marks & IN_EVIDENCE != 0:

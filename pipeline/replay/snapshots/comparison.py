@@ -1,6 +1,6 @@
-"""The broker's own snapshots against what the trace says: `assignment_mismatch`, `draining_mismatch`.
+"""Compares the broker's snapshots with the reconstruction: `assignment_mismatch`, `draining_mismatch`.
 
-A snapshot was taken at some moment between two rows (TRACE_FORMAT, `seq_begin`, `seq_end`). It disagrees only where no
+A snapshot was taken at some moment between two rows (TRACE_FORMAT, `seq_begin`, `seq_end`). It disagrees only if no
 moment of that bracket explains it.
 """
 
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.assignment.ranges.hash_ranges import HashRanges, covers, symmetric_difference, union
+from pipeline.plural import entries
 from pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from pipeline.replay.snapshots.reconstruction import NONE, Bounds, Reconstruction
 from pipeline.replay.timeline.undecided_ranges import UndecidedRanges
@@ -16,27 +17,27 @@ from pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 RangesOfOne = frozenset[tuple[int, int]]
 
 
-# Mismatches that are kept with what differs; all are counted.
+# The number of mismatches that are kept with their details; all are counted.
 _KEPT_MAX = 10_000
 
 
 class Moment(NamedTuple):
-    """What the trace says at one side of the bracket; `ranges` by the trace's number of the consumer."""
+    """The reconstruction at one side of the bracket; `ranges` by the trace's number of the consumer."""
 
     rebuilt: Reconstruction
     ranges: Mapping[int, RangesOfOne]
 
 
 class Mismatch(NamedTuple):
-    """One consumer of one snapshot that disagrees.
+    """A consumer for which a snapshot disagrees.
 
     Attributes:
         rule: `assignment_mismatch` or `draining_mismatch`.
         snapshot: the snapshot.
-        consumer: place of the consumer in the state.
-        undecided: why the owners of all hashes that differ are open; empty: of some of them they are known.
-        missing: ranges, or hashes with their entries, that the broker has and the trace does not show.
-        surplus: what the trace shows and the broker does not have.
+        consumer: the index of the consumer in the state.
+        undecided: why the owners of all differing hashes are open; empty: some of them are known.
+        missing: ranges, or hashes with their entries, that the broker reports and the trace does not show.
+        surplus: ranges, or hashes with their entries, that the trace shows and the broker does not report.
     """
 
     rule: str
@@ -51,19 +52,19 @@ class Comparison:
     """Compares the snapshots of one subscription, in their order.
 
     Attributes:
-        compared: by what was compared, how often.
-        agreed: by what was compared, how often the broker agreed.
-        beyond: by rule, how many mismatches were not kept.
-        mismatches: the first ones.
+        compared: the number of comparisons, by the value compared.
+        agreed: the number of comparisons in which the broker agreed, by the value compared.
+        beyond: the number of mismatches that were not kept, by rule.
+        mismatches: the first mismatches, up to the limit.
     """
 
-    def __init__(self, places: Mapping[int, int], lazy_return: bool) -> None:
-        """Takes the places of the consumers, which may grow, and what `Profile.draining_return` says."""
+    def __init__(self, indexes: Mapping[int, int], lazy_return: bool) -> None:
+        """Takes the indexes of consumers by number, which may grow, and whether `Profile.draining_return` is lazy."""
         self.compared: Counter[str] = Counter()
         self.agreed: Counter[str] = Counter()
         self.beyond: Counter[str] = Counter()
         self.mismatches: list[Mismatch] = []
-        self._places = places
+        self._places = indexes
         self._lazy_return = lazy_return
 
     def compare(
@@ -72,64 +73,64 @@ class Comparison:
         """Compares one snapshot with both sides of its bracket.
 
         Args:
-            snapshot: the broker's.
-            before: what the trace says when it may have been taken first.
-            after: and last.
+            snapshot: the snapshot of the broker.
+            before: the reconstruction at the earliest moment of the bracket.
+            after: the reconstruction at the latest moment.
             drains: whether moved hashes drain.
-            doubts: where the owners of hashes are open.
+            doubts: the hashes whose owners are open.
             vague: why the trace does not show what was pending at that moment, as a clause; empty: it does.
         """
         if snapshot.in_replay is not None:
             in_replay = before.rebuilt.in_replay.widened(after.rebuilt.in_replay)
             self._note("msg_in_replay", in_replay.admits(snapshot.in_replay))
         for consumer in snapshot.consumers:
-            place = self._places.get(consumer.consumer)
-            if place is None:
+            index = self._places.get(consumer.consumer)
+            if index is None:
                 continue
-            self._compare_ranges(snapshot, consumer, place, before, after, doubts)
+            self._compare_ranges(snapshot, consumer, index, before, after, doubts)
             if consumer.unacked is not None:
-                held = before.rebuilt.unacked[place].widened(after.rebuilt.unacked[place])
+                held = before.rebuilt.unacked[index].widened(after.rebuilt.unacked[index])
                 self._note("unacked_messages", held.admits(consumer.unacked))
             if drains and consumer.draining is not None:
-                self._compare_draining(snapshot, consumer, place, before.rebuilt, after.rebuilt, doubts, vague)
+                self._compare_draining(snapshot, consumer, index, before.rebuilt, after.rebuilt, doubts, vague)
 
-    def forget(self, told_seq: int) -> None:
-        """The snapshots up to the row `told_seq` were told of."""
+    def forget(self, reported_seq: int) -> None:
+        """Drops the mismatches up to the row `reported_seq`, and all counts."""
         self.compared.clear()
         self.agreed.clear()
         self.beyond.clear()
-        self.mismatches = [m for m in self.mismatches if m.snapshot.seq > told_seq]
+        self.mismatches = [m for m in self.mismatches if m.snapshot.seq > reported_seq]
 
-    def _note(self, what: str, agrees: bool) -> None:
-        self.compared[what] += 1
-        self.agreed[what] += agrees
+    def _note(self, value: str, agrees: bool) -> None:
+        self.compared[value] += 1
+        self.agreed[value] += agrees
 
     def _compare_ranges(
         self,
         snapshot: Snapshot,
         consumer: ConsumerSnapshot,
-        place: int,
+        index: int,
         before: Moment,
         after: Moment,
         doubts: UndecidedRanges,
     ) -> None:
         number = consumer.consumer
-        told = consumer.ranges
-        if told is None:
+        reported = consumer.ranges
+        if reported is None:
             return
-        ours = [moment.ranges.get(number, frozenset()) for moment in (before, after)]
-        self._note("assignment_mismatch", told in ours)
-        if told not in ours:
-            missing = [f"[{start}, {end}]" for start, end in sorted(told - ours[1])]
-            surplus = [f"[{start}, {end}]" for start, end in sorted(ours[1] - told)]
-            undecided = _undecided_ranges(snapshot, symmetric_difference(told, ours[1]), doubts)
-            self._report("assignment_mismatch", snapshot, place, undecided, missing, surplus)
+        rebuilt = [moment.ranges.get(number, frozenset()) for moment in (before, after)]
+        self._note("assignment_mismatch", reported in rebuilt)
+        if reported not in rebuilt:
+            missing = [f"[{start}, {end}]" for start, end in sorted(reported - rebuilt[1])]
+            surplus = [f"[{start}, {end}]" for start, end in sorted(rebuilt[1] - reported)]
+            undecided = _undecided_ranges(snapshot, symmetric_difference(reported, rebuilt[1]), doubts)
+            self._report("assignment_mismatch", snapshot, index, undecided, missing, surplus)
 
     def _compare_draining(
         self,
         snapshot: Snapshot,
         consumer: ConsumerSnapshot,
-        place: int,
+        index: int,
         before: Reconstruction,
         after: Reconstruction,
         doubts: UndecidedRanges,
@@ -139,41 +140,45 @@ class Comparison:
         missing: list[str] = []
         surplus: list[str] = []
         reasons: list[str] = []
-        ours = {key[1] for moment in (before, after) for key in moment.draining if key[0] == place}
-        for sticky_hash in sorted(ours | set(consumer.draining)):
-            entries = consumer.draining.get(sticky_hash, 0)
-            drained = [_drained(moment, place, sticky_hash, self._lazy_return) for moment in (before, after)]
-            if not drained[0].widened(drained[1]).admits(entries):
-                (missing if entries > drained[1].most else surplus).append(
-                    f"{sticky_hash} ({entries} entries, {drained[1].least} to {drained[1].most} expected)"
+        rebuilt = {key[1] for moment in (before, after) for key in moment.draining if key[0] == index}
+        for sticky_hash in sorted(rebuilt | set(consumer.draining)):
+            reported = consumer.draining.get(sticky_hash, 0)
+            drained = [_drained(moment, index, sticky_hash, self._lazy_return) for moment in (before, after)]
+            if not drained[0].widened(drained[1]).admits(reported):
+                (missing if reported > drained[1].most else surplus).append(
+                    f"{sticky_hash} ({entries(reported)}, expected {_range(drained[1])})"
                 )
-                # A hash that began to drain while its owner was open may do so for long.
+                # A hash that began to drain while its owner was open may drain for long.
                 doubt = doubts.about(sticky_hash, 0, snapshot.seq)
                 reasons.append(vague if doubt is None else doubt.because)
         self._note("draining_mismatch", not missing and not surplus)
         if missing or surplus:
-            self._report("draining_mismatch", snapshot, place, reasons[0] if all(reasons) else "", missing, surplus)
+            self._report("draining_mismatch", snapshot, index, reasons[0] if all(reasons) else "", missing, surplus)
 
     def _report(
-        self, rule: str, snapshot: Snapshot, place: int, undecided: str, missing: Sequence[str], surplus: Sequence[str]
+        self, rule: str, snapshot: Snapshot, index: int, undecided: str, missing: Sequence[str], surplus: Sequence[str]
     ) -> None:
         if len(self.mismatches) < _KEPT_MAX:
-            self.mismatches.append(Mismatch(rule, snapshot, place, undecided, tuple(missing), tuple(surplus)))
+            self.mismatches.append(Mismatch(rule, snapshot, index, undecided, tuple(missing), tuple(surplus)))
         else:
             self.beyond[rule] += 1
 
 
 def _undecided_ranges(snapshot: Snapshot, differing: HashRanges, doubts: UndecidedRanges) -> str:
-    """Why the owners of all hashes that differ are open; empty: of some of them they are known."""
+    """Why the owners of all differing hashes are open; empty: some of them are known."""
     concerning = doubts.between(snapshot.seq_begin, snapshot.seq)
     undecided = union(both for doubt in concerning for both in doubt.ranges)
     return concerning[0].because if concerning and covers(undecided, differing) else ""
 
 
-def _drained(moment: Reconstruction, place: int, sticky_hash: int, lazy_return: bool) -> Bounds:
-    """How many entries the broker may count for a hash on the list of a consumer."""
-    key = (place, sticky_hash)
+def _range(bounds: Bounds) -> str:
+    return str(bounds.least) if bounds.least == bounds.most else f"{bounds.least} to {bounds.most}"
+
+
+def _drained(moment: Reconstruction, index: int, sticky_hash: int, lazy_return: bool) -> Bounds:
+    """The number of entries that the broker may count for a hash on the draining list of a consumer."""
+    key = (index, sticky_hash)
     least, most = moment.draining.get(key, NONE)
-    # The last acknowledgements may be on their way; a hash that has returned stays listed until it is tried (3.4).
+    # The last acknowledgements may be in progress; a returned hash stays listed until the next attempt (3.4).
     pending = moment.pending.get(key, NONE)
     return Bounds(least, most + (pending.most if lazy_return or pending.least == 0 else 0))

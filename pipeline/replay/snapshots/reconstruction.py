@@ -1,8 +1,8 @@
-"""What the trace says of the dispatcher at one moment, in the numbers that a snapshot of the broker has.
+"""Reconstructs the numbers of a broker's snapshot from the state of the replay.
 
-Rows are intervals, so every number is one too: the least it can be and the most. What a consumer holds for certain
-has reached its connection and is not being acknowledged; what it may hold includes acknowledgements and redeliver
-commands whose effect is not recorded yet and dispatches that are still on their way (TRACE_FORMAT, "Phases").
+Rows are intervals, so every number has a lower and an upper bound. The lower bound counts entries that have reached the
+consumer's connection and are not being acknowledged. The upper bound adds dispatches on their way, and acknowledgements
+and redeliver commands whose effect is not recorded yet (TRACE_FORMAT, "Phases").
 """
 
 from collections.abc import Mapping
@@ -28,13 +28,13 @@ from pipeline.replay.state.state import (
 
 
 class Bounds(NamedTuple):
-    """A number of which only this much is known."""
+    """The lower and upper bound of a number."""
 
     least: int
     most: int
 
     def widened(self, other: "Bounds") -> "Bounds":
-        """What holds if either does."""
+        """The bounds of a number that is within these bounds or the others."""
         return Bounds(min(self.least, other.least), max(self.most, other.most))
 
     def admits(self, value: int) -> bool:
@@ -46,12 +46,12 @@ NONE = Bounds(0, 0)
 
 
 class Reconstruction(NamedTuple):
-    """The dispatcher at one moment; consumers by their places in the state.
+    """The dispatcher at one moment; consumers by their indexes in the state.
 
     Attributes:
-        unacked: messages by consumer.
-        draining: pending entries by consumer and hash, of the hashes that drain there.
-        pending: pending entries by consumer and hash, of all others that may be on the broker's list for a moment.
+        unacked: unacknowledged messages by consumer.
+        draining: pending entries by consumer and hash, for hashes that drain from the consumer.
+        pending: pending entries by consumer and hash, for other hashes that the broker may list for a moment.
         in_replay: entries that wait and were read.
     """
 
@@ -61,13 +61,14 @@ class Reconstruction(NamedTuple):
     in_replay: Bounds
 
 
-def reconstruct(state: State, read_position: Position | None, given_back_us: int) -> Reconstruction:
-    """What the state says.
+def reconstruct(state: State, read_position: Position | None, returned_us: int) -> Reconstruction:
+    """The numbers of the dispatcher at this moment.
 
     Args:
-        state: of the core.
-        read_position: of the snapshot that this is compared with; what is read decides what is in replay.
-        given_back_us: what a redeliver row gave back since then may still be pending: the row stands before its effect.
+        state: the state of the kernel.
+        read_position: the read position of the snapshot to compare with, up to which waiting entries are in replay.
+        returned_us: entries that a redeliver row returned since this time may still be pending, because the row comes
+            before its effect.
     """
     entries: Any = state.entries
     marks = entries.marks
@@ -76,11 +77,11 @@ def reconstruct(state: State, read_position: Position | None, given_back_us: int
     arrived = (marks & DISPATCH_CONFIRMED != 0) if state.common[0].starts_seen else np.ones(marks.size, dtype=np.bool_)
     certain = held & arrived & (marks & (MAYBE_SKIPPED | VAGUE) == 0)
     if state.common[0].resetting == RESET_BEGUN:
-        # The dispatcher may be gone already.
+        # The dispatcher may already be gone.
         certain &= False
-    # What is acknowledged keeps the consumer that it was sent to, if it ever was (5.1).
+    # An acknowledged entry keeps the consumer that it was sent to, if it was sent (5.1).
     settling = there & ~held & (marks & SETTLING != 0) & (entries.sent_to >= 0)
-    returning = there & ~held & (marks & NACKED != 0) & (entries.since_ts >= given_back_us) & (entries.sent_to >= 0)
+    returning = there & ~held & (marks & NACKED != 0) & (entries.since_ts >= returned_us) & (entries.sent_to >= 0)
     at = np.where(held, entries.holder, entries.sent_to)
     possible = held | settling | returning
     size = state.consumers.size
@@ -88,7 +89,7 @@ def reconstruct(state: State, read_position: Position | None, given_back_us: int
     most = np.bincount(at[possible], weights=entries.unacked[possible], minlength=size).astype(np.int64)
     draining, pending = _by_hash(state, at, certain, possible)
     return Reconstruction(
-        {place: Bounds(int(least[place]), int(most[place])) for place in range(size)},
+        {index: Bounds(int(least[index]), int(most[index])) for index in range(size)},
         draining,
         pending,
         _in_replay(entries, there, read_position),
@@ -102,22 +103,22 @@ def _by_hash(
     draining: dict[tuple[int, int], Bounds] = {}
     pending: dict[tuple[int, int], Bounds] = {}
     candidates = possible & (entries.hash_at >= 0)
-    # Few hashes drain at a time, and few acknowledgements are on their way: the rest is of no interest.
+    # Only draining hashes and uncertain entries can differ from the broker's list, and both are few.
     away = (hashes.draining_seq != UNKNOWN) & (hashes.hash != UNKNOWN)
     candidates &= away[entries.hash_at] | ~certain
     slots = np.flatnonzero(candidates)
     hash_at, holder = entries.hash_at[slots], at[slots]
     drains = away[hash_at] & (hashes.away[hash_at] == 1) & (hashes.holder[hash_at] == holder)
     columns = (holder, hashes.hash[hash_at], drains, certain[slots])
-    for place, sticky_hash, drained, sure in zip(*(column.tolist() for column in columns), strict=True):
-        bounds, key = draining if drained else pending, (place, sticky_hash)
+    for index, sticky_hash, drained, sure in zip(*(column.tolist() for column in columns), strict=True):
+        bounds, key = draining if drained else pending, (index, sticky_hash)
         least, most = bounds.get(key, NONE)
         bounds[key] = Bounds(least + sure, most + 1)
     return draining, pending
 
 
 def _in_replay(entries: Any, there: NDArray[np.bool_], read_position: Position | None) -> Bounds:
-    # What is delayed and was never sent is with the tracker of delayed messages, not in replay (4.13).
+    # Delayed entries that were never sent are in the tracker of delayed messages, not in replay (4.13).
     waiting = there & (entries.marks & WAITING != 0) & (entries.marks & (DELAYED | SENT) != DELAYED)
     if read_position is not None:
         ledger, entry = read_position

@@ -1,12 +1,12 @@
-"""How the hot loop is compiled.
+"""Compiles the hot loop.
 
-The functions of the dispatcher core take numbers and arrays and are compiled by numba. `NUMBA_DISABLE_JIT=1` runs
-the very same code in the interpreter: slow, but with a debugger and tracebacks.
+The functions of the kernel take numbers and arrays and are compiled by numba. `NUMBA_DISABLE_JIT=1` runs the same code
+in the interpreter: slow, but with a debugger and tracebacks.
 
-Two options decide how fast it is (docs/FIGURES.md). The functions call each other with the whole state, a hundred
-machine words, so every one of them is inlined where it is called. And they only borrow the arrays of their caller:
-without numba's runtime no array's references are counted, which atomic instructions did at every step. The price is
-that a compiled function cannot make an array.
+Two options decide the speed (docs/FIGURES.md). The functions pass the whole state, a hundred machine words, to each
+other, so every function is inlined where it is called. And they only borrow the arrays of their caller: without numba's
+runtime there is no counting of references, which took atomic instructions at every step. In return a compiled function
+cannot make an array.
 """
 
 import hashlib
@@ -20,31 +20,31 @@ import numba
 
 from pipeline.contract.rules import NAME_OF
 
-# Its stubs leave out `_nrt`, which numba uses itself for functions that only borrow arrays.
+# numba's stubs lack `_nrt`, which numba uses itself for functions that only borrow arrays.
 _njit: Any = numba.njit
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 COMPILED_ROOMS: Final = ("blocking", "dispatcher", "packing", "rules", "state", "timeline")
-"""Rooms of `pipeline.replay` that compiled functions call into or take constants from (tests/docs/test_imports.py)."""
+"""Rooms of `pipeline.replay` that compiled functions call or take constants from (tests/layout/test_imports.py)."""
 
 
 def compiled(function: _Function) -> _Function:
-    """`function`, compiled at its first call and kept on disk for the processes that follow."""
+    """The function, compiled at its first call and cached on disk for later processes."""
     return cast(_Function, _njit(cache=True, forceinline=True, _nrt=False)(function))
 
 
 def sources() -> list[Path]:
-    """The files that compiled functions are made of: those of the rooms that hold any, and of what these import."""
+    """The source files of `COMPILED_ROOMS`."""
     rooms = Path(__file__).parents[1]
     return sorted(path for room in COMPILED_ROOMS for path in (rooms / room).glob("*.py"))
 
 
 def _cache_folder() -> Path:
-    """Returns a folder of its own for each state of the sources.
+    """The cache folder for this version of the sources.
 
-    numba looks at the file of a function only, not at those of the functions it calls, so it would go on using
-    what was compiled against an older callee. The same goes for the numbers of the rules.
+    numba checks only the file of a function, not the files of the functions that it calls. With one folder it would use
+    code that was compiled with an older callee, or with older numbers of rules.
     """
     texts = [path.read_bytes() for path in sources()]
     digest = hashlib.sha256(b"\0".join([*texts, repr(dict(NAME_OF)).encode()])).hexdigest()[:16]
@@ -53,7 +53,7 @@ def _cache_folder() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        # A worker without a home that it may write to compiles once a process group, not once a user.
+        # A worker without a writable home uses the temporary folder of the machine.
         folder = Path(tempfile.gettempdir()) / f"pulsar-dispatch-audit-{os.getuid()}" / digest
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder

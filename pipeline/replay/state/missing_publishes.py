@@ -1,8 +1,8 @@
-"""Entries that others speak of and whose publish never showed: sent before the trace began, or lost from it.
+"""Counts entries without a publish in the trace: published before the trace began, or lost from it.
 
-A publish may be recorded after the dispatch of its entry (contract 10.3), so such an entry is counted when it is
-first spoken of, and taken back when its publish comes. Positions between two publishes that were seen are taken to be
-published too: what mark-delete has passed is forgotten, and comes again after a seek.
+A publish may be recorded after the dispatch of its entry (contract 10.3), so such an entry is counted at the first row
+that names it, and uncounted when its publish comes. Positions between two recorded publishes count as published too:
+the state forgets entries that mark-delete has passed, and they may come again after a seek.
 """
 
 from pipeline.replay.state.compiled import compiled
@@ -15,7 +15,7 @@ from pipeline.replay.state.state import (
 
 @compiled
 def note_published(state: State, ledger: int, entry: int) -> None:
-    """The publish of a position is in the trace."""
+    """Notes that the trace has the publish of a position."""
     common = state.common
     first = (common[0].first_published_ledger, common[0].first_published_entry)
     if common[0].first_published_ledger == UNKNOWN or (ledger, entry) < first:
@@ -27,8 +27,8 @@ def note_published(state: State, ledger: int, entry: int) -> None:
 
 
 @compiled
-def note_spoken_of(state: State, slot: int) -> None:
-    """A new entry is known by another row than its publish."""
+def note_without_publish(state: State, slot: int) -> None:
+    """Counts a new entry that another row than its publish names first."""
     entries, common = state.entries, state.common
     at = (entries[slot].ledger, entries[slot].entry)
     first = (common[0].first_published_ledger, common[0].first_published_entry)
@@ -39,8 +39,8 @@ def note_spoken_of(state: State, slot: int) -> None:
 
 
 @compiled
-def take_back(state: State, slot: int) -> None:
-    """The publish of an entry came late."""
+def note_late_publish(state: State, slot: int) -> None:
+    """Uncounts an entry whose publish came late."""
     if state.entries[slot].marks & UNPUBLISHED != 0:
         state.entries[slot].marks &= ~UNPUBLISHED
         state.common[0].without_publish -= 1

@@ -1,7 +1,7 @@
-"""What the core reports, as records that it fills and the caller empties.
+"""The reports of the kernel: records that it fills and the caller empties.
 
-Their arrays have a fixed length. When one is nearly full the core stops in front of an event and says so; the caller
-takes what is there and goes on. So findings are never lost and never pile up inside the hot loop.
+The arrays have a fixed length. When one is nearly full, the kernel stops in front of an event and returns; the caller
+takes the reports and continues. So no finding is lost, and the hot loop allocates nothing.
 """
 
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.state import Ints, Records
 
-# What ended an interval.
+# Events that end an interval.
 BY_ACK: Final = 0
 BY_REDELIVER: Final = 1
 BY_LEAVE: Final = 2
@@ -23,11 +23,11 @@ BY_DISPATCH: Final = 7
 BY_JOIN: Final = 8
 ENDINGS: Final = ("ack", "redeliver", "leave", "mark_delete", "reset", "open", "flow", "dispatch", "join")
 
-# More findings or unsent dispatches than this can come from no single event.
+# The largest number of findings or unsent dispatches that one event can cause.
 PER_EVENT: Final = 8
 
 
-# A rule that a dispatch broke; `other_*` is the dispatch it collides with, where there is one.
+# A rule that a dispatch broke; `other_*` is the other entry and its dispatch, where the rule names one.
 FINDING = np.dtype(
     [
         (name, np.int64)
@@ -49,17 +49,17 @@ FINDING = np.dtype(
             "acknowledged",
             "marks",  # of the entry, before the dispatch
             "other_marks",
-            "since_seq",  # when the entry began to wait, the last time it did
+            "since_seq",  # when the entry last began to wait
             "since_ts",
             "other_since_seq",
             "other_since_ts",
             "other_ts",  # of the other dispatch
-            "sent_before_to",  # who had it before
+            "sent_before_to",  # the receiver of its dispatch before
             "sent_before_seq",
             "read_ts",  # since when the entry is READ; UNKNOWN: it was not
             "left_sent_seq",  # the last dispatch of an entry of the hash that a leaver had held
-            "value",  # of counts and limits: what was recorded
-            "expected",  # what the rule allows
+            "value",  # for counts and limits: the recorded value
+            "expected",  # the value that the rule allows
             "permitted",  # number of the exception that permits it, 0: none; filled by the dispatcher
         )
     ]
@@ -120,16 +120,16 @@ INTERVAL = np.dtype(
     ]
 )
 
-# An entry on which findings from `since_ts` on, and up to `until_seq`, may not rest.
+# An entry that was perhaps neither pending nor waiting from `since_ts` until `until_seq`.
 WITHDRAWAL = np.dtype([(name, np.int64) for name in ("ledger", "entry", "since_ts", "until_seq")])
 
 
 class Output(NamedTuple):
     """The records and how many of each are filled.
 
-    `unsent` are the dispatches (by the seq of their start) that ended without having reached the connection: a
-    finding that rests on one is no finding (TRACE_FORMAT, "Phases"). `withdrawn` are entries that perhaps neither
-    were held nor waited for a while.
+    `unsent` are the dispatches (by the seq of their start) that never reached the connection: findings that depend on
+    them are dropped (TRACE_FORMAT, "Phases"). `withdrawn` are entries that for a while were perhaps neither pending nor
+    waiting.
     """
 
     findings: Records  # of FINDING
@@ -140,7 +140,7 @@ class Output(NamedTuple):
     filled: Ints
 
 
-# Places in `Output.filled`.
+# Indexes into `Output.filled`.
 FINDINGS: Final = 0
 EPISODES: Final = 1
 UNSENT: Final = 2
@@ -149,7 +149,7 @@ INTERVALS: Final = 4
 
 
 def new_output(findings: int, episodes: int, unsent: int) -> Output:
-    """Room for that many of each."""
+    """An empty output with room for that many records of each kind."""
     return Output(
         findings=np.zeros(findings, dtype=FINDING).view(np.recarray),
         episodes=np.zeros(episodes, dtype=EPISODE).view(np.recarray),
@@ -162,7 +162,7 @@ def new_output(findings: int, episodes: int, unsent: int) -> Output:
 
 @compiled
 def nearly_full(out: Output, hashes: int) -> bool:
-    """Whether one more event might not fit; it may end an episode of every hash there is, but only one of each."""
+    """Whether one more event might not fit; an event may end one episode of every hash."""
     return bool(
         out.filled[FINDINGS] + PER_EVENT > out.findings.size
         or out.filled[EPISODES] > out.episodes.size - hashes

@@ -1,8 +1,8 @@
-"""An open-addressing index from a pair of integers to the slot where its record stands.
+"""An open-addressing index from a pair of integers to the slot of its record.
 
-The records live in arrays that the caller owns (the key columns are passed in); the table holds slot numbers only,
-so it can be rebuilt at another size without moving a record. Linear probing with backward-shift deletion: there are
-no tombstones, so a table that lives for hundreds of millions of events does not wear out.
+The records are in arrays of the caller (the key columns are passed in); the table contains slot numbers only, so it can
+be rebuilt at another size without moving a record. Linear probing with backward-shift deletion leaves no tombstones, so
+look-ups stay fast over hundreds of millions of events.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ def empty_table(capacity: int) -> Slots:
 @compiled
 def _home(a: int, b: int, mask: int) -> int:
     # Neighbouring entries share a cache line, but runs of sixteen are scattered: entries come in long ascending
-    # runs, and two ledgers' runs laid over each other would make probing linear. Nothing here overflows 63 bits.
+    # runs, and overlapping runs of two ledgers would make probing linear. Nothing here overflows 63 bits.
     mixed = ((b >> 4) & 0xFFFFFF) * 2654435761 + (a & 0xFFFFFF) * 2246822507
     mixed ^= mixed >> 19
     return ((mixed << 4) | (b & 15)) & mask
@@ -46,7 +46,7 @@ def find(table: Slots, keys_a: Keys, keys_b: Keys, a: int, b: int) -> int:
 
 @compiled
 def put(table: Slots, a: int, b: int, slot: int) -> None:
-    """Enters `slot` for (a, b), which must not be there and must fit: the caller made room."""
+    """Adds `slot` for (a, b), which must not be in the table; the caller has made room for it."""
     mask = table.size - 1
     at = _home(a, b, mask)
     while table[at] >= 0:
@@ -56,7 +56,7 @@ def put(table: Slots, a: int, b: int, slot: int) -> None:
 
 @compiled
 def drop(table: Slots, keys_a: Keys, keys_b: Keys, a: int, b: int) -> None:
-    """Removes (a, b), which must be there, and closes the gap it leaves in its run."""
+    """Removes (a, b), which must be in the table, and closes the gap in its run."""
     mask = table.size - 1
     hole = _home(a, b, mask)
     while not (keys_a[table[hole]] == a and keys_b[table[hole]] == b):

@@ -1,4 +1,4 @@
-"""What the core is held to: the mapping in force, and what profile and subscription ask for."""
+"""The inputs of the kernel besides events: the routing in force, and the policy from profile and subscription."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from pipeline.replay.state.state import Ints
 
 
 class RoutingArrays(NamedTuple):
-    """A `Routing` whose owners are indexes of consumers in the state, -1: nobody."""
+    """A `Routing` for compiled functions; its owners are indexes of consumers in the state, -1: nobody."""
 
     uppers: Ints
     owners: Ints
@@ -19,33 +19,33 @@ class RoutingArrays(NamedTuple):
 
 @compiled
 def owner_of(mapping: RoutingArrays, sticky_hash: int) -> int:
-    """`Routing.owners_of` for one hash, which may be that of an earlier row: not every dispatch says its key."""
+    """The index of the consumer that one hash belongs to, or NOBODY; `Routing.owners_of` for compiled functions."""
     slot = sticky_hash % mapping.modulus if mapping.modulus > 0 else sticky_hash
     return int(mapping.owners[np.searchsorted(mapping.uppers, slot)])
 
 
 def owners_of(mapping: RoutingArrays, hashes: Ints) -> Ints:
-    """The place of the consumer that each hash belongs to, or NOBODY."""
+    """The index of the consumer that each hash belongs to, or NOBODY."""
     return Routing(*mapping).owners_of(hashes)
 
 
 def routing_arrays(routing: Routing) -> RoutingArrays:
-    """The form of a routing that the compiled functions take; its owners are places in the state already."""
+    """A routing, whose owners are indexes in the state, in the form that compiled functions take."""
     return RoutingArrays(routing.uppers, routing.owners, routing.modulus)
 
 
 class Policy(NamedTuple):
-    """What the profile and the subscription ask of the core.
+    """The settings of the kernel, from the profile and the subscription.
 
     Attributes:
-        skew_us: how far a row may lie behind what it records where its early side is missing.
-        unordered_us: see `rules.check_dispatch`.
+        skew_us: how much later than its event a row may be recorded if its early side is missing.
+        unordered_us: see `dispatch_rules.check_dispatch`.
         mark_delete_releases: whether ordinary moves of mark-delete release pending entries (contract 3.11).
         keeps_order: False for a subscription that allows out-of-order delivery (E5).
-        sticky: whether its consumers name the hashes that they want (STICKY).
+        sticky: whether its consumers declare their hashes (STICKY).
         unacked_max: maxUnackedMessagesPerConsumer; 0: no limit.
-        report_min_us: how long a consumer must be hindered to be reported.
-        stall_threshold_us: how long nothing may happen, where something could, before it counts as a stall.
+        report_min_us: the shortest interval of waiting that is reported.
+        stall_threshold_us: the shortest time without a dispatch that is a stall, or that starves a hash.
     """
 
     skew_us: int

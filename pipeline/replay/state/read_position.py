@@ -1,7 +1,7 @@
-"""How far the broker has read, as the dispatches show it: what waits and was read is in its replay queue.
+"""The read position as dispatches show it: waiting entries that were read are in the replay queue.
 
-The true read position is at or behind the highest position dispatched, so `in_replay` is what the replay queue holds
-at least. It goes back to mark-delete when the last consumer leaves and at a restart (contract 3.5, 3.6).
+The broker has read at least up to the highest dispatched position, so `in_replay` is a lower bound of the replay queue.
+The read position returns to mark-delete when the last consumer leaves and at a restart (contract 3.5, 3.6).
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ READ_US: Final = 1_000_000
 
 @compiled
 def was_read(state: State, ledger: int, entry: int) -> bool:
-    """Whether the broker has read this position for certain."""
+    """Whether the broker has certainly read this position."""
     return bool(
         (ledger, entry) <= (state.common[0].highest_dispatched_ledger, state.common[0].highest_dispatched_entry)
     )
@@ -31,7 +31,7 @@ def was_read(state: State, ledger: int, entry: int) -> bool:
 
 @compiled
 def note_read(state: State, ledger: int, entry: int, ts: int) -> None:
-    """A dispatch, or a snapshot, shows that the broker has read up to here."""
+    """Marks all entries up to a position as read: a dispatch or a snapshot shows it."""
     common = state.common
     if was_read(state, ledger, entry):
         return
@@ -44,7 +44,7 @@ def note_read(state: State, ledger: int, entry: int, ts: int) -> None:
             continue
         first = before_entry + 1 if passed == before_ledger else 0
         last = entry if passed == ledger else state.ledger_ends[at]
-        # What stands below the first position that the trace shows of a ledger has no slot.
+        # Positions below the first one of a ledger that the trace names have no slot.
         _mark_read(state, passed, max(first, state.ledger_firsts[at]), last, ts)
 
 
@@ -62,7 +62,7 @@ def _mark_read(state: State, ledger: int, first: int, last: int, ts: int) -> Non
 
 @compiled
 def rewind(state: State) -> None:
-    """Nothing counts as read any more."""
+    """Marks all entries as unread."""
     state.common[0].highest_dispatched_ledger = UNKNOWN
     state.common[0].in_replay = 0
     for slot in range(state.entries.size):

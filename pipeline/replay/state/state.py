@@ -1,12 +1,12 @@
-"""The state of one subscription: what the dispatcher core knows between two events.
+"""The state of one subscription: what the kernel knows between two events.
 
-Arrays of integer records, so that the compiled functions can take them and the interpreter can show them. Nothing
-here grows with the length of a trace: an entry has a slot from its publish (or first dispatch) until mark-delete
-has passed it and nobody holds it; a hash has one while it is held, awaited or draining, or while an entry that
-could still break its order may come (one above mark-delete).
+It consists of arrays of integer records, which compiled functions can take and the interpreter can show. It does not
+grow with the length of a trace: an entry has a slot from its publish (or first dispatch) until mark-delete has passed
+it and no consumer holds it; a hash has a slot while it is held, awaited or draining, or while an entry above
+mark-delete could still break its order.
 
     entry:  absent -> WAITING -> pending at a consumer -> ACKED -> absent, once mark-delete has passed it
-                         ^------- given back ------|
+                         ^-------- returned -------|
     hash:   free -> held by one consumer -> free; held and moved away = draining, until nothing is held there
 """
 
@@ -22,70 +22,70 @@ Records: TypeAlias = "np.recarray[Any, Any]"
 
 NOBODY: Final = -1
 UNKNOWN: Final = -1
-UNLOOKED: Final = -2  # of the owner of a hash: not asked for yet
+UNLOOKED: Final = -2  # for the owner of a hash: not looked up yet
 
 # Marks of an entry (`Entries.marks`), bits.
-WAITING: Final = 1  # published or given back, and not held
+WAITING: Final = 1  # published or returned, and not held
 SENT: Final = 2  # dispatched at least once since the last restart
 DISPATCH_CONFIRMED: Final = 4  # its last dispatch was seen to reach the connection
 ACKED: Final = 8  # deleted at the cursor
 DELAYED: Final = 16  # published with a time before which it may not be delivered
 MAYBE_SKIPPED: Final = 32  # held when an administrator moved mark-delete: the broker may have dropped it
 RETURNED: Final = 64  # nacked, timed out, or its holder left, since its last dispatch
-IN_EVIDENCE: Final = 128  # a finding rests on its being held
+IN_EVIDENCE: Final = 128  # a finding depends on its being held or waiting
 ACKED_WHILE_QUEUED: Final = 256  # deleted at the cursor while a read in flight may still send it, legitimately
-NACKED: Final = 512  # given back by a redeliver command: the broker replays it without its hash (E1)
-OVERTAKABLE: Final = 1024  # waits, but what overtakes it breaks nothing: NACKED, DELAYED or MAYBE_SKIPPED
+NACKED: Final = 512  # returned by a redeliver command: the broker replays it without its hash (E1)
+OVERTAKABLE: Final = 1024  # waits, but other entries may overtake it: NACKED, DELAYED or MAYBE_SKIPPED
 READ: Final = 2048  # at or below the highest position that was dispatched, so the broker has read it
 REPLAYED: Final = 4096  # its last dispatch came from the replay queue
 REPEATED: Final = 8192  # its last dispatch was an early duplicate
 REDELIVERED: Final = 16384  # its last dispatch came after its holder had left
-COUNT_LOST: Final = 32768  # its redelivery count may be less: acknowledged, if only in part, or its holder left first
+COUNT_LOST: Final = 32768  # its redelivery count may be lower: acknowledged, if only in part, or its holder left first
 SETTLING: Final = 65536  # the acknowledgement was received, its effect is not recorded yet
 UNPUBLISHED: Final = 131072  # its publish has not been seen
-PASSED: Final = 262144  # mark-delete passed it, and nobody was seen to acknowledge it
-VAGUE: Final = 524288  # perhaps its holder has it no more: a row whose effect comes later may have taken it
+PASSED: Final = 262144  # mark-delete passed it, and no row acknowledges it
+VAGUE: Final = 524288  # its holder may have lost it: a row before the dispatch may have taken effect after it
 BEFORE_RESET: Final = 1048576  # known before the last seek, unload or transfer, and not sent since
 
-# `RESETTING`: between the two rows of a reset both the old dispatcher and the new one may act.
+# `resetting`: between the two rows of a reset both the old dispatcher and the new one may act.
 NO_RESET: Final = 0
-RESET_BEGUN: Final = 1  # the old one may still be there
-RESTARTED: Final = 2  # the old one is gone
-RESET_ENDED: Final = 3  # the second row is here, the moment of the restart is still to come
+RESET_BEGUN: Final = 1  # the old dispatcher may still act
+RESTARTED: Final = 2  # the old dispatcher is gone
+RESET_ENDED: Final = 3  # the second row has come, but the moment of the restart has not
 
 # `leaving` of a consumer.
 LEAVING: Final = 1
-CLOSED: Final = 2  # it went with the old dispatcher: rows about it say nothing of the new one
+CLOSED: Final = 2  # it was closed with the old dispatcher: its rows do not concern the new one
 
-# Places in `State.checked`.
+# Indexes into `State.checked`.
 DISPATCHES: Final = 0
 FIRST_DELIVERIES: Final = 1
 ACKNOWLEDGEMENTS: Final = 2
 COUNTED_DISPATCHES: Final = 3  # those with a redelivery count
 LIMITED_DISPATCHES: Final = 4  # those to consumers with a limit on unacknowledged messages
-STICKY_DISPATCHES: Final = 5  # those to consumers that named their hashes
+STICKY_DISPATCHES: Final = 5  # those to consumers that declared their hashes
 CHECKED: Final = 6
 
 
-# One open entry. `next` and `previous` chain the pending ones of a hash in order of dispatch, and the waiting ones in
-# order of position.
+# One open entry. `next` and `previous` chain the pending entries of a hash in the order of their dispatches, and the
+# waiting ones in the order of their positions.
 ENTRY = np.dtype(
     [
         ("ledger", np.int64),  # UNKNOWN: the slot is free
         ("entry", np.int64),
         ("key_id", np.int64),
         ("sent_seq", np.int64),
-        ("before_seq", np.int64),  # the dispatch before the last one, while its end is not seen; UNKNOWN: none
-        ("sent_ts", np.int64),  # microseconds; of a ACKED_WHILE_QUEUED entry the time of its acknowledgement
-        ("since_seq", np.int64),  # when it began to wait, the last time it did: published or given back
+        ("before_seq", np.int64),  # the dispatch before the last one, while it has no end; UNKNOWN: none
+        ("sent_ts", np.int64),  # microseconds; for an ACKED_WHILE_QUEUED entry the time of its acknowledgement
+        ("since_seq", np.int64),  # when it last began to wait: published or returned
         ("since_ts", np.int64),
         ("read_ts", np.int64),  # since when it is READ
-        ("named_ts", np.int64),  # when a redeliver row named it in vain: of a consumer that did not hold it
+        ("named_ts", np.int64),  # when a redeliver row of a consumer that did not hold it named it
         ("murmur", np.int32),
         ("hash_at", np.int32),  # slot of its hash
         ("messages", np.int32),
-        ("unacked", np.int32),  # messages of it that its holder is charged with
-        ("redelivered", np.int32),  # redeliver commands that gave it back since the last restart
+        ("unacked", np.int32),  # its messages in the unacked count of its holder
+        ("redelivered", np.int32),  # redeliver commands that returned it since the last restart
         ("marks", np.int32),
         ("holder", np.int32),
         ("sent_to", np.int32),
@@ -98,9 +98,9 @@ ENTRY = np.dtype(
     ]
 )
 
-# One sticky hash in use. `holder` holds `held` entries of it; `held_elsewhere` counts those that others hold, which
-# a broker that keeps its promise never lets happen. A draining episode is open while `draining_seq` is not UNKNOWN;
-# `away` says whether the hash is away from its holder at the moment.
+# One sticky hash in use. `holder` holds `held` entries of it; `held_elsewhere` counts the entries that others hold,
+# which is 0 while the broker keeps its promise. A draining episode is open while `draining_seq` is not UNKNOWN; `away`
+# says whether another consumer than the holder owns the hash at the moment.
 HASH = np.dtype(
     [
         ("hash", np.int64),  # UNKNOWN: the slot is free
@@ -108,14 +108,14 @@ HASH = np.dtype(
         ("holder", np.int32),
         ("held", np.int32),
         ("held_elsewhere", np.int32),
-        ("held_max", np.int32),  # most entries that were held of it at one time, at all consumers
+        ("held_max", np.int32),  # the most entries of it that all consumers held at one time
         ("first", np.int32),  # pending, by dispatch
         ("last", np.int32),
         ("queue_first", np.int32),  # waiting, by position
         ("queue_last", np.int32),
-        ("aside_first", np.int32),  # waiting aside, by position
+        ("aside_first", np.int32),  # waiting and OVERTAKABLE, by position
         ("aside_last", np.int32),
-        ("near", np.int32),  # where the last one was put into either
+        ("near", np.int32),  # the entry that was added last to either queue
         ("waiting", np.int32),
         ("top_ledger", np.int64),  # the highest first delivery
         ("top_entry", np.int64),
@@ -133,20 +133,20 @@ HASH = np.dtype(
         ("root_entry", np.int64),
         ("returned_seq", np.int64),
         ("returned_ts", np.int64),
-        ("blocked_seq", np.int64),  # since when something waited in the episode; UNKNOWN: nothing did
+        ("blocked_seq", np.int64),  # since when an entry waited in the episode; UNKNOWN: none has
         ("blocked_ts", np.int64),
-        ("awaited", np.int64),  # how often an entry began to wait in the episode: again after a return
+        ("awaited", np.int64),  # how often an entry began to wait in the episode; once more after a return
         ("registered", np.int64),  # how often the broker began to count its pending entries as draining, at one holder
         ("left_sent_seq", np.int64),  # the last dispatch of an entry that a leaver had held; UNKNOWN: none
-        ("drained_from", np.int32),  # who held it when it drained last; NOBODY: it never did
+        ("drained_from", np.int32),  # the holder when it last drained; NOBODY: it never drained
         ("owner", np.int32),
-        ("clear_seq", np.int64),  # since when it could be served and was not, if something waits
+        ("clear_seq", np.int64),  # since when it could be served and was not, if an entry waits
         ("clear_ts", np.int64),
-        ("clear_unavailable_us", np.int64),  # for how long its owner could be sent nothing until then
-        ("clear_look_ahead_us", np.int64),  # for how long the limit of look-ahead was reached until then
-        ("clear_full_us", np.int64),  # for how long the subscription had too much unacknowledged until then
+        ("clear_unavailable_us", np.int64),  # the time until then in which its owner could be sent nothing
+        ("clear_look_ahead_us", np.int64),  # the time until then in which the look-ahead limit was reached
+        ("clear_full_us", np.int64),  # the time until then in which the subscription was blocked on unacked messages
         ("idle_us", np.int64),  # message-microseconds waited since
-        ("why", np.int64),  # the interval that is open, see `causes`; READY: none
+        ("why", np.int64),  # the cause of the open interval, see `causes`; READY: none is open
         ("why_seq", np.int64),
         ("why_ts", np.int64),
         ("why_to_seq", np.int64),
@@ -166,32 +166,32 @@ CONSUMER = np.dtype(
     [
         ("connected", np.int64),
         ("leaving", np.int64),  # LEAVING, CLOSED: what it holds is no longer certain
-        ("redeliver_ts", np.int64),  # when it gave back all that it held, the last time; 0: it never did
+        ("redeliver_ts", np.int64),  # when it last returned all its pending entries; 0: it never did
         ("dispatched", np.int64),
         ("acked", np.int64),
         ("held", np.int64),  # entries
         ("unacked", np.int64),  # messages
-        ("largest", np.int64),  # most messages in an entry that it was sent
+        ("largest", np.int64),  # the most messages in an entry that it was sent
         ("joined_ledger", np.int64),  # the highest position dispatched when it joined; UNKNOWN: none was
         ("joined_entry", np.int64),
         ("permits", np.int64),  # messages that it asked for and was not sent, as far as the trace shows
-        ("blocked", np.int64),  # it has had too much unacknowledged, and not gone back to half of it (4.14)
-        ("unblocked_ts", np.int64),  # when that was over, the last time
-        ("withheld", np.int64),  # permits that do not count until then
+        ("blocked", np.int64),  # it has reached its limit of unacked messages, and is not back at half of it (4.14)
+        ("unblocked_ts", np.int64),  # when it was last unblocked
+        ("withheld", np.int64),  # permits that count only when it is unblocked
         ("sent_ledger", np.int64),  # its last dispatch
         ("sent_entry", np.int64),
         ("sent_ts", np.int64),
         ("cause", np.int64),  # why it can be sent nothing, see `causes`; READY: it can
-        ("former", np.int64),  # what `cause` was before that
+        ("former", np.int64),  # the value of `cause` before that
         ("cause_seq", np.int64),
         ("cause_ts", np.int64),
-        ("unavailable_us", np.int64),  # for how long it could be sent nothing, without what is open
-        ("recent", np.int64),  # it joined recently, and is held back (3.x and classic)
+        ("unavailable_us", np.int64),  # the time in which it could be sent nothing, without the open interval
+        ("recent", np.int64),  # it joined recently and gets no new entries (3.x and classic)
     ]
 )
 
 
-# What entries, hashes and consumers have in common: one record a subscription.
+# The values of the subscription as a whole: one record.
 COMMON = np.dtype(
     [
         ("free_entries", np.int64),
@@ -201,52 +201,52 @@ COMMON = np.dtype(
         ("ledgers", np.int64),
         ("mark_delete_ledger", np.int64),  # as the acknowledgements show it; UNKNOWN before the first position
         ("mark_delete_entry", np.int64),
-        ("floor_ledger", np.int64),  # the first mark-delete: the trace need not show acks at or below
+        ("floor_ledger", np.int64),  # the first mark-delete: acknowledgements at or below may be missing in the trace
         ("floor_entry", np.int64),
-        ("resetting", np.int64),  # where a seek, unload or transfer stands: NO_RESET, RESET_BEGUN, ...
+        ("resetting", np.int64),  # the phase of a seek, unload or transfer: NO_RESET, RESET_BEGUN, ...
         ("starts_seen", np.int64),  # the recorder writes the decision of a dispatch, not only its end
         ("highest_dispatched_ledger", np.int64),  # since the last restart; UNKNOWN before the first
         ("highest_dispatched_entry", np.int64),
         ("in_replay", np.int64),  # waiting entries that were read: at least so many are in replay
         ("counts_indexes", np.int64),  # acknowledgmentAtBatchIndexLevelEnabled
-        ("waiting", np.int64),  # entries that could be sent, were nothing in their way
-        ("waiting_since_ts", np.int64),  # since when there have been any
+        ("waiting", np.int64),  # entries that wait to be sent and are not delayed
+        ("waiting_since_ts", np.int64),  # since when there have been such entries
         ("last_dispatch_seq", np.int64),  # the last dispatch
         ("last_dispatch_ts", np.int64),
         ("permits_known_by", np.int64),  # the trace shows permits, by flow rows or snapshots
-        ("stop_reason", np.int64),  # why the core stopped in front of a row, see `consumer_availability`
-        ("stopped_at_seq", np.int64),  # the row it has stopped in front of already
-        ("next_sample_ts", np.int64),  # when the dispatcher is to be looked at next
-        ("join_release_ledger", np.int64),  # where mark-delete releases a recently joined one; UNKNOWN: none
+        ("stop_reason", np.int64),  # why the kernel stopped in front of a row, see `consumer_availability`
+        ("stopped_at_seq", np.int64),  # the row in front of which it has already stopped for a stall
+        ("next_sample_ts", np.int64),  # when the next capacity sample is due
+        ("join_release_ledger", np.int64),  # where mark-delete releases a recently joined consumer; UNKNOWN: nowhere
         ("join_release_entry", np.int64),
         ("look_ahead_limit", np.int64),  # entries in replay; 0: none
         ("unacked_limit", np.int64),  # messages; 0: none
         ("unacked", np.int64),
         ("blocked_on_unacked", np.int64),  # reached `unacked_limit`, and not yet back at half of it (4.14)
-        ("look_ahead_since_ts", np.int64),  # since when replay is about full; UNKNOWN: it is not
-        ("look_ahead_us", np.int64),  # for how long it was before
-        ("blocked_on_unacked_since_ts", np.int64),  # the same of `blocked_on_unacked`
+        ("look_ahead_since_ts", np.int64),  # since when replay is about at `look_ahead_limit`; UNKNOWN: it is not
+        ("look_ahead_us", np.int64),  # the total time of earlier such intervals
+        ("blocked_on_unacked_since_ts", np.int64),  # the same for `blocked_on_unacked`
         ("blocked_on_unacked_us", np.int64),
-        ("first_published_ledger", np.int64),  # between which positions publishes were seen; UNKNOWN: none was
+        ("first_published_ledger", np.int64),  # the lowest position whose publish was seen; UNKNOWN: none
         ("first_published_entry", np.int64),
         ("last_published_ledger", np.int64),
         ("last_published_entry", np.int64),
         ("without_publish", np.int64),  # entries that are UNPUBLISHED, or were until they were forgotten
-        ("blocked_on_unacked_until_ts", np.int64),  # until when it was so last
+        ("blocked_on_unacked_until_ts", np.int64),  # until when it last was blocked on unacked messages
         ("waiting_since_seq", np.int64),
         ("unseen_until_ts", np.int64),  # rows until then may be from before the last reset
-        ("skip_begun_ts", np.int64),  # when an administrator moved mark-delete last
-        ("jumped_from_ledger", np.int64),  # the last jump: nobody need have acknowledged what it passed
+        ("skip_begun_ts", np.int64),  # when an administrator last moved mark-delete
+        ("jumped_from_ledger", np.int64),  # the last jump of mark-delete, which may pass unacknowledged entries
         ("jumped_from_entry", np.int64),
-        ("jumped_to_ledger", np.int64),  # where it went
+        ("jumped_to_ledger", np.int64),  # the end of that jump
         ("jumped_to_entry", np.int64),
-        ("jumped_ts", np.int64),  # when it jumped last; UNKNOWN: it never did
+        ("jumped_ts", np.int64),  # when mark-delete last jumped; UNKNOWN: it never did
     ]
 )
 
 
 class State(NamedTuple):
-    """Everything the core knows; `ledger_*` are the ledgers seen, ascending, with the first and last entry of each."""
+    """The whole state; `ledger_*` are the ledgers seen, ascending, with the first and last entry of each."""
 
     entries: Records  # of ENTRY
     entry_table: Slots
@@ -264,7 +264,7 @@ class State(NamedTuple):
 
 
 def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: int) -> State:
-    """A subscription of which nothing is known, with room for that many of each."""
+    """The state of a subscription before its first event, with room for that many records of each kind."""
     common = np.zeros(1, dtype=COMMON).view(np.recarray)
     common[0].free_entries = entries
     common[0].free_hashes = hashes
@@ -297,7 +297,7 @@ def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: in
 
 
 def blank(dtype: "np.dtype[np.void]", slots: int) -> Records:
-    """Free slots: every field is UNKNOWN, the first of which says so."""
+    """Free slots: every field is UNKNOWN; the first field marks a slot as free."""
     return np.full(slots * dtype.itemsize, -1, dtype=np.int8).view(dtype).view(np.recarray)
 
 
@@ -307,8 +307,6 @@ def free_slots(rows: int) -> Ints:
     return np.arange(rows - 1, -1, -1, dtype=np.int64)
 
 
-# Values of `state.PERMITS_SEEN`.
+# Values of `permits_known_by`.
 BY_FLOWS: Final = 1
-
-
 BY_SNAPSHOTS: Final = 2

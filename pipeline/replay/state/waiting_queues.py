@@ -1,8 +1,8 @@
-"""The entries of a hash that wait, in order of position, as the dispatcher has to send them (contract 4.11, 4.12).
+"""The waiting entries of a hash by position, the order in which the dispatcher sends them (contract 4.11, 4.12).
 
-Two queues a hash: what later entries must not overtake, and what they may (`OVERTAKABLE`): nacked or timed out (E1),
-delayed (E2), or perhaps dropped by an administrator (E6). Entries mostly come at the end and go at the front; where
-they do not, they come next to one another, so the search begins at the place of the last one.
+A hash has two queues: entries that later ones must not overtake, and entries that they may overtake (`OVERTAKABLE`):
+nacked or timed out (E1), delayed (E2), or perhaps dropped for an administrator (E6). Most entries are added at the end
+and removed at the front. The others are added next to each other, so the search begins at the entry added last.
 """
 
 from pipeline.replay.state.compiled import compiled
@@ -20,7 +20,7 @@ from pipeline.replay.state.state import (
 
 @compiled
 def enqueue(state: State, slot: int) -> None:
-    """Puts a waiting entry, whose hash is known, into the queue that its marks ask for."""
+    """Adds a waiting entry, whose hash is known, to the queue that its marks determine."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
     aside = entries[slot].marks & (NACKED | DELAYED | MAYBE_SKIPPED) != 0
@@ -31,7 +31,7 @@ def enqueue(state: State, slot: int) -> None:
     previous, following = last, NOBODY
     if last >= 0 and position < (entries[last].ledger, entries[last].entry):
         near = hashes[at].near
-        # It may be in the other queue.
+        # The entry added last may be in the other queue.
         if near >= 0 and (entries[near].marks & OVERTAKABLE != 0) == aside:
             previous = near
         while previous >= 0 and position < (entries[previous].ledger, entries[previous].entry):
@@ -58,7 +58,7 @@ def enqueue(state: State, slot: int) -> None:
 
 @compiled
 def dequeue(state: State, slot: int) -> None:
-    """Takes an entry out of its queue."""
+    """Removes an entry from its queue."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
     previous, following = entries[slot].previous, entries[slot].next
@@ -84,7 +84,7 @@ def dequeue(state: State, slot: int) -> None:
 
 @compiled
 def older_waiting(state: State, slot: int, aside: bool) -> int:
-    """An entry of the same hash that waits and stands before `slot`, rather one of the same key; -1: none."""
+    """A waiting entry of the same hash with a lower position, if possible one of the same key; -1: none."""
     entries, hashes = state.entries, state.hashes
     at = entries[slot].hash_at
     first = hashes[at].aside_first if aside else hashes[at].queue_first

@@ -1,1 +1,1 @@
-"""When membership changes took effect, and where the trace leaves that open."""
+"""Finds when membership changes took effect, and notes where the trace leaves that open."""

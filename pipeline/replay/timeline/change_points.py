@@ -1,9 +1,9 @@
-"""When, inside of their brackets, membership changes took effect.
+"""Locates the moments at which membership changes took effect inside of their brackets.
 
-A dispatch is decided under the dispatcher's lock, so each one inside a bracket shows which mapping was in force, if
-the two mappings route its hash to different consumers. The changes are placed so that as few dispatches as possible
-go to a consumer that does not own their hash; where several places are equally good, in the middle (in time) of
-them, which is where the largest possible error is smallest.
+The broker decides a dispatch under the dispatcher's lock. So each dispatch inside a bracket shows which routing was in
+force, if the two routings differ for its hash. The changes are located so that as few dispatches as possible go to a
+consumer that does not own their hash. If several points are equally good, the middle of them in time is taken, where
+the largest possible error is smallest.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,17 +21,17 @@ from pipeline.replay.state.compiled import compiled
 from pipeline.replay.state.state import Ints
 
 Bounds: TypeAlias = tuple[int, int]
-"""A change took effect behind the first seq and before the second."""
+"""A change took effect after the first seq and before the second."""
 
 _NEVER = 1 << 40
 
 
 @compiled
 def _costs(disagrees: NDArray[np.bool_], allowed: NDArray[np.bool_], ahead: Ints, behind: Ints) -> None:
-    """The fewest disagreements of any course of changes that is in state k at decision d.
+    """Fills in the fewest disagreements of any course of changes that is in state k at decision d.
 
-    State k: the first k changes are in effect. A course never goes back. Into `ahead[k, d]` go the disagreements of
-    the decisions up to d, into `behind[k, d]` those from d on.
+    State k: the first k changes are in effect. A course never goes back. `ahead[k, d]` gets the disagreements of the
+    decisions up to d, `behind[k, d]` those from d on.
     """
     states, decisions = disagrees.shape
     for d in range(decisions):
@@ -49,20 +49,20 @@ def _costs(disagrees: NDArray[np.bool_], allowed: NDArray[np.bool_], ahead: Ints
 
 
 class Ordered(NamedTuple):
-    """Changes in an order: their numbers, and the mapping before the first and behind each."""
+    """Changes in an order: their numbers, and the routing before the first and after each."""
 
     order: list[int]
     routings: list[Routing]
 
 
 class Evidence(NamedTuple):
-    """The dispatches around membership changes, as far as they tell which mapping was in force.
+    """The dispatches around membership changes, which show the routing in force.
 
     Attributes:
-        seq: of each decision, ascending.
+        seq: the seq of each decision, ascending.
         hashes: its sticky hash.
-        consumers: the trace's number of who was sent to.
-        recorded_late: only the ends were recorded: what is recorded after a change may have been decided before it.
+        consumers: the trace's number of its receiver.
+        recorded_late: only ends were recorded, so a dispatch recorded after a change may have been decided before it.
     """
 
     seq: Ints
@@ -79,17 +79,17 @@ class Evidence(NamedTuple):
         return Evidence(sent.seq[known], keys[known], sent.consumer[known], recorded_late)
 
     def disagrees(self, routings: Sequence[Routing]) -> NDArray[np.bool_]:
-        """(routings, decisions): whether the decision goes to somebody else than the routing says."""
-        against = np.stack([routing.owners_of(self.hashes) != self.consumers for routing in routings])
-        return np.logical_and.accumulate(against, axis=0) if self.recorded_late else against
+        """(routings, decisions): whether the decision goes to another consumer than the routing's."""
+        differs = np.stack([routing.owners_of(self.hashes) != self.consumers for routing in routings])
+        return np.logical_and.accumulate(differs, axis=0) if self.recorded_late else differs
 
 
 def behind(reported: ReportedRanges | None, decisions: Callable[[], Evidence], recorded_late: bool) -> Behind:
-    """What a snapshot and the dispatches show of the one mapping that was in force during all of them.
+    """The observations of the one routing that was in force during a snapshot and some dispatches.
 
     Args:
-        reported: what the broker reports; None: nothing.
-        decisions: the dispatches. Nearly no change needs them, so they are looked for when one does.
+        reported: the ranges that the broker reports; None: there is no report.
+        decisions: returns the dispatches; called only when needed, because few changes need them.
         recorded_late: only the ends of dispatches were recorded, so some were decided before.
     """
 
@@ -100,35 +100,35 @@ def behind(reported: ReportedRanges | None, decisions: Callable[[], Evidence], r
     return Behind(reported, SeenDispatches(sent, in_order=not recorded_late))
 
 
-def place(
+def locate_changes(
     brackets: Sequence[Bounds], seq: Column, ts_us: Column, evidence: Evidence, routings: Sequence[Routing]
 ) -> list[TracePoint]:
-    """A place for each change, in their order.
+    """The point at which each change took effect, in their order.
 
     Args:
-        brackets: for each change the seqs between which it took effect: behind the first, before the second.
-        seq: of the rows around the brackets, ascending.
-        ts_us: of the same rows, microseconds.
+        brackets: for each change the seqs between which it took effect: after the first, before the second.
+        seq: the seqs of the rows around the brackets, ascending.
+        ts_us: the times of the same rows, in microseconds.
         evidence: the decisions among them.
-        routings: the mapping before the first change, and after each of them.
+        routings: the routing before the first change, and after each of them.
     """
     disagrees = evidence.disagrees(routings)
-    # None of them comes behind the end of a later one.
+    # No change comes after the end of a later one.
     ends = np.minimum.accumulate([end for _, end in reversed(brackets)])[::-1].tolist()
     bounds = [(after, before) for (after, _), before in zip(brackets, ends, strict=True)]
-    places: list[TracePoint] = []
+    points: list[TracePoint] = []
     for change in range(len(bounds)):
         after, before = _window(bounds, change, evidence.seq, disagrees)
-        if places:
-            after = max(after, places[-1].seq)
+        if points:
+            after = max(after, points[-1].seq)
         at = _middle(after, max(before, after + 1), seq, ts_us)
-        places.append(at)
+        points.append(at)
         bounds[change] = (at.seq, at.seq + 1)
-    return places
+    return points
 
 
 def _all_costs(bounds: Sequence[Bounds], seq: Ints, disagrees: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    # State k needs the first k changes to have begun, and none of the others to be over.
+    # In state k the first k changes have begun, and none of the others is over.
     begun = np.maximum.accumulate([-1, *(start for start, _ in bounds)])
     over = np.minimum.accumulate([_NEVER, *(end for _, end in reversed(bounds))])[::-1]
     allowed = (seq[None, :] > begun[:, None]) & (seq[None, :] < over[:, None])
@@ -138,7 +138,7 @@ def _all_costs(bounds: Sequence[Bounds], seq: Ints, disagrees: NDArray[np.bool_]
 
 
 def _window(bounds: Sequence[Bounds], change: int, seq: Ints, disagrees: NDArray[np.bool_]) -> Bounds:
-    """Behind which row and before which row the change fits best: the longest of the stretches that are as good."""
+    """The rows between which the change fits best: the longest of the stretches with the lowest cost."""
     after, before = bounds[change]
     if seq.size == 0:
         return after, before
@@ -164,5 +164,5 @@ def _middle(after: int, before: int, seq: Column, ts_us: Column) -> TracePoint:
     end_us = int(ts_us[min(last, seq.size - 1)])
     inside = ts_us[first:last]
     at = first + int(np.flatnonzero(inside <= (start_us + end_us) // 2)[-1]) if inside.size else first
-    # A snapshot may be taken behind a number that no row of this subscription has.
+    # A snapshot may name a seq that no row of this subscription has.
     return TracePoint(max(int(seq[at]), after), int(ts_us[at]))

@@ -1,7 +1,7 @@
-"""Where a recorder writes one side of what happens only: then the trace does not show what was pending at a moment.
+"""Notes where a recorder writes only one side of events, so that the trace does not show what was pending at a moment.
 
-With both sides it is known of almost every entry whether it was pending when a snapshot was taken. With one side, what
-happened within the recorder skew about it is open (TRACE_FORMAT, "Phases").
+With both sides the trace shows for almost every entry whether it was pending when a snapshot was taken. With one side,
+this is open for events within the recorder skew (TRACE_FORMAT, "Phases").
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,18 @@ from pipeline.replay.timeline.change_points import Bounds
 
 _STARTS = (Code.DISPATCH_START, Code.ACK_START)
 _ENDS = (Code.DISPATCH_END, Code.ACK_END)
-_TRAFFIC = "only one side of dispatches and acknowledgements was recorded, so what was pending at that moment is open"
-_CHANGE = "only one side of a join or leave about then was recorded, so it is open what had happened by that moment"
+_TRAFFIC = (
+    "the recorder wrote only one side of dispatches and acknowledgements, so the trace does not show which entries "
+    "were pending at that moment"
+)
+_CHANGE = (
+    "the recorder wrote only one side of a join or leave at about that moment, so the trace does not show whether it "
+    "had already taken effect"
+)
 
 
 class OneSidedRecording:
-    """Which sides of a subscription's rows are missing."""
+    """The missing sides of a subscription's rows."""
 
     def __init__(self) -> None:
         """Starts in front of the first row."""
@@ -35,17 +41,17 @@ class OneSidedRecording:
             self._ends |= bool(np.isin(events.code, _ENDS).any())
 
     def note_changes(self, changes: Sequence[Bracket], bounds: Sequence[Bounds]) -> None:
-        """Takes the next joins and leaves, and between which rows each took effect."""
-        sided = [b for change, b in zip(changes, bounds, strict=True) if change.start is None or change.end is None]
-        # Of the many of a long trace only the latest can concern a snapshot.
-        self._changes = [*self._changes, *sided][-_CHANGES_MAX:]
+        """Takes the next joins and leaves, and the rows between which each took effect."""
+        one_sided = [b for change, b in zip(changes, bounds, strict=True) if change.start is None or change.end is None]
+        # Only the latest ones can concern a snapshot.
+        self._changes = [*self._changes, *one_sided][-_CHANGES_MAX:]
 
     def about(self, snapshot: Snapshot) -> str:
-        """Why it is open what was pending when a snapshot was taken, as a clause; empty: it is not."""
+        """Why the trace does not show what was pending when a snapshot was taken, as a clause; empty: it does."""
         if self._starts != self._ends:
             return _TRAFFIC
-        about_then = any(after <= snapshot.seq and snapshot.seq_begin <= before for after, before in self._changes)
-        return _CHANGE if about_then else ""
+        near = any(after <= snapshot.seq and snapshot.seq_begin <= before for after, before in self._changes)
+        return _CHANGE if near else ""
 
 
 _CHANGES_MAX = 100

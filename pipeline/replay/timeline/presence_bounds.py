@@ -1,7 +1,7 @@
-"""What dispatches and snapshots say of when a consumer came or went, beyond the rows of its join or leave.
+"""Narrows the bounds of joins and leaves by dispatches and snapshots.
 
-Who is sent an entry is in; who a snapshot lists is in, and who it does not list is not. So the bounds of overlapping
-changes move closer together, and often leave one order.
+A consumer that is sent an entry is connected. A consumer that a snapshot lists is connected, and one that it does not
+list is not. So the bounds of overlapping changes become narrower, and often only one order remains.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ BoundsOf = Callable[[Bracket], Bounds]
 
 
 def note_dispatches(changes: Sequence[Bracket], evidence: Evidence, bounds_of: BoundsOf) -> None:
-    """Moves joins in front of the first dispatch to who joins, and leaves behind the last decision for who leaves."""
+    """Moves joins before the first dispatch to the consumer, and leaves after the last decision for it."""
     for bracket in changes:
         after, before = bounds_of(bracket)
         seqs = evidence.seq[evidence.consumers == bracket.row.consumer]
@@ -28,12 +28,12 @@ def note_dispatches(changes: Sequence[Bracket], evidence: Evidence, bounds_of: B
         if bracket.row.kind == "join":
             bracket.seen_before = int(seqs[0])
         elif bracket.row.kind == "leave" and not evidence.recorded_late:
-            # Only the decision is made under the dispatcher's lock; what is written later may have been decided before.
+            # Only the decision is made under the dispatcher's lock; a later end may belong to an earlier decision.
             bracket.seen_after = int(seqs[-1])
 
 
 def note_view(changes: Sequence[Bracket], view: View, bounds_of: BoundsOf) -> None:
-    """Moves the bounds of changes to the side of a snapshot on which it shows them."""
+    """Moves the bounds of changes to the side of the snapshot on which they happened."""
     for bracket in changes:
         happened = shown(view, bracket, bounds_of)
         after, before = bounds_of(bracket)
@@ -46,7 +46,7 @@ def note_view(changes: Sequence[Bracket], view: View, bounds_of: BoundsOf) -> No
 
 
 def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf) -> Precedence:
-    """(n, n): which of n changes, in an order that is likely, happened before which for certain, transitively."""
+    """(n, n): which of n changes, given in a likely order, certainly happened before which, transitively."""
     after, before = np.array([bounds_of(bracket) for bracket in changes], dtype=np.int64).T
     known: Precedence = after[None, :] >= before[:, None]
     for number, bracket in enumerate(changes):
@@ -56,19 +56,19 @@ def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf) -> Precedence:
         for number, bracket in enumerate(changes):
             if known[number, reset] or known[reset, number] or bracket.row.kind == "reset":
                 continue
-            # A restart closes everybody who is there, so who is there behind it came behind it.
+            # A restart closes all consumers, so a consumer that is connected after it joined after it.
             survives = bracket.row.kind == "join" and (
                 bracket.leave is None or not _closed_with(bracket.leave, changes[reset], bounds_of)
             )
             known[reset, number] |= survives
             known[number, reset] |= not survives
     known = closed(known)
-    # Rows that contradict each other leave no order: then the changes are taken in the one in which they stand.
+    # If rows contradict each other, no order is possible: then the given order is used.
     return np.triu(np.ones_like(known), 1) if (known & known.T).any() else known
 
 
 def note_resets(changes: Sequence[Bracket], bounds_of: BoundsOf) -> None:
-    """Moves leaves that a restart brings about in front of its end: their rows may come a little later."""
+    """Moves leaves that a restart causes before its end; their rows may come a little later."""
     for reset in (bracket for bracket in changes if bracket.row.kind == "reset"):
         over = bounds_of(reset)[1]
         for bracket in changes:
@@ -78,17 +78,17 @@ def note_resets(changes: Sequence[Bracket], bounds_of: BoundsOf) -> None:
 
 
 def _closed_with(leave: Bracket, reset: Bracket, bounds_of: BoundsOf) -> bool:
-    """Whether a restart may have closed a consumer: its leave may have happened by then."""
+    """Whether a restart may have closed a consumer: the leave may have happened before the end of the restart."""
     return bounds_of(leave)[0] < bounds_of(reset)[1]
 
 
 def separated(one: Bracket, other: Bracket) -> bool:
-    """Whether a snapshot was taken behind one change and before the other."""
+    """Whether a snapshot was taken after one change and before the other."""
     return not one.shown_by.isdisjoint(other.hidden_from)
 
 
 def shown(view: View, bracket: Bracket, bounds_of: BoundsOf) -> bool | None:
-    """Whether a snapshot shows that a change had happened; None: it does not say."""
+    """Whether a change had happened when a snapshot was taken; None: the snapshot does not show it."""
     after, before = bounds_of(bracket)
     if before <= view.since.seq:
         return True
@@ -98,10 +98,10 @@ def shown(view: View, bracket: Bracket, bounds_of: BoundsOf) -> bool | None:
     if bracket.row.kind == "leave" and listed:
         return False
     if view.reported is None:
-        # It may leave consumers out, and who joins is listed before the selector has a range for it.
+        # The snapshot may leave out consumers, and it lists a consumer before the selector has a range for it.
         return None
     if bracket.row.kind == "join":
-        # One that is not listed has not joined, unless it has left again.
+        # A consumer that is not listed has not joined, unless it has already left.
         gone = bracket.leave is not None and bounds_of(bracket.leave)[0] <= view.until.seq
         return True if listed else None if gone else False
     there = bracket.join is None or bracket.join.placed is not None or bounds_of(bracket.join)[1] <= view.since.seq

@@ -1,6 +1,6 @@
-"""The assignment as snapshots of the broker show it: who was in, with which ranges, between two rows.
+"""The assignment that snapshots of the broker report: the consumers and their ranges, between two rows.
 
-A snapshot may leave out ranges that are as in the one before (TRACE_FORMAT, `key_hash_ranges`).
+A snapshot may leave out ranges that equal those of the snapshot before (TRACE_FORMAT, `key_hash_ranges`).
 """
 
 from typing import NamedTuple
@@ -11,14 +11,14 @@ from pipeline.replay.packing.snapshot import Snapshot
 
 
 class View(NamedTuple):
-    """What one snapshot shows of the assignment.
+    """The assignment in one snapshot.
 
     Attributes:
-        snapshot: seq of its row.
-        since: it was taken behind this place,
-        until: and not behind any later row than this one.
-        listed: consumers that it lists.
-        reported: the ranges of all of them; None if it does not say those of each.
+        snapshot: the seq of its row.
+        since: the point after which it was taken.
+        until: the point before or at which it was taken.
+        listed: the consumers that it lists.
+        reported: the ranges of all of them; None if the ranges of some are unknown.
     """
 
     snapshot: int
@@ -29,7 +29,7 @@ class View(NamedTuple):
 
 
 def view_of(snapshot: Snapshot, since: TracePoint, until: TracePoint) -> View:
-    """What a snapshot shows that was taken between two places and whose ranges are filled in."""
+    """The assignment in a snapshot that was taken between two points and whose ranges are filled in."""
     listed = frozenset(consumer.consumer for consumer in snapshot.consumers)
     complete = bool(listed) and all(consumer.ranges for consumer in snapshot.consumers)
     ranges = ((*both, consumer.consumer) for consumer in snapshot.consumers for both in consumer.ranges or ())
@@ -37,10 +37,10 @@ def view_of(snapshot: Snapshot, since: TracePoint, until: TracePoint) -> View:
 
 
 class LatestRanges:
-    """Fills in the ranges that snapshots leave out because they are as in the snapshot before, in the order of rows.
+    """Fills in the ranges that snapshots leave out because they equal those of the snapshot before.
 
-    Two threads of a recorder may take snapshots at about the same time and write them the other way round. So ranges
-    are filled in only for the consumers for whom they were said: a join or a leave in between changes them.
+    Two threads of a recorder may take snapshots at about the same time and write them in the other order. So ranges are
+    filled in only for the same set of consumers: a join or leave in between changes the ranges.
     """
 
     def __init__(self) -> None:
@@ -48,14 +48,14 @@ class LatestRanges:
         self._ranges: dict[int, frozenset[tuple[int, int]]] = {}
 
     def filled(self, snapshot: Snapshot) -> Snapshot:
-        """The next snapshot, with the ranges that it leaves out, as far as they are known."""
-        says_some = any(consumer.ranges is not None for consumer in snapshot.consumers)
-        if not says_some and self._ranges.keys() != {consumer.consumer for consumer in snapshot.consumers}:
+        """The snapshot, which is the next one, with the ranges that it leaves out, as far as they are known."""
+        has_ranges = any(consumer.ranges is not None for consumer in snapshot.consumers)
+        if not has_ranges and self._ranges.keys() != {consumer.consumer for consumer in snapshot.consumers}:
             return snapshot
         consumers = tuple(
             consumer._replace(ranges=self._ranges.get(consumer.consumer)) if consumer.ranges is None else consumer
             for consumer in snapshot.consumers
         )
-        # Who is not listed is gone, and comes back under another number.
+        # A consumer that is not listed is gone, and returns with another number.
         self._ranges = {consumer.consumer: consumer.ranges for consumer in consumers if consumer.ranges is not None}
         return snapshot._replace(consumers=consumers)

@@ -1,8 +1,8 @@
-"""The rows of one subscription in the order in which things took effect.
+"""Passes the rows of one subscription on in the order in which events took effect.
 
-Rows are held back while a membership change among them is not bounded on both sides; then it is placed (`placement`)
-and the rows go on in stretches of one mapping each. What is held back is bounded by how long a broker takes for a
-membership change, not by the length of the trace.
+Rows are held back until the membership changes among them are bounded on both sides. Then the changes are located
+(`change_points`), and the rows are replayed in stretches of one routing each. The number of rows held back depends on
+how long a broker takes for a membership change, not on the length of the trace.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,7 +17,7 @@ from pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, RESTARTS, 
 from pipeline.replay.packing.snapshot import Snapshot
 from pipeline.replay.state.state import Ints
 from pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Membership, Side
-from pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, behind, place
+from pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, behind, locate_changes
 from pipeline.replay.timeline.presence_bounds import (
     note_dispatches,
     note_resets,
@@ -28,65 +28,65 @@ from pipeline.replay.timeline.presence_bounds import (
 )
 from pipeline.replay.timeline.reported_ranges import View, view_of
 
-# A snapshot is asked for, taken and written: its row stands behind what it shows by less than this.
+# The longest time between the moment that a snapshot describes and its row.
 SNAPSHOT_LAG_US = 100_000
 _NEVER: Final = 1 << 62
 
 
-# More changes at a time are not held against one snapshot.
+# The largest number of changes that are ordered by one snapshot.
 _SEGMENT_MAX: Final = 200
 
 
 class Stage(Protocol):
-    """Where things take effect."""
+    """The replay that a timeline drives; its methods are called in the order in which events took effect."""
 
     def register_consumer(self, row: MembershipEvent, at: TracePoint) -> None:
-        """A consumer shows up; it may be sent to before its join is recorded as done."""
+        """Adds a consumer, which may be sent to before the end of its join is recorded."""
 
     def choose_selector(self, changes: Sequence[Bracket]) -> None:
-        """The changes come next; the first consumer of a dispatcher decides how it hashes keys."""
+        """Chooses the selector for the changes that come next; the first consumer of a dispatcher decides it."""
 
     def update_assignment(
         self, changes: Sequence[Bracket], bounds: Sequence[Bounds], precedes: Precedence, behind: Behind
     ) -> Ordered:
-        """Takes changes into the assignment, in an order that is possible; their places are still to be found.
+        """Adds changes to the assignment, and returns them in a possible order; their points are located later.
 
         Args:
-            changes: in an order that is possible.
-            bounds: of each, the seqs behind and before which it took effect.
-            precedes: which of them happened before which for certain.
-            behind: what shows of the assignment behind all of them.
+            changes: in a possible order.
+            bounds: for each change the seqs between which it took effect.
+            precedes: which of them certainly happened before which.
+            behind: the observations of the assignment after all of them.
         """
 
     def commit_change(self, change: Bracket, at: TracePoint) -> None:
-        """The change takes effect; called in the order that `settle` returned."""
+        """Applies a change; called in the order that `update_assignment` returned."""
 
     def begin_leaving(self, row: MembershipEvent, at: TracePoint) -> None:
-        """From here on a consumer may be gone."""
+        """Notes that a consumer may be gone from here on."""
 
     def begin_reset(self, row: MembershipEvent, at: TracePoint) -> None:
-        """From here on everything may start anew."""
+        """Notes that a reset may take effect from here on."""
 
     def end_reset(self, row: MembershipEvent, at: TracePoint) -> None:
-        """Here it has."""
+        """Notes that the reset has taken effect."""
 
     def begin_skip(self, row: MembershipEvent, at: TracePoint) -> None:
-        """Mark-delete is moved by an administrator about here."""
+        """Notes that an administrator moves mark-delete at about this row."""
 
     def refuse(self, row: MembershipEvent) -> None:
-        """A row that the consumers known so far make impossible."""
+        """Refuses a row that the consumers known so far make impossible."""
 
     def hashes(self, events: Events) -> Ints:
         """The sticky hash of each row."""
 
     def begin_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
-        """The broker took a snapshot not before here."""
+        """Notes that the broker took a snapshot here or later."""
 
     def end_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
-        """Nor after here."""
+        """Notes that the broker took a snapshot here or earlier."""
 
     def replay(self, events: Events) -> None:
-        """Rows under the mapping in force."""
+        """Replays rows under the routing in force."""
 
 
 _Act: TypeAlias = Literal[
@@ -97,7 +97,7 @@ _COMPARE: Final = "end_snapshot"
 
 
 class _Step(NamedTuple):
-    """What a single row asks for, at a place that is known at once: the method of `Stage` that is called with it."""
+    """A call of a method of `Stage` for a single row whose point is known at once."""
 
     at: TracePoint
     act: _Act
@@ -105,58 +105,58 @@ class _Step(NamedTuple):
 
     @property
     def due(self) -> tuple[int, bool]:
-        """Orders what is due: at one place snapshots last, whichever row came first."""
+        """The sort key of steps: at one point snapshots come last, whichever row came first."""
         return self.at.seq, self.act in (_LOOK, _COMPARE)
 
 
 class Timeline:
-    """Holds rows back until the changes among them have found their places, then drives a `Stage`."""
+    """Holds rows back until the changes among them are located, then drives a `Stage`."""
 
     def __init__(self, stage: Stage, skew_us: int, undecided_rows_max: int) -> None:
-        """Takes where things take effect, the recorder skew, and for how many rows an open order waits for evidence."""
+        """Takes the stage to drive, the recorder skew, and the number of rows that an open order waits for evidence."""
         self._stage = stage
         self._undecided_rows_max = undecided_rows_max
         self._views: list[View] = []
-        self._placed_seq = -1  # behind which row the last change took effect
+        self._placed_seq = -1  # the row after which the last change took effect
         self._skew_us = skew_us
         self._held_us = max(skew_us, SNAPSHOT_LAG_US)
         self._membership = Membership()
         self._held: Events = no_events()
         self._clock: Ints = self._held.ts_us  # ts_us of the held rows, made ascending
-        self._done = 0  # how many of the held rows have taken effect
+        self._done = 0  # the number of held rows that have taken effect
         self._steps: list[_Step] = []
-        self._recorded_late = True  # until the decision of a dispatch is seen: only ends are recorded
+        self._recorded_late = True  # only ends of dispatches are recorded, as far as the rows so far show
 
     @property
     def released_seq(self) -> int:
-        """Up to which row all have taken effect; -1: not one has."""
+        """The last row that has taken effect; -1: none has."""
         return int(self._held.seq[self._done - 1]) if self._done else -1
 
     def push(self, events: Events, rows: Sequence[MembershipEvent], snapshots: Sequence[Snapshot]) -> None:
         """Takes the next rows in the order of seq.
 
         Args:
-            events: all of them.
-            rows: what only joins, leaves and resets among them carry.
-            snapshots: what only snapshots among them carry.
+            events: all rows.
+            rows: the details of the joins, leaves and resets among them.
+            snapshots: the details of the snapshots among them.
         """
         self._held = concatenated([self._held, events])
         self._clock = np.maximum.accumulate(self._held.ts_us)
-        # An end has its start before it, so this is known when it matters.
+        # The start of a dispatch comes before its end, so this is known in time.
         self._recorded_late = self._recorded_late and not bool((events.code == Code.DISPATCH_START).any())
         for row in rows:
             self._note(row)
         for snapshot in snapshots:
-            # However the rows are cut, those that came so shortly before are still held.
+            # Rows that came so shortly before are still held, however the trace is cut.
             held_back = self._at(snapshot.ts_us - self._held_us)
             steps: list[tuple[int, _Act]] = [(snapshot.seq_begin, _LOOK), (snapshot.seq_end, _COMPARE)]
-            places = [max(held_back, TracePoint(min(seq, snapshot.seq), snapshot.ts_us)) for seq, _ in steps]
-            self._steps += [_Step(place, act, snapshot) for place, (_, act) in zip(places, steps, strict=True)]
-            self._views.append(view_of(snapshot, *places))
+            points = [max(held_back, TracePoint(min(seq, snapshot.seq), snapshot.ts_us)) for seq, _ in steps]
+            self._steps += [_Step(point, act, snapshot) for point, (_, act) in zip(points, steps, strict=True)]
+            self._views.append(view_of(snapshot, *points))
         self._settle(final=False)
 
     def finish(self) -> None:
-        """No row follows: what is missing will not come."""
+        """Releases all rows at the end of the trace; missing sides will not come."""
         self._settle(final=True)
 
     def _note(self, row: MembershipEvent) -> None:
@@ -168,11 +168,11 @@ class Timeline:
         if side is Side.REFUSED:
             self._stage.refuse(row)
         elif side is Side.FIRST:
-            # With the early side missing it may have begun as much earlier as the recorder lags.
+            # If the early side is missing, the change may have begun earlier by up to the recorder skew.
             vague = row.late or row.reason == CLOSED_BY_BROKER
             since = self._at(row.ts_us - self._skew_us) if vague else here
             if row.kind == "join":
-                # The hooks run on different threads: it may be sent to before even its join is recorded.
+                # The hooks run on different threads: the consumer may be sent to before its join is recorded.
                 self._steps.append(_Step(self._at(row.ts_us - self._skew_us), "register_consumer", row))
             elif row.kind == "leave":
                 self._steps.append(_Step(since, "begin_leaving", row))
@@ -182,7 +182,7 @@ class Timeline:
             self._steps.append(_Step(here, "end_reset", row))
 
     def _at(self, ts_us: int) -> TracePoint:
-        """Behind the last held row that is older than `ts_us`."""
+        """The point after the last held row that is older than `ts_us`."""
         at = int(np.searchsorted(self._clock, ts_us, side="left")) - 1
         if at < 0:
             return TracePoint(int(self._held.seq[0]) - 1, ts_us)
@@ -193,7 +193,7 @@ class Timeline:
             return
         newest_seq = int(self._held.seq[-1])
         newest_us = int(self._clock[-1])
-        # A row that comes later may tell of up to so much earlier.
+        # Later rows may concern events of up to so much earlier.
         certain_us = newest_us - self._held_us
         while self._membership.open:
             cluster = self._first_cluster()
@@ -213,12 +213,12 @@ class Timeline:
             return
         until = self._at(certain_us).seq
         if self._membership.open:
-            # A snapshot that was taken behind the row that opens a bracket may show the change.
+            # A snapshot that was taken after the row that opens a bracket may show the change.
             until = min(until, *(self._bounds(b)[0] - 1 for b in self._membership.open))
         self._advance(until)
 
     def _waited(self, cluster: Sequence[Bracket], certain_us: int) -> bool:
-        """Whether no snapshot will say any more in which order changes happened that overlap."""
+        """Whether overlapping changes have waited long enough for a snapshot that shows their order."""
         last_us = max(b.bounds_ts_us(self._skew_us)[1] for b in cluster)
         return certain_us > last_us + WAIT_US_MAX and self._rows_behind(cluster) > self._undecided_rows_max
 
@@ -227,7 +227,7 @@ class Timeline:
         return self._held.seq.size - int(np.searchsorted(self._held.seq, first, side="right"))
 
     def _narrow(self, cluster: Sequence[Bracket]) -> None:
-        """Bounds changes by the dispatches and snapshots among them."""
+        """Narrows the bounds of changes by the dispatches and snapshots among them."""
         after, before = min(self._bounds(b)[0] for b in cluster), max(self._bounds(b)[1] for b in cluster)
         note_resets(cluster, self._bounds)
         note_dispatches(cluster, self._decisions(after, before), self._bounds)
@@ -236,7 +236,7 @@ class Timeline:
                 note_view(cluster, view, self._bounds)
 
     def _view_behind(self, cluster: Sequence[Bracket]) -> View | None:
-        """The first snapshot that shows the ranges behind all of the changes."""
+        """The first snapshot that shows the ranges after all of the changes."""
         before = max(self._bounds(b)[1] for b in cluster)
         first = int(np.searchsorted(self._held.seq, min(self._bounds(b)[0] for b in cluster), side="right"))
         last = min(first + self._undecided_rows_max, self._held.seq.size - 1)
@@ -248,7 +248,7 @@ class Timeline:
         return None
 
     def _shown_by(self, view: View, cluster: list[Bracket]) -> list[Bracket]:
-        """The changes that happened before a snapshot, in an order to begin with; the first are those of a cluster."""
+        """The changes of a cluster and all others that happened before a snapshot, in a possible order."""
         others = [b for b in self._membership.open if b not in cluster and shown(view, b, self._bounds)]
         note_view([*cluster, *others], view, self._bounds)
         if others:
@@ -256,22 +256,22 @@ class Timeline:
         return self._in_order([*cluster, *others])
 
     def _bounds(self, bracket: Bracket) -> tuple[int, int]:
-        """The seqs behind and before which the change took effect."""
+        """The seqs between which the change took effect."""
         first_us, last_us = bracket.bounds_ts_us(self._skew_us)
         after = bracket.start.seq if bracket.start is not None and not bracket.vague else self._at(first_us).seq
         before = bracket.end.seq if bracket.end is not None else self._at(last_us + 1).seq + 1
         if bracket.join is not None:
-            # However vague its rows are, nobody leaves before having joined.
+            # However vague its rows are, a consumer leaves after it has joined.
             joined = bracket.join.placed
             after = max(after, joined.seq if joined is not None else self._bounds(bracket.join)[0])
         if bracket.seen_before is not None:
             before = min(before, bracket.seen_before)
-        # What took effect before has done so for good.
+        # Changes that have taken effect stay before all later ones.
         after = max(after, bracket.seen_after, self._placed_seq)
         return after, max(before, after + 1)
 
     def _first_cluster(self) -> list[Bracket]:
-        """The earliest changes whose brackets overlap, in the order in which they are taken to have happened."""
+        """The earliest changes whose brackets overlap, in the likeliest order."""
         bounds = {id(b): self._bounds(b) for b in self._membership.open}
         by_start = sorted(self._membership.open, key=lambda b: (*bounds[id(b)], b.bounds_ts_us(self._skew_us)[0]))
         cluster: list[Bracket] = []
@@ -279,7 +279,7 @@ class Timeline:
         for bracket in by_start:
             after, before = bounds[id(bracket)]
             since_us, before_us = bracket.bounds_ts_us(self._skew_us)
-            # Where no row lies between the two, only time shows that one is over before the other begins.
+            # If no row lies between two changes, only their times show that one ended before the other began.
             alone = (bracket.vague or bracket.start is None) and since_us > until_us
             if cluster and (after >= until or alone or all(separated(other, bracket) for other in cluster)):
                 break
@@ -288,19 +288,19 @@ class Timeline:
         return self._in_order(cluster)
 
     def _in_order(self, changes: Sequence[Bracket]) -> list[Bracket]:
-        """The changes in an order that their bounds allow, and the likeliest one: a change is recorded when it is done.
+        """The changes in the likeliest order that their bounds allow, the order of their ends.
 
-        Clients subscribe long before the broker lets them in, and in another order.
+        The early sides show less: clients subscribe long before the broker admits them, and in another order.
         """
 
         def ends(bracket: Bracket) -> tuple[int, int]:
-            # A restart is over when its consumers are gone and before new ones come; a stay begins before it ends.
+            # At one row: a restart ends after its consumers are gone and before new ones join; joins precede leaves.
             return self._bounds(bracket)[1], ("reset", "join", "leave").index(bracket.row.kind)
 
         return sorted(changes, key=ends)
 
     def _place(self, cluster: list[Bracket], view: View | None) -> None:
-        # The row that opens the bracket stays: its time counts.
+        # The row that opens the bracket stays, because its time is needed.
         self._advance(min(self._bounds(b)[0] for b in cluster) - 1)
         over = max(self._bounds(b)[1] for b in cluster)
         self._membership.open = [b for b in self._membership.open if b not in cluster]
@@ -310,17 +310,17 @@ class Timeline:
         # The row that closes the bracket stays in as well.
         rows = self._held.rows(0, int(np.searchsorted(self._held.seq, over, side="right")))
         in_order = [bounds[number] for number in ordered.order]
-        cuts = place(in_order, rows.seq, rows.ts_us, self._decisions(-1, over + 1), ordered.routings)
-        for done, (number, at) in enumerate(zip(ordered.order, cuts, strict=True)):
+        points = locate_changes(in_order, rows.seq, rows.ts_us, self._decisions(-1, over + 1), ordered.routings)
+        for done, (number, at) in enumerate(zip(ordered.order, points, strict=True)):
             bracket = cluster[number]
-            # A snapshot that shows a later change was taken behind this one too.
+            # A snapshot that shows a later change was taken after this one too.
             self._advance(at.seq, set().union(*(cluster[later].shown_by for later in ordered.order[done:])))
             bracket.placed = at
             self._placed_seq = at.seq
             self._stage.commit_change(bracket, at)
 
     def _behind(self, over: int, view: View | None) -> Behind:
-        """What shows of the assignment behind changes that are over by the row `over`."""
+        """The observations of the assignment after changes that are over by the row `over`."""
         following = min((self._bounds(b)[0] for b in self._membership.open), default=_NEVER)
         reported = None if view is None else view.reported
         return behind(reported, lambda: self._decisions(over - 1, following), self._recorded_late)
@@ -332,11 +332,11 @@ class Timeline:
         return Evidence.of(self._held.rows(first, max(first, last)), self._stage.hashes, self._recorded_late)
 
     def _advance(self, seq: int, shown_by: Collection[int] = ()) -> None:
-        """Lets everything up to and including the row `seq` take effect.
+        """Lets all rows and steps up to and including the row `seq` take effect.
 
         Args:
-            seq: of that row.
-            shown_by: snapshots, by their rows, that were taken there and then, but behind what follows.
+            seq: the seq of the row.
+            shown_by: the rows of snapshots that were taken at this row, but after the change that follows.
         """
 
         def is_due(step: _Step) -> bool:
@@ -355,7 +355,7 @@ class Timeline:
         count = int(np.searchsorted(self._held.seq, seq, side="right"))
         if count > self._done:
             self._stage.replay(self._held.rows(self._done, count))
-            # The last of them stays: the row before a bracket says when it begins.
+            # The last row stays: the row before a bracket gives the time of its beginning.
             self._held = self._held.rows(count - 1, self._held.seq.size)
             self._clock = self._clock[count - 1 :]
             self._done = 1

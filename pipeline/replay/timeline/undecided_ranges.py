@@ -1,6 +1,6 @@
-"""Where the trace leaves open which consumer owned a hash, because it leaves open which join came first.
+"""The hashes whose owners the trace leaves open, because it leaves open which join came first, and between which rows.
 
-Nothing that depends on the owner is a violation there.
+There, a finding that depends on the owner is not a violation.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,16 +13,16 @@ from pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, conta
 from pipeline.replay.state.state import Ints
 
 RANGES_MAX = 200_000
-"""So many ranges are kept with their doubts; older doubts concern all hashes then."""
+"""The number of ranges that are kept; beyond it, older doubts concern all hashes."""
 
 
 class UndecidedRange(NamedTuple):
-    """The owners of some hashes are open between two rows.
+    """Hashes whose owners are open between two rows: a doubt.
 
     Attributes:
         from_seq: the first row that is concerned.
-        to_seq: the last one; None: the doubt goes on.
-        ranges: of the hashes as the selector looks them up, inclusive.
+        to_seq: the last row; None: the doubt goes on.
+        ranges: the hashes, as the selector looks them up, inclusive.
         because: the changes whose order is open, in words.
     """
 
@@ -32,17 +32,17 @@ class UndecidedRange(NamedTuple):
     because: str
 
     def concerns(self, from_seq: int, to_seq: int) -> bool:
-        """Whether rows between two, inclusive, are concerned."""
+        """Whether the doubt concerns a row between two, inclusive."""
         return from_seq <= (to_seq if self.to_seq is None else self.to_seq) and self.from_seq <= to_seq
 
     def meets(self, later: "UndecidedRange") -> bool:
-        """Whether another one that is over too concerns the same hashes, and no row lies between the two."""
+        """Whether a later doubt concerns the same hashes, both have ended, and no row lies between them."""
         if self.to_seq is None or later.to_seq is None or self.ranges != later.ranges:
             return False
         return self.from_seq <= later.to_seq + 1 and later.from_seq <= self.to_seq + 1
 
     def joined(self, later: "UndecidedRange") -> "UndecidedRange":
-        """One instead of two that meet."""
+        """One doubt for two that meet."""
         to = max(self.to_seq or 0, later.to_seq or 0)
         return self._replace(from_seq=min(self.from_seq, later.from_seq), to_seq=to)
 
@@ -54,13 +54,13 @@ class UndecidedRanges:
         """Starts without any."""
         self.all: list[UndecidedRange] = []
         self.modulus = 0
-        self._ranges = 0  # of those that are not coarse, and perhaps some more
+        self._ranges = 0  # at least the number of ranges of the doubts that are not coarse
 
     def __bool__(self) -> bool:
         return bool(self.all)
 
     def about(self, sticky_hash: int, from_seq: int, to_seq: int | None = None) -> UndecidedRange | None:
-        """A doubt about the owner of a hash at a row, or between two; None: it is known."""
+        """A doubt about the owner of a hash at a row, or between two rows; None: the owner is known."""
         slot = np.array([sticky_hash % self.modulus if self.modulus else sticky_hash], dtype=np.int64)
         last = from_seq if to_seq is None else to_seq
         for doubt in self.all:
@@ -69,11 +69,11 @@ class UndecidedRanges:
         return None
 
     def between(self, from_seq: int, to_seq: int) -> list[UndecidedRange]:
-        """The doubts that concern rows between two, inclusive."""
+        """The doubts that concern a row between two, inclusive."""
         return [doubt for doubt in self.all if doubt.concerns(from_seq, to_seq)]
 
     def which(self, seq: Ints, hashes: Ints) -> NDArray[np.bool_]:
-        """Which of n dispatches go to an owner that is open."""
+        """Which of n dispatches have hashes whose owner is open."""
         found = np.zeros(seq.size, dtype=np.bool_)
         slots = hashes % self.modulus if self.modulus else hashes
         for doubt in self.between(int(seq.min()), int(seq.max())) if seq.size else ():
@@ -87,7 +87,7 @@ class UndecidedRanges:
         return next((doubt for doubt in reversed(self.all) if doubt.to_seq is None), None)
 
     def add(self, doubt: UndecidedRange) -> None:
-        """Takes a doubt; one that goes on has to be ended before another one may."""
+        """Adds a doubt; end a doubt that goes on before adding another one that goes on."""
         if not doubt.ranges:
             return
         if self.all and self.all[-1].meets(doubt):
@@ -99,7 +99,7 @@ class UndecidedRanges:
             self._coarsen()
 
     def _coarsen(self) -> None:
-        """Doubts all hashes where the oldest doubts concern some: a long trace may have many bursts."""
+        """Extends the oldest doubts to all hashes, so that a long trace with many bursts needs little memory."""
         kept, known = len(self.all), 0
         while kept and known + len(self.all[kept - 1].ranges) <= RANGES_MAX // 2:
             kept -= 1
@@ -115,19 +115,19 @@ class UndecidedRanges:
         self._ranges = known
 
     def end(self, seq: int) -> None:
-        """The doubt that goes on ends with a row."""
+        """Ends the doubt that goes on at a row."""
         self.all = [doubt._replace(to_seq=seq) if doubt.to_seq is None else doubt for doubt in self.all]
 
     def withdraw(self) -> None:
-        """What was assumed since the doubt that goes on began has turned out to be right."""
+        """Removes the doubt that goes on: the assumed owners have turned out to be right."""
         self.all = [doubt for doubt in self.all if doubt.to_seq is not None]
 
 
 def in_words(changes: Iterable[str]) -> str:
-    """Why the owners are open, as a clause."""
-    named: Sequence[str] = sorted(set(changes))
-    told = ", ".join(named[:_NAMED_MAX]) + (f" and {len(named) - _NAMED_MAX} others" if len(named) > _NAMED_MAX else "")
-    return f"the trace does not show in which order these happened: {told}"
+    """The reason why owners are open, as a clause."""
+    names: Sequence[str] = sorted(set(changes))
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return f"the trace does not show the order of these changes: {', '.join(names[:_NAMED_MAX])}{more}"
 
 
 _NAMED_MAX = 6

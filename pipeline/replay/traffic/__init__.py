@@ -1,1 +1,1 @@
-"""How much was published and dispatched, by whom, and under which keys."""
+"""Counts of published and dispatched entries, by producer, key and hash."""

@@ -1,7 +1,7 @@
-"""Which keys and hashes are hot (Q18): by what was dispatched of them, and by what was pending of them at one time.
+"""Counts dispatches by key and hash, and the most pending entries of a hash at one time (Q18).
 
-Counted are decisions to dispatch, redeliveries too, as `Consumer.dispatched` does. A dispatch that does not say its
-key has that of its entry, if a row before it said it; the others are left out and counted as `unkeyed`.
+It counts decisions to dispatch, with redeliveries, as `Consumer.dispatched` does. A dispatch without a key has the key
+of its entry if an earlier row names it; the others are counted as `unkeyed`.
 """
 
 from typing import Any, Final, NamedTuple
@@ -13,15 +13,15 @@ from pipeline.replay.packing.events import Code, Events
 from pipeline.replay.state.state import UNKNOWN, Ints, State
 from pipeline.replay.traffic.heavy_hitters import ROOM, HeavyHitters, KeyCounts
 
-_LOOKED_AT_MIN: Final = 1 << 14
+_SORTED_MIN: Final = 1 << 14
 
 
 class DispatchCounts:
-    """What was dispatched of one subscription.
+    """The dispatches of one subscription.
 
     Attributes:
-        dispatched: decisions to dispatch.
-        unkeyed: those whose key no row had said by then.
+        dispatched: the number of decisions to dispatch.
+        unkeyed: the number of those whose key no row had named by then.
     """
 
     def __init__(self, room: int = ROOM) -> None:
@@ -36,7 +36,7 @@ class DispatchCounts:
 
         Args:
             events: rows in the order of seq.
-            hashes: the sticky hash of each row, UNKNOWN where nothing says it.
+            hashes: the sticky hash of each row, UNKNOWN where no row names its key.
             decided: which rows are decisions to dispatch.
         """
         keyed = np.flatnonzero(decided & (hashes != UNKNOWN))
@@ -48,24 +48,24 @@ class DispatchCounts:
         self._hashes.add(sticky, np.zeros_like(sticky), *where)
 
     def keys(self) -> tuple[KeyCounts, int]:
-        """Dispatches by hash and key id, and by how much a count may be too small."""
+        """The dispatches by hash and key id, and the largest error by which a count is too small."""
         return self._keys.counts(), self._keys.error_max
 
     def hashes(self) -> tuple[KeyCounts, int]:
-        """Dispatches by hash, and by how much a count may be too small."""
+        """The dispatches by hash, and the largest error by which a count is too small."""
         return self._hashes.counts(), self._hashes.error_max
 
 
 def decisions(events: Events, starts_seen: bool) -> NDArray[np.bool_]:
-    """Which rows are decisions to dispatch: an end is one only as long as the recorder has written no start.
+    """Which rows are decisions to dispatch; an end counts as one until the recorder has written a start.
 
     Args:
         events: rows in the order of seq.
-        starts_seen: whether a row before them was a start (`state.STARTS_SEEN`).
+        starts_seen: whether a row before them was a start (`starts_seen` of the state).
     """
     starts = events.code == Code.DISPATCH_START
-    told = np.logical_or.accumulate(starts) | starts_seen
-    decided: NDArray[np.bool_] = starts | ((events.code == Code.DISPATCH_END) & ~told)
+    after_start = np.logical_or.accumulate(starts) | starts_seen
+    decided: NDArray[np.bool_] = starts | ((events.code == Code.DISPATCH_END) & ~after_start)
     return decided
 
 
@@ -79,28 +79,28 @@ class Peak(NamedTuple):
 class Peaks:
     """The largest peaks of the hashes of one subscription.
 
-    The state forgets a hash that nobody asks for, and may learn of it again: a hash has the largest of its peaks.
-    Kept are the largest ones, which is exact: what is dropped is smaller than all that are kept.
+    The state forgets hashes that are not in use and may meet them again, so a hash has the largest of its peaks. Only
+    the largest peaks are kept; all that are dropped are smaller, so the kept ones are exact.
     """
 
     def __init__(self, room: int = ROOM) -> None:
-        """Takes how many hashes are remembered; a 4.x dispatcher has fewer (contract 1.3)."""
+        """Takes the number of hashes to keep; a 4.x dispatcher has fewer (contract 1.3)."""
         self._room = room
         self._parts: list[Peak] = []
         self._size = 0
 
     def note(self, state: State) -> None:
-        """Looks at every hash in use; called before any of them is forgotten, and at the end."""
+        """Takes the peaks of all hashes in use; call before any of them is forgotten, and at the end."""
         hashes: Any = state.hashes
         used = np.flatnonzero((hashes.hash != UNKNOWN) & (hashes.held_max > 0))
         self._parts.append(Peak(hashes.hash[used], hashes.held_max[used].astype(np.int64)))
         self._size += used.size
-        # One sort for many looks: of as many rows as are kept, or of some that are few.
-        if self._size > 2 * max(self._parts[0].hash.size, _LOOKED_AT_MIN):
+        # Sort only when the new rows are at least as many as the kept ones, and not too few.
+        if self._size > 2 * max(self._parts[0].hash.size, _SORTED_MIN):
             self.all()
 
     def all(self) -> Peak:
-        """Ascending by hash; a hash that is missing had at most as many as the smallest of them."""
+        """The kept peaks, ascending by hash; a missing hash had at most as many entries as the smallest of them."""
         nothing = np.empty(0, dtype=np.int64)
         peak = Peak(*(np.concatenate(columns) for columns in zip(Peak(nothing, nothing), *self._parts, strict=True)))
         peak = _rows(peak, np.lexsort((-peak.entries, peak.hash)))

@@ -1,13 +1,13 @@
-"""Counts by key in bounded memory: exact for as many keys as there is room for, and with a known error beyond.
+"""Counts by key in bounded memory: exact up to a number of keys, with a known error beyond.
 
-Misra-Gries in its mergeable form (Agarwal et al., "Mergeable Summaries", PODS 2012): when more keys are counted than
-there is room for, the count of the largest one that does not fit is taken off every count, and what is left of
-nothing goes. No count is then too large, and none is too small by more than what was taken off in all, which is at
-most the number of observations over the room. A trace of keyless messages has a key for every entry (contract 1.1),
-so this is no rare case.
+Misra-Gries in its mergeable form (Agarwal et al., "Mergeable Summaries", PODS 2012): when there are more keys than
+room, the count of the largest key that does not fit is subtracted from every count, and keys without a rest are
+dropped. So no count is too large, and none is too small by more than the sum of what was subtracted, which is at most
+the number of observations divided by the room. This is not rare: a trace of keyless messages has a key for every entry
+(contract 1.1).
 
-Observations are summed by a fixed number at a time, and the sums folded in when there are many: how a trace is cut must
-not show, and what waits must be small.
+Observations are summed in blocks of a fixed size, and the sums are merged when there are many. So the result does not
+depend on how a trace is cut, and few observations wait.
 """
 
 from typing import Final, NamedTuple
@@ -18,20 +18,20 @@ from numpy.typing import NDArray
 from pipeline.replay.state.state import Ints
 
 ROOM: Final = 262_144
-"""Keys that are counted exactly."""
+"""The number of keys that are counted exactly."""
 _BLOCK: Final = 1 << 15
-"""Observations that wait to be summed."""
+"""The number of observations that are summed at a time."""
 
 
 class KeyCounts(NamedTuple):
     """Keys with their counts, ascending by group and key; columns of equal length.
 
     Attributes:
-        group: what the keys are told apart by first, the sticky hash for instance.
-        key: an integer.
-        times: how often it was seen, too small by at most `HeavyHitters.error_max`.
-        ledger: an entry that it was seen with: the first one since it is counted,
-        entry: the other half of its position.
+        group: the first part of the key, the sticky hash for instance.
+        key: the second part.
+        times: the count, too small by at most `HeavyHitters.error_max`.
+        ledger: the ledger of the first entry that was counted for the key,
+        entry: and its entry id.
     """
 
     group: Ints
@@ -41,7 +41,7 @@ class KeyCounts(NamedTuple):
     entry: Ints
 
     def rows(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> "KeyCounts":
-        """Some of them."""
+        """The rows that the index selects."""
         return KeyCounts(*(column[index] for column in self))
 
 
@@ -53,11 +53,11 @@ class HeavyHitters:
     """Counts of keys.
 
     Attributes:
-        error_max: by how much a count may be too small; 0: all are exact.
+        error_max: the largest error by which a count is too small; 0: all are exact.
     """
 
     def __init__(self, room: int = ROOM, block: int = _BLOCK) -> None:
-        """Takes how many keys are counted exactly, and how many observations are summed at one time."""
+        """Takes the number of keys that are counted exactly, and of observations that are summed at a time."""
         self.error_max = 0
         self._room = room
         self._block = block
@@ -76,11 +76,11 @@ class HeavyHitters:
             if _size(self._sums) >= max(self._counts.key.size, 2 * self._block):
                 self._fold()
         if start < key.size:
-            # What waits must not keep a part of the trace in memory of which it is a piece.
+            # A copy, because a slice would keep the whole part of the trace in memory.
             self._new.append(KeyCounts(*(column[start:].copy() for column in seen)))
 
     def counts(self) -> KeyCounts:
-        """What has been counted so far."""
+        """The counts so far."""
         self._sum()
         if self._sums:
             self._fold()
@@ -108,7 +108,7 @@ def _size(parts: list[KeyCounts]) -> int:
 
 
 def _summed(counts: KeyCounts) -> KeyCounts:
-    """One row a key; of equal ones the first says where it was seen, because lexsort is stable."""
+    """One row for each key; lexsort is stable, so its entry is that of the first row."""
     ordered = counts.rows(np.lexsort((counts.key, counts.group)))
     other = np.ones(ordered.key.size, dtype=np.bool_)
     other[1:] = (ordered.group[1:] != ordered.group[:-1]) | (ordered.key[1:] != ordered.key[:-1])

@@ -2,35 +2,35 @@
 
 from pipeline.replay.packing.producer_summary import SHOWN_MAX, MixedBatch, Published, Sent
 
-# Records of chunks that are kept before they are added up.
+# The number of records that are kept before they are added up.
 _PARTS_MAX = 100_000
 
 
 class Producers:
-    """The producers of one subscription's topic, chunk by chunk.
+    """The producers of one subscription's topic, batch by batch.
 
-    A row that is repeated in another chunk is counted here once more: it is left out where chunks are merged, and of
-    what is counted here nothing travels with the rows.
+    A row that another packed batch repeats is counted once more here: repeated rows are dropped only where batches are
+    merged, and the summaries do not name their rows.
     """
 
     def __init__(self) -> None:
         self._parts: list[Sent] = []
         self._mixed: list[MixedBatch] = []
 
-    def add(self, of_chunk: Published) -> None:
-        """Takes what another chunk says."""
-        self._parts += of_chunk.sent
+    def add(self, published: Published) -> None:
+        """Adds the summary of another packed batch."""
+        self._parts += published.sent
         if len(self._parts) > _PARTS_MAX:
             self.all()
-        self._mixed = sorted([*self._mixed, *of_chunk.mixed], key=lambda b: b.seq)[:SHOWN_MAX]
+        self._mixed = sorted([*self._mixed, *published.mixed], key=lambda b: b.seq)[:SHOWN_MAX]
 
     def forget(self) -> None:
-        """Counts anew behind the last entry of each producer; a chunked message may go on there."""
+        """Restarts the counts after the last entry of each producer, because a chunked message may continue there."""
         self._parts = [Sent(sent.producer, 0, 0, 0, 0, 0, 0, 0, sent.last, sent.last) for sent in self.all()]
         self._mixed = []
 
     def all(self) -> list[Sent]:
-        """Every producer, who sent most first; a chunk may hold the rows of any time, so they are put in order here."""
+        """All producers, those with most entries first. Packed batches come in any order of time, so it sorts them."""
         together: dict[str | None, Sent] = {}
         for part in sorted(self._parts, key=lambda sent: sent.first[0]):
             before = together.get(part.producer)

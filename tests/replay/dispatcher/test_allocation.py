@@ -105,7 +105,7 @@ def test_more_open_entries_than_the_limit_are_an_error_that_says_what_to_do() ->
     log.join(1)
     for entry in range(3_000):
         log.publish(entry, LOW if entry % 2 else HIGHEST)
-    with pytest.raises(LimitError, match="entries of one subscription are open at once") as raised:
+    with pytest.raises(LimitError, match="entries of one subscription are open at the same time") as raised:
         # The limit is looked at whenever rows come.
         replayed(log.rows, open_entries_max=1_000, rows_per_batch=500, skew_us=0)
     assert "limits.open_entries_max" in str(raised.value)

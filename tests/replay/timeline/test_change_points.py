@@ -4,7 +4,7 @@ import numpy as np
 from local_replay import HIGH, LOW, LOWEST, STEP_US, Log, replayed
 
 from pipeline.assignment.ranges.routing import routing_of_ranges
-from pipeline.replay.timeline.change_points import Evidence, place
+from pipeline.replay.timeline.change_points import Evidence, locate_changes
 
 
 def _owned_by_one() -> Log:
@@ -133,7 +133,7 @@ def test_an_earlier_change_leaves_room_for_a_later_one_that_ends_before_it() -> 
     rows = np.arange(20, dtype=np.int64)
     evidence = Evidence(nothing, nothing, nothing, recorded_late=False)
     routing = routing_of_ranges([(0, 65_535, 1)])
-    places = place([(0, 15), (0, 5)], rows, rows * STEP_US, evidence, [routing] * 3)
+    places = locate_changes([(0, 15), (0, 5)], rows, rows * STEP_US, evidence, [routing] * 3)
     assert [0 <= at.seq < 5 for at in places] == [True, True]
     assert places[0] <= places[1]
 
