@@ -1,8 +1,8 @@
 """What a replay knows at the end of a window, as bytes from which the next window goes on.
 
-It is data: one JSON document and arrays, made of what `checkpoint_kinds` names. Reading builds nothing else, so that
-whoever can write to the table of states can run nothing. What the caller says anew each time, the configuration of the
-replay, is not in it.
+It is data: one JSON document and arrays, made of what `checkpoint_kinds` names. Reading builds nothing else and runs
+nothing. What the numbers in the arrays mean is not checked: a checksum guards them against damage, but not against
+somebody who may write to the table of states. The configuration, which the caller says anew each time, is not in it.
 
     bytes   "dispatch-audit checkpoint" and a line feed, and compressed with zlib:
             8 bytes   the length of the document, least byte first

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, SKEW_US, Log, chunks_of, named_in
 
-from pipeline.contract.profile import profile_for
+from pipeline.assignment.selectors.factory import make_selector
+from pipeline.contract.profile import SelectorKind, profile_for
 from pipeline.errors import StateError
 from pipeline.replay.replay_group import replay_group
 from pipeline.replay.subscription.checkpoint import STATE_VERSION, Known, read_checkpoint, write_checkpoint
-from pipeline.replay.subscription.checkpoint_codec import encode
+from pipeline.replay.subscription.checkpoint_codec import decode, encode
 from pipeline.replay.subscription.checkpoint_kinds import SCHEMA
 from pipeline.replay.subscription.completeness import RowsSeen
 from pipeline.replay.subscription.config import ReplayConfig
@@ -112,6 +113,25 @@ def test_a_group_of_which_nothing_is_known_has_a_checkpoint() -> None:
     known = Known(Subscription(config), RangeOwnership(), Producers(), RowsSeen(SKEW_US))
     payload = write_checkpoint(known, config)
     assert is_as_in(read_checkpoint(payload, config), payload, config)
+
+
+@pytest.mark.parametrize("version", ["3.0.7", "4.0.0", "4.2.4"])
+@pytest.mark.parametrize("kind", ["consistent_hashing", "auto_split", "exclusive"])
+def test_every_selector_is_built_again(kind: SelectorKind, version: str) -> None:
+    profile = profile_for(version, AUTO_SPLIT)
+    selector = make_selector(kind, 100, profile)
+    for consumer in range(30):
+        selector.add(consumer, f"c{consumer % 20}", [(1000 * consumer, 1000 * consumer + 499)])
+    selector.leave_open([(1, 2), (3, 4)])
+    selector.remove(5)
+    built = decode(encode(selector, SCHEMA, {}), SCHEMA, {})
+    for each in (selector, built):
+        each.remove(7)
+        each.add(40, "c7", [(500, 999)])
+    assert type(built) is type(selector)
+    assert built.ranges() == selector.ranges()
+    assert built.state() == selector.state()
+    assert built.disputed() == selector.disputed()
 
 
 def test_a_checkpoint_names_kinds_and_fields_and_no_module() -> None:
