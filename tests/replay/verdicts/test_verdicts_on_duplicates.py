@@ -64,11 +64,11 @@ def test_the_flaw_has_an_exception() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "severity", "because"),
     [
-        (0, 2, "known_bug", "proven by the snapshot at seq 1000"),
-        (3, 5, "known_bug", "proven by the snapshot at seq 1000"),
+        (0, 2, "known_bug", "and the snapshot at seq 1000 proves it"),
+        (3, 5, "known_bug", "and the snapshot at seq 1000 proves it"),
         (0, 1, "known_bug", "the signature of"),
-        (0, 0, "violation", "the snapshot at seq 1000 refutes"),
-        (3, 3, "violation", "the snapshot at seq 1000 refutes"),
+        (0, 0, "violation", "the snapshot at seq 1000 shows that the broker did not send it twice"),
+        (3, 3, "violation", "the snapshot at seq 1000 shows that the broker did not send it twice"),
     ],
 )
 def test_snapshots_prove_or_refute_it(before: int, after: int, severity: str, because: str) -> None:
@@ -82,7 +82,7 @@ def test_snapshots_prove_or_refute_it(before: int, after: int, severity: str, be
 def test_a_snapshot_far_away_says_nothing(before_us: int, after_us: int) -> None:
     replay = overlapping()
     for verdict in verdicts(replay, *_surpluses(replay, 3, 3, before_us, after_us)):
-        assert verdict.because.startswith("the signature of")
+        assert verdict.because.startswith("this is the signature of")
 
 
 def _surpluses(replay: Replay, before: int, after: int, before_us: int = 0, after_us: int = 0) -> list[Surplus]:
