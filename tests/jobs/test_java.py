@@ -45,5 +45,5 @@ def test_a_java_that_does_not_run_is_named(java_home: Path) -> None:
 def test_no_java_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match=r"there is none; install .*apt-get .*dnf .*brew "):
+    with pytest.raises(UsageError, match=r"is not installed; install .*apt-get .*dnf .*brew "):
         require_java()
