@@ -1,6 +1,6 @@
 """Logs a job for a log system: one JSON object a line, on stderr.
 
-`pipeline` and `jobs` always log to `logging`; only `--log-format json` adds a handler that prints the records.
+The package always logs to `logging`; only `--log-format json` adds a handler that prints the records.
 """
 
 import logging
@@ -14,7 +14,7 @@ from pipeline.report.summary import Summary
 
 _log = logging.getLogger(__name__)
 # Not the root logger, to which the bridge to the JVM logs every command.
-_LOGGERS = ("jobs", "pipeline")
+_LOGGER = "dispatch_audit"
 
 
 @contextmanager
@@ -31,15 +31,13 @@ def json_logs() -> Iterator[None]:
             json_ensure_ascii=True,
         )
     )
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    for logger in loggers:
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
+    logger = logging.getLogger(_LOGGER)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
     try:
         yield
     finally:
-        for logger in loggers:
-            logger.removeHandler(handler)
+        logger.removeHandler(handler)
 
 
 def log_stage(stage: str, seconds: float) -> None:

@@ -93,10 +93,10 @@ class Reading:
     carried: Carried = NOTHING
 
     def packed(self) -> Packed:
-        """The chunks, of the files if the workers can read them; raises as `pipeline.trace.read_events` does.
+        """The chunks, of the files if the workers can read them.
 
         That Spark has to read them may also show only when they are evaluated: then the counts among them say
-        `NOT_PLAIN`, or a worker dies.
+        `NOT_PLAIN`, or a worker dies. Raises as `pipeline.trace.read_events` does.
         """
         with trace_errors():
             try:

@@ -65,8 +65,8 @@ def test_tasks_name_what_is_there(job: Any) -> None:
 def test_the_wheel_has_what_the_task_calls(job: Any, wheel: zipfile.ZipFile) -> None:
     task = job.tasks[0].python_wheel_task
     assert message_from_string(of_wheel(wheel, "METADATA"))["Name"] == task.package_name
-    assert f"{task.entry_point} = jobs.nightly_audit:run\n" in of_wheel(wheel, "entry_points.txt")
-    assert "conf/audit.toml" in wheel.namelist()
+    assert f"{task.entry_point} = dispatch_audit.jobs.nightly_audit:run\n" in of_wheel(wheel, "entry_points.txt")
+    assert "dispatch_audit/conf/audit.toml" in wheel.namelist()
 
 
 def test_options_of_the_task_are_those_of_the_command_line(job: Any) -> None:

@@ -88,7 +88,8 @@ def test_the_version_is_that_of_the_package(told: Told) -> None:
 def test_the_module_is_the_command_too() -> None:
     """Also its errors are logged: under its name as a module nobody would hear them."""
     arguments = ["audit", "nowhere", "--out", "out", "--log-format", "json"]
-    ran = subprocess.run([sys.executable, "-m", "jobs.cli", *arguments], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "jobs.cli", *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert json.loads(ran.stderr)["message"].startswith("there is no trace at nowhere; ")
 

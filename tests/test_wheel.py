@@ -1,0 +1,112 @@
+"""What is built, and the audit as it is installed: one name, and nothing of the checkout needed."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = "dispatch_audit"
+FOLDERS = ("conf", "jobs", "pipeline", "udfs")
+
+
+def called(*command: object, folder: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def built(kind: str, tree: Path, into: Path) -> Path:
+    """Builds an archive of one kind from the tree; its path."""
+    made = called(sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", into, folder=tree)
+    assert made.returncode == 0, made.stderr
+    (archive,) = into.iterdir()
+    return archive
+
+
+def modules_and_data(wheel: Path) -> dict[str, bytes]:
+    """Contents by name, without the metadata."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the wheel is installed into."""
+    folder = tmp_path_factory.mktemp("site")
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", folder, wheel)
+    ran = called(*pip, folder=folder)
+    assert ran.returncode == 0, ran.stderr
+    return folder
+
+
+def alone(site: Path, *arguments: object, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Calls Python with the installed wheel and what it depends on.
+
+    `-S` leaves out the editable install, which would lead back to the checkout.
+    """
+    path = os.pathsep.join((str(site), sysconfig.get_path("purelib")))
+    return called(sys.executable, "-S", *arguments, folder=folder, PYTHONPATH=path)
+
+
+def test_the_wheel_takes_one_name(wheel: Path, site: Path) -> None:
+    names = {Path(name).parts[0] for name in zipfile.ZipFile(wheel).namelist()}
+    metadata = {name for name in names if name.endswith(".dist-info")}
+    assert len(metadata) == 1
+    assert names - metadata == {PACKAGE}
+    assert {path.name for path in site.iterdir()} == {PACKAGE, "bin", *metadata}
+
+
+def test_the_wheel_has_every_file_of_the_folders(wheel: Path) -> None:
+    in_checkout = {
+        f"{PACKAGE}/{path.relative_to(ROOT).as_posix()}": path.read_bytes()
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    own = f"{PACKAGE}/__init__.py"
+    assert modules_and_data(wheel) == {**in_checkout, own: (ROOT / own).read_bytes()}
+
+
+def test_the_source_archive_gives_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    with tarfile.open(built("sdist", ROOT, tmp_path / "sdist")) as archive:
+        assert not [member.name for member in archive if member.issym()]
+        archive.extractall(tmp_path / "tree", filter="data")
+    (tree,) = (tmp_path / "tree").iterdir()
+    assert modules_and_data(built("wheel", tree, tmp_path / "wheel")) == modules_and_data(wheel)
+
+
+def test_nothing_else_can_be_imported_where_the_wheel_is_installed(site: Path, tmp_path: Path) -> None:
+    names = (PACKAGE, *FOLDERS)
+    search = f"from importlib.util import find_spec; print([name for name in {names} if find_spec(name)])"
+    assert alone(site, "-c", search, folder=tmp_path).stdout == f"{[PACKAGE]}\n"
+
+
+def test_the_installed_command_says_its_version(site: Path, tmp_path: Path) -> None:
+    ran = alone(site, site / "bin" / "dispatch-audit", "--version", folder=tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("dispatch-audit 0.")
+
+
+@pytest.mark.parametrize("command", [("dispatch-audit", "audit"), ("dispatch-audit-job",)])
+def test_the_installed_commands_find_their_configuration(command: tuple[str, ...], site: Path, tmp_path: Path) -> None:
+    """An unknown profile is refused with the names of those that the wheel brings."""
+    program, *first = command
+    ran = alone(site, site / "bin" / program, *first, "a", "--out", "b", "--profile", "none-such", folder=tmp_path)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "use one of: pulsar-3.0, " in ran.stderr
