@@ -33,7 +33,7 @@ types: setup
 
 # The pages that are written from the rules and the profiles; a test says when they are out of date.
 docs: setup
-	@$(BIN)/python -m pipeline.contract.pages
+	@$(BIN)/python -m dispatch_audit.pipeline.contract.pages
 
 setup: $(STAMP)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pipeline.errors import UsageError
+from dispatch_audit.pipeline.errors import UsageError
 
 STORED = Path(__file__).with_name("baseline.json")
 _TOLERANCE = 0.25

@@ -24,7 +24,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 def _compiled(function: _Function) -> _Function:
-    # These functions make arrays, which those of the core cannot (`pipeline.replay.state.compiled`).
+    # These functions make arrays, which those of the core cannot (`dispatch_audit.pipeline.replay.state.compiled`).
     return cast(_Function, numba.njit(cache=True)(function))
 
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from benchmarks.broker import PUBLISHED, Changes, Traffic, run
 from benchmarks.trace_columns import Rows, batches, key_bytes, name_of, trace_schema
-from pipeline.assignment import AssignmentLog
-from pipeline.contract.profile import profile_for
-from udfs.sticky_key_hash import sticky_hashes
+from dispatch_audit.pipeline.assignment import AssignmentLog
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 Order = Literal["time", "random"]
 
@@ -178,7 +178,7 @@ def main(
 def as_delta(folder: Path) -> None:
     """Puts a Delta table with the same rows in the place of the Parquet files."""
     # Imported here, because Parquet is written without a JVM.
-    from jobs.session import spark_session  # noqa: PLC0415
+    from dispatch_audit.jobs.session import spark_session  # noqa: PLC0415
 
     parquet = folder / "events.parquet"
     spark = spark_session("dispatch-audit generate")

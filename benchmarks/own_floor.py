@@ -11,13 +11,13 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.contract.profile import profile_for
-from pipeline.replay.pack_on_spark import NO_GROUP
-from pipeline.replay.packed_source import Packed, Reading, configure
-from pipeline.replay.packing.packed_batch import merged
-from pipeline.replay.replay_on_spark import in_order, packed_batches_in
-from pipeline.settings import load_settings
-from pipeline.trace import open_traces
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.pack_on_spark import NO_GROUP
+from dispatch_audit.pipeline.replay.packed_source import Packed, Reading, configure
+from dispatch_audit.pipeline.replay.packing.packed_batch import merged
+from dispatch_audit.pipeline.replay.replay_on_spark import in_order, packed_batches_in
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.trace import open_traces
 
 COUNTED = "group INT, rows LONG"
 

@@ -11,13 +11,13 @@ from benchmarks.own_floor import own_floor, packed
 from benchmarks.plan import Engine, Found, Name, Run, log_in
 from benchmarks.row_floor import row_floor
 from benchmarks.two_rules import Broken
-from jobs.load import Load, load_of
-from jobs.session import spark_session
-from pipeline.audit import audit
-from pipeline.run.request import AuditRequest
-from pipeline.settings import load_settings
-from pipeline.tables.target import parse_target
-from pipeline.trace import open_traces
+from dispatch_audit.jobs.load import Load, load_of
+from dispatch_audit.jobs.session import spark_session
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.trace import open_traces
 
 # In the session that the command line would choose; of the others the JVM sees every row.
 _LIKE_THE_AUDIT: frozenset[Name] = frozenset({"audit", "own_floor"})

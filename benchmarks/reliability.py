@@ -17,8 +17,8 @@ from benchmarks.reliability_parts.kills import kills as try_kills
 from benchmarks.reliability_parts.lost_workers import lost_workers
 from benchmarks.reliability_parts.memory import group_memory
 from benchmarks.reliability_parts.state_size import state_size
-from jobs.session import spark_session
-from pipeline.errors import DispatchAuditError
+from dispatch_audit.jobs.session import spark_session
+from dispatch_audit.pipeline.errors import DispatchAuditError
 
 
 def main(

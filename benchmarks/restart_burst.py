@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from benchmarks.broker import JOINED, LEFT, PUBLISHED, Changes, Ints, Traffic, run
 from benchmarks.generate import VERSION
 from benchmarks.trace_columns import Rows, batches, key_bytes, name_of
-from pipeline.assignment import AssignmentLog
-from pipeline.contract.profile import profile_for
-from pipeline.replay.packing.pack import COLUMNS, pack
-from pipeline.replay.packing.packed_batch import Group
-from pipeline.replay.replay_group import replay_group
-from pipeline.replay.subscription.config import ReplayConfig
-from udfs.sticky_key_hash import sticky_hashes
+from dispatch_audit.pipeline.assignment import AssignmentLog
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 _GROUP: Final = Group("persistent://public/default/generated-partition-0", "ks")
 _SETTINGS: Final = {"subscriptionKeySharedUseConsistentHashing": True}

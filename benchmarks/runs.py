@@ -17,7 +17,7 @@ import psutil
 
 from benchmarks.measure import ProcessTree, Used
 from benchmarks.plan import PLANS, READS_ALL, Name
-from pipeline.errors import DispatchAuditError
+from dispatch_audit.pipeline.errors import DispatchAuditError
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE_EVERY_S = 0.05

@@ -25,7 +25,7 @@ from benchmarks.plan import PLANS, Name
 from benchmarks.report import as_json, print_tables
 from benchmarks.runs import in_rotation, require_equal_work, run_once
 from benchmarks.traces import Source, require_trace, rows_in
-from pipeline.errors import DispatchAuditError
+from dispatch_audit.pipeline.errors import DispatchAuditError
 
 # Enough for each plan to compile what it runs, and for every group to have rows.
 _WARM_UP_EVENTS = 20_000

@@ -6,8 +6,8 @@ from typing import Final, TypeAlias
 
 from pyspark.sql import SparkSession
 
-from pipeline.tables.schemas import TABLES
-from pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.tables.target import parse_target
 
 # Of `runs`; they say when, and not what.
 _CLOCKS: Final = ("started_at", "started_at_us", "ended_at", "ended_at_us", "stages")

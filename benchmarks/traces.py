@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from benchmarks.generate import Shape, note_of
 from benchmarks.plan import files_in, log_in
 from benchmarks.runs import ROOT
-from pipeline.errors import DispatchAuditError, UsageError
+from dispatch_audit.pipeline.errors import DispatchAuditError, UsageError
 
 Source = Literal["parquet", "delta"]
 

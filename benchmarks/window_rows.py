@@ -12,9 +12,9 @@ from typing import Any, Final, TypeAlias
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.contract.severity import COUNT_COLUMNS
-from pipeline.tables.table_schema import RUN_KEY
-from pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS
+from dispatch_audit.pipeline.tables.table_schema import RUN_KEY
+from dispatch_audit.pipeline.tables.target import parse_target
 
 Told: TypeAlias = dict[str, Counter[str]]
 """By name of the table its folded rows as text."""

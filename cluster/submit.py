@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cluster.standalone import SPARK_HOME
-from jobs.session import DELTA_PACKAGE
+from dispatch_audit.jobs.session import DELTA_PACKAGE
 
 _ROOT = Path(__file__).resolve().parents[1]
 
@@ -15,7 +15,7 @@ def submit_command(master: str, arguments: Sequence[str], settings: Mapping[str,
     """The command; the driver runs where it is called.
 
     The environment lies at one path on every worker: a wheel for `--py-files` cannot carry numba and pyarrow, and
-    would hide the sources that name the folder of numba's cache (`pipeline.replay.state.compiled`).
+    would hide the sources that name the folder of numba's cache (`dispatch_audit.pipeline.replay.state.compiled`).
 
     Args:
         master: URL of the cluster.

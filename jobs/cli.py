@@ -18,23 +18,23 @@ import typer
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from jobs.load import Load, load_of
-from jobs.logs import log_runs, log_stage
-from jobs.progress import shown_stages
-from jobs.reports import Format, parse_reports, write_reports
-from jobs.stderr import NAME, LogFormat, Stderr, errors_on_one_line
-from pipeline.contract.profile import profile_named
-from pipeline.contract.severity import FailOn, fails
-from pipeline.errors import TraceError, UsageError
-from pipeline.report.validation import json_validation, print_validation
-from pipeline.report.warnings import warnings_about
-from pipeline.run.request import AuditRequest
-from pipeline.run.run_key import code_version
-from pipeline.settings import load_settings
-from pipeline.tables.target import parse_target
-from pipeline.tables.threads import both
-from pipeline.trace import open_traces
-from pipeline.windows.window import WHOLE, moment_us, window_of
+from dispatch_audit.jobs.load import Load, load_of
+from dispatch_audit.jobs.logs import log_runs, log_stage
+from dispatch_audit.jobs.progress import shown_stages
+from dispatch_audit.jobs.reports import Format, parse_reports, write_reports
+from dispatch_audit.jobs.stderr import NAME, LogFormat, Stderr, errors_on_one_line
+from dispatch_audit.pipeline.contract.profile import profile_named
+from dispatch_audit.pipeline.contract.severity import FailOn, fails
+from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.report.validation import json_validation, print_validation
+from dispatch_audit.pipeline.report.warnings import warnings_about
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.run.run_key import code_version
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.tables.threads import both
+from dispatch_audit.pipeline.trace import open_traces
+from dispatch_audit.pipeline.windows.window import WHOLE, moment_us, window_of
 
 _USAGE = 2
 
@@ -147,10 +147,10 @@ def audit(
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             clock = [time.monotonic()]
             begin("start Spark")
-            spark = _spark_session(load, debug, meanwhile_import="pipeline.audit")
+            spark = _spark_session(load, debug, meanwhile_import="dispatch_audit.pipeline.audit")
             # Imported here, because `_spark_session` imports it while Java starts.
-            from pipeline.audit import audit as run_audit  # noqa: PLC0415
-            from pipeline.report.query import summarise  # noqa: PLC0415
+            from dispatch_audit.pipeline.audit import audit as run_audit  # noqa: PLC0415
+            from dispatch_audit.pipeline.report.query import summarise  # noqa: PLC0415
 
             clock.append(time.monotonic())
             log_stage("start Spark", clock[-1] - clock[-2])
@@ -186,9 +186,9 @@ def validate(
         request, load = _request(traces, "", profile, config)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start Spark")
-            spark = _spark_session(load, debug, meanwhile_import="pipeline.validation")
+            spark = _spark_session(load, debug, meanwhile_import="dispatch_audit.pipeline.validation")
             # Imported here, because `_spark_session` imports it while Java starts.
-            from pipeline.validation import validate as run_validation  # noqa: PLC0415
+            from dispatch_audit.pipeline.validation import validate as run_validation  # noqa: PLC0415
 
             results = run_validation(spark, request, begin)
         if report_format == "json":
@@ -217,7 +217,7 @@ def _spark_session(load: Load, debug: bool, *, meanwhile_import: str) -> SparkSe
 
     Importing the compiler of the replay takes half a second, which a call with wrong arguments should not wait for.
     """
-    from jobs.session import spark_session  # noqa: PLC0415 - Delta and Java are needed from here on only
+    from dispatch_audit.jobs.session import spark_session  # noqa: PLC0415 - Delta and Java are needed from here on only
 
     session, _ = both(lambda: spark_session(NAME, quiet=not debug, load=load), lambda: import_module(meanwhile_import))
     return session

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from pipeline.errors import UsageError
+from dispatch_audit.pipeline.errors import UsageError
 
 # Spark 4.2 needs this version (https://spark.apache.org/docs/4.2.0/, "Downloading").
 _MAJOR_VERSION_MIN = 17

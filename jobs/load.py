@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from pathlib import Path
 
-from pipeline.trace import Log, Trace
+from dispatch_audit.pipeline.trace import Log, Trace
 
 # About 100,000 events of compressed JSON Lines. From about twice that on, slower code costs more than a faster start
 # saves (docs/FIGURES.md).

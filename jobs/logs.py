@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from pythonjsonlogger.json import JsonFormatter
 
-from pipeline.report.summary import Summary
+from dispatch_audit.pipeline.report.summary import Summary
 
 _log = logging.getLogger(__name__)
 # Not the root logger, to which the bridge to the JVM logs every command.

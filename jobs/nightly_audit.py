@@ -10,7 +10,7 @@ stderr of this script to its own stdout.
 import re
 import sys
 
-from jobs.cli import main
+from dispatch_audit.jobs.cli import main
 
 # Write ./audit for a trace in a folder of this name.
 _COMMANDS = ("audit", "validate")

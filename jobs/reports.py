@@ -11,16 +11,16 @@ from typing import Literal, get_args
 import typer
 from rich.console import Console
 
-from pipeline.contract.severity import FailOn
-from pipeline.errors import UsageError
-from pipeline.report.github import annotations, markdown
-from pipeline.report.json_summary import json_summary
-from pipeline.report.junit import junit_report
-from pipeline.report.sarif import sarif_report
-from pipeline.report.summary import Summary
-from pipeline.report.text import print_report
-from pipeline.run.run_key import code_version
-from pipeline.trace import Trace
+from dispatch_audit.pipeline.contract.severity import FailOn
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.report.github import annotations, markdown
+from dispatch_audit.pipeline.report.json_summary import json_summary
+from dispatch_audit.pipeline.report.junit import junit_report
+from dispatch_audit.pipeline.report.sarif import sarif_report
+from dispatch_audit.pipeline.report.summary import Summary
+from dispatch_audit.pipeline.report.text import print_report
+from dispatch_audit.pipeline.run.run_key import code_version
+from dispatch_audit.pipeline.trace import Trace
 
 FileFormat = Literal["text", "json", "junit", "sarif"]
 Format = Literal["text", "json", "junit", "sarif", "github"]

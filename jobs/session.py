@@ -14,10 +14,10 @@ from typing import IO
 
 from pyspark.sql import SparkSession
 
-from jobs.java import require_java
-from jobs.load import Load
-from pipeline.errors import UsageError
-from pipeline.spark_errors import reason_of
+from dispatch_audit.jobs.java import require_java
+from dispatch_audit.jobs.load import Load
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.spark_errors import reason_of
 
 _DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -9,9 +9,9 @@ from typing import Literal
 
 import typer
 
-from jobs.logs import json_logs
-from pipeline.errors import DispatchAuditError
-from pipeline.spark_errors import reason_of
+from dispatch_audit.jobs.logs import json_logs
+from dispatch_audit.pipeline.errors import DispatchAuditError
+from dispatch_audit.pipeline.spark_errors import reason_of
 
 NAME = "dispatch-audit"
 LogFormat = Literal["text", "json"]
@@ -27,7 +27,7 @@ class Stderr:
     """Writes messages to stderr.
 
     Attributes:
-        form: lines of text, or the JSON objects of `jobs.logs`.
+        form: lines of text, or the JSON objects of `dispatch_audit.jobs.logs`.
     """
 
     form: LogFormat

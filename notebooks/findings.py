@@ -31,11 +31,11 @@ def show(table: Any) -> None:
 
 # COMMAND ----------
 
-from jobs.session import spark_session
-from pipeline.audit import audit
-from pipeline.run.request import AuditRequest
-from pipeline.settings import load_settings
-from pipeline.tables.target import parse_target
+from dispatch_audit.jobs.session import spark_session
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.tables.target import parse_target
 
 session = spark_session("dispatch-audit findings")
 if asked["trace"]:

@@ -11,31 +11,31 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.bad_rows import QuarantineCounts
-from pipeline.contract.severity import worst_verdict
-from pipeline.errors import TraceError
-from pipeline.replay.packed_source import NOTHING, Packed, Reading, configure
-from pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW
-from pipeline.replay.replay_on_spark import replayed
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.run.audit_task import AuditTask, audit_tasks
-from pipeline.run.key_lookup import keys_of, with_keys
-from pipeline.run.replay_config import replay_config
-from pipeline.run.request import AuditRequest, AuditResult
-from pipeline.run.run_key import code_version
-from pipeline.run.stages import Progress, Stages
-from pipeline.run.verdict import completeness_of, severities_in
-from pipeline.settings import Settings
-from pipeline.spark_errors import worker_died
-from pipeline.tables.create import open_tables
-from pipeline.tables.threads import both
-from pipeline.tables.write import RunTables
-from pipeline.trace import Survey, Trace, quarantined, read_events, survey, trace_errors
-from pipeline.trace.parquet.worker_reader import Share
-from pipeline.trace.quarantine.row_counts import NOT_PLAIN, Count, together
-from pipeline.windows.resolve import ResolvedWindow, resolved_window
-from pipeline.windows.rows_without_seq import RowsWithoutSeq, rows_without_seq
-from pipeline.windows.window import WHOLE
+from dispatch_audit.pipeline.bad_rows import QuarantineCounts
+from dispatch_audit.pipeline.contract.severity import worst_verdict
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.replay.packed_source import NOTHING, Packed, Reading, configure
+from dispatch_audit.pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW
+from dispatch_audit.pipeline.replay.replay_on_spark import replayed
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.run.audit_task import AuditTask, audit_tasks
+from dispatch_audit.pipeline.run.key_lookup import keys_of, with_keys
+from dispatch_audit.pipeline.run.replay_config import replay_config
+from dispatch_audit.pipeline.run.request import AuditRequest, AuditResult
+from dispatch_audit.pipeline.run.run_key import code_version
+from dispatch_audit.pipeline.run.stages import Progress, Stages
+from dispatch_audit.pipeline.run.verdict import completeness_of, severities_in
+from dispatch_audit.pipeline.settings import Settings
+from dispatch_audit.pipeline.spark_errors import worker_died
+from dispatch_audit.pipeline.tables.create import open_tables
+from dispatch_audit.pipeline.tables.threads import both
+from dispatch_audit.pipeline.tables.write import RunTables
+from dispatch_audit.pipeline.trace import Survey, Trace, quarantined, read_events, survey, trace_errors
+from dispatch_audit.pipeline.trace.parquet.worker_reader import Share
+from dispatch_audit.pipeline.trace.quarantine.row_counts import NOT_PLAIN, Count, together
+from dispatch_audit.pipeline.windows.resolve import ResolvedWindow, resolved_window
+from dispatch_audit.pipeline.windows.rows_without_seq import RowsWithoutSeq, rows_without_seq
+from dispatch_audit.pipeline.windows.window import WHOLE
 
 
 @dataclass(frozen=True)

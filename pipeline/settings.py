@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from pipeline.errors import UsageError
+from dispatch_audit.pipeline.errors import UsageError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -97,7 +97,7 @@ def load_settings(path: Path | None = None) -> Settings:
     Raises:
         UsageError: the file is missing, is not TOML, or has an unknown or impossible setting.
     """
-    merged = tomllib.loads(files("conf").joinpath("audit.toml").read_text(encoding="utf-8"))
+    merged = tomllib.loads(files("dispatch_audit").joinpath("conf/audit.toml").read_text(encoding="utf-8"))
     if path is not None:
         for section, values in _read(path).items():
             if not isinstance(values, dict):

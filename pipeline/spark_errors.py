@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
-from pipeline.errors import DispatchAuditError, TraceError, UsageError
+from dispatch_audit.pipeline.errors import DispatchAuditError, TraceError, UsageError
 
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE([.\w]*)\] Encountered error while reading file (\S+?)\.\s(.*)")
 _CAUSE = re.compile(r"^\s*Caused by: (?:[\w.$]+: )?(.*)$", re.MULTILINE)

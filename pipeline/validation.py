@@ -2,12 +2,12 @@
 
 from pyspark.sql import SparkSession
 
-from pipeline.replay.packed_source import configure
-from pipeline.run.audit_task import profile_of
-from pipeline.run.request import AuditRequest, ValidationResult
-from pipeline.run.stages import Progress
-from pipeline.trace import counted, open_traces, read_events, trace_errors
-from pipeline.trace.quarantine.survey import counted_up, fault_of
+from dispatch_audit.pipeline.replay.packed_source import configure
+from dispatch_audit.pipeline.run.audit_task import profile_of
+from dispatch_audit.pipeline.run.request import AuditRequest, ValidationResult
+from dispatch_audit.pipeline.run.stages import Progress
+from dispatch_audit.pipeline.trace import counted, open_traces, read_events, trace_errors
+from dispatch_audit.pipeline.trace.quarantine.survey import counted_up, fault_of
 
 
 def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[ValidationResult]:

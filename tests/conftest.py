@@ -77,7 +77,7 @@ def trace(write_trace: WriteTrace) -> Path:
 @pytest.fixture
 def told(capfd: pytest.CaptureFixture[str]) -> Told:
     """Runs the command line; returns its exit code, stdout and stderr."""
-    from jobs.cli import main
+    from dispatch_audit.jobs.cli import main
 
     def run(*arguments: object) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as exited:
@@ -93,12 +93,12 @@ def told(capfd: pytest.CaptureFixture[str]) -> Told:
 def audited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[Any]]:
     """Puts something else in the place of Spark and the audit: a summary to report, or an error to raise."""
     # The compiler behind the replay takes a second to import.
-    import jobs.session
-    import pipeline.audit
-    import pipeline.report.query
-    from pipeline.report.summary import Summary
-    from pipeline.run.request import AuditRequest, AuditResult
-    from pipeline.trace import open_traces
+    import dispatch_audit.jobs.session
+    import dispatch_audit.pipeline.audit
+    import dispatch_audit.pipeline.report.query
+    from dispatch_audit.pipeline.report.summary import Summary
+    from dispatch_audit.pipeline.run.request import AuditRequest, AuditResult
+    from dispatch_audit.pipeline.trace import open_traces
 
     def put(outcome: Summary | BaseException) -> list[AuditRequest]:
         requests: list[AuditRequest] = []
@@ -113,9 +113,9 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[Any]]:
             run_keys = tuple(run.run_key for run in outcome.runs)
             return AuditResult(request.target, run_keys, (trace,) * len(run_keys))
 
-        monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet, load: None)
-        monkeypatch.setattr(pipeline.audit, "audit", audit)
-        monkeypatch.setattr(pipeline.report.query, "summarise", lambda spark, target, run_keys: outcome)
+        monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", lambda name, quiet, load: None)
+        monkeypatch.setattr(dispatch_audit.pipeline.audit, "audit", audit)
+        monkeypatch.setattr(dispatch_audit.pipeline.report.query, "summarise", lambda spark, target, run_keys: outcome)
         return requests
 
     return put
@@ -125,7 +125,7 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[Any]]:
 def spark() -> Iterator[SparkSession]:
     """The product's own session, set for tiny data; the JVM starts when the first test asks for it."""
     # Not imported above: collecting the tests that need no JVM should not wait for it.
-    from jobs.session import spark_session
+    from dispatch_audit.jobs.session import spark_session
 
     # The workers have to be the interpreter of the tests, not the first python3 on the PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.contract.profile import profile_for
 
 RECORDINGS: Final = Path(__file__).resolve().parent / "data" / "traces"
 """Recordings of real brokers, a folder each; its README says what happened in which."""

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import UsageError
-from pipeline.settings import load_settings
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.settings import load_settings
 
 
 @pytest.mark.parametrize(("said", "limit"), [("25", 25), ("0", 0), ('"all"', 0)])

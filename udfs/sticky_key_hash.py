@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.errors import UsageError
+from dispatch_audit.pipeline.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 
 from benchmarks.line_damage import another_value, cut, flipped, noise, repeated_name
 from benchmarks.runs import ROOT
-from pipeline.audit import audit
-from pipeline.run.request import AuditRequest
-from pipeline.settings import load_settings
-from pipeline.trace import EVENT_SCHEMA, open_traces, read_events
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.trace import EVENT_SCHEMA, open_traces, read_events
 
 _SAMPLE: Final = ROOT / "data" / "samples" / "hung-consumer-4.0.8"
 _NUMBERS: Final = ("seq", "ts_us", "ledger_id", "entry_id", "consumer", "permits", "batch_size")

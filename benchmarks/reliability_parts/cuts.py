@@ -8,11 +8,11 @@ from pyspark.sql import functions as sf
 
 from benchmarks.runs import ROOT
 from benchmarks.window_rows import told_by
-from pipeline.audit import audit
-from pipeline.run.request import AuditRequest
-from pipeline.settings import Settings, load_settings
-from pipeline.trace import open_traces, read_events
-from pipeline.windows.window import WHOLE, Window
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import Settings, load_settings
+from dispatch_audit.pipeline.trace import open_traces, read_events
+from dispatch_audit.pipeline.windows.window import WHOLE, Window
 
 SAMPLES = ROOT / "data" / "samples"
 _WINDOWS_MAX = 5

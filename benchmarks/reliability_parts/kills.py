@@ -28,19 +28,19 @@ from pyspark.sql import SparkSession
 
 from benchmarks.runs import ROOT
 from benchmarks.table_rows import rows_of_tables
-from jobs.session import spark_session
-from pipeline.audit import audit
-from pipeline.errors import DispatchAuditError
-from pipeline.run.request import AuditRequest
-from pipeline.settings import load_settings
-from pipeline.tables.schemas import TABLES
-from pipeline.tables.target import parse_target
+from dispatch_audit.jobs.session import spark_session
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.errors import DispatchAuditError
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.tables.target import parse_target
 
 SAMPLE: Final = "data/samples/heavy-churn-3.0.7"
 WRITING: Final = ("write tables", "finish")
 """The stages in which rows are written; `finish` is the row of `runs`, which no line announces."""
 
-_MAIN: Final = "from jobs.cli import main; main()"
+_MAIN: Final = "from dispatch_audit.jobs.cli import main; main()"
 _LOOK_EVERY_S: Final = 0.01
 
 

@@ -20,11 +20,11 @@ from benchmarks.runs import ROOT
 from benchmarks.table_rows import rows_of_tables
 from cluster.standalone import StandaloneCluster
 from cluster.submit import submit_command, submit_environment
-from pipeline.audit import audit
-from pipeline.errors import DispatchAuditError
-from pipeline.run.request import AuditRequest
-from pipeline.settings import load_settings
-from pipeline.trace import open_traces, read_events
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.errors import DispatchAuditError
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.trace import open_traces, read_events
 
 Job: TypeAlias = "subprocess.Popen[bytes]"
 

@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from benchmarks.generate import Shape, write_trace
-from pipeline.audit import audit
-from pipeline.run.request import AuditRequest
-from pipeline.settings import load_settings
-from pipeline.tables.target import parse_target
-from pipeline.windows.window import Window
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.windows.window import Window
 
 # Nearly all of the work is done long after the last publish, and the window ends there.
 _WORK_MS: Final = 10**9

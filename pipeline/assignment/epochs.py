@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from pipeline.assignment.join_orders import Precedence
-from pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, union
-from pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
-from pipeline.assignment.ranges.observed import MISTAKES, Behind
-from pipeline.assignment.ranges.routing import HashRangeOf, Routing, hashes_moved
-from pipeline.assignment.resolve import Resolved, doubtful, resolve
-from pipeline.assignment.selectors.factory import DEFAULT_POINTS, make_selector, slot_range
-from pipeline.assignment.selectors.selector import Selector, with_change
-from pipeline.contract.profile import Profile, SelectorKind
+from dispatch_audit.pipeline.assignment.join_orders import Precedence
+from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, union
+from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
+from dispatch_audit.pipeline.assignment.ranges.observed import MISTAKES, Behind
+from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, hashes_moved
+from dispatch_audit.pipeline.assignment.resolve import Resolved, doubtful, resolve
+from dispatch_audit.pipeline.assignment.selectors.factory import DEFAULT_POINTS, make_selector, slot_range
+from dispatch_audit.pipeline.assignment.selectors.selector import Selector, with_change
+from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind
 
 
 class Undecided(NamedTuple):

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.assignment.ranges.membership_change import Change
-from pipeline.assignment.ranges.observed import MISTAKES, NO_DISPATCHES, Behind
-from pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from pipeline.assignment.selectors.selector import Selector, with_change
+from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
+from dispatch_audit.pipeline.assignment.ranges.observed import MISTAKES, NO_DISPATCHES, Behind
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from dispatch_audit.pipeline.assignment.selectors.selector import Selector, with_change
 
 Precedence = npt.NDArray[np.bool_]
 """(n, n): whether change i happened before change j for certain."""

@@ -5,8 +5,8 @@ With its last consumer a subscription loses what the dispatcher remembers of ent
 
 from collections.abc import Collection, Sequence
 
-from pipeline.assignment.join_orders import Precedence
-from pipeline.assignment.ranges.membership_change import Change
+from dispatch_audit.pipeline.assignment.join_orders import Precedence
+from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 
 
 def may_be_empty(present: Collection[int], changes: Sequence[Change], precedes: Precedence) -> bool:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.assignment.join_orders import Orders, Precedence, Search, with_open_joins
-from pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, differing, owned_by, union
-from pipeline.assignment.ranges.membership_change import Change
-from pipeline.assignment.ranges.observed import Behind
-from pipeline.assignment.selectors.selector import OwnerOf, Selector, with_change
+from dispatch_audit.pipeline.assignment.join_orders import Orders, Precedence, Search, with_open_joins
+from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, differing, owned_by, union
+from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
+from dispatch_audit.pipeline.assignment.ranges.observed import Behind
+from dispatch_audit.pipeline.assignment.selectors.selector import OwnerOf, Selector, with_change
 
 
 class Resolved(NamedTuple):

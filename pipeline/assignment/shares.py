@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from pipeline.assignment.epochs import Epoch
+from dispatch_audit.pipeline.assignment.epochs import Epoch
 
 
 class HashShares:

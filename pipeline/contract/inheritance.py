@@ -7,9 +7,9 @@ A file of `conf/profiles/` lists what its line of versions changes: values, entr
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from pipeline.contract.exceptions import EXCEPTIONS, exceptions_of
-from pipeline.contract.rules import RULES, rules_of
-from pipeline.errors import DispatchAuditError
+from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS, exceptions_of
+from dispatch_audit.pipeline.contract.rules import RULES, rules_of
+from dispatch_audit.pipeline.errors import DispatchAuditError
 
 ProfileFile: TypeAlias = Mapping[str, Any]
 """The content of a file of `conf/profiles/`."""

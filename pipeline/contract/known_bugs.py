@@ -15,9 +15,9 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from pipeline.contract.exceptions import Dispatcher
-from pipeline.contract.profile import Profile, version_parts
-from pipeline.contract.rules import RuleName
+from dispatch_audit.pipeline.contract.exceptions import Dispatcher
+from dispatch_audit.pipeline.contract.profile import Profile, version_parts
+from dispatch_audit.pipeline.contract.rules import RuleName
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -110,7 +110,7 @@ def sentence(bugs: Sequence[str], named: Callable[[str], str] = str) -> str:
 @cache
 def catalogue() -> Mapping[str, KnownBug]:
     """All known bugs by id, in the order of the file."""
-    text = files("conf").joinpath("known_bugs.toml").read_text(encoding="utf-8")
+    text = files("dispatch_audit").joinpath("conf/known_bugs.toml").read_text(encoding="utf-8")
     bugs = [KnownBug.model_validate(entry) for entry in tomllib.loads(text)["bug"]]
     by_id = {bug.id: bug for bug in bugs}
     assert len(by_id) == len(bugs), "two known bugs have the same id"

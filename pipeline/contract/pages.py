@@ -1,13 +1,13 @@
-"""Writes the generated pages of docs/; run it by `make docs` or `python -m pipeline.contract.pages`."""
+"""Writes the generated pages of docs/; run it by `make docs` or `python -m dispatch_audit.pipeline.contract.pages`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from pipeline.contract.exceptions import EXCEPTIONS
-from pipeline.contract.profile import Profile, profiles
-from pipeline.contract.rule import Rule
-from pipeline.contract.rules import RULES
+from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS
+from dispatch_audit.pipeline.contract.profile import Profile, profiles
+from dispatch_audit.pipeline.contract.rule import Rule
+from dispatch_audit.pipeline.contract.rules import RULES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -11,10 +11,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt
 
-from pipeline.contract.exceptions import Dispatcher, ExceptionId
-from pipeline.contract.inheritance import resolved
-from pipeline.contract.rules import RuleName
-from pipeline.errors import UsageError
+from dispatch_audit.pipeline.contract.exceptions import Dispatcher, ExceptionId
+from dispatch_audit.pipeline.contract.inheritance import resolved
+from dispatch_audit.pipeline.contract.rules import RuleName
+from dispatch_audit.pipeline.errors import UsageError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -42,8 +42,8 @@ class Profile(BaseModel):
         exclusive_gap_delivery: whether a gap between two ranges of one STICKY consumer is routed to it (contract 2.4).
         draining_return: when a hash that returns to its holder stops draining (contract 3.4, 3.10).
         mark_delete_releases: which moves of mark-delete release pending entries (contract 3.11).
-        rules: the rules for the dispatcher (`pipeline.contract.rules`), in the order of reports.
-        exceptions: the exceptions from those rules (`pipeline.contract.exceptions`).
+        rules: the rules for the dispatcher (`dispatch_audit.pipeline.contract.rules`), in the order of reports.
+        exceptions: the exceptions from those rules (`dispatch_audit.pipeline.contract.exceptions`).
         hash: hash rule by selector (contract 1.3).
         settings: defaults of those settings of broker.conf that the dispatcher uses (contract 8).
     """
@@ -78,7 +78,7 @@ def profiles() -> Mapping[str, Profile]:
     """All profiles by name, oldest first."""
     by_name = {
         entry.name.removesuffix(".toml"): tomllib.loads(entry.read_text(encoding="utf-8"))
-        for entry in files("conf").joinpath("profiles").iterdir()
+        for entry in files("dispatch_audit").joinpath("conf/profiles").iterdir()
         if entry.name.endswith(".toml")
     }
     found = (Profile(**resolved(name, by_name)) for name in by_name)

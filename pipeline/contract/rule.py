@@ -1,10 +1,10 @@
-"""The fields of a rule's specification; `pipeline.contract.rules` has one specification for each rule."""
+"""The fields of a rule's specification; `contract.rules` has one specification for each rule."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pipeline.contract.exceptions import Dispatcher
+from dispatch_audit.pipeline.contract.exceptions import Dispatcher
 
 Counted = Literal[
     "dispatches",

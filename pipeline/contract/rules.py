@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
-from pipeline.contract.exceptions import Dispatcher
-from pipeline.contract.rule import Rule
+from dispatch_audit.pipeline.contract.exceptions import Dispatcher
+from dispatch_audit.pipeline.contract.rule import Rule
 
 RuleName = Literal[
     "single_holder",

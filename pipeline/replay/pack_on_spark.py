@@ -8,22 +8,29 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.contract.profile import Profile
-from pipeline.replay.packing.flat_rows import flattened, restored
-from pipeline.replay.packing.narrow_events import encode_events
-from pipeline.replay.packing.pack import COLUMNS, Groups, pack
-from pipeline.replay.packing.packed_batch import (
+from dispatch_audit.pipeline.contract.profile import Profile
+from dispatch_audit.pipeline.replay.packing.flat_rows import flattened, restored
+from dispatch_audit.pipeline.replay.packing.narrow_events import encode_events
+from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, Groups, pack
+from dispatch_audit.pipeline.replay.packing.packed_batch import (
     Group,
     PackedBatch,
     encode_membership,
     encode_snapshots,
 )
-from pipeline.replay.packing.producer_summary import encode_published
-from pipeline.replay.recorders.one_order import in_one_order
-from pipeline.replay.recorders.recorders import Recorders
-from pipeline.tables.payload import encode
-from pipeline.trace.parquet.worker_reader import NAMES, NotPlainError, Share, by_workers, read_names, read_share
-from pipeline.trace.quarantine.row_counts import COUNTED_BY, Count, RowCounts
+from dispatch_audit.pipeline.replay.packing.producer_summary import encode_published
+from dispatch_audit.pipeline.replay.recorders.one_order import in_one_order
+from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
+from dispatch_audit.pipeline.tables.payload import encode
+from dispatch_audit.pipeline.trace.parquet.worker_reader import (
+    NAMES,
+    NotPlainError,
+    Share,
+    by_workers,
+    read_names,
+    read_share,
+)
+from dispatch_audit.pipeline.trace.quarantine.row_counts import COUNTED_BY, Count, RowCounts
 
 PACKED_SCHEMA = (
     "group INT, first_seq LONG, last_seq LONG, events BINARY, membership STRING, snapshots STRING, published STRING"
@@ -77,7 +84,7 @@ class Named(NamedTuple):
 
 
 def named(events: DataFrame) -> Named:
-    """What rows of `pipeline.trace.read_events` name."""
+    """What rows of `dispatch_audit.pipeline.trace.read_events` name."""
     return _named(row.asDict() for row in events.select(*NAMES).where("topic IS NOT NULL").distinct().collect())
 
 
@@ -115,7 +122,7 @@ def _named(rows: Iterable[Mapping[str, str | None]]) -> Named:
 def packed_rows(
     events: DataFrame, groups: list[Group], profile: Profile, recorders: Mapping[str, Recorders] = NO_NAMES
 ) -> DataFrame:
-    """Packs the rows of `pipeline.trace.read_events`; `PACKED_SCHEMA`, in no order.
+    """Packs the rows of `dispatch_audit.pipeline.trace.read_events`; `PACKED_SCHEMA`, in no order.
 
     Args:
         events: the rows.
@@ -136,7 +143,7 @@ def packed_earlier_publishes(events: DataFrame, groups: list[Group], new: Set[Gr
     """Packs what was published before a window, for the subscriptions that come up in it; nothing is counted.
 
     Args:
-        events: rows of `pipeline.trace.read_events` before the window.
+        events: rows of `dispatch_audit.pipeline.trace.read_events` before the window.
         groups: every subscription of the window, as given to `packed_rows`.
         new: those of them that no row before the window names.
         profile: of the broker.

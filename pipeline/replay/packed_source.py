@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.contract.profile import Profile
-from pipeline.replay.pack_on_spark import (
+from dispatch_audit.pipeline.contract.profile import Profile
+from dispatch_audit.pipeline.replay.pack_on_spark import (
     Named,
     named,
     named_in_files,
@@ -16,14 +16,14 @@ from pipeline.replay.pack_on_spark import (
     packed_rows,
     packed_states,
 )
-from pipeline.replay.packing.packed_batch import Group
-from pipeline.replay.recorders.recorders import Recorders
-from pipeline.replay.recorders_on_spark import recorders_in
-from pipeline.settings import Settings
-from pipeline.spark_errors import worker_died
-from pipeline.trace import Trace, read_events, trace_errors
-from pipeline.trace.parquet.delta_files import as_files
-from pipeline.trace.parquet.worker_reader import Share, shares_of
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
+from dispatch_audit.pipeline.replay.recorders_on_spark import recorders_in
+from dispatch_audit.pipeline.settings import Settings
+from dispatch_audit.pipeline.spark_errors import worker_died
+from dispatch_audit.pipeline.trace import Trace, read_events, trace_errors
+from dispatch_audit.pipeline.trace.parquet.delta_files import as_files
+from dispatch_audit.pipeline.trace.parquet.worker_reader import Share, shares_of
 
 # What a worker is given at one time, be it rows or chunks, and so what it holds beside what is open.
 _FRAME_BYTES = 8 << 20
@@ -39,7 +39,8 @@ class Packed(NamedTuple):
         groups: the subscriptions that they are numbered by.
         tasks: into how many the groups are divided.
         recorders: of each topic of which rows name any.
-        source: the rows as `pipeline.trace.read_events` gives them, or the files that they are read from.
+        source: the rows as `dispatch_audit.pipeline.trace.read_events` gives them, or the files that they are read
+            from.
     """
 
     chunks: DataFrame
@@ -96,7 +97,7 @@ class Reading:
         """The chunks, of the files if the workers can read them.
 
         That Spark has to read them may also show only when they are evaluated: then the counts among them say
-        `NOT_PLAIN`, or a worker dies. Raises as `pipeline.trace.read_events` does.
+        `NOT_PLAIN`, or a worker dies. Raises as `dispatch_audit.pipeline.trace.read_events` does.
         """
         with trace_errors():
             try:

@@ -1,8 +1,8 @@
 """The recorders of a trace, by topic: who is named, and, where several are, a look at who owned the topic when.
 
 A trace whose topics have one recorder each is not looked at again. Of the others only a few columns are read, and what
-travels are stretches of rows (`pipeline.replay.recorders.ownership_terms`), one for as long as a recorder wrote without
-a pause.
+travels are stretches of rows (`dispatch_audit.pipeline.replay.recorders.ownership_terms`), one for as long as a
+recorder wrote without a pause.
 """
 
 import json
@@ -13,10 +13,10 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.errors import TraceError
-from pipeline.replay.recorders.ownership_terms import LOOKED_AT, Stretch, recorders_of, stretches
-from pipeline.replay.recorders.recorders import Recorders, Term
-from pipeline.trace.parquet.worker_reader import NotPlainError, Share, by_workers, read_share
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.replay.recorders.ownership_terms import LOOKED_AT, Stretch, recorders_of, stretches
+from dispatch_audit.pipeline.replay.recorders.recorders import Recorders, Term
+from dispatch_audit.pipeline.trace.parquet.worker_reader import NotPlainError, Share, by_workers, read_share
 
 _STRETCHES: Final = (
     "topic STRING, broker STRING, kind INT, first_seq LONG, last_seq LONG, first_us LONG, last_us LONG, consumer LONG"
@@ -42,7 +42,7 @@ def recorders_in(
 
     Args:
         spark: the session.
-        trace: rows of `pipeline.trace.read_events`, or files that are plain.
+        trace: rows of `dispatch_audit.pipeline.trace.read_events`, or files that are plain.
         named: whom its rows name, good or not. Rows that name nobody are those of the one that others name.
         skew_us: how far the clocks of two brokers may be apart, microseconds.
         chunk_rows: how many rows of a file are read at one time.

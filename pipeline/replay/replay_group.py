@@ -3,18 +3,23 @@
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
-from pipeline.replay import rows
-from pipeline.replay.packing.packed_batch import Group, PackedBatch, merged
-from pipeline.replay.packing.refused import Refused
-from pipeline.replay.recorders.one_order import Transfers
-from pipeline.replay.recorders.recorders import ONE, Recorders
-from pipeline.replay.subscription.checkpoint import STATE_VERSION, Known, read_checkpoint, write_checkpoint
-from pipeline.replay.subscription.completeness import RowsSeen
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.replay.subscription.range_ownership import RangeOwnership
-from pipeline.replay.subscription.subscription import Subscription
-from pipeline.replay.traffic.producers import Producers
-from pipeline.replay.verdicts.naming import Columns, columns_of
+from dispatch_audit.pipeline.replay import rows
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, merged
+from dispatch_audit.pipeline.replay.packing.refused import Refused
+from dispatch_audit.pipeline.replay.recorders.one_order import Transfers
+from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
+from dispatch_audit.pipeline.replay.subscription.checkpoint import (
+    STATE_VERSION,
+    Known,
+    read_checkpoint,
+    write_checkpoint,
+)
+from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
+from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
+from dispatch_audit.pipeline.replay.traffic.producers import Producers
+from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
 
 
 def replay_group(

@@ -3,8 +3,9 @@
     rows of a trace -> mapInArrow(pack): a row a group and chunk -> exchange on the group -> sort of the chunk rows
                     -> applyInPandas: replay of one group -> rows of all tables, as payloads
 
-The rows come from Spark, or are read from their files by the workers (`pipeline.trace.parquet.worker_reader`). They are
-counted on the way; the counts travel as chunks of a group that is none.
+The rows come from Spark, or are read from their files by the workers
+(`dispatch_audit.pipeline.trace.parquet.worker_reader`). They are counted on the way; the counts travel as chunks of a
+group that is none.
 
 Only `pyspark.sql`, so that Spark Connect and serverless run it. The functions that travel to the workers are made
 of plain values; the workers need this package and its dependencies.
@@ -17,19 +18,19 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame
 
-from pipeline.replay.pack_on_spark import NO_GROUP, NO_NAMES, STATE_SEQ
-from pipeline.replay.packing.narrow_events import decode_events
-from pipeline.replay.packing.packed_batch import (
+from dispatch_audit.pipeline.replay.pack_on_spark import NO_GROUP, NO_NAMES, STATE_SEQ
+from dispatch_audit.pipeline.replay.packing.narrow_events import decode_events
+from dispatch_audit.pipeline.replay.packing.packed_batch import (
     Group,
     PackedBatch,
     decode_membership,
     decode_snapshots,
 )
-from pipeline.replay.packing.producer_summary import decode_published
-from pipeline.replay.recorders.recorders import ONE, Recorders
-from pipeline.replay.replay_group import replay_group
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.tables.payload import RESULT_SCHEMA, encode
+from dispatch_audit.pipeline.replay.packing.producer_summary import decode_published
+from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
+from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA, encode
 
 _Replay = Callable[[tuple[Any, ...], Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]
 

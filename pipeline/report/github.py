@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import itemgetter
 
-from pipeline.contract.severity import worst_verdict
-from pipeline.plural import count
-from pipeline.report.levels import LEVELS, Level, tally
-from pipeline.report.locations import SourceLocation, source_locations
-from pipeline.report.summary import Finding, RunSummary, Summary
-from pipeline.report.wording import printable, share, together
-from pipeline.trace import Trace
+from dispatch_audit.pipeline.contract.severity import worst_verdict
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.levels import LEVELS, Level, tally
+from dispatch_audit.pipeline.report.locations import SourceLocation, source_locations
+from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
+from dispatch_audit.pipeline.report.wording import printable, share, together
+from dispatch_audit.pipeline.trace import Trace
 
 _COMMANDS: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
 # GitHub shows no more annotations of each level and step.

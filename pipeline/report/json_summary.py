@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from pipeline.contract.severity import WORST_FIRST
-from pipeline.report.summary import CauseTotals, RuleCounts, RunSummary, Summary
+from dispatch_audit.pipeline.contract.severity import WORST_FIRST
+from dispatch_audit.pipeline.report.summary import CauseTotals, RuleCounts, RunSummary, Summary
 
 
 def json_summary(summary: Summary) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from junitparser import Failure, JUnitXml, Skipped, SystemOut, TestCase, TestSuite
 
-from pipeline.contract.severity import SEVERITIES, FailOn, Severity, fails
-from pipeline.plural import count
-from pipeline.report.levels import tally
-from pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
-from pipeline.report.wording import printable, share, together
+from dispatch_audit.pipeline.contract.severity import SEVERITIES, FailOn, Severity, fails
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.levels import tally
+from dispatch_audit.pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
+from dispatch_audit.pipeline.report.wording import printable, share, together
 
 # Findings shown in a test case; the table has the rest.
 _SHOWN = 5

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from pipeline.contract.severity import WORST_FIRST, Severity
+from dispatch_audit.pipeline.contract.severity import WORST_FIRST, Severity
 
 Level = Literal["error", "warning", "note"]
 

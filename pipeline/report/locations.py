@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from pipeline.report.summary import Finding
-from pipeline.trace.sources import JSON_ENDINGS, Log, Trace
+from dispatch_audit.pipeline.report.summary import Finding
+from dispatch_audit.pipeline.trace.sources import JSON_ENDINGS, Log, Trace
 
 # Searching a GB takes 1.2 s of one core as plain text and 3.1 s as gzip, of which the compressed size, down to a tenth,
 # is counted here. Samples are far smaller; users of larger logs read the tables.

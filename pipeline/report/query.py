@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.contract.rules import RULES
-from pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES
-from pipeline.errors import UsageError
-from pipeline.report.summary import (
+from dispatch_audit.pipeline.contract.rules import RULES
+from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.report.summary import (
     CauseTotals,
     Finding,
     GroupCounts,
@@ -31,11 +31,11 @@ from pipeline.report.summary import (
     total_causes,
     total_rules,
 )
-from pipeline.tables.schemas import TABLES
-from pipeline.tables.table_schema import RUN_KEY
-from pipeline.tables.target import Target, parse_target
-from pipeline.tables.threads import at_one_time
-from pipeline.windows.window import Window
+from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.tables.table_schema import RUN_KEY
+from dispatch_audit.pipeline.tables.target import Target, parse_target
+from dispatch_audit.pipeline.tables.threads import at_one_time
+from dispatch_audit.pipeline.windows.window import Window
 
 Record = TypeVar("Record", Finding, Wait, Partition, HotKey, MixedProducer)
 

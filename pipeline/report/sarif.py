@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.contract.exceptions import EXCEPTIONS
-from pipeline.contract.known_bugs import KnownBug, known_bugs
-from pipeline.contract.profile import Profile, profile_named
-from pipeline.contract.rules import RULES, RuleName
-from pipeline.report.levels import LEVELS
-from pipeline.report.locations import SourceLocation, source_locations
-from pipeline.report.summary import Finding, RunSummary, Summary
-from pipeline.report.wording import printable, together
-from pipeline.trace import Trace
+from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS
+from dispatch_audit.pipeline.contract.known_bugs import KnownBug, known_bugs
+from dispatch_audit.pipeline.contract.profile import Profile, profile_named
+from dispatch_audit.pipeline.contract.rules import RULES, RuleName
+from dispatch_audit.pipeline.report.levels import LEVELS
+from dispatch_audit.pipeline.report.locations import SourceLocation, source_locations
+from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
+from dispatch_audit.pipeline.report.wording import printable, together
+from dispatch_audit.pipeline.trace import Trace
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 

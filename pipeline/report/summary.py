@@ -7,8 +7,8 @@ Times are microseconds since 1970 UTC, because a collected timestamp would be in
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pipeline.contract.severity import SEVERITIES, RunVerdict, Severity, worst_verdict
-from pipeline.windows.window import Window
+from dispatch_audit.pipeline.contract.severity import SEVERITIES, RunVerdict, Severity, worst_verdict
+from dispatch_audit.pipeline.windows.window import Window
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.contract.severity import WORST_FIRST, RunVerdict, Severity
-from pipeline.plural import count
-from pipeline.report.summary import (
+from dispatch_audit.pipeline.contract.severity import WORST_FIRST, RunVerdict, Severity
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.summary import (
     Finding,
     HotKey,
     MixedProducer,
@@ -24,7 +24,7 @@ from pipeline.report.summary import (
     Summary,
     Wait,
 )
-from pipeline.report.wording import duration, moment, printable, share, together
+from dispatch_audit.pipeline.report.wording import duration, moment, printable, share, together
 
 _VERDICT_STYLE: dict[RunVerdict, str] = {
     "violation": "bold red",

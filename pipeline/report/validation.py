@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from pipeline.plural import count
-from pipeline.report.wording import printable, share
-from pipeline.run.request import ValidationResult
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.wording import printable, share
+from dispatch_audit.pipeline.run.request import ValidationResult
 
 
 def print_validation(results: Iterable[ValidationResult], console: Console) -> None:

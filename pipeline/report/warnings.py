@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from pipeline.plural import count
-from pipeline.report.summary import Summary
-from pipeline.report.wording import together
-from pipeline.windows.window import iso_8601
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.summary import Summary
+from dispatch_audit.pipeline.report.wording import together
+from dispatch_audit.pipeline.windows.window import iso_8601
 
 
 def warnings_about(summary: Summary) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pipeline import utc
+from dispatch_audit.pipeline import utc
 
 
 def moment(ts_us: int) -> str:

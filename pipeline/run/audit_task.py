@@ -5,14 +5,14 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipeline.contract.profile import Profile, profile_for, profile_named
-from pipeline.run.request import AuditRequest
-from pipeline.run.run_key import chain_of, run_key_of
-from pipeline.settings import Settings
-from pipeline.tables.target import Target, parse_target
-from pipeline.trace import Trace, open_traces
-from pipeline.windows import chain
-from pipeline.windows.window import WHOLE, Window
+from dispatch_audit.pipeline.contract.profile import Profile, profile_for, profile_named
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.run.run_key import chain_of, run_key_of
+from dispatch_audit.pipeline.settings import Settings
+from dispatch_audit.pipeline.tables.target import Target, parse_target
+from dispatch_audit.pipeline.trace import Trace, open_traces
+from dispatch_audit.pipeline.windows import chain
+from dispatch_audit.pipeline.windows.window import WHOLE, Window
 
 
 @dataclass(frozen=True)

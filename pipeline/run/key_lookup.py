@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.trace.parquet.arrow_columns import integers
-from pipeline.trace.parquet.worker_reader import Share, by_workers, read_columns
+from dispatch_audit.pipeline.trace.parquet.arrow_columns import integers
+from dispatch_audit.pipeline.trace.parquet.worker_reader import Share, by_workers, read_columns
 
 _ENTRY = ["topic", "ledger_id", "entry_id"]
 _NAMING = ("publish", "dispatch")
@@ -40,9 +40,11 @@ def keys_of(
 
     Args:
         entries: frames with `topic`, `ledger_id` and `entry_id`; few rows.
-        trace: rows of `pipeline.trace.read_events`, whose refused rows are skipped, or shares of plain files.
+        trace: rows of `dispatch_audit.pipeline.trace.read_events`, whose refused rows are skipped, or shares of plain
+            files.
         spark: the session.
-        earlier: rows of `pipeline.trace.read_events` before those, searched for the entries that `trace` lacks.
+        earlier: rows of `dispatch_audit.pipeline.trace.read_events` before those, searched for the entries that `trace`
+            lacks.
 
     Returns:
         The three columns and `key`, binary; a local frame.

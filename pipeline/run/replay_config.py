@@ -1,10 +1,10 @@
 """Makes the configuration of a replay from a trace, its profile and the settings of the audit."""
 
-from pipeline.contract.profile import Profile
-from pipeline.replay.blocking.thresholds import Thresholds
-from pipeline.replay.subscription.config import OrderLimits, ReplayConfig
-from pipeline.settings import Settings
-from pipeline.trace import Manifest
+from dispatch_audit.pipeline.contract.profile import Profile
+from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.subscription.config import OrderLimits, ReplayConfig
+from dispatch_audit.pipeline.settings import Settings
+from dispatch_audit.pipeline.trace import Manifest
 
 
 def replay_config(manifest: Manifest, profile: Profile, settings: Settings, complete_from_start: bool) -> ReplayConfig:

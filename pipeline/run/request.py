@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from pipeline.settings import Settings
-from pipeline.trace import Trace
-from pipeline.windows.window import WHOLE, Window
+from dispatch_audit.pipeline.settings import Settings
+from dispatch_audit.pipeline.trace import Trace
+from dispatch_audit.pipeline.windows.window import WHOLE, Window
 
 
 @dataclass(frozen=True)
@@ -13,8 +13,8 @@ class AuditRequest:
 
     Attributes:
         paths: traces, each a folder, a file or a table; each is audited by itself.
-        target: where the tables go, as `pipeline.tables.target.parse_target` reads it; empty for a validation, which
-            writes none.
+        target: where the tables go, as `dispatch_audit.pipeline.tables.target.parse_target` reads it; empty for a
+            validation, which writes none.
         profile: name of the broker profile for all traces; None: chosen by the version in each trace.
         settings: of the audit.
         window: the part of each log to audit.

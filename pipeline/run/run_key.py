@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from pipeline.settings import Settings
+from dispatch_audit.pipeline.settings import Settings
 
 _DISTRIBUTION = "pulsar-dispatch-audit"
 

@@ -3,7 +3,7 @@
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from pipeline.contract.severity import COUNT_COLUMNS, Severity
+from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, Severity
 
 
 def severities_in(metrics: DataFrame | None) -> list[Severity]:

@@ -1,7 +1,7 @@
 """Creates the missing tables of a target and checks the existing ones.
 
 Creating costs one commit a table, see `TableSchema.ddl`. An existing table must have the columns of this version, or be
-one that `pipeline.tables.migrate` can extend: readers would misread rows of two versions side by side.
+one that `dispatch_audit.pipeline.tables.migrate` can extend: readers would misread rows of two versions side by side.
 """
 
 import time
@@ -10,14 +10,14 @@ from pathlib import Path
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from pipeline.errors import UsageError
-from pipeline.spark_errors import reason_of
-from pipeline.tables.migrate import migrate
-from pipeline.tables.schemas import TABLES
-from pipeline.tables.table_schema import TableSchema
-from pipeline.tables.target import Target
-from pipeline.tables.threads import at_one_time
-from pipeline.tables.write import RunTables
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.spark_errors import reason_of
+from dispatch_audit.pipeline.tables.migrate import migrate
+from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.tables.table_schema import TableSchema
+from dispatch_audit.pipeline.tables.target import Target
+from dispatch_audit.pipeline.tables.threads import at_one_time
+from dispatch_audit.pipeline.tables.write import RunTables
 
 _WAY_OUT = "choose another --out"
 # Another audit that creates a table at the same time may have made its folder, but not its first commit yet.

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from pipeline.errors import UsageError
-from pipeline.spark_errors import reason_of
-from pipeline.tables.table_schema import TableSchema
-from pipeline.tables.target import Target
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.spark_errors import reason_of
+from dispatch_audit.pipeline.tables.table_schema import TableSchema
+from dispatch_audit.pipeline.tables.target import Target
 
 _WAY_OUT = "choose another --out"
 

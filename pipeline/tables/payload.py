@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from pipeline.errors import DispatchAuditError
-from pipeline.tables.schemas import TRAVELLING
+from dispatch_audit.pipeline.errors import DispatchAuditError
+from dispatch_audit.pipeline.tables.schemas import TRAVELLING
 
 RESULT_SCHEMA = "table string, payload binary"
 
@@ -22,7 +22,7 @@ def record_batch(table_name: str, columns: Mapping[str, Sequence[Any]]) -> pa.Re
     """Returns rows of one table in its Arrow form.
 
     Args:
-        table_name: a table of `pipeline.tables.schemas`.
+        table_name: a table of `dispatch_audit.pipeline.tables.schemas`.
         columns: sequences of one length (lists, numpy or Arrow arrays) by name of the column in the table's
             `arrow_schema`, which has neither `run_key` nor timestamps. A nullable column may be absent.
 
@@ -63,7 +63,7 @@ def decode(results: DataFrame, table_name: str) -> DataFrame:
 
     Args:
         results: rows of `RESULT_SCHEMA`.
-        table_name: a table of `pipeline.tables.schemas`.
+        table_name: a table of `dispatch_audit.pipeline.tables.schemas`.
 
     Returns:
         The table's columns without `run_key` and timestamps.

@@ -6,8 +6,8 @@ recorded (`ts_us`) and the timestamp made of them (`ts`). An interval is `from_*
 and that a report states.
 """
 
-from pipeline.contract.severity import SEVERITIES, VERDICTS
-from pipeline.tables.table_schema import RUN_KEY, Column, ColumnType, TableSchema
+from dispatch_audit.pipeline.contract.severity import SEVERITIES, VERDICTS
+from dispatch_audit.pipeline.tables.table_schema import RUN_KEY, Column, ColumnType, TableSchema
 
 _RUN_KEY = Column(RUN_KEY, "string", "the run that wrote this row, see runs")
 _GROUP = (

@@ -18,8 +18,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.tables.payload import RESULT_SCHEMA
-from pipeline.tables.target import Target
+from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA
+from dispatch_audit.pipeline.tables.target import Target
 
 _PREFIX = "_replay"
 # Much longer than an audit takes: older staging areas were left by audits that were killed and never run again.

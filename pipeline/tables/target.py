@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.errors import UsageError
+from dispatch_audit.pipeline.errors import UsageError
 
 _CATALOG_SCHEMA = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*", re.ASCII)
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")

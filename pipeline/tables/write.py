@@ -22,13 +22,13 @@ from delta import exceptions as conflicts
 from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.errors import DispatchAuditError, GaveWayError, UsageError
-from pipeline.tables.payload import decode, record_batch, unpacked
-from pipeline.tables.schemas import RUNS, TABLES, TRAVELLING
-from pipeline.tables.staging import Staging
-from pipeline.tables.table_schema import RUN_KEY, TableSchema
-from pipeline.tables.target import Target
-from pipeline.tables.threads import at_one_time
+from dispatch_audit.pipeline.errors import DispatchAuditError, GaveWayError, UsageError
+from dispatch_audit.pipeline.tables.payload import decode, record_batch, unpacked
+from dispatch_audit.pipeline.tables.schemas import RUNS, TABLES, TRAVELLING
+from dispatch_audit.pipeline.tables.staging import Staging
+from dispatch_audit.pipeline.tables.table_schema import RUN_KEY, TableSchema
+from dispatch_audit.pipeline.tables.target import Target
+from dispatch_audit.pipeline.tables.threads import at_one_time
 
 # Tables with no more than this go through the driver: a Spark job would take longer than sending the rows.
 _SMALL_BYTES = 8 << 20

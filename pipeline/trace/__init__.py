@@ -1,13 +1,13 @@
 """Reads dispatch traces: finds their logs, types and checks their rows, and counts those that cannot be audited."""
 
-from pipeline.spark_errors import trace_errors
-from pipeline.trace.manifest import Manifest
-from pipeline.trace.quarantine.quarantine import quarantined
-from pipeline.trace.quarantine.row_counts import counted
-from pipeline.trace.quarantine.survey import GroupSurvey, Survey, survey
-from pipeline.trace.read import read_events
-from pipeline.trace.schema import EVENT_SCHEMA
-from pipeline.trace.sources import Log, Trace, open_traces
+from dispatch_audit.pipeline.spark_errors import trace_errors
+from dispatch_audit.pipeline.trace.manifest import Manifest
+from dispatch_audit.pipeline.trace.quarantine.quarantine import quarantined
+from dispatch_audit.pipeline.trace.quarantine.row_counts import counted
+from dispatch_audit.pipeline.trace.quarantine.survey import GroupSurvey, Survey, survey
+from dispatch_audit.pipeline.trace.read import read_events
+from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
+from dispatch_audit.pipeline.trace.sources import Log, Trace, open_traces
 
 __all__ = [
     "EVENT_SCHEMA",

@@ -31,10 +31,10 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pipeline.errors import TraceError
-from pipeline.spark_errors import columns_do_not_merge, plain_path, trace_errors
-from pipeline.trace.schema import EVENT_SCHEMA
-from pipeline.trace.sources import PARQUET_ENDING, Log, glob_of
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.spark_errors import columns_do_not_merge, plain_path, trace_errors
+from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
+from dispatch_audit.pipeline.trace.sources import PARQUET_ENDING, Log, glob_of
 
 _INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
 

@@ -8,7 +8,7 @@ Source: contract 3.12; TRACE_FORMAT, "Entry buckets".
 
 from collections.abc import Mapping
 
-from pipeline.errors import TraceError
+from dispatch_audit.pipeline.errors import TraceError
 
 SETTING = "entryBucketDispatch"
 

@@ -22,8 +22,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from pipeline.trace.schema import JSON_SCHEMA
-from pipeline.trace.sources import JSON_ENDINGS, Log
+from dispatch_audit.pipeline.trace.schema import JSON_SCHEMA
+from dispatch_audit.pipeline.trace.sources import JSON_ENDINGS, Log
 
 # The marker stands in the field `event`, and no event has this name, so a line cannot contain it by chance.
 _END = "end of the line"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
 
-from pipeline.contract.profile import profile_named
-from pipeline.errors import TraceError, UsageError
-from pipeline.trace.entry_buckets import entry_buckets_refused, sets_entry_buckets
+from dispatch_audit.pipeline.contract.profile import profile_named
+from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.trace.entry_buckets import entry_buckets_refused, sets_entry_buckets
 
 FILE_NAME = "trace.json"
 TRACE_FORMAT = 1

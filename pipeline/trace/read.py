@@ -4,23 +4,24 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.spark_errors import trace_errors
-from pipeline.trace.columnar import read_columns, with_valid_texts
-from pipeline.trace.json_lines import read_json_lines
-from pipeline.trace.seq_range import ALL
-from pipeline.trace.sources import Trace
-from pipeline.trace.validate import validated
+from dispatch_audit.pipeline.spark_errors import trace_errors
+from dispatch_audit.pipeline.trace.columnar import read_columns, with_valid_texts
+from dispatch_audit.pipeline.trace.json_lines import read_json_lines
+from dispatch_audit.pipeline.trace.seq_range import ALL
+from dispatch_audit.pipeline.trace.sources import Trace
+from dispatch_audit.pipeline.trace.validate import validated
 
 
 def read_events(spark: SparkSession, trace: Trace) -> DataFrame:
     """Returns the rows of `trace` in its range of seq, each with the result of its checks.
 
     The frame is lazy: Spark reads the logs when the frame is used. It lacks the origin of rows: a second scan finds
-    file, line and text, and only if rows have to be quarantined (`pipeline.trace.quarantine.quarantine`).
+    file, line and text, and only if rows have to be quarantined
+    (`dispatch_audit.pipeline.trace.quarantine.quarantine`).
 
     Returns:
-        The columns of `EVENT_SCHEMA`, and `refused` and `detail` of `pipeline.trace.validate`. The order of rows is
-        undefined; there is one row for each recorded row, and none for a blank line.
+        The columns of `EVENT_SCHEMA`, and `refused` and `detail` of `dispatch_audit.pipeline.trace.validate`. The order
+        of rows is undefined; there is one row for each recorded row, and none for a blank line.
 
     Raises:
         UsageError: a table or a remote path does not exist.

@@ -92,7 +92,7 @@ _AFTER_KEY = {
     "key_shared_mode": _TEXT,
     "allow_out_of_order": BooleanType(),
     "ranges": ArrayType(HASH_RANGE),
-    # Recorded so that such a trace can be refused (`pipeline.trace.entry_buckets`).
+    # Recorded so that such a trace can be refused (`dispatch_audit.pipeline.trace.entry_buckets`).
     "entry_bucket_dispatch": BooleanType(),
     "priority": _INT,
     "reason": _TEXT,
@@ -100,7 +100,7 @@ _AFTER_KEY = {
 }
 
 EVENT_SCHEMA = _struct(**_BEFORE_KEY, key=BinaryType(), **_AFTER_KEY)
-"""One typed event. Every column is nullable: `pipeline.trace.validate` has the columns that each event needs."""
+"""One typed event. Every column is nullable: `trace.validate` has the columns that each event needs."""
 
 JSON_SCHEMA = _struct(**_BEFORE_KEY, key_b64=_TEXT, **_AFTER_KEY)
 """One event as a JSON object, which holds bytes as base64."""

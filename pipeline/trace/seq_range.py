@@ -1,6 +1,6 @@
 """The range of `seq` that selects the rows of a window; rows are replayed in the order of `seq`.
 
-A row without a readable `seq` is in no range; `pipeline.windows.rows_without_seq` handles such rows.
+A row without a readable `seq` is in no range; `dispatch_audit.pipeline.windows.rows_without_seq` handles such rows.
 """
 
 from typing import NamedTuple

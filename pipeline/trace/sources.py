@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlparse
 
-from pipeline.errors import TraceError, UsageError
-from pipeline.trace.manifest import FILE_NAME, Manifest, manifest_in, manifest_without_file
-from pipeline.trace.seq_range import ALL, SeqRange
+from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.trace.manifest import FILE_NAME, Manifest, manifest_in, manifest_without_file
+from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
 
 LogKind = Literal["json", "parquet", "delta", "table"]
 

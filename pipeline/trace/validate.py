@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from pipeline.trace.schema import EVENT_SCHEMA
+from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Check:
     """One condition that refuses a row.
 
     Attributes:
-        reason: a code of `pipeline.trace.reasons`.
+        reason: a code of `dispatch_audit.pipeline.trace.reasons`.
         field: the column at fault.
         failed: SQL over the columns of `EVENT_SCHEMA`; true = refused, false or null = passed.
         shown: SQL of the detail; by default the name of the field.
@@ -162,9 +162,9 @@ def validated(rows: DataFrame) -> DataFrame:
         rows: the columns of `EVENT_SCHEMA`, `parse_reason` and `parse_detail`, and any others.
 
     Returns:
-        `rows` with `refused` (a code of `pipeline.trace.reasons.STRUCTURAL`, null = good) and `detail` (the field at
-        fault, with its value where that helps) in place of the two columns of the reader and of `key_b64`. The column
-        is not called `reason`, which is a field of `leave` and `reset`.
+        `rows` with `refused` (a code of `dispatch_audit.pipeline.trace.reasons.STRUCTURAL`, null = good) and `detail`
+        (the field at fault, with its value where that helps) in place of the two columns of the reader and of
+        `key_b64`. The column is not called `reason`, which is a field of `leave` and `reset`.
     """
     others = [
         name for name in rows.columns if name not in {*EVENT_SCHEMA.names, "key_b64", "parse_reason", "parse_detail"}

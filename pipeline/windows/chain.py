@@ -12,9 +12,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.errors import UsageError
-from pipeline.tables.target import Target
-from pipeline.windows.window import Window, iso_8601
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.tables.target import Target
+from dispatch_audit.pipeline.windows.window import Window, iso_8601
 
 StartsFrom = Literal["beginning", "state", "censored"]
 """The beginning of the log, the state of the window before, or neither (then what was open before is not known)."""
@@ -41,7 +41,7 @@ class Plan:
     """The window to audit, and the windows before it.
 
     Attributes:
-        chain: of the window, as `pipeline.run.run_key.chain_of` returns it.
+        chain: of the window, as `dispatch_audit.pipeline.run.run_key.chain_of` returns it.
         window: as the tables will have it: it begins where the one before ended.
         starts_from: by the rows of `runs`; `resolve` changes it if the log has no row before the window.
         before: the windows that lead up to it, the oldest first; none if it does not start from a state.

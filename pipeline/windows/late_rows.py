@@ -6,12 +6,12 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW
-from pipeline.tables.table_schema import RUN_KEY
-from pipeline.tables.target import Target
-from pipeline.trace import Trace, read_events, trace_errors
-from pipeline.trace.seq_range import SeqRange
-from pipeline.windows.chain import PastWindow
+from dispatch_audit.pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW
+from dispatch_audit.pipeline.tables.table_schema import RUN_KEY
+from dispatch_audit.pipeline.tables.target import Target
+from dispatch_audit.pipeline.trace import Trace, read_events, trace_errors
+from dispatch_audit.pipeline.trace.seq_range import SeqRange
+from dispatch_audit.pipeline.windows.chain import PastWindow
 
 
 def late_rows(

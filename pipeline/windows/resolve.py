@@ -1,7 +1,7 @@
 """Resolves a window: which rows of the log it has, from which state it starts, and where the next window begins.
 
-The tables have the windows before (`pipeline.windows.chain`), and one scan of the log finds the rows
-(`pipeline.windows.seq_bounds`). An audit of a whole log needs none of this.
+The tables have the windows before (`dispatch_audit.pipeline.windows.chain`), and one scan of the log finds the rows
+(`dispatch_audit.pipeline.windows.seq_bounds`). An audit of a whole log needs none of this.
 """
 
 from collections.abc import Mapping
@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.errors import TraceError, UsageError
-from pipeline.replay.packed_source import NOTHING, Carried
-from pipeline.replay.packing.packed_batch import Group
-from pipeline.replay.subscription.checkpoint import STATE_VERSION
-from pipeline.tables.table_schema import RUN_KEY
-from pipeline.tables.target import Target
-from pipeline.trace import Trace
-from pipeline.trace.seq_range import SeqRange
-from pipeline.windows.chain import Plan
-from pipeline.windows.late_rows import late_rows
-from pipeline.windows.seq_bounds import LogQuery, SeqBounds, find_seq_bounds
-from pipeline.windows.window import iso_8601
+from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.replay.packed_source import NOTHING, Carried
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.replay.subscription.checkpoint import STATE_VERSION
+from dispatch_audit.pipeline.tables.table_schema import RUN_KEY
+from dispatch_audit.pipeline.tables.target import Target
+from dispatch_audit.pipeline.trace import Trace
+from dispatch_audit.pipeline.trace.seq_range import SeqRange
+from dispatch_audit.pipeline.windows.chain import Plan
+from dispatch_audit.pipeline.windows.late_rows import late_rows
+from dispatch_audit.pipeline.windows.seq_bounds import LogQuery, SeqBounds, find_seq_bounds
+from dispatch_audit.pipeline.windows.window import iso_8601
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ResolvedWindow:
         bounds: result of the scan of the log.
         carried: the state and the earlier rows that the window takes over.
         next_seq: lowest seq that is left to the next window; None: the log is taken to be complete.
-        late: rows added to the windows before after their audit (`pipeline.windows.late_rows`).
+        late: rows added to the windows before after their audit (`dispatch_audit.pipeline.windows.late_rows`).
     """
 
     plan: Plan

@@ -10,15 +10,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Window as Rows
 from pyspark.sql import functions as sf
 
-from pipeline.errors import TraceError
-from pipeline.settings import TraceSettings
-from pipeline.tables.table_schema import RUN_KEY
-from pipeline.tables.target import Target
-from pipeline.trace import Trace, quarantined, trace_errors
-from pipeline.trace.quarantine.quarantine import refused_rows
-from pipeline.trace.quarantine.survey import cut_off_refused
-from pipeline.trace.quarantine.truncated_logs import truncated_rows
-from pipeline.windows.resolve import ResolvedWindow
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.settings import TraceSettings
+from dispatch_audit.pipeline.tables.table_schema import RUN_KEY
+from dispatch_audit.pipeline.tables.target import Target
+from dispatch_audit.pipeline.trace import Trace, quarantined, trace_errors
+from dispatch_audit.pipeline.trace.quarantine.quarantine import refused_rows
+from dispatch_audit.pipeline.trace.quarantine.survey import cut_off_refused
+from dispatch_audit.pipeline.trace.quarantine.truncated_logs import truncated_rows
+from dispatch_audit.pipeline.windows.resolve import ResolvedWindow
 
 
 class RowsWithoutSeq(NamedTuple):

@@ -14,13 +14,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.spark_errors import trace_errors, worker_died
-from pipeline.trace.parquet.arrow_columns import integers
-from pipeline.trace.parquet.delta_files import as_files
-from pipeline.trace.parquet.worker_reader import NotPlainError, Share, by_workers, read_columns, shares_of
-from pipeline.trace.read import read_events
-from pipeline.trace.sources import Trace
-from pipeline.trace.validate import TS_US_MAX
+from dispatch_audit.pipeline.spark_errors import trace_errors, worker_died
+from dispatch_audit.pipeline.trace.parquet.arrow_columns import integers
+from dispatch_audit.pipeline.trace.parquet.delta_files import as_files
+from dispatch_audit.pipeline.trace.parquet.worker_reader import (
+    NotPlainError,
+    Share,
+    by_workers,
+    read_columns,
+    shares_of,
+)
+from dispatch_audit.pipeline.trace.read import read_events
+from dispatch_audit.pipeline.trace.sources import Trace
+from dispatch_audit.pipeline.trace.validate import TS_US_MAX
 
 _SCHEMA = "kind STRING, at INT, number LONG, name STRING"
 _ARROW = pa.schema([("kind", pa.string()), ("at", pa.int32()), ("number", pa.int64()), ("name", pa.string())])

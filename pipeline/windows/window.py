@@ -1,7 +1,8 @@
 """The part of a growing log that one audit covers, as a caller requests it: from a moment to a moment.
 
 `seq` orders a trace, and its times are only nearly in that order. The log shows at which seq a moment lies
-(`pipeline.windows.seq_bounds`), the tables from which state a window starts (`pipeline.windows.chain`).
+(`dispatch_audit.pipeline.windows.seq_bounds`), the tables from which state a window starts
+(`dispatch_audit.pipeline.windows.chain`).
 """
 
 import re
@@ -10,9 +11,9 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from pipeline.errors import UsageError
-from pipeline.trace.validate import TS_US_MAX
-from pipeline.utc import EPOCH, utc
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.trace.validate import TS_US_MAX
+from dispatch_audit.pipeline.utc import EPOCH, utc
 
 _DATE_FIRST = re.compile(r"\d{4}-\d\d-\d\d")
 # Reads ISO 8601 the same way in every version of Python. It accepts other forms too, so the date is checked first.

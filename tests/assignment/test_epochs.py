@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.assignment import NOBODY, AssignmentLog
-from pipeline.errors import AssignmentError
+from dispatch_audit.pipeline.assignment import NOBODY, AssignmentLog
+from dispatch_audit.pipeline.errors import AssignmentError
 
 
 def test_a_story_of_five_epochs() -> None:

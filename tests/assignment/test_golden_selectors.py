@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.assignment import NOBODY, Selector, make_selector
-from pipeline.contract.profile import SelectorKind
-from pipeline.errors import AssignmentError
-from udfs.sticky_key_hash import sticky_hashes
+from dispatch_audit.pipeline.assignment import NOBODY, Selector, make_selector
+from dispatch_audit.pipeline.contract.profile import SelectorKind
+from dispatch_audit.pipeline.errors import AssignmentError
+from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 KINDS: dict[str, SelectorKind] = {

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from recorded import ALL, RECORDINGS, of_each
 
-from pipeline.assignment import Selector, make_selector
-from pipeline.contract.profile import SelectorKind, profile_for
+from dispatch_audit.pipeline.assignment import Selector, make_selector
+from dispatch_audit.pipeline.contract.profile import SelectorKind, profile_for
 
 KINDS: dict[str, SelectorKind] = {
     "ConsistentHashingStickyKeyConsumerSelector": "consistent_hashing",

@@ -8,10 +8,10 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.assignment.join_orders import Precedence
-from pipeline.assignment.possibly_empty import may_be_empty
-from pipeline.assignment.ranges.membership_change import Change
-from pipeline.assignment.resolve import closed
+from dispatch_audit.pipeline.assignment.join_orders import Precedence
+from dispatch_audit.pipeline.assignment.possibly_empty import may_be_empty
+from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
+from dispatch_audit.pipeline.assignment.resolve import closed
 
 
 def drawn(rng: Random) -> tuple[set[int], list[Change], Precedence]:

@@ -10,15 +10,15 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.assignment import Selector, make_selector
-from pipeline.assignment.join_orders import Precedence
-from pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, covers, differing
-from pipeline.assignment.ranges.membership_change import Change
-from pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
-from pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from pipeline.assignment.resolve import Resolved, closed, resolve
-from pipeline.assignment.selectors.selector import with_change
-from pipeline.contract.profile import SelectorKind
+from dispatch_audit.pipeline.assignment import Selector, make_selector
+from dispatch_audit.pipeline.assignment.join_orders import Precedence
+from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, covers, differing
+from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
+from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from dispatch_audit.pipeline.assignment.resolve import Resolved, closed, resolve
+from dispatch_audit.pipeline.assignment.selectors.selector import with_change
+from dispatch_audit.pipeline.contract.profile import SelectorKind
 
 # So few hashes to so many points that consumers contend for them.
 SELECTORS: dict[str, tuple[SelectorKind, int, str]] = {

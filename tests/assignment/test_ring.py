@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.assignment.selectors.ring import Ring
-from udfs.sticky_key_hash import HashRange
+from dispatch_audit.pipeline.assignment.selectors.ring import Ring
+from dispatch_audit.udfs.sticky_key_hash import HashRange
 
 SPACE = HashRange(1, 10)
 

@@ -11,9 +11,9 @@ from examples import examples
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from pipeline.assignment import make_selector
-from pipeline.assignment.selectors import ring_selector
-from udfs.sticky_key_hash import Int64Array, murmur31
+from dispatch_audit.pipeline.assignment import make_selector
+from dispatch_audit.pipeline.assignment.selectors import ring_selector
+from dispatch_audit.udfs.sticky_key_hash import Int64Array, murmur31
 
 POINTS = 4
 RING = 12

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.assignment import NOBODY, Selector, hashes_moved, make_selector
-from pipeline.assignment.selectors import auto_split
-from pipeline.assignment.selectors.factory import slot_range
-from pipeline.contract.profile import SelectorKind, profile_named
-from pipeline.errors import AssignmentError, UsageError
+from dispatch_audit.pipeline.assignment import NOBODY, Selector, hashes_moved, make_selector
+from dispatch_audit.pipeline.assignment.selectors import auto_split
+from dispatch_audit.pipeline.assignment.selectors.factory import slot_range
+from dispatch_audit.pipeline.contract.profile import SelectorKind, profile_named
+from dispatch_audit.pipeline.errors import AssignmentError, UsageError
 
 # One profile for each set of rules: 3.x, classic, the gap flaw, and the present.
 PROFILES = ["pulsar-3.0", "pulsar-4.0-classic", "pulsar-4.0.3", "pulsar-4.2"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.assignment.epochs import Epoch
-from pipeline.assignment.shares import HashShares
+from dispatch_audit.pipeline.assignment.epochs import Epoch
+from dispatch_audit.pipeline.assignment.shares import HashShares
 
 
 def _epoch(*ranges: tuple[int, int, int]) -> Epoch:

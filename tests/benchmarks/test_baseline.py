@@ -11,7 +11,7 @@ from benchmarks import side_by_side
 from benchmarks.baseline import Baseline, Expected, load_baseline, save_baseline
 from benchmarks.figures import Figure, Spread
 from benchmarks.plan import Name
-from pipeline.errors import DispatchAuditError, UsageError
+from dispatch_audit.pipeline.errors import DispatchAuditError, UsageError
 
 STORED = Baseline(
     conditions={"events": 1000, "source": "parquet"},

@@ -6,7 +6,7 @@ from benchmarks.figures import figures_of, ratios, summed_up
 from benchmarks.measure import Used
 from benchmarks.plan import Name
 from benchmarks.runs import Measured, in_rotation, require_equal_work
-from pipeline.errors import DispatchAuditError
+from dispatch_audit.pipeline.errors import DispatchAuditError
 
 
 def measured(plan: Name, wall_s: float, cpu_jvm_s: float = 1, cpu_python_s: float = 2, **found: int) -> Measured:

@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.generate import Shape, write_trace
-from pipeline.audit import audit
-from pipeline.run.request import AuditRequest
-from pipeline.settings import load_settings
-from pipeline.tables.target import parse_target
-from pipeline.validation import validate
-from udfs.sticky_key_hash import sticky_hashes
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.validation import validate
+from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 CALM = Shape(events=4_000, partitions=2, consumers=3, keys=40, changes=0, files=2)
 # Consumers come and go while much is unacknowledged, so that hashes drain and are sent again.

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from benchmarks.generate import Shape, write_trace
 from benchmarks.runs import ROOT, require_equal_work, run_once
 from benchmarks.traces import require_trace, rows_in
-from pipeline.errors import DispatchAuditError, UsageError
+from dispatch_audit.pipeline.errors import DispatchAuditError, UsageError
 
 SHAPE = Shape(events=3_000, partitions=3, consumers=3, keys=30, changes=4, files=2)
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pipeline.contract.exceptions import EXCEPTIONS
-from pipeline.contract.inheritance import resolved
-from pipeline.contract.profile import Profile
-from pipeline.contract.rules import RULES
-from pipeline.errors import DispatchAuditError
+from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS
+from dispatch_audit.pipeline.contract.inheritance import resolved
+from dispatch_audit.pipeline.contract.profile import Profile
+from dispatch_audit.pipeline.contract.rules import RULES
+from dispatch_audit.pipeline.errors import DispatchAuditError
 
 ROOT: dict[str, Any] = {
     "from_version": "1.0.0",

@@ -6,8 +6,16 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from pipeline.contract.known_bugs import KnownBug, Symptom, bugs_by_symptom, catalogue, known_bugs, labels, sentence
-from pipeline.contract.profile import profile_for, profile_named, profiles, version_parts
+from dispatch_audit.pipeline.contract.known_bugs import (
+    KnownBug,
+    Symptom,
+    bugs_by_symptom,
+    catalogue,
+    known_bugs,
+    labels,
+    sentence,
+)
+from dispatch_audit.pipeline.contract.profile import profile_for, profile_named, profiles, version_parts
 
 CLASSIC = {"subscriptionKeySharedUseClassicPersistentImplementation": True}
 OF_3X = {"F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.contract.pages import DOCS, PAGES
+from dispatch_audit.pipeline.contract.pages import DOCS, PAGES
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -3,10 +3,10 @@
 import pytest
 from pydantic import ValidationError
 
-from pipeline.contract.exceptions import EXCEPTIONS
-from pipeline.contract.profile import Profile, profile_for, profile_named, profiles, version_parts
-from pipeline.contract.rules import RULES
-from pipeline.errors import UsageError
+from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS
+from dispatch_audit.pipeline.contract.profile import Profile, profile_for, profile_named, profiles, version_parts
+from dispatch_audit.pipeline.contract.rules import RULES
+from dispatch_audit.pipeline.errors import UsageError
 
 CLASSIC = {"subscriptionKeySharedUseClassicPersistentImplementation": True}
 LOOK_AHEAD = "keySharedLookAheadMsgInReplayThresholdPer"

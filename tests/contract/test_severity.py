@@ -1,7 +1,7 @@
 import pytest
 
-from pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES, FailOn, Severity, fails, worst_verdict
-from pipeline.tables.schemas import METRICS
+from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES, FailOn, Severity, fails, worst_verdict
+from dispatch_audit.pipeline.tables.schemas import METRICS
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import get_args
 
 import pytest
 
-from pipeline.contract.exceptions import EXCEPTIONS, ExceptionId, exceptions_of
-from pipeline.contract.rule import Rule
-from pipeline.contract.rules import MISROUTED, NAME_OF, OVERTAKING, RULES, RuleName, rules_of
+from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS, ExceptionId, exceptions_of
+from dispatch_audit.pipeline.contract.rule import Rule
+from dispatch_audit.pipeline.contract.rules import MISROUTED, NAME_OF, OVERTAKING, RULES, RuleName, rules_of
 
 every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
 

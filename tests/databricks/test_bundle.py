@@ -12,7 +12,7 @@ from databricks.bundles.jobs import Job
 from typer.main import get_command
 
 from cluster.runtime_wheel import build
-from jobs.cli import app
+from dispatch_audit.jobs.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.report.query import summarise
+from dispatch_audit.pipeline.report.query import summarise
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "notebooks" / "findings.py"

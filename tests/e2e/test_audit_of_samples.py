@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.table_rows import rows_of_tables
-from jobs.cli import main
+from dispatch_audit.jobs.cli import main
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 RULES = ("single_holder", "early_duplicate", "first_delivery_order")
@@ -110,7 +110,7 @@ def test_columns_say_the_same_as_lines(kind: str, spark: SparkSession, told: Tol
     trace = tmp_path / "trace"
     trace.mkdir()
     shutil.copy(SAMPLES / "heavy-churn-3.0.7" / "trace.json", trace)
-    from pipeline.trace import open_traces, read_events
+    from dispatch_audit.pipeline.trace import open_traces, read_events
 
     (sample,) = open_traces([SAMPLES / "heavy-churn-3.0.7"])
     read_events(spark, sample).drop("refused", "detail").write.format(kind).save(str(trace / "events"))

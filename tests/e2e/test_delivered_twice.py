@@ -11,10 +11,10 @@ from conftest import Told
 from pyspark.sql import SparkSession
 
 from benchmarks.table_rows import rows_of_tables
-from pipeline.audit import audit
-from pipeline.run.request import AuditRequest
-from pipeline.settings import load_settings
-from pipeline.trace import open_traces, read_events
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.trace import open_traces, read_events
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "samples" / "join-leave-4.0.8"
 # What counts deliveries; all other tables are about what happened. Producers are counted before rows are compared.

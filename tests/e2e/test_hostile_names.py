@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.report.wording import printable
+from dispatch_audit.pipeline.report.wording import printable
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 

@@ -11,12 +11,12 @@ import pytest
 from conftest import MANIFEST
 from pyspark.sql import SparkSession
 
-from pipeline.audit import audit
-from pipeline.errors import TraceError, UsageError
-from pipeline.run.request import AuditRequest
-from pipeline.settings import load_settings
-from pipeline.tables.target import parse_target
-from pipeline.windows.window import WHOLE, Window
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.windows.window import WHOLE, Window
 
 pytestmark = pytest.mark.spark
 

@@ -1,7 +1,7 @@
 """What an audit found, for the tests of the command line, which run none."""
 
-from pipeline.contract.severity import SEVERITIES, Severity, worst_verdict
-from pipeline.report.summary import Finding, GroupCounts, RuleCounts, RunSummary, Summary
+from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity, worst_verdict
+from dispatch_audit.pipeline.report.summary import Finding, GroupCounts, RuleCounts, RunSummary, Summary
 
 _GROUP = ("orders-0", "workers")
 _FINDINGS = {

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from cli_summary import summary_of
 
-import jobs.session
-import pipeline.validation
-from jobs.load import Load
-from jobs.nightly_audit import audit_arguments
-from pipeline.contract.severity import Severity, worst_verdict
-from pipeline.errors import TraceError
-from pipeline.run.request import ValidationResult
+import dispatch_audit.jobs.session
+import dispatch_audit.pipeline.validation
+from dispatch_audit.jobs.load import Load
+from dispatch_audit.jobs.nightly_audit import audit_arguments
+from dispatch_audit.pipeline.contract.severity import Severity, worst_verdict
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.run.request import ValidationResult
 
 WriteTrace = Callable[..., Path]
 Told = Callable[..., tuple[int, str, str]]
@@ -27,7 +27,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(name: str, quiet: bool, load: Load) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr(jobs.session, "spark_session", refuse)
+    monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", refuse)
 
 
 @pytest.mark.usefixtures("no_spark")
@@ -88,7 +88,7 @@ def test_the_version_is_that_of_the_package(told: Told) -> None:
 def test_the_module_is_the_command_too() -> None:
     """Also its errors are logged: under its name as a module nobody would hear them."""
     arguments = ["audit", "nowhere", "--out", "out", "--log-format", "json"]
-    command = [sys.executable, "-m", "jobs.cli", *arguments]
+    command = [sys.executable, "-m", "dispatch_audit.jobs.cli", *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert json.loads(ran.stderr)["message"].startswith("there is no trace at nowhere; ")
@@ -167,8 +167,8 @@ def test_validate_says_what_would_be_refused(
     told: Told, monkeypatch: pytest.MonkeyPatch, trace: Path, fault: str, expected: int
 ) -> None:
     result = ValidationResult(str(trace), "pulsar-4.2", 1_000, 5, {"missing_field": 1, "broken_json": 4}, fault)
-    monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet, load: None)
-    monkeypatch.setattr(pipeline.validation, "validate", lambda spark, request, progress: [result])
+    monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", lambda name, quiet, load: None)
+    monkeypatch.setattr(dispatch_audit.pipeline.validation, "validate", lambda spark, request, progress: [result])
     code, out, err = told("validate", trace)
     assert (code, err) == (expected, f"dispatch-audit: error: {fault}\n" if fault else "")
     assert out == (

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.table_rows import rows_of_tables
-from pipeline.audit import audit
-from pipeline.run.request import AuditRequest
-from pipeline.settings import load_settings
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "data" / "samples" / "hung-consumer-4.0.8"
@@ -19,7 +19,7 @@ SAMPLE = ROOT / "data" / "samples" / "hung-consumer-4.0.8"
 
 def audited_over_connect(remote: str, out: Path, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "jobs.nightly_audit", str(SAMPLE), "--out", str(out), "--format", "json"],
+        [sys.executable, "-m", "dispatch_audit.jobs.nightly_audit", str(SAMPLE), "--out", str(out), "--format", "json"],
         capture_output=True,
         text=True,
         env={**os.environ, "SPARK_REMOTE": remote},

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.java import require_java
-from pipeline.errors import UsageError
+from dispatch_audit.jobs.java import require_java
+from dispatch_audit.pipeline.errors import UsageError
 
 
 @pytest.fixture

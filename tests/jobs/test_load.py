@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.load import BRIEF_BYTES_MAX, Load, load_of
-from pipeline.trace import open_traces
+from dispatch_audit.jobs.load import BRIEF_BYTES_MAX, Load, load_of
+from dispatch_audit.pipeline.trace import open_traces
 
 SAMPLE = "data/samples/heavy-churn-3.0.7"
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from cli_summary import summary_of
 
-from pipeline.errors import TraceError
-from pipeline.windows.window import Window
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.windows.window import Window
 
 Told = Callable[..., tuple[int, str, str]]
 
@@ -154,5 +154,5 @@ def test_an_error_is_logged_with_its_exit_code(
 def test_nothing_is_left_of_the_logs_when_the_command_is_done(told: Told, audited: Any, trace: Path) -> None:
     audited(summary_of())
     told("audit", trace, "--out", "out", "--log-format", "json")
-    assert not logging.getLogger("pipeline").handlers
+    assert not logging.getLogger("dispatch_audit").handlers
     assert told("audit", trace, "--out", "out")[2] == ""

@@ -11,50 +11,51 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.replay.state.compiled import COMPILED_ROOMS, sources
+from dispatch_audit.pipeline.replay.state.compiled import COMPILED_ROOMS, sources
 
 ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "dispatch_audit."
 ROOMS = (
-    "jobs",
-    "pipeline.audit",
-    "pipeline.validation",
-    "pipeline.report",
-    "pipeline.run",
-    "pipeline.windows",
-    "pipeline.bad_rows",
-    "pipeline.replay.packed_source",
-    "pipeline.replay.replay_on_spark",
-    "pipeline.replay.pack_on_spark",
-    "pipeline.replay.recorders_on_spark",
-    "pipeline.replay.replay_group",
-    "pipeline.replay.rows",
-    "pipeline.replay.verdicts",
-    "pipeline.replay.subscription",
-    "pipeline.replay.dispatcher",
-    "pipeline.replay.snapshots",
-    "pipeline.replay.timeline",
-    "pipeline.replay.traffic",
-    "pipeline.replay.blocking",
-    "pipeline.replay.rules",
-    "pipeline.replay.state",
-    "pipeline.replay.recorders",
-    "pipeline.replay.packing",
-    "pipeline.replay",
-    "pipeline.assignment",
-    "pipeline.assignment.selectors",
-    "pipeline.assignment.ranges",
-    "pipeline.tables",
-    "pipeline.trace.quarantine",
-    "pipeline.trace.parquet",
-    "pipeline.trace",
-    "pipeline.spark_errors",
-    "pipeline.settings",
-    "pipeline.contract",
-    "udfs",
-    "pipeline.errors",
-    "pipeline.plural",
-    "pipeline.utc",
-    "pipeline",
+    "dispatch_audit.jobs",
+    "dispatch_audit.pipeline.audit",
+    "dispatch_audit.pipeline.validation",
+    "dispatch_audit.pipeline.report",
+    "dispatch_audit.pipeline.run",
+    "dispatch_audit.pipeline.windows",
+    "dispatch_audit.pipeline.bad_rows",
+    "dispatch_audit.pipeline.replay.packed_source",
+    "dispatch_audit.pipeline.replay.replay_on_spark",
+    "dispatch_audit.pipeline.replay.pack_on_spark",
+    "dispatch_audit.pipeline.replay.recorders_on_spark",
+    "dispatch_audit.pipeline.replay.replay_group",
+    "dispatch_audit.pipeline.replay.rows",
+    "dispatch_audit.pipeline.replay.verdicts",
+    "dispatch_audit.pipeline.replay.subscription",
+    "dispatch_audit.pipeline.replay.dispatcher",
+    "dispatch_audit.pipeline.replay.snapshots",
+    "dispatch_audit.pipeline.replay.timeline",
+    "dispatch_audit.pipeline.replay.traffic",
+    "dispatch_audit.pipeline.replay.blocking",
+    "dispatch_audit.pipeline.replay.rules",
+    "dispatch_audit.pipeline.replay.state",
+    "dispatch_audit.pipeline.replay.recorders",
+    "dispatch_audit.pipeline.replay.packing",
+    "dispatch_audit.pipeline.replay",
+    "dispatch_audit.pipeline.assignment",
+    "dispatch_audit.pipeline.assignment.selectors",
+    "dispatch_audit.pipeline.assignment.ranges",
+    "dispatch_audit.pipeline.tables",
+    "dispatch_audit.pipeline.trace.quarantine",
+    "dispatch_audit.pipeline.trace.parquet",
+    "dispatch_audit.pipeline.trace",
+    "dispatch_audit.pipeline.spark_errors",
+    "dispatch_audit.pipeline.settings",
+    "dispatch_audit.pipeline.contract",
+    "dispatch_audit.udfs",
+    "dispatch_audit.pipeline.errors",
+    "dispatch_audit.pipeline.plural",
+    "dispatch_audit.pipeline.utc",
+    "dispatch_audit.pipeline",
 )
 MODULES_PER_FOLDER_MAX = 14
 
@@ -62,7 +63,7 @@ MODULES_PER_FOLDER_MAX = 14
 def modules() -> dict[str, Path]:
     """The modules that the package installs, by name."""
     files = (path for top in ("jobs", "pipeline", "udfs") for path in sorted((ROOT / top).rglob("*.py")))
-    named = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in files}
+    named = {PACKAGE + ".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in files}
     return {name.removesuffix(".__init__"): path for name, path in named.items()}
 
 
@@ -118,7 +119,7 @@ def test_no_folder_holds_more_modules_than_one_can_look_over() -> None:
 def test_the_compiled_code_is_kept_by_all_sources_that_it_is_made_of() -> None:
     """Otherwise an old compilation would go on being used after a change."""
     kept = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sources()}
-    compiled = {m for m, found in IMPORTS.items() if "pipeline.replay.state.compiled" in found}
-    of_them = {i for m in compiled for i in IMPORTS[m] if i.startswith("pipeline.replay.")}
+    compiled = {m for m, found in IMPORTS.items() if "dispatch_audit.pipeline.replay.state.compiled" in found}
+    of_them = {i for m in compiled for i in IMPORTS[m] if i.startswith("dispatch_audit.pipeline.replay.")}
 
     assert compiled | of_them <= kept, COMPILED_ROOMS

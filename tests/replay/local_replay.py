@@ -24,25 +24,25 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from pipeline.contract.profile import profile_for
-from pipeline.contract.rules import NAME_OF
-from pipeline.replay.blocking.capacity_samples import Sample
-from pipeline.replay.blocking.thresholds import Thresholds
-from pipeline.replay.packing.events import Events, concatenated
-from pipeline.replay.packing.membership_rows import MembershipEvent
-from pipeline.replay.packing.pack import COLUMNS, pack
-from pipeline.replay.packing.packed_batch import Group, PackedBatch, merged
-from pipeline.replay.packing.refused import Refused
-from pipeline.replay.recorders.one_order import in_one_order
-from pipeline.replay.recorders.ownership_terms import recorders_of, stretches
-from pipeline.replay.recorders.recorders import ONE, Recorders
-from pipeline.replay.replay_group import replay_group
-from pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
-from pipeline.replay.state.output import ENDINGS
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.replay.subscription.result import PlacedEpoch, ReplayResult
-from pipeline.replay.subscription.subscription import Subscription
-from pipeline.replay.verdicts import FindingVerdict, judged
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.contract.rules import NAME_OF
+from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
+from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.packing.events import Events, concatenated
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, merged
+from dispatch_audit.pipeline.replay.packing.refused import Refused
+from dispatch_audit.pipeline.replay.recorders.one_order import in_one_order
+from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
+from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
+from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
+from dispatch_audit.pipeline.replay.state.output import ENDINGS
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch, ReplayResult
+from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
+from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, judged
 
 RECORDINGS: Final = Path(__file__).resolve().parents[1] / "data" / "traces"
 

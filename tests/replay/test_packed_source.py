@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.replay.packed_source import _tasks
-from pipeline.replay.packing.packed_batch import Group
-from pipeline.settings import load_settings
+from dispatch_audit.pipeline.replay.packed_source import _tasks
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.settings import load_settings
 
 
 @pytest.mark.parametrize(("partitions", "tasks"), [("1", 4), ("200", 8), ("auto", 8)])

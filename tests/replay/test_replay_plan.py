@@ -6,13 +6,13 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.contract.profile import profile_for
-from pipeline.replay.pack_on_spark import packed_earlier_publishes, packed_rows, packed_states
-from pipeline.replay.packing.packed_batch import Group
-from pipeline.replay.recorders.recorders import Recorders, Term
-from pipeline.replay.replay_on_spark import in_order, replayed
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.trace.schema import EVENT_SCHEMA
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.pack_on_spark import packed_earlier_publishes, packed_rows, packed_states
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.replay.recorders.recorders import Recorders, Term
+from dispatch_audit.pipeline.replay.replay_on_spark import in_order, replayed
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
 
 
 @pytest.mark.spark

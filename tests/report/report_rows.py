@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.contract.severity import SEVERITIES, Severity
-from pipeline.report.summary import (
+from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
+from dispatch_audit.pipeline.report.summary import (
     CauseTotals,
     Finding,
     GroupCounts,
@@ -16,9 +16,9 @@ from pipeline.report.summary import (
     Summary,
     Wait,
 )
-from pipeline.trace import Trace
-from pipeline.trace.manifest import Manifest
-from pipeline.trace.sources import Log
+from dispatch_audit.pipeline.trace import Trace
+from dispatch_audit.pipeline.trace.manifest import Manifest
+from dispatch_audit.pipeline.trace.sources import Log
 
 _SHOP = ("persistent://shop/eu/orders-partition-0", "workers")
 

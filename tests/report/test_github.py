@@ -8,9 +8,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from report_rows import BOTH, BROKEN, DUPLICATE, FINDING, HOSTILE, OF_HOSTILES, ONLY_CLEAN, TABLES, trace_at
 
-from pipeline.report.github import annotations, markdown
-from pipeline.report.summary import Summary
-from pipeline.report.wording import printable
+from dispatch_audit.pipeline.report.github import annotations, markdown
+from dispatch_audit.pipeline.report.summary import Summary
+from dispatch_audit.pipeline.report.wording import printable
 
 # actions/runner, ActionCommand.TryParseV2: the command, its properties, and all that follows the next colons.
 COMMAND = re.compile(r"^::(?P<name>\S+) (?P<properties>.*?)::(?P<data>.*)$")

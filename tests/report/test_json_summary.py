@@ -3,8 +3,8 @@ from dataclasses import replace
 
 from report_rows import BOTH, CLEAN, TABLES
 
-from pipeline.report.json_summary import json_summary
-from pipeline.windows.window import Window
+from dispatch_audit.pipeline.report.json_summary import json_summary
+from dispatch_audit.pipeline.windows.window import Window
 
 
 def test_totals_over_all_traces() -> None:

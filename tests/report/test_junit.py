@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from report_rows import BOTH, BROKEN, CLEAN, FINDING, HOSTILE, OF_HOSTILES, TABLES, counts, group
 
-from pipeline.contract.severity import FailOn
-from pipeline.report.junit import junit_report
-from pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
-from pipeline.report.wording import printable
-from pipeline.windows.window import Window
+from dispatch_audit.pipeline.contract.severity import FailOn
+from dispatch_audit.pipeline.report.junit import junit_report
+from dispatch_audit.pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
+from dispatch_audit.pipeline.report.wording import printable
+from dispatch_audit.pipeline.windows.window import Window
 
 # Elements with what may stand in them, as Jenkins's, GitLab's and Ant's schemas have in common.
 CHILDREN = {

@@ -4,13 +4,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.errors import UsageError
-from pipeline.report.query import summarise
-from pipeline.report.summary import CauseTotals, Summary
-from pipeline.tables.create import open_tables
-from pipeline.tables.payload import RESULT_SCHEMA, encode
-from pipeline.tables.schemas import TABLES
-from pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.report.query import summarise
+from dispatch_audit.pipeline.report.summary import CauseTotals, Summary
+from dispatch_audit.pipeline.tables.create import open_tables
+from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA, encode
+from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.tables.target import parse_target
 
 pytestmark = pytest.mark.spark
 

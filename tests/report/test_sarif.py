@@ -13,13 +13,13 @@ import jsonschema
 import pytest
 from report_rows import BOTH, BROKEN, CLEAN, DUPLICATE, FINDING, HOSTILE, OF_HOSTILES, TABLES, trace_at
 
-from pipeline.contract.rules import RULES
-from pipeline.contract.severity import SEVERITIES
-from pipeline.report.sarif import sarif_report
-from pipeline.report.summary import Finding, RunSummary, Summary
-from pipeline.report.wording import printable
-from pipeline.trace import open_traces
-from pipeline.windows.window import Window
+from dispatch_audit.pipeline.contract.rules import RULES
+from dispatch_audit.pipeline.contract.severity import SEVERITIES
+from dispatch_audit.pipeline.report.sarif import sarif_report
+from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
+from dispatch_audit.pipeline.report.wording import printable
+from dispatch_audit.pipeline.trace import open_traces
+from dispatch_audit.pipeline.windows.window import Window
 
 SCHEMA = json.loads(Path(__file__).with_name("sarif-2.1.0-rtm.5.json").read_text())
 

@@ -5,9 +5,9 @@ import pytest
 from report_rows import BOTH, BROKEN, FINDING, ONLY_CLEAN, TABLES
 from rich.console import Console
 
-from pipeline.report.summary import Summary
-from pipeline.report.text import print_report
-from pipeline.windows.window import Window
+from dispatch_audit.pipeline.report.summary import Summary
+from dispatch_audit.pipeline.report.text import print_report
+from dispatch_audit.pipeline.windows.window import Window
 
 
 def text_of(summary: Summary, width: int = 80) -> str:

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 from report_rows import BOTH, CLEAN
 
-from pipeline.report.warnings import warnings_about
-from pipeline.windows.window import Window
+from dispatch_audit.pipeline.report.warnings import warnings_about
+from dispatch_audit.pipeline.windows.window import Window
 
 
 def test_audits_of_whole_logs_need_no_remark() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from pipeline.plural import count
-from pipeline.report.wording import consumer, duration, moment, share, together
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.wording import consumer, duration, moment, share, together
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.run.key_lookup import keys_of, with_keys
-from pipeline.trace.parquet.worker_reader import Share
+from dispatch_audit.pipeline.run.key_lookup import keys_of, with_keys
+from dispatch_audit.pipeline.trace.parquet.worker_reader import Share
 
 pytestmark = pytest.mark.spark
 

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.run import run_key
-from pipeline.run.run_key import run_key_of
-from pipeline.settings import load_settings
+from dispatch_audit.pipeline.run import run_key
+from dispatch_audit.pipeline.run.run_key import run_key_of
+from dispatch_audit.pipeline.settings import load_settings
 
 SETTINGS = load_settings()
 QUESTION: dict[str, Any] = {

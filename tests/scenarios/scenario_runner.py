@@ -33,13 +33,13 @@ from typing import Any, Final, TypeAlias
 import audit_text
 import pyarrow as pa
 
-from pipeline.assignment import make_selector
-from pipeline.contract.profile import Profile, SelectorKind, profile_for
-from pipeline.replay.packing.pack import COLUMNS, pack
-from pipeline.replay.packing.packed_batch import Group
-from pipeline.replay.replay_group import replay_group
-from pipeline.replay.subscription.config import ReplayConfig
-from udfs.sticky_key_hash import sticky_hashes
+from dispatch_audit.pipeline.assignment import make_selector
+from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind, profile_for
+from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 Columns: TypeAlias = dict[str, Any]
 Fits: TypeAlias = Callable[[int], object]

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
+from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
 
 
 class Pair(NamedTuple):

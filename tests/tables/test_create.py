@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.errors import UsageError
-from pipeline.tables.create import open_tables
-from pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.tables.create import open_tables
+from dispatch_audit.pipeline.tables.target import parse_target
 
 pytestmark = pytest.mark.spark
 

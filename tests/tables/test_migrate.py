@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.errors import UsageError
-from pipeline.tables.create import open_tables
-from pipeline.tables.migrate import migrate
-from pipeline.tables.schemas import TABLES
-from pipeline.tables.table_schema import TableSchema
-from pipeline.tables.target import Target, parse_target
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.tables.create import open_tables
+from dispatch_audit.pipeline.tables.migrate import migrate
+from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.tables.table_schema import TableSchema
+from dispatch_audit.pipeline.tables.target import Target, parse_target
 
 pytestmark = pytest.mark.spark
 

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from table_rows import ROWS, columns
 
-from pipeline.tables.create import open_tables
-from pipeline.tables.payload import RESULT_SCHEMA, encode
-from pipeline.tables.schemas import TABLES
-from pipeline.tables.target import Target, parse_target
+from dispatch_audit.pipeline.tables.create import open_tables
+from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA, encode
+from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.tables.target import Target, parse_target
 
 pytestmark = pytest.mark.spark
 

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.errors import DispatchAuditError
-from pipeline.tables.payload import encode
+from dispatch_audit.pipeline.errors import DispatchAuditError
+from dispatch_audit.pipeline.tables.payload import encode
 
 METRIC: dict[str, Any] = {
     "topic": ["persistent://t/n/orders"],

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from pipeline.tables.schemas import TABLES, VIOLATIONS
-from pipeline.tables.table_schema import TableSchema
+from dispatch_audit.pipeline.tables.schemas import TABLES, VIOLATIONS
+from dispatch_audit.pipeline.tables.table_schema import TableSchema
 
 every_table = pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 

@@ -1,6 +1,6 @@
 import pytest
 
-from pipeline.spark_errors import reason_of
+from dispatch_audit.pipeline.spark_errors import reason_of
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import UsageError
-from pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.tables.target import parse_target
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ import threading
 
 import pytest
 
-from pipeline.errors import UsageError
-from pipeline.tables.threads import both
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.tables.threads import both
 
 
 def fail() -> None:

@@ -9,13 +9,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from table_rows import ROWS, columns
 
-from pipeline.errors import DispatchAuditError, GaveWayError, UsageError
-from pipeline.tables.create import open_tables
-from pipeline.tables.payload import RESULT_SCHEMA, encode, record_batch
-from pipeline.tables.schemas import TABLES
-from pipeline.tables.target import Target, parse_target
-from pipeline.tables.threads import at_one_time
-from pipeline.tables.write import RunTables
+from dispatch_audit.pipeline.errors import DispatchAuditError, GaveWayError, UsageError
+from dispatch_audit.pipeline.tables.create import open_tables
+from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA, encode, record_batch
+from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.tables.target import Target, parse_target
+from dispatch_audit.pipeline.tables.threads import at_one_time
+from dispatch_audit.pipeline.tables.write import RunTables
 
 pytestmark = pytest.mark.spark
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipeline.trace.schema import EVENT_SCHEMA
+from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
 
 ARROW_SCHEMA: pa.Schema = to_arrow_schema(EVENT_SCHEMA)
 TEXTS = tuple(field.name for field in ARROW_SCHEMA if field.type in (pa.string(), pa.binary()))

@@ -10,12 +10,12 @@ from conftest import MANIFEST
 from pyspark.sql import SparkSession
 from test_row_checks import PLAIN
 
-from pipeline.contract.profile import profile_for
-from pipeline.replay.packed_source import Reading
-from pipeline.settings import load_settings
-from pipeline.trace import Trace, open_traces, read_events
-from pipeline.trace.parquet.delta_files import as_files
-from pipeline.trace.parquet.worker_reader import read_share, shares_of
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.packed_source import Reading
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.trace import Trace, open_traces, read_events
+from dispatch_audit.pipeline.trace.parquet.delta_files import as_files
+from dispatch_audit.pipeline.trace.parquet.worker_reader import read_share, shares_of
 
 pytestmark = pytest.mark.spark
 

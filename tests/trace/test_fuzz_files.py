@@ -19,16 +19,16 @@ from pyspark.sql import SparkSession
 from test_row_checks import PLAIN
 from trace_rows import FLOW, JOIN, TOPIC
 
-from pipeline.audit import audit
-from pipeline.contract.profile import profile_for
-from pipeline.errors import TraceError, UsageError
-from pipeline.replay.packed_source import Reading
-from pipeline.replay.packing.pack import COLUMNS
-from pipeline.run.request import AuditRequest
-from pipeline.settings import Settings, load_settings
-from pipeline.trace import open_traces, quarantined, read_events
-from pipeline.trace.parquet.worker_reader import NotPlainError, Share, read_share
-from pipeline.validation import validate
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.replay.packed_source import Reading
+from dispatch_audit.pipeline.replay.packing.pack import COLUMNS
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import Settings, load_settings
+from dispatch_audit.pipeline.trace import open_traces, quarantined, read_events
+from dispatch_audit.pipeline.trace.parquet.worker_reader import NotPlainError, Share, read_share
+from dispatch_audit.pipeline.validation import validate
 
 _ROWS = [{**FLOW, "seq": seq} for seq in range(1, 31)]
 _LINES = "".join(json.dumps(row) + "\n" for row in _ROWS).encode()

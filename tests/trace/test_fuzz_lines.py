@@ -12,7 +12,7 @@ from damage import PIECES, damaged, is_one_object
 from pyspark.sql import Row, SparkSession
 from trace_rows import FLOW, GOOD_ROWS
 
-from pipeline.trace import open_traces, quarantined, read_events
+from dispatch_audit.pipeline.trace import open_traces, quarantined, read_events
 
 pytestmark = pytest.mark.spark
 

@@ -10,10 +10,10 @@ from arrow_rows import batch_of, encoded
 from test_row_checks import PLAIN
 from trace_rows import ACK, DISPATCH, DISPATCH_END, FLOW, LEAVE, STATS, TOPIC, Row
 
-from pipeline.bad_rows import QuarantineCounts
-from pipeline.contract.profile import profile_for
-from pipeline.replay.packing.pack import pack
-from pipeline.replay.packing.packed_batch import PackedBatch, merged
+from dispatch_audit.pipeline.bad_rows import QuarantineCounts
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.packing.pack import pack
+from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, merged
 
 _GROUPS = {TOPIC: {"ks": 0}}
 _PROFILE = profile_for("4.0.8", {})

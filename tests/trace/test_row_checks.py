@@ -16,8 +16,8 @@ from pyspark.sql import functions as sf
 from test_trace_validate import BAD_ROWS, LEGITIMATE_ROWS
 from trace_rows import ACK, FLOW, GOOD_ROWS, JOIN, LEAVE, PUBLISH, REDELIVER, REFUSED_JOIN, RESET, STATS, without
 
-from pipeline.trace.parquet.row_checks import plain
-from pipeline.trace.validate import BY_EVENT, validated
+from dispatch_audit.pipeline.trace.parquet.row_checks import plain
+from dispatch_audit.pipeline.trace.validate import BY_EVENT, validated
 
 # Columns have types, so these cannot stand in them; see `test_parquet_files` for wrong types and base64.
 _OF_LINES = ("broken_json", "wrong_type", "bad_key")

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.trace.quarantine.row_counts import COUNTED_BY, NOT_PLAIN, RowCounts, together
+from dispatch_audit.pipeline.trace.quarantine.row_counts import COUNTED_BY, NOT_PLAIN, RowCounts, together
 
 TYPES = {"seq": pa.int64(), "ts_us": pa.int64(), "consumer": pa.int64(), "entry_bucket_dispatch": pa.bool_()}
 

@@ -10,9 +10,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
 from trace_rows import ACK, FLOW, GOOD_ROWS, JOIN, PUBLISH, STATS
 
-from pipeline.errors import TraceError
-from pipeline.trace import EVENT_SCHEMA, open_traces, quarantined, read_events
-from pipeline.trace.columnar import conform
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.trace import EVENT_SCHEMA, open_traces, quarantined, read_events
+from dispatch_audit.pipeline.trace.columnar import conform
 
 pytestmark = pytest.mark.spark
 

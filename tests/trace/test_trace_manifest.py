@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import TraceError, UsageError
-from pipeline.trace.manifest import manifest_in
+from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.trace.manifest import manifest_in
 
 
 def write(folder: Path, **changes: object) -> Path:

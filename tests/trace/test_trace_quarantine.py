@@ -10,8 +10,8 @@ from conftest import WriteTrace
 from pyspark.sql import DataFrame, SparkSession
 from trace_rows import ACK, FLOW, GOOD_ROWS, PUBLISH, TOPIC
 
-from pipeline.trace import open_traces, quarantined, read_events
-from pipeline.trace.quarantine.truncated_logs import TruncatedLog
+from dispatch_audit.pipeline.trace import open_traces, quarantined, read_events
+from dispatch_audit.pipeline.trace.quarantine.truncated_logs import TruncatedLog
 
 pytestmark = pytest.mark.spark
 

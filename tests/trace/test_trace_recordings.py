@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.trace import Trace, open_traces, read_events
-from pipeline.trace.sources import LOG_NAMES
+from dispatch_audit.pipeline.trace import Trace, open_traces, read_events
+from dispatch_audit.pipeline.trace.sources import LOG_NAMES
 
 
 @pytest.mark.spark

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import TraceError, UsageError
-from pipeline.trace.sources import Log, open_traces
+from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.trace.sources import Log, open_traces
 
 
 def trace_at(folder: Path, *logs: str) -> Path:

@@ -10,10 +10,10 @@ from conftest import WriteTrace
 from pyspark.sql import SparkSession
 from trace_rows import FLOW, GOOD_ROWS, JOIN, PUBLISH, REFUSED_JOIN, TOPIC
 
-from pipeline.errors import TraceError, UsageError
-from pipeline.settings import TraceSettings, load_settings
-from pipeline.trace import Survey, counted, open_traces, read_events, survey, trace_errors
-from pipeline.trace.quarantine.truncated_logs import TruncatedLog
+from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.settings import TraceSettings, load_settings
+from dispatch_audit.pipeline.trace import Survey, counted, open_traces, read_events, survey, trace_errors
+from dispatch_audit.pipeline.trace.quarantine.truncated_logs import TruncatedLog
 
 pytestmark = pytest.mark.spark
 

@@ -22,9 +22,9 @@ from trace_rows import (
     without,
 )
 
-from pipeline.trace import open_traces, quarantined, read_events
-from pipeline.trace.reasons import REASONS, STRUCTURAL
-from pipeline.trace.validate import ALL_EVENTS, BY_EVENT
+from dispatch_audit.pipeline.trace import open_traces, quarantined, read_events
+from dispatch_audit.pipeline.trace.reasons import REASONS, STRUCTURAL
+from dispatch_audit.pipeline.trace.validate import ALL_EVENTS, BY_EVENT
 
 
 def position(**changes: Any) -> dict[str, Any]:

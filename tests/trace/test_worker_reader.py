@@ -16,20 +16,27 @@ from pyspark.sql import functions as sf
 from test_row_checks import PLAIN
 from trace_rows import ACK, FLOW, JOIN, PUBLISH, REDELIVER, STATS, TOPIC, without
 
-from pipeline.audit import audit
-from pipeline.contract.profile import profile_for
-from pipeline.errors import TraceError
-from pipeline.replay.pack_on_spark import NO_GROUP
-from pipeline.replay.packed_source import Reading
-from pipeline.replay.packing.pack import COLUMNS, pack
-from pipeline.replay.packing.packed_batch import merged
-from pipeline.replay.replay_on_spark import packed_batches_in
-from pipeline.run.request import AuditRequest
-from pipeline.settings import load_settings
-from pipeline.trace import EVENT_SCHEMA, Trace, open_traces, read_events
-from pipeline.trace.parquet import worker_reader as parquet_files
-from pipeline.trace.parquet.worker_reader import NotPlainError, Share, read_columns, read_names, read_share, shares_of
-from pipeline.validation import validate
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.replay.pack_on_spark import NO_GROUP
+from dispatch_audit.pipeline.replay.packed_source import Reading
+from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
+from dispatch_audit.pipeline.replay.packing.packed_batch import merged
+from dispatch_audit.pipeline.replay.replay_on_spark import packed_batches_in
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Trace, open_traces, read_events
+from dispatch_audit.pipeline.trace.parquet import worker_reader as parquet_files
+from dispatch_audit.pipeline.trace.parquet.worker_reader import (
+    NotPlainError,
+    Share,
+    read_columns,
+    read_names,
+    read_share,
+    shares_of,
+)
+from dispatch_audit.pipeline.validation import validate
 
 _PROFILE = profile_for("4.0.8", {})
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from udfs.sticky_key_hash import HASH_RANGES, sticky_hash_udf, sticky_hashes
+from dispatch_audit.udfs.sticky_key_hash import HASH_RANGES, sticky_hash_udf, sticky_hashes
 
 KEYS = [b"", b"key-0", None, bytes(range(256)), b"key-0", *(f"key-{i}".encode() for i in range(200))]
 

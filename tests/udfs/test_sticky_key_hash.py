@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import UsageError
-from udfs.sticky_key_hash import (
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.udfs.sticky_key_hash import (
     HASH_RANGES,
     NONE_KEY,
     hash_keys,

@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 from test_growing_log import TABLES, Growing, at, service
 
-from pipeline.errors import GaveWayError
-from pipeline.tables.target import parse_target
-from pipeline.tables.threads import at_one_time
+from dispatch_audit.pipeline.errors import GaveWayError
+from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.tables.threads import at_one_time
 
 pytestmark = pytest.mark.spark
 

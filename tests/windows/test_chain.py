@@ -4,9 +4,17 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import UsageError
-from pipeline.windows.chain import PastWindow, Plan, StartsFrom, continued, path_to, planned, windows_since
-from pipeline.windows.window import Window
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.windows.chain import (
+    PastWindow,
+    Plan,
+    StartsFrom,
+    continued,
+    path_to,
+    planned,
+    windows_since,
+)
+from dispatch_audit.pipeline.windows.window import Window
 
 
 def past(from_us: int | None, to_us: int | None, started: int = 0, **changed: Any) -> PastWindow:

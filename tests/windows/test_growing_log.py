@@ -11,13 +11,13 @@ from conftest import MANIFEST
 from pyspark.sql import Row, SparkSession
 
 from benchmarks.window_rows import Told, differences, told_by
-from pipeline.audit import audit
-from pipeline.errors import TraceError, UsageError
-from pipeline.run.request import AuditRequest
-from pipeline.run.stages import Progress
-from pipeline.settings import Settings, load_settings
-from pipeline.tables.target import parse_target
-from pipeline.windows.window import Window
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.run.stages import Progress
+from dispatch_audit.pipeline.settings import Settings, load_settings
+from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.windows.window import Window
 
 pytestmark = pytest.mark.spark
 
@@ -250,7 +250,7 @@ def test_subscriptions_outlive_a_window_without_rows_and_come_up_with_what_was_p
     assert unpublished == {"s": 0, "new": 0}
     assert differences(growing.told(first, empty, last), growing.told(*growing.audit())) == {}
     # A state of another make is refused before anything is replayed.
-    monkeypatch.setattr("pipeline.windows.resolve.STATE_VERSION", 4711)
+    monkeypatch.setattr("dispatch_audit.pipeline.windows.resolve.STATE_VERSION", 4711)
     with pytest.raises(UsageError, match="and this is 4711; audit from the beginning: --reaudit 1970-01-01T00:00:00Z"):
         growing.audit(to_us=at(60))
 

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.reliability_parts.cuts import cuts, windows_of
-from pipeline.windows.window import Window
+from dispatch_audit.pipeline.windows.window import Window
 
 
 @pytest.mark.spark

@@ -11,10 +11,10 @@ import pytest
 from conftest import MANIFEST
 from pyspark.sql import SparkSession
 
-from pipeline.trace import Trace, open_traces, quarantined, read_events
-from pipeline.trace.parquet.worker_reader import read_columns, read_share, shares_of
-from pipeline.trace.seq_range import ALL, SeqRange
-from pipeline.windows.seq_bounds import LogQuery, SeqBounds, find_seq_bounds
+from dispatch_audit.pipeline.trace import Trace, open_traces, quarantined, read_events
+from dispatch_audit.pipeline.trace.parquet.worker_reader import read_columns, read_share, shares_of
+from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
+from dispatch_audit.pipeline.windows.seq_bounds import LogQuery, SeqBounds, find_seq_bounds
 
 pytestmark = pytest.mark.spark
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from conftest import WriteTrace
 
-import jobs.session
-import pipeline.audit
-from jobs.cli import main
-from pipeline.errors import TraceError
-from pipeline.run.request import AuditRequest
-from pipeline.windows.window import WHOLE, Window
+import dispatch_audit.jobs.session
+import dispatch_audit.pipeline.audit
+from dispatch_audit.jobs.cli import main
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.windows.window import WHOLE, Window
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def asked(write_trace: WriteTrace, monkeypatch: pytest.MonkeyPatch) -> Any:
         requests.append(request)
         raise TraceError("far enough")
 
-    monkeypatch.setattr(jobs.session, "spark_session", lambda name, quiet, load: None)
-    monkeypatch.setattr(pipeline.audit, "audit", audit)
+    monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", lambda name, quiet, load: None)
+    monkeypatch.setattr(dispatch_audit.pipeline.audit, "audit", audit)
 
     def run(*arguments: str) -> tuple[Any, AuditRequest | None]:
         with pytest.raises(SystemExit) as exited:

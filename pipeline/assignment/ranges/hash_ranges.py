@@ -6,8 +6,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.assignment.ranges.routing import HASH_MAX, Routing, differing_ranges
-from udfs.sticky_key_hash import Int64Array
+from dispatch_audit.pipeline.assignment.ranges.routing import HASH_MAX, Routing, differing_ranges
+from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 HashRanges: TypeAlias = tuple[tuple[int, int], ...]
 

@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from pipeline.assignment.ranges.routing import NOBODY, Routing
-from udfs.sticky_key_hash import Int64Array
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY, Routing
+from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 Sent = tuple[Int64Array, Int64Array]
 """The sticky hash of each dispatch, and the consumer that it went to."""

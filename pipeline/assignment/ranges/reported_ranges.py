@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
-from udfs.sticky_key_hash import Int64Array
+from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
+from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 
 class ReportedRanges:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from udfs.sticky_key_hash import HashRange, Int64Array
+from dispatch_audit.udfs.sticky_key_hash import HashRange, Int64Array
 
 HashRangeOf: TypeAlias = tuple[int, int, int]
 """(start, end, consumer), both ends inclusive."""

@@ -9,12 +9,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
-from pipeline.assignment.ranges.observed import Behind
-from pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
-from pipeline.assignment.selectors.selector import Selector
-from pipeline.errors import AssignmentError
+from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
+from dispatch_audit.pipeline.assignment.ranges.observed import Behind
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
+from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.errors import AssignmentError
 
 # The broker's intervals end at the size of the hash range, one above the highest hash there is.
 _TOP = 65_536

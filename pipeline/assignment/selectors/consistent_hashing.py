@@ -8,10 +8,10 @@ from itertools import combinations
 
 import numpy as np
 
-from pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from pipeline.assignment.ranges.routing import NOBODY, HashRangeOf
-from pipeline.assignment.selectors.ring_selector import Member, RingSelector
-from udfs.sticky_key_hash import hash_range
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY, HashRangeOf
+from dispatch_audit.pipeline.assignment.selectors.ring_selector import Member, RingSelector
+from dispatch_audit.udfs.sticky_key_hash import hash_range
 
 
 class ConsistentHashing(RingSelector):

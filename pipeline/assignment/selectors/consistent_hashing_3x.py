@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from pipeline.assignment.ranges.routing import NOBODY, HashRangeOf
-from pipeline.assignment.selectors.ring_selector import Member, RingSelector
-from udfs.sticky_key_hash import HashRange
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY, HashRangeOf
+from dispatch_audit.pipeline.assignment.selectors.ring_selector import Member, RingSelector
+from dispatch_audit.udfs.sticky_key_hash import HashRange
 
 # A point may stand at 2^31-1, but the broker's report ends one below it.
 _REPORTED = HashRange(0, 2**31 - 2, zero_means_unset=False)

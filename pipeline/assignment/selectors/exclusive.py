@@ -6,10 +6,10 @@ Source: contract 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` of 
 from bisect import bisect_right
 from itertools import pairwise
 
-from pipeline.assignment.ranges.membership_change import DeclaredRanges
-from pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
-from pipeline.assignment.selectors.selector import Selector
-from pipeline.errors import AssignmentError
+from dispatch_audit.pipeline.assignment.ranges.membership_change import DeclaredRanges
+from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
+from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.errors import AssignmentError
 
 
 class Exclusive(Selector):

@@ -6,10 +6,10 @@ Source: contract 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` of 
 from bisect import bisect_left, bisect_right
 from typing import TypeVar
 
-from pipeline.assignment.ranges.membership_change import DeclaredRanges
-from pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
-from pipeline.assignment.selectors.exclusive import checked_ranges, conflict
-from pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.assignment.ranges.membership_change import DeclaredRanges
+from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
+from dispatch_audit.pipeline.assignment.selectors.exclusive import checked_ranges, conflict
+from dispatch_audit.pipeline.assignment.selectors.selector import Selector
 
 _S = TypeVar("_S", bound="ExclusiveBoundaries")
 

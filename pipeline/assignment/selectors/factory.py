@@ -1,14 +1,14 @@
 """The selector that a broker of some version runs for a subscription."""
 
-from pipeline.assignment.selectors.auto_split import AutoSplit
-from pipeline.assignment.selectors.consistent_hashing import ConsistentHashing
-from pipeline.assignment.selectors.consistent_hashing_3x import ConsistentHashing3x
-from pipeline.assignment.selectors.exclusive import Exclusive
-from pipeline.assignment.selectors.exclusive_boundaries import ExclusiveBoundaries
-from pipeline.assignment.selectors.selector import Selector
-from pipeline.contract.profile import Profile, SelectorKind, newest_profile, profile_named
-from pipeline.errors import UsageError
-from udfs.sticky_key_hash import HashRange, hash_range
+from dispatch_audit.pipeline.assignment.selectors.auto_split import AutoSplit
+from dispatch_audit.pipeline.assignment.selectors.consistent_hashing import ConsistentHashing
+from dispatch_audit.pipeline.assignment.selectors.consistent_hashing_3x import ConsistentHashing3x
+from dispatch_audit.pipeline.assignment.selectors.exclusive import Exclusive
+from dispatch_audit.pipeline.assignment.selectors.exclusive_boundaries import ExclusiveBoundaries
+from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind, newest_profile, profile_named
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.udfs.sticky_key_hash import HashRange, hash_range
 
 DEFAULT_POINTS = 100
 """Default of `subscriptionKeySharedConsistentHashingReplicaPoints` in all versions (contract 2)."""

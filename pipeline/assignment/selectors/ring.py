@@ -7,8 +7,8 @@ the replay's routing is the same two arrays.
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.assignment.ranges.routing import HASH_MAX, NOBODY, HashRangeOf, Routing
-from udfs.sticky_key_hash import HashRange, Int64Array
+from dispatch_audit.pipeline.assignment.ranges.routing import HASH_MAX, NOBODY, HashRangeOf, Routing
+from dispatch_audit.udfs.sticky_key_hash import HashRange, Int64Array
 
 
 class Ring:

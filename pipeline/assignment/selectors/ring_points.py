@@ -9,7 +9,7 @@ from itertools import count
 
 import numpy as np
 
-from udfs.sticky_key_hash import Int64Array, sticky_hashes
+from dispatch_audit.udfs.sticky_key_hash import Int64Array, sticky_hashes
 
 _SEPARATOR = "\0"
 # So many consumers of one name at one time are looked for in a report.

@@ -10,15 +10,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
-from pipeline.assignment.ranges.observed import Behind
-from pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from pipeline.assignment.ranges.routing import NOBODY, Routing
-from pipeline.assignment.selectors.contests import Contests
-from pipeline.assignment.selectors.ring import Ring
-from pipeline.assignment.selectors.ring_points import NameIndexes, ring_points
-from pipeline.assignment.selectors.selector import Selector
-from udfs.sticky_key_hash import Int64Array
+from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
+from dispatch_audit.pipeline.assignment.ranges.observed import Behind
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY, Routing
+from dispatch_audit.pipeline.assignment.selectors.contests import Contests
+from dispatch_audit.pipeline.assignment.selectors.ring import Ring
+from dispatch_audit.pipeline.assignment.selectors.ring_points import NameIndexes, ring_points
+from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 
 @dataclass(frozen=True)

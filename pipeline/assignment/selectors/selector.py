@@ -10,11 +10,11 @@ from contextlib import suppress
 from copy import copy
 from typing import TypeVar
 
-from pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
-from pipeline.assignment.ranges.observed import Behind
-from pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from pipeline.assignment.ranges.routing import HashRangeOf, Routing
-from pipeline.errors import AssignmentError
+from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
+from dispatch_audit.pipeline.assignment.ranges.observed import Behind
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing
+from dispatch_audit.pipeline.errors import AssignmentError
 
 OwnerOf = Callable[[int, int], int]
 """The consumer that owns the hashes between two bounds, inclusive; `NOBODY`: not known."""

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.state.policy import RoutingArrays, owners_of
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owners_of
+from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     NOBODY,
     READ,

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.replay.blocking.broker_limits import BrokerLimits
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits
+from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     UNKNOWN,
     State,

@@ -6,12 +6,12 @@ state still shows which entries waited, `attribution` counts them.
 
 from typing import Final
 
-from pipeline.replay.blocking.causes import NO_PERMITS, READY, UNACKED_LIMIT_CONSUMER
-from pipeline.replay.packing.events import Events
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import INTERVALS, Output
-from pipeline.replay.state.policy import Policy
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.blocking.causes import NO_PERMITS, READY, UNACKED_LIMIT_CONSUMER
+from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output
+from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
     UNKNOWN,
     State,

@@ -9,26 +9,32 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.replay.blocking.attribution import Blocked, Interval, blocked_consumer
-from pipeline.replay.blocking.broker_limits import BrokerLimits
-from pipeline.replay.blocking.capacity_samples import Sample, sample
-from pipeline.replay.blocking.causes import DRAINING_STUCK, NAMES, NO_PERMITS, UNACKED_LIMIT_CONSUMER, UNEXPLAINED
-from pipeline.replay.blocking.consumer_availability import (
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, blocked_consumer
+from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits
+from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, sample
+from dispatch_audit.pipeline.replay.blocking.causes import (
+    DRAINING_STUCK,
+    NAMES,
+    NO_PERMITS,
+    UNACKED_LIMIT_CONSUMER,
+    UNEXPLAINED,
+)
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
     INTERVAL_OVER,
     RELEASED,
     SAMPLE,
     STALLED,
     STARVED,
 )
-from pipeline.replay.blocking.recently_joined import RecentlyJoined
-from pipeline.replay.blocking.stalls import Situation, is_finding, stalled
-from pipeline.replay.blocking.starved_hashes import OwnershipMove, StarvedHash, StarvedHashes
-from pipeline.replay.blocking.thresholds import Thresholds
-from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.packing.snapshot import Snapshot
-from pipeline.replay.state.output import BY_ACK, BY_DISPATCH, INTERVALS, STILL_OPEN, Output
-from pipeline.replay.state.policy import RoutingArrays, owners_of
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
+from dispatch_audit.pipeline.replay.blocking.stalls import Situation, is_finding, stalled
+from dispatch_audit.pipeline.replay.blocking.starved_hashes import OwnershipMove, StarvedHash, StarvedHashes
+from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, INTERVALS, STILL_OPEN, Output
+from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owners_of
+from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,
     UNKNOWN,
     State,

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.replay.blocking.attribution import Blocked, Interval, oldest, waiters
-from pipeline.replay.blocking.causes import NAMES, RECENTLY_JOINED
-from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.packing.snapshot import Position
-from pipeline.replay.state.output import BY_LEAVE
-from pipeline.replay.state.policy import RoutingArrays
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, oldest, waiters
+from dispatch_audit.pipeline.replay.blocking.causes import NAMES, RECENTLY_JOINED
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.state.output import BY_LEAVE
+from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
+from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     NOBODY,
     UNKNOWN,

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.replay.blocking.attribution import (
+from dispatch_audit.pipeline.replay.blocking.attribution import (
     Blocked,
     Interval,
     Waiters,
@@ -14,8 +14,8 @@ from pipeline.replay.blocking.attribution import (
     oldest_held,
     waiters,
 )
-from pipeline.replay.blocking.broker_limits import BrokerLimits
-from pipeline.replay.blocking.causes import (
+from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits
+from dispatch_audit.pipeline.replay.blocking.causes import (
     DRAINING,
     DRAINING_STUCK,
     LOOK_AHEAD_LIMIT,
@@ -28,9 +28,9 @@ from pipeline.replay.blocking.causes import (
     UNACKED_LIMIT_SUBSCRIPTION,
     UNEXPLAINED,
 )
-from pipeline.replay.packing.snapshot import Position
-from pipeline.replay.state.policy import RoutingArrays
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
+from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,
     UNKNOWN,
     State,

@@ -7,9 +7,9 @@ that decide its verdict, so that it gets the severity that it would have with it
 from collections import Counter
 from typing import NamedTuple
 
-from pipeline.replay.blocking.attribution import Interval
-from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.state.state import NOBODY
+from dispatch_audit.pipeline.replay.blocking.attribution import Interval
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.state.state import NOBODY
 
 
 class OwnershipMove(NamedTuple):

@@ -7,7 +7,7 @@ interval of the owner (`consumer_availability`).
 
 from typing import Final
 
-from pipeline.replay.blocking.causes import (
+from dispatch_audit.pipeline.replay.blocking.causes import (
     DELAYED_DELIVERY,
     LOOK_AHEAD_LIMIT,
     NACK_DELAY,
@@ -19,10 +19,10 @@ from pipeline.replay.blocking.causes import (
     UNACKED_LIMIT_CONSUMER,
     UNACKED_LIMIT_SUBSCRIPTION,
 )
-from pipeline.replay.blocking.consumer_availability import unavailable_us
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import INTERVALS, Output
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import unavailable_us
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output
+from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     NOBODY,
     READ,

@@ -1,19 +1,24 @@
 """Applies acknowledgements of whole entries and of batch indexes, and the moves of mark-delete (contract 5)."""
 
-from pipeline.contract.rules import FOREIGN_ACK
-from pipeline.replay.blocking.consumer_availability import RELEASED, update_availability_by_row
-from pipeline.replay.dispatcher.entries import entry_at, free_entry
-from pipeline.replay.dispatcher.flow_control import charge, messages_left
-from pipeline.replay.dispatcher.mark_delete import advance, new_entry, was_deleted
-from pipeline.replay.dispatcher.transitions import ack_completed, acknowledge, delete_at_cursor, stop_waiting
-from pipeline.replay.packing.events import Code, Events
-from pipeline.replay.rules.finding_records import report_row
-from pipeline.replay.rules.unconfirmed import withdraw
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.missing_publishes import note_without_publish
-from pipeline.replay.state.output import BY_ACK, Output
-from pipeline.replay.state.policy import Policy
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.contract.rules import FOREIGN_ACK
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import RELEASED, update_availability_by_row
+from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, free_entry
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left
+from dispatch_audit.pipeline.replay.dispatcher.mark_delete import advance, new_entry, was_deleted
+from dispatch_audit.pipeline.replay.dispatcher.transitions import (
+    ack_completed,
+    acknowledge,
+    delete_at_cursor,
+    stop_waiting,
+)
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.rules.finding_records import report_row
+from dispatch_audit.pipeline.replay.rules.unconfirmed import withdraw
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.missing_publishes import note_without_publish
+from dispatch_audit.pipeline.replay.state.output import BY_ACK, Output
+from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     ACKNOWLEDGEMENTS,
     BEFORE_RESET,

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.errors import LimitError
-from pipeline.replay.blocking.wait_causes import end_wait
-from pipeline.replay.packing.events import Code, Events
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import Output
-from pipeline.replay.state.pair_index import Slots, drop, empty_table, put
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.errors import LimitError
+from dispatch_audit.pipeline.replay.blocking.wait_causes import end_wait
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import Output
+from dispatch_audit.pipeline.replay.state.pair_index import Slots, drop, empty_table, put
+from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     UNKNOWN,
     WAITING,

@@ -7,8 +7,8 @@ names them.
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.assignment import NOBODY, Routing
-from pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.assignment import NOBODY, Routing
+from dispatch_audit.pipeline.replay.state.state import Ints
 
 
 class ConsumerIndex:

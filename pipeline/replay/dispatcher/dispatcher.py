@@ -9,22 +9,30 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from pipeline.assignment import Routing
-from pipeline.contract.exceptions import ExceptionId
-from pipeline.replay.blocking.consumer_availability import update_availability
-from pipeline.replay.blocking.monitor import BlockingMonitor
-from pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
-from pipeline.replay.dispatcher.allocation import Need, make_room, need_of
-from pipeline.replay.dispatcher.consumer_index import ConsumerIndex
-from pipeline.replay.dispatcher.routings import Routings
-from pipeline.replay.packing.events import Events
-from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.packing.snapshot import Snapshot
-from pipeline.replay.rules.finding_collector import FindingCollector
-from pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
-from pipeline.replay.state.output import BY_FLOW, BY_JOIN, BY_LEAVE, BY_RESET, STILL_OPEN, Output, new_output
-from pipeline.replay.state.policy import Policy, RoutingArrays
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.assignment import Routing
+from dispatch_audit.pipeline.contract.exceptions import ExceptionId
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
+from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
+from dispatch_audit.pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
+from dispatch_audit.pipeline.replay.dispatcher.allocation import Need, make_room, need_of
+from dispatch_audit.pipeline.replay.dispatcher.consumer_index import ConsumerIndex
+from dispatch_audit.pipeline.replay.dispatcher.routings import Routings
+from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector
+from dispatch_audit.pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
+from dispatch_audit.pipeline.replay.state.output import (
+    BY_FLOW,
+    BY_JOIN,
+    BY_LEAVE,
+    BY_RESET,
+    STILL_OPEN,
+    Output,
+    new_output,
+)
+from dispatch_audit.pipeline.replay.state.policy import Policy, RoutingArrays
+from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BY_FLOWS,
     BY_SNAPSHOTS,
@@ -37,8 +45,8 @@ from pipeline.replay.state.state import (
     Records,
     new_state,
 )
-from pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US
-from pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
+from dispatch_audit.pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US
+from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
 
 _FINDINGS_ROOM = 4096
 

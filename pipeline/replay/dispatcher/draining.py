@@ -6,11 +6,11 @@ at once from 4.0.7 on, before that at the next attempt (contract 3.4, 3.10). The
 count as waiting only while the hash is away.
 """
 
-from pipeline.replay.blocking.wait_causes import begin_wait
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import EPISODES, Output
-from pipeline.replay.state.policy import RoutingArrays, owner_of
-from pipeline.replay.state.state import UNKNOWN, Records, State
+from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import EPISODES, Output
+from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owner_of
+from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Records, State
 
 
 @compiled

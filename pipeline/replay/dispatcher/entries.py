@@ -1,9 +1,9 @@
 """Finds, takes and frees slots of entries, and ties entries to their hashes."""
 
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.pair_index import drop, find, put
-from pipeline.replay.state.read_position import was_read
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.pair_index import drop, find, put
+from dispatch_audit.pipeline.replay.state.read_position import was_read
+from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     ACKED_WHILE_QUEUED,
     NOBODY,

@@ -1,7 +1,7 @@
 """The unacked counts of consumers and the subscription, and permits, as dispatches change them (contract 4.14)."""
 
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
     UNKNOWN,
     State,

@@ -4,24 +4,39 @@ It does not apply joins, leaves and resets: their rows are intervals whose true 
 (`timeline`), and `Dispatcher` applies them between two stretches of events.
 """
 
-from pipeline.contract.rules import CUMULATIVE_ACK
-from pipeline.replay.blocking.consumer_availability import SAMPLE, grant, stalls, unblock, update_availability_by_row
-from pipeline.replay.blocking.wait_causes import note_limits
-from pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
-from pipeline.replay.dispatcher.entries import entry_at, set_key
-from pipeline.replay.dispatcher.leave_and_reset import return_all
-from pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_deleted, was_skipped
-from pipeline.replay.dispatcher.ownership import hash_served
-from pipeline.replay.dispatcher.transitions import add_pending, begin_waiting, remove_pending, return_and_wait
-from pipeline.replay.packing.events import Code, Events
-from pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
-from pipeline.replay.rules.finding_records import Dispatch, report_row
-from pipeline.replay.rules.unconfirmed import expect_end, see_end, withdraw
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.missing_publishes import note_late_publish, note_published, note_without_publish
-from pipeline.replay.state.output import BY_DISPATCH, BY_FLOW, BY_REDELIVER, Output, nearly_full
-from pipeline.replay.state.policy import Policy, RoutingArrays, owner_of
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
+    SAMPLE,
+    grant,
+    stalls,
+    unblock,
+    update_availability_by_row,
+)
+from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
+from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
+from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, set_key
+from dispatch_audit.pipeline.replay.dispatcher.leave_and_reset import return_all
+from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_deleted, was_skipped
+from dispatch_audit.pipeline.replay.dispatcher.ownership import hash_served
+from dispatch_audit.pipeline.replay.dispatcher.transitions import (
+    add_pending,
+    begin_waiting,
+    remove_pending,
+    return_and_wait,
+)
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
+from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report_row
+from dispatch_audit.pipeline.replay.rules.unconfirmed import expect_end, see_end, withdraw
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.missing_publishes import (
+    note_late_publish,
+    note_published,
+    note_without_publish,
+)
+from dispatch_audit.pipeline.replay.state.output import BY_DISPATCH, BY_FLOW, BY_REDELIVER, Output, nearly_full
+from dispatch_audit.pipeline.replay.state.policy import Policy, RoutingArrays, owner_of
+from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,
     CLOSED,
@@ -38,7 +53,7 @@ from pipeline.replay.state.state import (
     Ints,
     State,
 )
-from pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US
+from dispatch_audit.pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US
 
 PUBLISH = int(Code.PUBLISH)
 PUBLISH_DELAYED = int(Code.PUBLISH_DELAYED)

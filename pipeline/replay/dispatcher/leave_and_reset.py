@@ -4,18 +4,23 @@
 by looking ahead (`timeline`).
 """
 
-from pipeline.replay.dispatcher.draining import end_episode
-from pipeline.replay.dispatcher.transitions import begin_waiting, remove_pending, return_to_replay, stop_waiting
-from pipeline.replay.rules.unconfirmed import expect_end, note_unsent
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import (
+from dispatch_audit.pipeline.replay.dispatcher.draining import end_episode
+from dispatch_audit.pipeline.replay.dispatcher.transitions import (
+    begin_waiting,
+    remove_pending,
+    return_to_replay,
+    stop_waiting,
+)
+from dispatch_audit.pipeline.replay.rules.unconfirmed import expect_end, note_unsent
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import (
     BY_LEAVE,
     BY_RESET,
     STILL_OPEN,
     Output,
 )
-from pipeline.replay.state.read_position import rewind
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.state.read_position import rewind
+from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,
     CLOSED,
@@ -34,7 +39,7 @@ from pipeline.replay.state.state import (
     WAITING,
     State,
 )
-from pipeline.replay.state.waiting_queues import dequeue, enqueue
+from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
 
 
 @compiled

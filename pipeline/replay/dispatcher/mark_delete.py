@@ -5,13 +5,13 @@ several consumers is deleted at the cursor and yet pending; on 4.0.x it is relea
 3.11, 5.3, 5.9). Snapshots contain the broker's own position and correct the reconstructed one.
 """
 
-from pipeline.replay.dispatcher.entries import add_entry, entry_at, free_entry
-from pipeline.replay.dispatcher.transitions import remove_pending, stop_waiting
-from pipeline.replay.packing.events import Code, Events
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import BY_MARK_DELETE, Output
-from pipeline.replay.state.read_position import READ_US
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, entry_at, free_entry
+from dispatch_audit.pipeline.replay.dispatcher.transitions import remove_pending, stop_waiting
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import BY_MARK_DELETE, Output
+from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     ACKED_WHILE_QUEUED,
     MAYBE_SKIPPED,

@@ -1,15 +1,19 @@
 """Changes the owners of hashes in the state, and ends and begins the intervals of their waiting."""
 
-from pipeline.replay.blocking.consumer_availability import end_unavailability, note_starved, update_availability
-from pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
-from pipeline.replay.dispatcher.draining import count_waiting
-from pipeline.replay.dispatcher.entries import set_key
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import (
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
+    end_unavailability,
+    note_starved,
+    update_availability,
+)
+from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
+from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
+from dispatch_audit.pipeline.replay.dispatcher.entries import set_key
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import (
     Output,
 )
-from pipeline.replay.state.policy import Policy, RoutingArrays, owner_of
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.state.policy import Policy, RoutingArrays, owner_of
+from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,
     UNKNOWN,
     UNLOOKED,
@@ -17,7 +21,7 @@ from pipeline.replay.state.state import (
     Ints,
     State,
 )
-from pipeline.replay.state.waiting_queues import enqueue
+from dispatch_audit.pipeline.replay.state.waiting_queues import enqueue
 
 
 @compiled

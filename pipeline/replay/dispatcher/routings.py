@@ -7,11 +7,11 @@ after the change. For as long as that may take, a former routing explains its re
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.assignment import Routing
-from pipeline.assignment.ranges.routing import routing_of_ranges
-from pipeline.contract.rules import MISROUTED
-from pipeline.replay.state.policy import RoutingArrays, routing_arrays
-from pipeline.replay.state.state import Ints, Records
+from dispatch_audit.pipeline.assignment import Routing
+from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
+from dispatch_audit.pipeline.contract.rules import MISROUTED
+from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, routing_arrays
+from dispatch_audit.pipeline.replay.state.state import Ints, Records
 
 
 class Routings:

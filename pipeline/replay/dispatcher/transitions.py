@@ -23,15 +23,15 @@ How the states show in a slot:
     before reset  BEFORE_RESET: known before the last reset; no row says whether it waits
 """
 
-from pipeline.replay.blocking.wait_causes import begin_wait
-from pipeline.replay.dispatcher.draining import count_waiting, end_episode, note_blocked
-from pipeline.replay.dispatcher.entries import free_entry, was_passed
-from pipeline.replay.dispatcher.flow_control import charge, messages_left, note_sent
-from pipeline.replay.rules.unconfirmed import note_unsent
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
-from pipeline.replay.state.read_position import READ_US, note_read
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait
+from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting, end_episode, note_blocked
+from dispatch_audit.pipeline.replay.dispatcher.entries import free_entry, was_passed
+from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left, note_sent
+from dispatch_audit.pipeline.replay.rules.unconfirmed import note_unsent
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_REDELIVER, Output
+from dispatch_audit.pipeline.replay.state.read_position import READ_US, note_read
+from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     ACKED_WHILE_QUEUED,
     BEFORE_RESET,
@@ -55,7 +55,7 @@ from pipeline.replay.state.state import (
     WAITING,
     State,
 )
-from pipeline.replay.state.waiting_queues import dequeue, enqueue
+from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue
 
 # The marks that a dispatch removes.
 _UNTIL_SENT = (

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.contract.profile import Profile
-from pipeline.replay.packing.events import Code, Events
-from pipeline.replay.packing.snapshot import Position, parsed_position
-from pipeline.trace.parquet.arrow_columns import integers, places
-from udfs.sticky_key_hash import hash_keys, keyless_keys
+from dispatch_audit.pipeline.contract.profile import Profile
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.snapshot import Position, parsed_position
+from dispatch_audit.pipeline.trace.parquet.arrow_columns import integers, places
+from dispatch_audit.udfs.sticky_key_hash import hash_keys, keyless_keys
 
 # The code of an event without a phase, or of its start; the end of one with phases is the next code.
 _CODES = {

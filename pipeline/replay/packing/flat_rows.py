@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_type
 
-from pipeline.trace.schema import EVENT_SCHEMA
+from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
 
 _POSITIONS: Final = "positions"
 _AS_JSON: Final = ("batch_keys", "ranges")
@@ -24,7 +24,7 @@ _TYPES: Final = {name: to_arrow_type(EVENT_SCHEMA[name].dataType) for name in (_
 
 
 def flattened(events: DataFrame, columns: tuple[str, ...]) -> DataFrame:
-    """Columns of `pipeline.trace.read_events` as they travel; `snapshot` as JSON.
+    """Columns of `dispatch_audit.pipeline.trace.read_events` as they travel; `snapshot` as JSON.
 
     Args:
         events: the rows.

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.packing.events import DTYPES, Column, Events
+from dispatch_audit.pipeline.replay.packing.events import DTYPES, Column, Events
 
 _WIDTHS: Final = (0, 1, 2, 4, 8)
 _SEQ: Final = Events._fields.index("seq")

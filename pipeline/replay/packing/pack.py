@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.contract.profile import Profile
-from pipeline.replay.packing.encode import encoded_events, with_positions
-from pipeline.replay.packing.events import Code, Column, Events
-from pipeline.replay.packing.membership_rows import MembershipEvent
-from pipeline.replay.packing.narrow_events import narrow
-from pipeline.replay.packing.packed_batch import PackedBatch
-from pipeline.replay.packing.producer_summary import published
-from pipeline.replay.packing.snapshot import StatsRow
-from pipeline.trace.parquet.arrow_columns import numbered, places
+from dispatch_audit.pipeline.contract.profile import Profile
+from dispatch_audit.pipeline.replay.packing.encode import encoded_events, with_positions
+from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.replay.packing.narrow_events import narrow
+from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
+from dispatch_audit.pipeline.replay.packing.producer_summary import published
+from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
+from dispatch_audit.pipeline.trace.parquet.arrow_columns import numbered, places
 
 # The columns of a trace that the replay needs; nothing else is read.
 COLUMNS = (

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from pipeline.replay.packing.events import Events
-from pipeline.replay.packing.membership_rows import MembershipEvent
-from pipeline.replay.packing.narrow_events import NarrowEvents, together
-from pipeline.replay.packing.producer_summary import NOTHING, Published
-from pipeline.replay.packing.refused import Refused
-from pipeline.replay.packing.repeated_rows import once
-from pipeline.replay.packing.snapshot import StatsRow
+from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, together
+from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, Published
+from dispatch_audit.pipeline.replay.packing.refused import Refused
+from dispatch_audit.pipeline.replay.packing.repeated_rows import once
+from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 
 ROWS_MIN: Final = 1 << 16
 """How many rows should have gathered before they are put in order: what follows costs its fixed share a time."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.trace.parquet.arrow_columns import integers, numbered
+from dispatch_audit.pipeline.trace.parquet.arrow_columns import integers, numbered
 
 # Mixed batches that are shown; their number is counted.
 SHOWN_MAX: Final = 20

@@ -14,7 +14,7 @@ class Refused(NamedTuple):
 
     Attributes:
         seq: its seq.
-        reason: one of the codes above, which `pipeline.trace.reasons` explains.
+        reason: one of the codes above, which `dispatch_audit.pipeline.trace.reasons` explains.
         detail: what was wrong.
     """
 

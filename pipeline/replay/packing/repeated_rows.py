@@ -12,11 +12,11 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.packing.events import Code, Events
-from pipeline.replay.packing.membership_rows import Kind, MembershipEvent
-from pipeline.replay.packing.narrow_events import NarrowEvents
-from pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW, Refused
-from pipeline.replay.packing.snapshot import StatsRow
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import Kind, MembershipEvent
+from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
+from dispatch_audit.pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW, Refused
+from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 
 # By time first, so that the lowest content is the earliest.
 _BY_TIME: Final = ("ts_us", *(name for name in Events._fields if name not in ("ts_us", "seq")))

@@ -1,6 +1,7 @@
 """Rows of several recorders as rows of one: places in the order of their topic for seqs, one number for each consumer.
 
-Done where rows are packed, so that everything behind sees one recorder (`pipeline.replay.recorders.recorders`).
+Done where rows are packed, so that everything behind sees one recorder
+(`dispatch_audit.pipeline.replay.recorders.recorders`).
 """
 
 import json
@@ -12,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.replay.packing.events import DTYPES, Code, Events
-from pipeline.replay.packing.membership_rows import RESTARTS, MembershipEvent
-from pipeline.replay.packing.narrow_events import narrow
-from pipeline.replay.packing.packed_batch import PackedBatch
-from pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
-from pipeline.trace.parquet.arrow_columns import integers, numbered
+from dispatch_audit.pipeline.replay.packing.events import DTYPES, Code, Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, MembershipEvent
+from dispatch_audit.pipeline.replay.packing.narrow_events import narrow
+from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
+from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
+from dispatch_audit.pipeline.trace.parquet.arrow_columns import integers, numbered
 
 _LEFT_OUT = -1
 
@@ -30,7 +31,7 @@ def in_one_order(batch: pa.RecordBatch, by_topic: Mapping[str, Recorders]) -> li
     was not there when the terms were found are left out.
 
     Args:
-        batch: rows with `pipeline.replay.packing.pack.COLUMNS` and `broker`; `snapshot` as JSON.
+        batch: rows with `dispatch_audit.pipeline.replay.packing.pack.COLUMNS` and `broker`; `snapshot` as JSON.
         by_topic: the topics of several recorders.
     """
     topics, topic = numbered(batch.column("topic"))

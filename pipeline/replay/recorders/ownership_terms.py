@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipeline.errors import TraceError
-from pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
-from pipeline.trace.parquet.arrow_columns import integers, numbered, places
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
+from dispatch_audit.pipeline.trace.parquet.arrow_columns import integers, numbered, places
 
 LOOKED_AT: Final = ("topic", "broker", "event", "phase", "seq", "ts_us", "consumer")
 

@@ -16,7 +16,7 @@ _BEGINS: Final = ("seq", "from_seq")
 _ENDS: Final = ("to_seq", "returned_seq")
 # Tables whose rows name a recorder.
 _NAMED: Final = ("violations", "blocking", "assignments", "draining", "consumers")
-# In the sentences of `pipeline.replay.packing.refused`, which hold no text of the trace.
+# In the sentences of `dispatch_audit.pipeline.replay.packing.refused`, which hold no text of the trace.
 _CONSUMER: Final = re.compile(r"\bconsumer (\d+)\b")
 
 

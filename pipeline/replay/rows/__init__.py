@@ -1,18 +1,18 @@
 """Rows of the tables from the result of a replay: without `run_key`, times in microseconds."""
 
-from pipeline.replay.rows.assignments import assignments
-from pipeline.replay.rows.blocking import blocking
-from pipeline.replay.rows.capacity import capacity
-from pipeline.replay.rows.consumers import consumers
-from pipeline.replay.rows.coverage import coverage, with_completeness
-from pipeline.replay.rows.draining import draining
-from pipeline.replay.rows.hot_keys import hot_keys
-from pipeline.replay.rows.producers import producers
-from pipeline.replay.verdicts.dispatch_findings import dispatch_findings
-from pipeline.replay.verdicts.mixed_batches import mixed_key_batches
-from pipeline.replay.verdicts.rule_findings import metrics, violations
-from pipeline.replay.verdicts.snapshot_findings import mismatch_findings
-from pipeline.replay.verdicts.stall_findings import stuck_findings
+from dispatch_audit.pipeline.replay.rows.assignments import assignments
+from dispatch_audit.pipeline.replay.rows.blocking import blocking
+from dispatch_audit.pipeline.replay.rows.capacity import capacity
+from dispatch_audit.pipeline.replay.rows.consumers import consumers
+from dispatch_audit.pipeline.replay.rows.coverage import coverage, with_completeness
+from dispatch_audit.pipeline.replay.rows.draining import draining
+from dispatch_audit.pipeline.replay.rows.hot_keys import hot_keys
+from dispatch_audit.pipeline.replay.rows.producers import producers
+from dispatch_audit.pipeline.replay.verdicts.dispatch_findings import dispatch_findings
+from dispatch_audit.pipeline.replay.verdicts.mixed_batches import mixed_key_batches
+from dispatch_audit.pipeline.replay.verdicts.rule_findings import metrics, violations
+from dispatch_audit.pipeline.replay.verdicts.snapshot_findings import mismatch_findings
+from dispatch_audit.pipeline.replay.verdicts.stall_findings import stuck_findings
 
 __all__ = [
     "assignments",

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from pipeline.replay.subscription.range_ownership import OwnedRange
-from pipeline.replay.verdicts.naming import Columns
+from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRange
+from dispatch_audit.pipeline.replay.verdicts.naming import Columns
 
 
 def assignments(topic: str, subscription: str, range_ownership: Sequence[OwnedRange]) -> Columns:

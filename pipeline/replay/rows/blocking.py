@@ -2,13 +2,13 @@
 
 import json
 
-from pipeline.plural import count, entries
-from pipeline.replay.blocking.attribution import Blocked
-from pipeline.replay.blocking.causes import CLAUSES, DRAINING, NAMES
-from pipeline.replay.state.output import ENDINGS, STILL_OPEN
-from pipeline.replay.state.state import NOBODY, UNKNOWN
-from pipeline.replay.subscription.result import ReplayResult
-from pipeline.replay.verdicts.naming import Names, Rows, position
+from dispatch_audit.pipeline.plural import count, entries
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
+from dispatch_audit.pipeline.replay.blocking.causes import CLAUSES, DRAINING, NAMES
+from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
+from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, position
 
 # The hashes of a consumer that a sentence names: those that waited most.
 _HASHES_MAX = 5

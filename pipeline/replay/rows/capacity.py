@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from pipeline.replay.blocking.capacity_samples import Sample
-from pipeline.replay.verdicts.naming import Rows
+from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
+from dispatch_audit.pipeline.replay.verdicts.naming import Rows
 
 
 def capacity(topic: str, subscription: str, samples: Sequence[Sample]) -> Rows:

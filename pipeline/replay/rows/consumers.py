@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.plural import entries
-from pipeline.replay.state.output import BY_RESET, STILL_OPEN
-from pipeline.replay.state.state import UNKNOWN, Records
-from pipeline.replay.subscription.result import Joined, ReplayResult
-from pipeline.replay.subscription.watermark import ReportRange
-from pipeline.replay.verdicts.naming import Rows, position
+from dispatch_audit.pipeline.plural import entries
+from dispatch_audit.pipeline.replay.state.output import BY_RESET, STILL_OPEN
+from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Records
+from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult
+from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
+from dispatch_audit.pipeline.replay.verdicts.naming import Rows, position
 
 # The memory that the broker needs for a draining hash, by the estimate of PIP-379.
 _BYTES_A_HASH = 80

@@ -1,7 +1,7 @@
 """Rows of `coverage`: the part of the trace that the verdicts on a subscription are based on (Q6, Q26)."""
 
-from pipeline.replay.subscription.completeness import RowsSeen, Seen, judged_rows
-from pipeline.replay.verdicts.naming import Rows
+from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Seen, judged_rows
+from dispatch_audit.pipeline.replay.verdicts.naming import Rows
 
 
 def coverage(topic: str, subscription: str, counted: RowsSeen, refused: int, seen: Seen, left_out: int) -> Rows:

@@ -1,8 +1,8 @@
 """Rows of `draining`: the draining hashes (PIP-379)."""
 
-from pipeline.replay.state.output import ENDINGS, STILL_OPEN
-from pipeline.replay.subscription.result import ReplayResult
-from pipeline.replay.verdicts.naming import Names, Rows, or_none
+from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, or_none
 
 
 def draining(topic: str, subscription: str, found: ReplayResult) -> Rows:

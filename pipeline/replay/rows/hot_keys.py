@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from pipeline.replay.state.state import UNKNOWN, Ints
-from pipeline.replay.subscription.result import ReplayResult
-from pipeline.replay.traffic.heavy_hitters import KeyCounts
-from pipeline.replay.verdicts.naming import Rows
+from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.traffic.heavy_hitters import KeyCounts
+from dispatch_audit.pipeline.replay.verdicts.naming import Rows
 
 _Interval = tuple[int, int]
 

@@ -1,7 +1,7 @@
 """Rows of `producers` (Q29)."""
 
-from pipeline.replay.traffic.producers import Producers
-from pipeline.replay.verdicts.naming import Rows
+from dispatch_audit.pipeline.replay.traffic.producers import Producers
+from dispatch_audit.pipeline.replay.verdicts.naming import Rows
 
 
 def producers(topic: str, subscription: str, sent: Producers) -> Rows:

@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from pipeline.contract.rules import NAME_OF, RULES
-from pipeline.replay.state.output import FINDING
-from pipeline.replay.state.state import Records
+from dispatch_audit.pipeline.contract.rules import NAME_OF, RULES
+from dispatch_audit.pipeline.replay.state.output import FINDING
+from dispatch_audit.pipeline.replay.state.state import Records
 
 # The limit for each rule, and for each exception that permits findings of it: about 250 MB.
 KEPT_MAX: Final = 1_000_000

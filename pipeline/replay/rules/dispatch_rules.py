@@ -8,7 +8,7 @@ dropped at the end (`Output.unsent`).
 The rules cannot see what a client does with a message, nor dispatches that the recorder lost.
 """
 
-from pipeline.contract.rules import (
+from dispatch_audit.pipeline.contract.rules import (
     EARLY_DUPLICATE,
     FIRST_DELIVERY_ORDER,
     GAP_DELIVERY,
@@ -19,10 +19,10 @@ from pipeline.contract.rules import (
     SINGLE_HOLDER,
     UNACKED_LIMIT,
 )
-from pipeline.replay.rules.finding_records import Dispatch, report, report_against
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import Output
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report, report_against
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import Output
+from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,
     COUNT_LOST,
@@ -43,7 +43,7 @@ from pipeline.replay.state.state import (
     VAGUE,
     State,
 )
-from pipeline.replay.state.waiting_queues import older_waiting
+from dispatch_audit.pipeline.replay.state.waiting_queues import older_waiting
 
 
 @compiled

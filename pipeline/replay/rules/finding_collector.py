@@ -11,13 +11,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.contract.exceptions import ExceptionId
-from pipeline.contract.rules import GAP_DELIVERY, NAME_OF, RULES
-from pipeline.replay.rules.capped_findings import CappedFindings
-from pipeline.replay.rules.permitted import permitted
-from pipeline.replay.state.output import EPISODES, FINDINGS, UNSENT, WITHDRAWN, Output
-from pipeline.replay.state.policy import Policy
-from pipeline.replay.state.state import Ints, Records
+from dispatch_audit.pipeline.contract.exceptions import ExceptionId
+from dispatch_audit.pipeline.contract.rules import GAP_DELIVERY, NAME_OF, RULES
+from dispatch_audit.pipeline.replay.rules.capped_findings import CappedFindings
+from dispatch_audit.pipeline.replay.rules.permitted import permitted
+from dispatch_audit.pipeline.replay.state.output import EPISODES, FINDINGS, UNSENT, WITHDRAWN, Output
+from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.state import Ints, Records
 
 _DEPENDS_ON_ANOTHER = tuple(number for number, name in NAME_OF.items() if RULES[name].on_another)
 

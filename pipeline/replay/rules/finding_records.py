@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-from pipeline.replay.packing.events import Events
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import (
+from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import (
     FINDINGS,
     Output,
 )
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.state.state import (
     IN_EVIDENCE,
     NOBODY,
     READ,

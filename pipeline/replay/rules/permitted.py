@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.contract.exceptions import ExceptionId
-from pipeline.contract.rules import EARLY_DUPLICATE, NAME_OF, OVERTAKING, RULES, SINGLE_HOLDER
-from pipeline.replay.state.state import DELAYED, MAYBE_SKIPPED, NACKED, PASSED, SENT, Ints, Records
+from dispatch_audit.pipeline.contract.exceptions import ExceptionId
+from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE, NAME_OF, OVERTAKING, RULES, SINGLE_HOLDER
+from dispatch_audit.pipeline.replay.state.state import DELAYED, MAYBE_SKIPPED, NACKED, PASSED, SENT, Ints, Records
 
 NOT_PERMITTED: Final = 0
 

@@ -3,9 +3,9 @@
 Findings that depend on one of them are dropped (TRACE_FORMAT, "Phases").
 """
 
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.output import UNSENT, WITHDRAWN, Output
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import UNSENT, WITHDRAWN, Output
+from dispatch_audit.pipeline.replay.state.state import (
     DISPATCH_CONFIRMED,
     IN_EVIDENCE,
     UNKNOWN,

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Set
 
-from pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 
 
 class BlockedAttempts:

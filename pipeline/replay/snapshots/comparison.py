@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pipeline.assignment.ranges.hash_ranges import HashRanges, covers, symmetric_difference, union
-from pipeline.plural import entries
-from pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
-from pipeline.replay.snapshots.reconstruction import NONE, Bounds, Reconstruction
-from pipeline.replay.timeline.undecided_ranges import UndecidedRanges
+from dispatch_audit.pipeline.assignment.ranges.hash_ranges import HashRanges, covers, symmetric_difference, union
+from dispatch_audit.pipeline.plural import entries
+from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
+from dispatch_audit.pipeline.replay.snapshots.reconstruction import NONE, Bounds, Reconstruction
+from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
 RangesOfOne = frozenset[tuple[int, int]]
 

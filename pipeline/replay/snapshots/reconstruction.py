@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.packing.snapshot import Position
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     DISPATCH_CONFIRMED,
     MAYBE_SKIPPED,

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar, cast
 
 import numba
 
-from pipeline.contract.rules import NAME_OF
+from dispatch_audit.pipeline.contract.rules import NAME_OF
 
 # numba's stubs lack `_nrt`, which numba uses itself for functions that only borrow arrays.
 _njit: Any = numba.njit
@@ -26,7 +26,7 @@ _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
 COMPILED_ROOMS: Final = ("blocking", "dispatcher", "packing", "rules", "state", "timeline")
-"""Rooms of `pipeline.replay` that compiled functions call or take constants from (tests/layout/test_imports.py)."""
+"""Rooms of the replay that compiled functions call or take constants from (tests/layout/test_imports.py)."""
 
 
 def compiled(function: _Function) -> _Function:

@@ -5,8 +5,8 @@ that names it, and uncounted when its publish comes. Positions between two recor
 the state forgets entries that mark-delete has passed, and they may come again after a seek.
 """
 
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.state import (
     UNKNOWN,
     UNPUBLISHED,
     State,

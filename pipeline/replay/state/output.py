@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.state import Ints, Records
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.state import Ints, Records
 
 # Events that end an interval.
 BY_ACK: Final = 0

@@ -8,7 +8,7 @@ look-ups stay fast over hundreds of millions of events.
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.compiled import compiled
 
 Slots = NDArray[np.int32]
 Keys = NDArray[np.int64]

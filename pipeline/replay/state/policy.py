@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.assignment import Routing
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.assignment import Routing
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.state import Ints
 
 
 class RoutingArrays(NamedTuple):

@@ -6,9 +6,9 @@ The read position returns to mark-delete when the last consumer leaves and at a 
 
 from typing import Final
 
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.pair_index import find
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.pair_index import find
+from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     READ,
     SENT,

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.state.pair_index import Slots, empty_table
+from dispatch_audit.pipeline.replay.state.pair_index import Slots, empty_table
 
 Ints = NDArray[np.int64]
 Records: TypeAlias = "np.recarray[Any, Any]"

@@ -5,8 +5,8 @@ nacked or timed out (E1), delayed (E2), or perhaps dropped for an administrator 
 and removed at the front. The others are added next to each other, so the search begins at the entry added last.
 """
 
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     MAYBE_SKIPPED,
     NACKED,

@@ -16,14 +16,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from pipeline.errors import StateError
-from pipeline.replay.subscription.checkpoint_codec import Encoded, decode, dtypes_of, encode
-from pipeline.replay.subscription.checkpoint_kinds import SCHEMA
-from pipeline.replay.subscription.completeness import RowsSeen
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.replay.subscription.range_ownership import RangeOwnership
-from pipeline.replay.subscription.subscription import Subscription
-from pipeline.replay.traffic.producers import Producers
+from dispatch_audit.pipeline.errors import StateError
+from dispatch_audit.pipeline.replay.subscription.checkpoint_codec import Encoded, decode, dtypes_of, encode
+from dispatch_audit.pipeline.replay.subscription.checkpoint_kinds import SCHEMA
+from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
+from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
+from dispatch_audit.pipeline.replay.traffic.producers import Producers
 
 STATE_VERSION: Final = 4
 """Of what a checkpoint is made of: raised with every change of what the classes of the replay keep."""

@@ -6,66 +6,66 @@ a checkpoint fails. What the caller says anew each time, the configuration of th
 
 from typing import Final
 
-from pipeline.assignment.epochs import AssignmentLog, Epoch, Undecided
-from pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from pipeline.assignment.ranges.routing import Routing
-from pipeline.assignment.selectors.auto_split import AutoSplit
-from pipeline.assignment.selectors.consistent_hashing import ConsistentHashing
-from pipeline.assignment.selectors.consistent_hashing_3x import ConsistentHashing3x
-from pipeline.assignment.selectors.contests import Contests
-from pipeline.assignment.selectors.exclusive import Exclusive
-from pipeline.assignment.selectors.exclusive_boundaries import ExclusiveBoundaries
-from pipeline.assignment.selectors.ring import Ring
-from pipeline.assignment.selectors.ring_points import NameIndexes
-from pipeline.assignment.selectors.ring_selector import Member
-from pipeline.assignment.shares import HashShares
-from pipeline.replay.blocking.attribution import Blocked, Interval
-from pipeline.replay.blocking.broker_limits import BrokerLimits
-from pipeline.replay.blocking.capacity_samples import Sample
-from pipeline.replay.blocking.monitor import BlockingMonitor
-from pipeline.replay.blocking.recently_joined import RecentlyJoined, _Waiting
-from pipeline.replay.blocking.starved_hashes import (
+from dispatch_audit.pipeline.assignment.epochs import AssignmentLog, Epoch, Undecided
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from dispatch_audit.pipeline.assignment.ranges.routing import Routing
+from dispatch_audit.pipeline.assignment.selectors.auto_split import AutoSplit
+from dispatch_audit.pipeline.assignment.selectors.consistent_hashing import ConsistentHashing
+from dispatch_audit.pipeline.assignment.selectors.consistent_hashing_3x import ConsistentHashing3x
+from dispatch_audit.pipeline.assignment.selectors.contests import Contests
+from dispatch_audit.pipeline.assignment.selectors.exclusive import Exclusive
+from dispatch_audit.pipeline.assignment.selectors.exclusive_boundaries import ExclusiveBoundaries
+from dispatch_audit.pipeline.assignment.selectors.ring import Ring
+from dispatch_audit.pipeline.assignment.selectors.ring_points import NameIndexes
+from dispatch_audit.pipeline.assignment.selectors.ring_selector import Member
+from dispatch_audit.pipeline.assignment.shares import HashShares
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
+from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits
+from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
+from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
+from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined, _Waiting
+from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
     OwnershipMove,
     StarvationKind,
     StarvedHash,
     StarvedHashes,
     _Counted,
 )
-from pipeline.replay.blocking.thresholds import Thresholds
-from pipeline.replay.dispatcher.consumer_index import ConsumerIndex
-from pipeline.replay.dispatcher.dispatcher import Dispatcher
-from pipeline.replay.dispatcher.routings import Routings
-from pipeline.replay.packing.events import Events
-from pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
-from pipeline.replay.packing.producer_summary import MixedBatch, Sent
-from pipeline.replay.packing.refused import Refused
-from pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
-from pipeline.replay.rules.capped_findings import CappedFindings
-from pipeline.replay.rules.finding_collector import FindingCollector
-from pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
-from pipeline.replay.snapshots.comparison import Comparison, Mismatch, Moment
-from pipeline.replay.snapshots.reconstruction import Bounds, Reconstruction
-from pipeline.replay.state.output import EPISODE, FINDING, INTERVAL, WITHDRAWAL, Output
-from pipeline.replay.state.policy import Policy
-from pipeline.replay.state.state import COMMON, CONSUMER, ENTRY, HASH, State
-from pipeline.replay.subscription.checkpoint_schema import Kind, Schema
-from pipeline.replay.subscription.cold_start import ColdStart
-from pipeline.replay.subscription.completeness import RowsSeen
-from pipeline.replay.subscription.epoch_history import EpochHistory, OpenedEpoch
-from pipeline.replay.subscription.range_ownership import Beginning, OwnedRange, RangeOwnership
-from pipeline.replay.subscription.result import Stay, Surplus
-from pipeline.replay.subscription.snapshot_check import SnapshotCheck
-from pipeline.replay.subscription.subscription import Subscription
-from pipeline.replay.subscription.watermark import Watermark
-from pipeline.replay.timeline.brackets import Bracket, Membership
-from pipeline.replay.timeline.one_sided_recording import OneSidedRecording
-from pipeline.replay.timeline.reported_ranges import LatestRanges, View
-from pipeline.replay.timeline.timeline import Timeline, _Step
-from pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges
-from pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peak, Peaks
-from pipeline.replay.traffic.heavy_hitters import HeavyHitters, KeyCounts
-from pipeline.replay.traffic.producers import Producers
-from udfs.sticky_key_hash import HashRange
+from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.dispatcher.consumer_index import ConsumerIndex
+from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
+from dispatch_audit.pipeline.replay.dispatcher.routings import Routings
+from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch, Sent
+from dispatch_audit.pipeline.replay.packing.refused import Refused
+from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
+from dispatch_audit.pipeline.replay.rules.capped_findings import CappedFindings
+from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector
+from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
+from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Mismatch, Moment
+from dispatch_audit.pipeline.replay.snapshots.reconstruction import Bounds, Reconstruction
+from dispatch_audit.pipeline.replay.state.output import EPISODE, FINDING, INTERVAL, WITHDRAWAL, Output
+from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.state import COMMON, CONSUMER, ENTRY, HASH, State
+from dispatch_audit.pipeline.replay.subscription.checkpoint_schema import Kind, Schema
+from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
+from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
+from dispatch_audit.pipeline.replay.subscription.epoch_history import EpochHistory, OpenedEpoch
+from dispatch_audit.pipeline.replay.subscription.range_ownership import Beginning, OwnedRange, RangeOwnership
+from dispatch_audit.pipeline.replay.subscription.result import Stay, Surplus
+from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
+from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
+from dispatch_audit.pipeline.replay.subscription.watermark import Watermark
+from dispatch_audit.pipeline.replay.timeline.brackets import Bracket, Membership
+from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
+from dispatch_audit.pipeline.replay.timeline.reported_ranges import LatestRanges, View
+from dispatch_audit.pipeline.replay.timeline.timeline import Timeline, _Step
+from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges
+from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peak, Peaks
+from dispatch_audit.pipeline.replay.traffic.heavy_hitters import HeavyHitters, KeyCounts
+from dispatch_audit.pipeline.replay.traffic.producers import Producers
+from dispatch_audit.udfs.sticky_key_hash import HashRange
 
 _OF_A_GROUP: Final = (
     Kind(

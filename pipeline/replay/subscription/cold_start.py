@@ -18,9 +18,9 @@ from collections.abc import Mapping, Set
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.packing.events import Code, Events
-from pipeline.replay.packing.snapshot import Position, Snapshot
-from pipeline.replay.snapshots.comparison import RangesOfOne
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
+from dispatch_audit.pipeline.replay.snapshots.comparison import RangesOfOne
 
 _PUBLISHES = (Code.PUBLISH, Code.PUBLISH_DELAYED)
 # Rows that tell of no entry, and that the replay needs from the first one on.

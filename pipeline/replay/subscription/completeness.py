@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.replay.packing.packed_batch import Merged
+from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 
 
 class Seen(NamedTuple):

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pipeline.assignment import DEFAULT_POINTS
-from pipeline.contract.profile import Profile, SelectorKind
-from pipeline.replay.blocking.broker_limits import BrokerLimits, limits_of
-from pipeline.replay.blocking.thresholds import Thresholds
-from pipeline.replay.subscription.watermark import UNSETTLED_US
+from dispatch_audit.pipeline.assignment import DEFAULT_POINTS
+from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind
+from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits, limits_of
+from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.subscription.watermark import UNSETTLED_US
 
 _CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
 _REPLICA_POINTS = "subscriptionKeySharedConsistentHashingReplicaPoints"

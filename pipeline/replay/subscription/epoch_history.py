@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from pipeline.assignment import AssignmentLog, Epoch, Routing
-from pipeline.assignment.shares import HashShares
-from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.subscription.result import PlacedEpoch
+from dispatch_audit.pipeline.assignment import AssignmentLog, Epoch, Routing
+from dispatch_audit.pipeline.assignment.shares import HashShares
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
 
 
 class OpenedEpoch(NamedTuple):

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.assignment import Epoch
-from pipeline.assignment.ranges.routing import HashRangeOf
-from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.subscription.result import PlacedEpoch
+from dispatch_audit.pipeline.assignment import Epoch
+from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
 
 
 class Beginning(NamedTuple):

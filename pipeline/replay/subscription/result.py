@@ -6,22 +6,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.assignment import Epoch
-from pipeline.assignment.ranges.hash_ranges import HashRanges
-from pipeline.replay.blocking.attribution import Blocked
-from pipeline.replay.blocking.monitor import BlockingMonitor
-from pipeline.replay.blocking.stalls import is_finding
-from pipeline.replay.blocking.starved_hashes import StarvedHash
-from pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
-from pipeline.replay.recorders.recorders import ONE, Recorders
-from pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
-from pipeline.replay.snapshots.comparison import Comparison, Mismatch
-from pipeline.replay.state.output import STILL_OPEN
-from pipeline.replay.state.state import UNKNOWN, Ints, Records
-from pipeline.replay.subscription.completeness import Seen
-from pipeline.replay.subscription.watermark import ReportRange
-from pipeline.replay.timeline.undecided_ranges import UndecidedRanges
-from pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peak
+from dispatch_audit.pipeline.assignment import Epoch
+from dispatch_audit.pipeline.assignment.ranges.hash_ranges import HashRanges
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
+from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
+from dispatch_audit.pipeline.replay.blocking.stalls import is_finding
+from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
+from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
+from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Mismatch
+from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
+from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, Records
+from dispatch_audit.pipeline.replay.subscription.completeness import Seen
+from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
+from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
+from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peak
 
 
 @dataclass

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Set
 
-from pipeline.replay.dispatcher.dispatcher import Dispatcher
-from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.packing.snapshot import Position, Snapshot
-from pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
-from pipeline.replay.snapshots.comparison import Comparison, Moment
-from pipeline.replay.subscription.result import Surplus
-from pipeline.replay.timeline.one_sided_recording import OneSidedRecording
-from pipeline.replay.timeline.undecided_ranges import UndecidedRanges
+from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
+from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
+from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Moment
+from dispatch_audit.pipeline.replay.subscription.result import Surplus
+from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
+from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
 Ranges = Mapping[int, frozenset[tuple[int, int]]]
 

@@ -4,36 +4,36 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.assignment import AssignmentLog, Undecided
-from pipeline.assignment.join_orders import Precedence
-from pipeline.assignment.possibly_empty import may_be_empty
-from pipeline.assignment.ranges.hash_ranges import union
-from pipeline.assignment.ranges.membership_change import Change
-from pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
-from pipeline.assignment.resolve import Resolved
-from pipeline.contract.profile import SelectorKind
-from pipeline.replay.blocking.monitor import BlockingMonitor
-from pipeline.replay.dispatcher.dispatcher import Dispatcher
-from pipeline.replay.packing.events import Code, Events
-from pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
-from pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
-from pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
-from pipeline.replay.state.policy import Policy
-from pipeline.replay.state.state import Ints
-from pipeline.replay.subscription.cold_start import ColdStart
-from pipeline.replay.subscription.completeness import Seen
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.replay.subscription.epoch_history import EpochHistory, OpenedEpoch
-from pipeline.replay.subscription.result import Joined, PlacedEpoch, ReplayResult, Stay
-from pipeline.replay.subscription.snapshot_check import SnapshotCheck
-from pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
-from pipeline.replay.timeline.brackets import Bracket
-from pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, behind
-from pipeline.replay.timeline.one_sided_recording import OneSidedRecording
-from pipeline.replay.timeline.reported_ranges import LatestRanges, view_of
-from pipeline.replay.timeline.timeline import Timeline
-from pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges, in_words
-from udfs.sticky_key_hash import sticky_from_murmur
+from dispatch_audit.pipeline.assignment import AssignmentLog, Undecided
+from dispatch_audit.pipeline.assignment.join_orders import Precedence
+from dispatch_audit.pipeline.assignment.possibly_empty import may_be_empty
+from dispatch_audit.pipeline.assignment.ranges.hash_ranges import union
+from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
+from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
+from dispatch_audit.pipeline.assignment.resolve import Resolved
+from dispatch_audit.pipeline.contract.profile import SelectorKind
+from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
+from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
+from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
+from dispatch_audit.pipeline.replay.subscription.completeness import Seen
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.epoch_history import EpochHistory, OpenedEpoch
+from dispatch_audit.pipeline.replay.subscription.result import Joined, PlacedEpoch, ReplayResult, Stay
+from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
+from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
+from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
+from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, behind
+from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
+from dispatch_audit.pipeline.replay.timeline.reported_ranges import LatestRanges, view_of
+from dispatch_audit.pipeline.replay.timeline.timeline import Timeline
+from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges, in_words
+from dispatch_audit.udfs.sticky_key_hash import sticky_from_murmur
 
 _MEMBERSHIP = [Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END]
 _BATCH_INDEX_ACKS = "acknowledgmentAtBatchIndexLevelEnabled"

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.state.state import Ints
 
 # Longer than anything that a verdict looks ahead for: `verdicts.duplicates.LOOK_AHEAD_US`, and the second that a read
 # takes; and longer than rows are held back (`membership.WAIT_US_MAX`).

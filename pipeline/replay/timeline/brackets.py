@@ -6,7 +6,7 @@ The true moment lies between the two sides. If one side is missing, the other on
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, MembershipEvent, TracePoint
 
 # The time after which an open bracket is never closed: the broker completes a membership change within milliseconds.
 WAIT_US_MAX = 5_000_000

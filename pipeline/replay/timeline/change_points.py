@@ -12,13 +12,13 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.assignment import Routing
-from pipeline.assignment.ranges.observed import Behind, SeenDispatches, Sent
-from pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from pipeline.replay.packing.events import Code, Column, Events
-from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.state.compiled import compiled
-from pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.assignment import Routing
+from dispatch_audit.pipeline.assignment.ranges.observed import Behind, SeenDispatches, Sent
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.state import Ints
 
 Bounds: TypeAlias = tuple[int, int]
 """A change took effect after the first seq and before the second."""

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipeline.replay.packing.events import Code, Events
-from pipeline.replay.packing.snapshot import Snapshot
-from pipeline.replay.timeline.brackets import Bracket
-from pipeline.replay.timeline.change_points import Bounds
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
+from dispatch_audit.pipeline.replay.timeline.change_points import Bounds
 
 _STARTS = (Code.DISPATCH_START, Code.ACK_START)
 _ENDS = (Code.DISPATCH_END, Code.ACK_END)

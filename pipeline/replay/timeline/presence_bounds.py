@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pipeline.assignment.join_orders import Precedence
-from pipeline.assignment.resolve import closed
-from pipeline.replay.timeline.brackets import Bracket
-from pipeline.replay.timeline.change_points import Bounds, Evidence
-from pipeline.replay.timeline.reported_ranges import View
+from dispatch_audit.pipeline.assignment.join_orders import Precedence
+from dispatch_audit.pipeline.assignment.resolve import closed
+from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
+from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence
+from dispatch_audit.pipeline.replay.timeline.reported_ranges import View
 
 BoundsOf = Callable[[Bracket], Bounds]
 

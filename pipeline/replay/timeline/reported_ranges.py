@@ -5,9 +5,9 @@ A snapshot may leave out ranges that equal those of the snapshot before (TRACE_F
 
 from typing import NamedTuple
 
-from pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 
 
 class View(NamedTuple):

@@ -10,15 +10,20 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from pipeline.assignment.join_orders import Precedence
-from pipeline.assignment.ranges.observed import Behind
-from pipeline.replay.packing.events import Code, Events, concatenated, no_events
-from pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, RESTARTS, MembershipEvent, TracePoint
-from pipeline.replay.packing.snapshot import Snapshot
-from pipeline.replay.state.state import Ints
-from pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Membership, Side
-from pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, behind, locate_changes
-from pipeline.replay.timeline.presence_bounds import (
+from dispatch_audit.pipeline.assignment.join_orders import Precedence
+from dispatch_audit.pipeline.assignment.ranges.observed import Behind
+from dispatch_audit.pipeline.replay.packing.events import Code, Events, concatenated, no_events
+from dispatch_audit.pipeline.replay.packing.membership_rows import (
+    CLOSED_BY_BROKER,
+    RESTARTS,
+    MembershipEvent,
+    TracePoint,
+)
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Membership, Side
+from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, behind, locate_changes
+from dispatch_audit.pipeline.replay.timeline.presence_bounds import (
     note_dispatches,
     note_resets,
     note_view,
@@ -26,7 +31,7 @@ from pipeline.replay.timeline.presence_bounds import (
     separated,
     shown,
 )
-from pipeline.replay.timeline.reported_ranges import View, view_of
+from dispatch_audit.pipeline.replay.timeline.reported_ranges import View, view_of
 
 # The longest time between the moment that a snapshot describes and its row.
 SNAPSHOT_LAG_US = 100_000

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, contains
-from pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, contains
+from dispatch_audit.pipeline.replay.state.state import Ints
 
 RANGES_MAX = 200_000
 """The number of ranges that are kept; beyond it, older doubts concern all hashes."""

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.packing.events import Code, Events
-from pipeline.replay.state.state import UNKNOWN, Ints, State
-from pipeline.replay.traffic.heavy_hitters import ROOM, HeavyHitters, KeyCounts
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, State
+from dispatch_audit.pipeline.replay.traffic.heavy_hitters import ROOM, HeavyHitters, KeyCounts
 
 _SORTED_MIN: Final = 1 << 14
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.state import Ints
 
 ROOM: Final = 262_144
 """The number of keys that are counted exactly."""

@@ -1,6 +1,6 @@
 """The producers of one subscription's topic, from the summaries that travel with the packed batches (Q29)."""
 
-from pipeline.replay.packing.producer_summary import SHOWN_MAX, MixedBatch, Published, Sent
+from dispatch_audit.pipeline.replay.packing.producer_summary import SHOWN_MAX, MixedBatch, Published, Sent
 
 # The number of records that are kept before they are added up.
 _PARTS_MAX = 100_000

@@ -1,8 +1,8 @@
 """The verdict on each finding: permitted by an exception of the contract, due to a known bug, or a violation."""
 
-from pipeline.replay.verdicts.context import FindingContext
-from pipeline.replay.verdicts.judge import applies, judged, plain_verdict
-from pipeline.replay.verdicts.overtaking import passes_a_leaver
-from pipeline.replay.verdicts.verdict import FindingVerdict
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.judge import applies, judged, plain_verdict
+from dispatch_audit.pipeline.replay.verdicts.overtaking import passes_a_leaver
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
 
 __all__ = ["FindingContext", "FindingVerdict", "applies", "judged", "passes_a_leaver", "plain_verdict"]

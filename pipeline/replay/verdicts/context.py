@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.contract.exceptions import ExceptionId
-from pipeline.contract.known_bugs import Symptom, bugs_by_symptom
-from pipeline.contract.rules import MISROUTED
-from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.state.output import BY_RESET
-from pipeline.replay.state.read_position import READ_US
-from pipeline.replay.state.state import NOBODY, Ints
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.replay.subscription.result import Joined, ReplayResult, Surplus
+from dispatch_audit.pipeline.contract.exceptions import ExceptionId
+from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom
+from dispatch_audit.pipeline.contract.rules import MISROUTED
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.state.output import BY_RESET
+from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult, Surplus
 
 
 class FindingContext:

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipeline.contract.known_bugs import labels
-from pipeline.contract.rule import Counted
-from pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
-from pipeline.contract.severity import SEVERITIES, Severity
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.contract.known_bugs import labels
+from dispatch_audit.pipeline.contract.rule import Counted
+from dispatch_audit.pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
+from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
+from dispatch_audit.pipeline.replay.state.state import (
     ACKNOWLEDGEMENTS,
     COUNTED_DISPATCHES,
     DISPATCHES,
@@ -22,12 +22,12 @@ from pipeline.replay.state.state import (
     Ints,
     Records,
 )
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.replay.subscription.result import ReplayResult
-from pipeline.replay.verdicts import FindingContext, FindingVerdict, applies, judged, plain_verdict
-from pipeline.replay.verdicts.explanations import EpochNamed, evidence, explanation
-from pipeline.replay.verdicts.naming import Names, or_none, position
-from pipeline.replay.verdicts.rule_findings import RuleFindings
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts import FindingContext, FindingVerdict, applies, judged, plain_verdict
+from dispatch_audit.pipeline.replay.verdicts.explanations import EpochNamed, evidence, explanation
+from dispatch_audit.pipeline.replay.verdicts.naming import Names, or_none, position
+from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
 ALL: Final = 0
 """As a limit on findings: no limit."""

@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipeline.contract.rules import EARLY_DUPLICATE, REDELIVERY_COUNT
-from pipeline.plural import count
-from pipeline.replay.rules.permitted import NOT_PERMITTED
-from pipeline.replay.state.read_position import READ_US
-from pipeline.replay.state.state import REPEATED, REPLAYED, UNKNOWN, Ints, Records
-from pipeline.replay.subscription.result import Surplus
-from pipeline.replay.verdicts.context import FindingContext
-from pipeline.replay.verdicts.verdict import FindingVerdict, unexplained
+from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE, REDELIVERY_COUNT
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
+from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.state.state import REPEATED, REPLAYED, UNKNOWN, Ints, Records
+from dispatch_audit.pipeline.replay.subscription.result import Surplus
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, unexplained
 
 # The largest distance between a block of duplicates and a snapshot that the verdict uses.
 LOOK_AHEAD_US: Final = 30_000_000

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pipeline.contract.known_bugs import sentence
-from pipeline.contract.rule import Case
-from pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
-from pipeline.plural import count
-from pipeline.replay.state.state import NACKED, NOBODY, PASSED, RETURNED, UNKNOWN
-from pipeline.replay.verdicts import FindingVerdict, passes_a_leaver
-from pipeline.replay.verdicts.naming import Names, position
-from pipeline.utc import moment
+from dispatch_audit.pipeline.contract.known_bugs import sentence
+from dispatch_audit.pipeline.contract.rule import Case
+from dispatch_audit.pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.state.state import NACKED, NOBODY, PASSED, RETURNED, UNKNOWN
+from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, passes_a_leaver
+from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
+from dispatch_audit.pipeline.utc import moment
 
 _SENT = "entry {entry} of hash {hash} went to {receiver} {here}"
 _HELD = "sent at seq {other_seq} and neither acknowledged nor returned since"

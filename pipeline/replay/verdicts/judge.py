@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
-from pipeline.contract.rules import (
+from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
+from dispatch_audit.pipeline.contract.rules import (
     FIRST_DELIVERY_ORDER,
     GAP_DELIVERY,
     MISROUTED,
@@ -17,15 +17,21 @@ from pipeline.contract.rules import (
     SINGLE_HOLDER,
     RuleName,
 )
-from pipeline.replay.rules.permitted import NOT_PERMITTED
-from pipeline.replay.state.state import NOBODY
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.replay.subscription.result import ReplayResult
-from pipeline.replay.verdicts.context import FindingContext
-from pipeline.replay.verdicts.early_duplicate import duplicates
-from pipeline.replay.verdicts.overtaking import late_first, overtaken
-from pipeline.replay.verdicts.single_holder import two_holders
-from pipeline.replay.verdicts.verdict import INFORMATION, UNEXPLAINED, FindingVerdict, permitted_by, unexplained
+from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
+from dispatch_audit.pipeline.replay.state.state import NOBODY
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.early_duplicate import duplicates
+from dispatch_audit.pipeline.replay.verdicts.overtaking import late_first, overtaken
+from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
+from dispatch_audit.pipeline.replay.verdicts.verdict import (
+    INFORMATION,
+    UNEXPLAINED,
+    FindingVerdict,
+    permitted_by,
+    unexplained,
+)
 
 _EXCEPTION_OF: Final[Mapping[int, ExceptionId]] = {int(exception[1:]): exception for exception in EXCEPTIONS}
 _UNSEEN_REDELIVERY: Final = FindingVerdict(

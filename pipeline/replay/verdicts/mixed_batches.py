@@ -1,11 +1,11 @@
 """Findings of rule `mixed_key_batch`: batches with messages of several keys (contract 1.5)."""
 
-from pipeline.plural import count
-from pipeline.replay.packing.producer_summary import MixedBatch
-from pipeline.replay.recorders.recorders import Recorders
-from pipeline.replay.traffic.producers import Producers
-from pipeline.replay.verdicts.naming import position
-from pipeline.replay.verdicts.rule_findings import RuleFindings
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch
+from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
+from dispatch_audit.pipeline.replay.traffic.producers import Producers
+from dispatch_audit.pipeline.replay.verdicts.naming import position
+from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
 
 def mixed_key_batches(sent: Producers, recorders: Recorders) -> RuleFindings:

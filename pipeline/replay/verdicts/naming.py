@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from pipeline.replay.recorders.recorders import ONE, Recorders
-from pipeline.replay.state.state import NOBODY, UNKNOWN
-from pipeline.replay.subscription.result import Stay
+from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
+from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN
+from dispatch_audit.pipeline.replay.subscription.result import Stay
 
 Rows: TypeAlias = list[dict[str, Any]]
 Columns: TypeAlias = Mapping[str, Sequence[Any]]

@@ -6,12 +6,12 @@ Exceptions that the marks of the entries show (E1, E2, E5, E6) are applied befor
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.contract.severity import SEVERITIES
-from pipeline.replay.state.read_position import READ_US
-from pipeline.replay.state.state import NACKED, READ, REPLAYED, RETURNED, UNKNOWN, UNPUBLISHED, WAITING
-from pipeline.replay.verdicts.context import FindingContext
-from pipeline.replay.verdicts.single_holder import recently_joined_flaw, two_holders
-from pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, unexplained
+from dispatch_audit.pipeline.contract.severity import SEVERITIES
+from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.state.state import NACKED, READ, REPLAYED, RETURNED, UNKNOWN, UNPUBLISHED, WAITING
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.single_holder import recently_joined_flaw, two_holders
+from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, unexplained
 
 
 def passes_a_leaver(finding: Any) -> bool:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pipeline.contract.rules import RuleName
-from pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES, Severity
-from pipeline.replay.verdicts.naming import Rows
+from dispatch_audit.pipeline.contract.rules import RuleName
+from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES, Severity
+from dispatch_audit.pipeline.replay.verdicts.naming import Rows
 
 
 class RuleFindings(NamedTuple):

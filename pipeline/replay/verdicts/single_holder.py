@@ -7,10 +7,10 @@ distinguishes that bug from another fault, so two holders are a violation there.
 
 from typing import Any
 
-from pipeline.contract.known_bugs import Symptom
-from pipeline.replay.state.state import NACKED, REDELIVERED, RETURNED, SENT, UNKNOWN
-from pipeline.replay.verdicts.context import FindingContext
-from pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, unexplained
+from dispatch_audit.pipeline.contract.known_bugs import Symptom
+from dispatch_audit.pipeline.replay.state.state import NACKED, REDELIVERED, RETURNED, SENT, UNKNOWN
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, unexplained
 
 
 def two_holders(finding: Any, context: FindingContext) -> FindingVerdict:

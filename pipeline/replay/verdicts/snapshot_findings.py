@@ -3,16 +3,16 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from pipeline.contract.known_bugs import bugs_by_symptom, labels, sentence
-from pipeline.contract.rules import RuleName
-from pipeline.contract.severity import Severity
-from pipeline.plural import count
-from pipeline.replay.snapshots.comparison import Mismatch
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.replay.subscription.result import ReplayResult
-from pipeline.replay.verdicts.naming import Names
-from pipeline.replay.verdicts.rule_findings import RuleFindings, severities
-from pipeline.utc import moment
+from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, labels, sentence
+from dispatch_audit.pipeline.contract.rules import RuleName
+from dispatch_audit.pipeline.contract.severity import Severity
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.naming import Names
+from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
+from dispatch_audit.pipeline.utc import moment
 
 _NAMED_MAX = 10
 # The noun of what differs, and the clauses for what the broker has too much and too little.

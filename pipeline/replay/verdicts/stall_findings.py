@@ -9,21 +9,21 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
-from pipeline.contract.known_bugs import bugs_by_symptom, label, labels, sentence
-from pipeline.contract.rules import RuleName
-from pipeline.contract.severity import Severity
-from pipeline.plural import count, entries
-from pipeline.replay.blocking.attribution import Blocked
-from pipeline.replay.blocking.monitor import BlockingMonitor
-from pipeline.replay.blocking.starved_hashes import StarvationKind, StarvedHash
-from pipeline.replay.state.output import ENDINGS, STILL_OPEN
-from pipeline.replay.state.state import DISPATCHES, NOBODY
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.replay.subscription.result import ReplayResult
-from pipeline.replay.timeline.undecided_ranges import UndecidedRange
-from pipeline.replay.verdicts.naming import Names, Rows, position
-from pipeline.replay.verdicts.rule_findings import RuleFindings, severities
-from pipeline.utc import moment
+from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, label, labels, sentence
+from dispatch_audit.pipeline.contract.rules import RuleName
+from dispatch_audit.pipeline.contract.severity import Severity
+from dispatch_audit.pipeline.plural import count, entries
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
+from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
+from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvationKind, StarvedHash
+from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
+from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange
+from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, position
+from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
+from dispatch_audit.pipeline.utc import moment
 
 
 def stuck_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:

@@ -2,8 +2,8 @@
 
 from typing import Final, NamedTuple
 
-from pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
-from pipeline.contract.severity import Severity
+from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS, ExceptionId
+from dispatch_audit.pipeline.contract.severity import Severity
 
 
 class FindingVerdict(NamedTuple):

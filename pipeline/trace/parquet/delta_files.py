@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from pipeline.trace.sources import Log, Trace
+from dispatch_audit.pipeline.trace.sources import Log, Trace
 
 # Reader version 2 allows other column names in the files, version 3 deleted rows in a file (Delta's protocol, "Column
 # Mapping", "Deletion Vectors").

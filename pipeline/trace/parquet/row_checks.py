@@ -1,8 +1,8 @@
 """Finds batches whose rows are all good, column by column.
 
-The checks of a row are defined once, in SQL (`pipeline.trace.validate`). This module only decides whether all rows of a
-batch surely pass them; if not, no row is refused, but the trace is left to Spark. So these tests may be stricter than
-the checks, but never more lenient; tests compare the two.
+The checks of a row are defined once, in SQL (`dispatch_audit.pipeline.trace.validate`). This module only decides
+whether all rows of a batch surely pass them; if not, no row is refused, but the trace is left to Spark. So these tests
+may be stricter than the checks, but never more lenient; tests compare the two.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.trace.parquet.arrow_columns import places
-from pipeline.trace.validate import BY_EVENT, RESETS, TS_US_MAX
+from dispatch_audit.pipeline.trace.parquet.arrow_columns import places
+from dispatch_audit.pipeline.trace.validate import BY_EVENT, RESETS, TS_US_MAX
 
 _EVENTS: Final = list(BY_EVENT)
 _OF_CONSUMER: Final = ("dispatch", "ack", "redeliver", "flow", "leave")
@@ -33,7 +33,7 @@ Mask = NDArray[np.bool_]
 
 
 def plain(batch: pa.RecordBatch) -> bool:
-    """Whether every row passes every check of `pipeline.trace.validate` for certain.
+    """Whether every row passes every check of `dispatch_audit.pipeline.trace.validate` for certain.
 
     Args:
         batch: columns of `EVENT_SCHEMA` with its types, texts perhaps dictionary-encoded; `snapshot` as structs.

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipeline.trace.manifest import FILE_NAME
-from pipeline.trace.parquet.row_checks import plain
-from pipeline.trace.schema import EVENT_SCHEMA
-from pipeline.trace.seq_range import ALL, SeqRange
-from pipeline.trace.sources import PARQUET_ENDING, Log, Trace
+from dispatch_audit.pipeline.trace.manifest import FILE_NAME
+from dispatch_audit.pipeline.trace.parquet.row_checks import plain
+from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
+from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
+from dispatch_audit.pipeline.trace.sources import PARQUET_ENDING, Log, Trace
 
 # A worker reads a share of this size in seconds, and several workers share a file of many row groups.
 _SHARE_BYTES: Final = 64 << 20

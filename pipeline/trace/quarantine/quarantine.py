@@ -10,11 +10,11 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from pipeline.spark_errors import trace_errors
-from pipeline.trace.quarantine.line_numbers import numbered
-from pipeline.trace.quarantine.truncated_logs import TruncatedLog
-from pipeline.trace.read import read_parts
-from pipeline.trace.sources import Trace
+from dispatch_audit.pipeline.spark_errors import trace_errors
+from dispatch_audit.pipeline.trace.quarantine.line_numbers import numbered
+from dispatch_audit.pipeline.trace.quarantine.truncated_logs import TruncatedLog
+from dispatch_audit.pipeline.trace.read import read_parts
+from dispatch_audit.pipeline.trace.sources import Trace
 
 QUARANTINE_COLUMNS = ("topic", "subscription", "seq", "reason", "detail", "file", "line", "raw")
 

@@ -23,7 +23,7 @@ COUNTED_BY: Final = (
 )
 
 NOT_PLAIN: Final = "not plain"
-"""Stands in place of a reason for a file that only Spark can read (`pipeline.trace.parquet.row_checks`)."""
+"""Stands in place of a reason for a file that only Spark can read (`trace.parquet.row_checks`)."""
 
 _GROUPED = ["topic", "subscription", "refused"]
 _FOLDED = [
@@ -131,7 +131,7 @@ def _joined_by_entry_buckets(batch: pa.RecordBatch) -> pa.Array:
 
 
 def counted(events: DataFrame) -> list[Count]:
-    """Returns the counts of the rows of `pipeline.trace.read_events`, by a job of its own."""
+    """Returns the counts of the rows of `dispatch_audit.pipeline.trace.read_events`, by a job of its own."""
 
     def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         counts = RowCounts()

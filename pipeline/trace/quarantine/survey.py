@@ -7,15 +7,15 @@ from types import MappingProxyType
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.errors import TraceError
-from pipeline.settings import TraceSettings
-from pipeline.spark_errors import trace_errors
-from pipeline.trace.entry_buckets import entry_buckets_refused
-from pipeline.trace.quarantine.quarantine import refused_rows
-from pipeline.trace.quarantine.row_counts import Count
-from pipeline.trace.quarantine.truncated_logs import TruncatedLog, truncated_rows
-from pipeline.trace.seq_range import ALL
-from pipeline.trace.sources import Trace
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.settings import TraceSettings
+from dispatch_audit.pipeline.spark_errors import trace_errors
+from dispatch_audit.pipeline.trace.entry_buckets import entry_buckets_refused
+from dispatch_audit.pipeline.trace.quarantine.quarantine import refused_rows
+from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
+from dispatch_audit.pipeline.trace.quarantine.truncated_logs import TruncatedLog, truncated_rows
+from dispatch_audit.pipeline.trace.seq_range import ALL
+from dispatch_audit.pipeline.trace.sources import Trace
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def survey(spark: SparkSession, counts: Sequence[Count], trace: Trace, settings:
 
     Args:
         spark: the session, for a second scan of refused rows.
-        counts: of its rows (`pipeline.trace.quarantine.row_counts`).
+        counts: of its rows (`dispatch_audit.pipeline.trace.quarantine.row_counts`).
         trace: the counted trace.
         settings: allowed share of refused rows, and whether truncated logs are allowed.
 

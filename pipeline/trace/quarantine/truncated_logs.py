@@ -32,7 +32,7 @@ def truncated_rows(refused_rows: DataFrame) -> tuple[TruncatedLog, ...]:
     """Returns the refused rows at the end of a log that are truncated.
 
     Args:
-        refused_rows: as `pipeline.trace.quarantine.quarantine.refused_rows` returns them.
+        refused_rows: as `dispatch_audit.pipeline.trace.quarantine.quarantine.refused_rows` returns them.
     """
     last_lines = refused_rows.where((sf.col("reason") == "broken_json") & sf.col("last_line"))
     return tuple(

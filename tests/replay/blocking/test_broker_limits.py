@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from pipeline.contract.profile import profile_for
-from pipeline.replay.blocking.broker_limits import BrokerLimits, limits_of
-from pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits, limits_of
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 
 PER_CONSUMER = "keySharedLookAheadMsgInReplayThresholdPerConsumer"
 PER_SUBSCRIPTION = "keySharedLookAheadMsgInReplayThresholdPerSubscription"

@@ -3,8 +3,8 @@
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, LOW, TOPIC, Log, replayed
 
-from pipeline.replay.blocking.capacity_samples import Sample
-from pipeline.replay.rows import capacity
+from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
+from dispatch_audit.pipeline.replay.rows import capacity
 
 SECOND = 1_000_000
 SETTINGS = {

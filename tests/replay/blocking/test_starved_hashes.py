@@ -6,7 +6,7 @@ Consumer 1 owns HIGH and HIGHEST, consumer 2 the rest. Rows take no time here: w
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, Wait, replayed
 
-from pipeline.replay.rows import stuck_findings
+from dispatch_audit.pipeline.replay.rows import stuck_findings
 
 SECOND = 1_000_000
 # Two consumers together: four entries in replay.

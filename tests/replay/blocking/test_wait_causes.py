@@ -6,7 +6,7 @@ Consumer 1 owns HIGH and HIGHEST, consumer 2 the rest. Rows take no time here: w
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, Wait, replayed
 
-from pipeline.replay.rows.blocking import blocking
+from dispatch_audit.pipeline.replay.rows.blocking import blocking
 
 SECOND = 1_000_000
 LOWEST_HASH, LOW_HASH, HIGH_HASH, HIGHEST_HASH = 5_536, 21_772, 41_358, 63_679

@@ -12,9 +12,9 @@ from typing import Any
 
 from local_replay import SKEW_US, Episode, Finding
 
-from pipeline.assignment import make_selector
-from pipeline.contract.profile import profile_for
-from udfs.sticky_key_hash import sticky_hashes
+from dispatch_audit.pipeline.assignment import make_selector
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 Position = tuple[int, int]
 

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from local_replay import HIGHEST, LOW, Log, replayed
 
-from pipeline.assignment.ranges.routing import routing_of_ranges
-from pipeline.errors import LimitError
-from pipeline.replay.blocking.broker_limits import limits_of
-from pipeline.replay.blocking.monitor import BlockingMonitor
-from pipeline.replay.blocking.thresholds import Thresholds
-from pipeline.replay.dispatcher.dispatcher import Dispatcher
-from pipeline.replay.packing.events import DTYPES, Code, Events
-from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.state.policy import Policy
-from pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
+from dispatch_audit.pipeline.errors import LimitError
+from dispatch_audit.pipeline.replay.blocking.broker_limits import limits_of
+from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
+from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
+from dispatch_audit.pipeline.replay.packing.events import DTYPES, Code, Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.state import Ints
 
 HASHES = 65_536
 

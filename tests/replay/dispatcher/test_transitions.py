@@ -1,4 +1,4 @@
-"""The table of `pipeline.replay.dispatcher.transitions`, cell by cell, on the kernel itself."""
+"""The table of `dispatch_audit.pipeline.replay.dispatcher.transitions`, cell by cell, on the kernel itself."""
 
 from collections.abc import Callable
 from typing import Final
@@ -6,12 +6,12 @@ from typing import Final
 import pytest
 from local_replay import AUTO_SPLIT, GROUP, HIGH, LOW, SKEW_US, Log, chunks_of
 
-from pipeline.contract.profile import profile_for
-from pipeline.replay.dispatcher import transitions
-from pipeline.replay.packing.packed_batch import merged
-from pipeline.replay.state.state import ACKED, BEFORE_RESET, WAITING
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.replay.subscription.subscription import Subscription
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.dispatcher import transitions
+from dispatch_audit.pipeline.replay.packing.packed_batch import merged
+from dispatch_audit.pipeline.replay.state.state import ACKED, BEFORE_RESET, WAITING
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 
 # Consumer 2 owns the hash of the entry, which is 1:1; that it holds 1:0 keeps mark-delete below.
 OWNER, OTHER, BACK_AFTER_RESET = 2, 1, 3

@@ -20,7 +20,7 @@ from local_replay import AUTO_SPLIT, SKEW_US, Replay, replayed
 from model_dispatcher import Bracket, Bug, Consumer, ModelDispatcher
 from recording_epochs import Judged, State, claims_of, judged
 
-from pipeline.replay.packing.refused import Refused
+from dispatch_audit.pipeline.replay.packing.refused import Refused
 
 Selector = Literal["auto_split", "consistent_hashing", "exclusive"]
 Snapshots = Literal["after each change", "some", "never"]

@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, MapType, StructType
 
-from pipeline.replay.packing.flat_rows import flattened, restored
-from pipeline.replay.packing.pack import COLUMNS
-from pipeline.trace.schema import EVENT_SCHEMA
+from dispatch_audit.pipeline.replay.packing.flat_rows import flattened, restored
+from dispatch_audit.pipeline.replay.packing.pack import COLUMNS
+from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
 
 pytestmark = pytest.mark.spark
 

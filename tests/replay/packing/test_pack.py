@@ -5,11 +5,11 @@ import json
 import pytest
 from local_replay import HIGH, LOW, TOPIC, Log, batches, packed
 
-from pipeline.contract.profile import profile_for
-from pipeline.replay.packing.events import Code, Events
-from pipeline.replay.packing.membership_rows import MembershipEvent
-from pipeline.replay.packing.pack import pack
-from udfs.sticky_key_hash import NONE_KEY, hash_keys
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.replay.packing.pack import pack
+from dispatch_audit.udfs.sticky_key_hash import NONE_KEY, hash_keys
 
 
 def _codes(log: Log) -> list[Code]:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_position, parsed_snapshot
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_position, parsed_snapshot
 
 
 def _parsed(**told: object) -> Snapshot:

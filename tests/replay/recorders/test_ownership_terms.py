@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import pytest
 from local_replay import SKEW_US, TOPIC, Columns, Log, batches
 
-from pipeline.errors import TraceError
-from pipeline.replay.recorders.ownership_terms import recorders_of, stretches
-from pipeline.replay.recorders.recorders import Recorders
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
+from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 
 _S = 1_000_000
 

@@ -41,8 +41,8 @@ from hash_sets import Owned, Range, agree
 from local_replay import RECORDINGS, Replay, recorded_logs, replayed_recording
 from oracle import membership_changes, oracle_rows
 
-from pipeline.replay.packing.packed_batch import Group
-from pipeline.replay.subscription.result import PlacedEpoch
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
 
 Present = tuple[frozenset[int], frozenset[int]]
 """Who has joined so far, and who of them is still there."""

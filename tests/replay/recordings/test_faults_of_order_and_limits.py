@@ -10,8 +10,8 @@ from types import MappingProxyType
 import pytest
 from local_replay import Columns, Replay, recorded_logs, replayed_logs, replayed_recording
 
-from pipeline.replay.packing.packed_batch import Group
-from udfs.sticky_key_hash import sticky_hashes
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 # Each replays a recording several times.
 pytestmark = pytest.mark.recordings

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from local_replay import Columns, recorded_logs, replayed_logs
 
-from pipeline.contract.rules import RULES, RuleName
+from dispatch_audit.pipeline.contract.rules import RULES, RuleName
 
 # Each replays a recording several times.
 pytestmark = pytest.mark.recordings

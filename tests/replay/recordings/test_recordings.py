@@ -10,7 +10,7 @@ from local_replay import RECORDINGS, Episode, recorded_logs, replayed_logs, repl
 from oracle import Drained, drained, membership_changes, oracle_rows
 from recorded import ALL, of_each
 
-from pipeline.replay.verdicts import FindingVerdict
+from dispatch_audit.pipeline.replay.verdicts import FindingVerdict
 
 # Of 4.0.8 and 4.2.4, the draining dispatcher, without resets.
 DRAINING = [

@@ -6,7 +6,7 @@ import pytest
 from local_replay import RECORDINGS, Replay, recorded_logs, replayed_recording
 from recorded import ALL, of_each
 
-from pipeline.replay.rows import stuck_findings
+from dispatch_audit.pipeline.replay.rows import stuck_findings
 
 # Where the draining dispatcher counts a hash twice (contract 3.9), and what that leaves lying (README of the traces).
 STUCK = {"double-registration-4.0.1": (15, 598), "hash-unblock-12-4.0.1": (1, 27)}

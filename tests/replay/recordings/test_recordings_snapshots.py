@@ -14,8 +14,8 @@ import pytest
 from local_replay import Columns, Excess, Replay, recorded_logs, replayed_recording
 from recorded import ALL, of_each
 
-from pipeline.contract.known_bugs import known_bugs
-from pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.contract.known_bugs import known_bugs
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 
 
 class Recording(NamedTuple):

@@ -20,9 +20,9 @@ from typing import Any, Final, NamedTuple
 
 from local_replay import RECORDINGS, SKEW_US, Columns, Replay, recorded_logs, replayed_logs, replayed_recording
 
-from pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER
-from pipeline.replay.packing.packed_batch import Group
-from pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
+from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
 
 Logs = Sequence[Sequence[Columns]]
 Broken = tuple[str, int]

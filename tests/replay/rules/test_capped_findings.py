@@ -3,11 +3,11 @@
 import numpy as np
 from local_replay import Log, replayed
 
-from pipeline.contract.rules import FOREIGN_ACK, OWNERSHIP, SINGLE_HOLDER
-from pipeline.replay.rows import dispatch_findings
-from pipeline.replay.rules.capped_findings import CappedFindings
-from pipeline.replay.state.output import FINDING
-from pipeline.replay.state.state import Records
+from dispatch_audit.pipeline.contract.rules import FOREIGN_ACK, OWNERSHIP, SINGLE_HOLDER
+from dispatch_audit.pipeline.replay.rows import dispatch_findings
+from dispatch_audit.pipeline.replay.rules.capped_findings import CappedFindings
+from dispatch_audit.pipeline.replay.state.output import FINDING
+from dispatch_audit.pipeline.replay.state.state import Records
 
 
 def findings(rule: int, permitted: int, count: int) -> Records:

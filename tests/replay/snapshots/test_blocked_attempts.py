@@ -2,7 +2,7 @@
 
 from local_replay import GROUP, HIGH, LOW, Log, replayed, reported
 
-from pipeline.replay import rows
+from dispatch_audit.pipeline.replay import rows
 
 LOW_HASH = 21772
 

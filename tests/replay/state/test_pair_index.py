@@ -8,7 +8,7 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.replay.state.pair_index import NOBODY, Keys, Slots, drop, empty_table, find, put
+from dispatch_audit.pipeline.replay.state.pair_index import NOBODY, Keys, Slots, drop, empty_table, find, put
 
 Pair = tuple[int, int]
 

@@ -6,11 +6,11 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.replay.dispatcher.entries import add_entry, entry_at, set_key
-from pipeline.replay.dispatcher.mark_delete import note_position
-from pipeline.replay.dispatcher.transitions import begin_waiting, stop_waiting
-from pipeline.replay.state.read_position import note_read, rewind, was_read
-from pipeline.replay.state.state import (
+from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, entry_at, set_key
+from dispatch_audit.pipeline.replay.dispatcher.mark_delete import note_position
+from dispatch_audit.pipeline.replay.dispatcher.transitions import begin_waiting, stop_waiting
+from dispatch_audit.pipeline.replay.state.read_position import note_read, rewind, was_read
+from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     MAYBE_SKIPPED,
     NACKED,

@@ -7,10 +7,19 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.replay.dispatcher.entries import add_entry, entry_at, set_key
-from pipeline.replay.dispatcher.mark_delete import note_position
-from pipeline.replay.state.state import DELAYED, MAYBE_SKIPPED, NACKED, NOBODY, OVERTAKABLE, SENT, State, new_state
-from pipeline.replay.state.waiting_queues import dequeue, enqueue, older_waiting
+from dispatch_audit.pipeline.replay.dispatcher.entries import add_entry, entry_at, set_key
+from dispatch_audit.pipeline.replay.dispatcher.mark_delete import note_position
+from dispatch_audit.pipeline.replay.state.state import (
+    DELAYED,
+    MAYBE_SKIPPED,
+    NACKED,
+    NOBODY,
+    OVERTAKABLE,
+    SENT,
+    State,
+    new_state,
+)
+from dispatch_audit.pipeline.replay.state.waiting_queues import dequeue, enqueue, older_waiting
 
 Position: TypeAlias = tuple[int, int]
 LEDGERS, ENTRIES = 3, 6

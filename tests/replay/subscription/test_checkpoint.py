@@ -13,18 +13,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, SKEW_US, Log, chunks_of, named_in
 
-from pipeline.assignment.selectors.factory import make_selector
-from pipeline.contract.profile import SelectorKind, profile_for
-from pipeline.errors import StateError
-from pipeline.replay.replay_group import replay_group
-from pipeline.replay.subscription.checkpoint import STATE_VERSION, Known, read_checkpoint, write_checkpoint
-from pipeline.replay.subscription.checkpoint_codec import decode, encode
-from pipeline.replay.subscription.checkpoint_kinds import SCHEMA
-from pipeline.replay.subscription.completeness import RowsSeen
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.replay.subscription.range_ownership import RangeOwnership
-from pipeline.replay.subscription.subscription import Subscription
-from pipeline.replay.traffic.producers import Producers
+from dispatch_audit.pipeline.assignment.selectors.factory import make_selector
+from dispatch_audit.pipeline.contract.profile import SelectorKind, profile_for
+from dispatch_audit.pipeline.errors import StateError
+from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.subscription.checkpoint import (
+    STATE_VERSION,
+    Known,
+    read_checkpoint,
+    write_checkpoint,
+)
+from dispatch_audit.pipeline.replay.subscription.checkpoint_codec import decode, encode
+from dispatch_audit.pipeline.replay.subscription.checkpoint_kinds import SCHEMA
+from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
+from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
+from dispatch_audit.pipeline.replay.traffic.producers import Producers
 
 HEAD = len(b"dispatch-audit checkpoint\n")
 REFUSED = "audit the log from its beginning"

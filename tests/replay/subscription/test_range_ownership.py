@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.assignment import AssignmentLog, Epoch
-from pipeline.contract.profile import SelectorKind
-from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.subscription.range_ownership import OwnedRange, RangeOwnership
-from pipeline.replay.subscription.result import PlacedEpoch
+from dispatch_audit.pipeline.assignment import AssignmentLog, Epoch
+from dispatch_audit.pipeline.contract.profile import SelectorKind
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRange, RangeOwnership
+from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
 
 KINDS: Sequence[SelectorKind] = ("consistent_hashing", "auto_split")
 

@@ -13,11 +13,11 @@ from recorded import of_each
 from test_cutting import Operation, operations, rows_of
 from windowed_replay import folded, told_by_windows
 
-from pipeline.contract.profile import profile_for
-from pipeline.replay.blocking.thresholds import Thresholds
-from pipeline.replay.packing.membership_rows import TracePoint
-from pipeline.replay.subscription.config import ReplayConfig
-from pipeline.replay.subscription.watermark import EVERYTHING, Watermark, reported_since
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.watermark import EVERYTHING, Watermark, reported_since
 
 # So many that no table is cut short: of the worst of each window there are more than of the worst of all.
 ALL = 1_000_000

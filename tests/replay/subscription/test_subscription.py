@@ -3,7 +3,12 @@
 import pytest
 from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, SKEW_US, Log, Replay, replayed
 
-from pipeline.replay.packing.refused import DUPLICATE_SEQ, IMPOSSIBLE_TRANSITION, REPEATED_ROW, UNKNOWN_CONSUMER
+from dispatch_audit.pipeline.replay.packing.refused import (
+    DUPLICATE_SEQ,
+    IMPOSSIBLE_TRANSITION,
+    REPEATED_ROW,
+    UNKNOWN_CONSUMER,
+)
 
 WITHIN_US = SKEW_US - 2_000
 BEYOND_US = SKEW_US + 2_000

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from local_replay import Columns, Tables, chunks_of, named_in
 
-from pipeline.contract.severity import COUNT_COLUMNS
-from pipeline.replay.replay_group import replay_group
-from pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS
+from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 
 INTERVALS: Final = ("draining", "blocking", "assignments")
 # What is counted, by what it is counted.

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.replay.packing.membership_rows import Kind, MembershipEvent, TracePoint
-from pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Membership, Side
+from dispatch_audit.pipeline.replay.packing.membership_rows import Kind, MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Membership, Side
 
 SKEW = 10
 

@@ -3,8 +3,8 @@
 import numpy as np
 from local_replay import HIGH, LOW, LOWEST, STEP_US, Log, replayed
 
-from pipeline.assignment.ranges.routing import routing_of_ranges
-from pipeline.replay.timeline.change_points import Evidence, locate_changes
+from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
+from dispatch_audit.pipeline.replay.timeline.change_points import Evidence, locate_changes
 
 
 def _owned_by_one() -> Log:

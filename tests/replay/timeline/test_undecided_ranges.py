@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.replay.timeline import undecided_ranges as doubts
-from pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges
+from dispatch_audit.pipeline.replay.timeline import undecided_ranges as doubts
+from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges
 
 LOW, HIGH = ((0, 9),), ((20, 29),)
 

@@ -12,8 +12,8 @@ from local_replay import LOW, Columns, Log, batches, recorded_tables, tables_of
 from numpy.typing import NDArray
 from recorded import of_each
 
-from pipeline.replay.packing.producer_summary import decode_published, encode_published, published
-from pipeline.replay.traffic.producers import Producers
+from dispatch_audit.pipeline.replay.packing.producer_summary import decode_published, encode_published, published
+from dispatch_audit.pipeline.replay.traffic.producers import Producers
 
 COUNTS = (
     "entries",

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from local_replay import HIGH, Log, Replay, replayed
 
-from pipeline.replay.subscription.result import Joined, Surplus
-from pipeline.replay.verdicts import FindingVerdict, judged
-from pipeline.replay.verdicts.early_duplicate import LOOK_AHEAD_US
+from dispatch_audit.pipeline.replay.subscription.result import Joined, Surplus
+from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, judged
+from dispatch_audit.pipeline.replay.verdicts.early_duplicate import LOOK_AHEAD_US
 
 
 def overlapping(order: tuple[int, ...] = (0, 1), gap_us: int = 0, count: int | None = None) -> Replay:
