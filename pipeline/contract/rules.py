@@ -30,7 +30,6 @@ RuleName = Literal[
     "mixed_key_batch",
     "cumulative_ack",
     "foreign_ack",
-    "sent_too_often",
 ]
 
 # The numbers of the rules that the kernel checks. Checkpoints contain them, so no number is ever given to another rule.
@@ -45,9 +44,6 @@ UNACKED_LIMIT: Final = 7
 CUMULATIVE_ACK: Final = 8
 FOREIGN_ACK: Final = 9
 GAP_DELIVERY: Final = 10
-SENT_TOO_OFTEN: Final = 11
-
-SENDINGS_MAX: Final = 3
 
 OVERTAKING: Final = (REDELIVERY_ORDER, REPLAY_OVERTAKEN)
 """An entry passed an older entry of its hash that waited; the reason for that wait decides between the two rules."""
@@ -240,14 +236,6 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         informs=True,
         number=FOREIGN_ACK,
         sentence="{receiver} acknowledged entry {entry} {here}, but {other} held it, sent at seq {other_seq}",
-    ),
-    "sent_too_often": Rule(
-        statement="An entry is sent three times at most.",
-        found_when="an entry is sent with a redelivery count of three or more",
-        unless="",
-        counted="dispatches with a redelivery count",
-        number=SENT_TOO_OFTEN,
-        sentence="{sent} with redelivery count {value}; it should not have been sent more than {expected} times",
     ),
 }
 """All rules, in the order in which reports name them."""

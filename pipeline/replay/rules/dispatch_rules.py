@@ -16,8 +16,6 @@ from dispatch_audit.pipeline.contract.rules import (
     REDELIVERY_COUNT,
     REDELIVERY_ORDER,
     REPLAY_OVERTAKEN,
-    SENDINGS_MAX,
-    SENT_TOO_OFTEN,
     SINGLE_HOLDER,
     UNACKED_LIMIT,
 )
@@ -247,10 +245,6 @@ def check_dispatch(
         return
     _check_overtaking(state, out, slot, sent, before_us)
     _check_redelivery_count(state, out, slot, sent)
-    if sent.redelivery_count >= SENDINGS_MAX:
-        row = report(state, out, SENT_TOO_OFTEN, slot, sent)
-        out.findings[row].value = sent.redelivery_count
-        out.findings[row].expected = SENDINGS_MAX
     _check_unacked(state, out, slot, sent, unacked_max)
     # An acknowledged entry was sent before, even without a row. It does not matter whether mark-delete passed it.
     if marks & (SENT | DELAYED | ACKED) != 0 or not keeps_order:
