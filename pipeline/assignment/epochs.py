@@ -1,7 +1,7 @@
-"""From the membership changes of one subscription to its epochs.
+"""Turns the membership changes of one subscription into its epochs.
 
-An epoch is the time between two membership changes of one subscription on one topic partition; the assignment
-does not change inside of it.
+An epoch is the time between two membership changes of one subscription on one topic partition; the assignment does not
+change within it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind
 
 
 class Undecided(NamedTuple):
-    """Hashes whose owner is open, as ranges, and why."""
+    """The hashes whose owner is open, as ranges, and the reason as a clause."""
 
     ranges: HashRanges
     because: str
@@ -36,13 +36,12 @@ class Epoch:
 
     Attributes:
         number: 0 for the first; it begins with the first join.
-        from_seq: seq of the change that it begins with.
-        to_seq: seq of the change that ends it, None while it is open.
-        change: that first change in words: `join c3`, `leave c1` or `reset`.
-        hashes_moved: how many hashes got another owner by it. Nobody counts as an owner, so the first join
-            moves all hashes.
-        ranges: the assignment as the broker reports it.
-        names: name of each consumer in `ranges`.
+        from_seq: the seq of the change that begins it.
+        to_seq: the seq of the change that ends it; None while it is open.
+        change: the change that begins it, in words: `join c3`, `leave c1` or `reset`.
+        hashes_moved: how many hashes got another owner. Nobody counts as an owner, so the first join moves all hashes.
+        ranges: the assignment, in the form in which the broker reports it.
+        names: the name of each consumer in `ranges`.
         undecided: the hashes that possible orders of overlapping changes give to different consumers.
     """
 
@@ -67,13 +66,14 @@ class Epoch:
 class AssignmentLog:
     """The epochs of one subscription, in the order of its membership changes.
 
-    Closed epochs are kept until `take_closed` hands them out, so memory does not grow with the trace.
+    Closed epochs are kept until `take_closed` returns them, so memory does not grow with the trace.
 
     Attributes:
         routing: the assignment in force, as the replay looks it up.
-        promised: what it should be where the selector has a flaw, else None (`Selector.promised`).
-        current: the open epoch, None before the first join.
-        undecided: the hashes whose owner the trace leaves open by now, because it leaves open which join came first.
+        promised: the routing that the contract requires if the selector has a flaw, else None (`Selector.promised`).
+        current: the open epoch; None before the first join.
+        undecided: the hashes whose owner the trace leaves open at present, because it leaves open which join came
+            first.
     """
 
     def __init__(self, kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Profile | str | None = None) -> None:
@@ -81,7 +81,7 @@ class AssignmentLog:
         self._settings = (kind, points, profile)
         self._space = slot_range(kind, profile)
         self._selector = make_selector(kind, points, profile)
-        # What is possible besides; none where the order of all changes is known.
+        # The other possible assignments; none if the order of all changes is known.
         self._others: list[Selector] = []
         self._complete = True
         self._names: dict[int, str] = {}
@@ -92,7 +92,7 @@ class AssignmentLog:
         self.undecided: HashRanges = ()
 
     def resolve(self, changes: Sequence[Change], precedes: Precedence, nodes_max: int, behind: Behind) -> Resolved:
-        """Puts membership changes in order, none of which has happened yet for this log; see `resolve.resolve`."""
+        """Puts membership changes that are new to this log in order; see `resolve.resolve`."""
         roots = [self._selector, *self._others]
         if len(changes) > 1 or self._others:
             resolved = resolve(roots, changes, precedes, self._fresh, nodes_max, behind)
@@ -101,25 +101,26 @@ class AssignmentLog:
             disputed = union(selector.disputed())
             resolved = Resolved([0], [self._selector, selector], [self.undecided, disputed], [], [selector], True)
         if not len(resolved.worlds[0]):
-            # Who joins next finds nobody, whatever happened before.
+            # Without consumers there is one assignment, whatever happened before.
             return resolved._replace(undecided=[*resolved.undecided[:-1], ()], complete=True)
         shown = behind.reported is not None and resolved.worlds[0].reported() == behind.reported
         if self._complete or (resolved.complete and shown):
             return resolved
-        # Without a report nothing is known that was not known before.
+        # Without a report that shows the assignment, the owners stay open.
         return resolved._replace(undecided=[ALL_HASHES] * len(resolved.undecided), complete=False)
 
     def enter(self, change: Change, selector: Selector, undecided: Undecided, seq: int) -> bool:
-        """Starts the epoch behind a change.
+        """Starts the epoch after a change.
 
         Args:
-            change: the next one in order.
-            selector: behind it.
+            change: the next change in order.
+            selector: the selector after the change.
             undecided: the hashes whose owner is open then.
-            seq: of the change.
+            seq: the seq of the change.
 
         Returns:
-            Whether that is another epoch; a change that the selector refused, or of who is not in, is none.
+            Whether the change starts another epoch; a join that the selector refused, or a leave of a consumer that is
+            not connected, does not.
         """
         if change.kind == "reset":
             happened, words = bool(self._names), "reset"
@@ -138,14 +139,14 @@ class AssignmentLog:
         return happened
 
     def settle(self, resolved: Resolved) -> None:
-        """Takes what is possible behind the last of the changes."""
+        """Takes the assignments that are possible after the last of the changes."""
         self._selector, *self._others = resolved.worlds
         self._complete = resolved.complete
         self.undecided = resolved.undecided[-1]
         self._correct()
 
     def learn(self, behind: Behind) -> bool:
-        """Takes what is seen of the assignment in force; returns whether that corrects the open epoch."""
+        """Takes observations of the assignment in force; returns whether they correct the open epoch."""
         if not self.undecided:
             return False
         reported = behind.reported
@@ -169,26 +170,26 @@ class AssignmentLog:
         return self._correct()
 
     def join(self, consumer: int, name: str, ranges: DeclaredRanges | None, seq: int) -> None:
-        """Starts the epoch in which `consumer` is in, where the order of all changes is known.
+        """Starts the epoch after a join, if the order of all changes is known.
 
         Args:
             consumer: its number in the trace.
-            name: as the client gave it.
-            ranges: what a STICKY consumer declares, else None.
-            seq: when it took effect.
+            name: the name that the client gave.
+            ranges: the ranges that a STICKY consumer declares, else None.
+            seq: the seq at which the join took effect.
 
         Raises:
-            AssignmentError: the selector refuses it. That is no membership change: the epoch goes on.
+            AssignmentError: the selector refuses the consumer; the epoch goes on.
         """
         selector = self._selector.copy()
         selector.add(consumer, name, ranges)
         self.enter(Change("join", consumer, name, ranges or ()), selector, DECIDED, seq)
 
     def leave(self, consumer: int, seq: int) -> bool:
-        """Starts the epoch in which `consumer` is gone, where the order of all changes is known.
+        """Starts the epoch after a leave, if the order of all changes is known.
 
         Returns:
-            Whether it was in; if not, the epoch goes on.
+            Whether the consumer was connected; if not, the epoch goes on.
         """
         change = Change("leave", consumer, self._names.get(consumer, ""))
         return self.enter(change, with_change(self._selector.copy(), change, self._fresh), DECIDED, seq)
@@ -197,7 +198,7 @@ class AssignmentLog:
         """Starts an epoch without consumers and with a new dispatcher, which remembers no name index.
 
         Returns:
-            Whether anybody was in; if not, the epoch goes on.
+            Whether any consumer was connected; if not, the epoch goes on.
         """
         return self.enter(Change("reset", -1, ""), self._fresh(), DECIDED, seq)
 
@@ -229,12 +230,12 @@ class AssignmentLog:
         )
 
     def _correct(self) -> bool:
-        """Brings the open epoch in line with the selector; returns whether it said something else."""
+        """Updates the open epoch from the selector; returns whether its ranges changed."""
         if self.current is None:
             return False
         ranges = tuple(self._selector.ranges())
         corrected = ranges != self.current.ranges
-        # What it said so far is doubtful where it was open.
+        # Ranges that were open before stay doubtful for the whole epoch.
         before = self.current.undecided
         undecided = union([*before.ranges, *self.undecided]) if corrected else self.undecided
         self.current = replace(self.current, ranges=ranges, undecided=before._replace(ranges=undecided))

@@ -1,11 +1,11 @@
-"""The orders in which joins and leaves can have happened that overlap in time, and the assignments they lead to.
+"""Searches the possible orders of joins and leaves that overlap in time, and the assignments that follow from them.
 
-Only some orders matter. On a ring, changes of different names lead to the same structure in any order, and who wins a
-contested point is noted apart (`contests`); namesakes, and all joins of AutoSplit, lead to other assignments in another
-order. The search goes through the sets of changes that can have happened, in steps of one change, and takes two ways to
-the same assignment as one. What the broker reports later on rules ways out at their first step: AutoSplit never moves
-the upper end of an interval, and a ring index has its own points. So thirty joins at one time that a report follows
-have one way.
+Only some orders matter. On a ring, changes of consumers with different names lead to the same structure in any order,
+and `contests` records the owners of contested points. The order of consumers with one name, and of all joins of
+AutoSplit, changes the assignment. The search goes through the sets of changes that can have happened, in steps of one
+change, and merges ways that lead to the same assignment. Later reports of the broker exclude ways at their first step:
+AutoSplit never moves the upper end of an interval, and a ring index has its own points. So thirty joins at one time
+have a single way if a report follows them.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,35 +21,35 @@ from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRa
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector, with_change
 
 Precedence = npt.NDArray[np.bool_]
-"""(n, n): whether change i happened before change j for certain."""
+"""(n, n): whether change i certainly happened before change j."""
 
 
 def open_joins(changes: Sequence[Change], precedes: Precedence) -> list[tuple[int, int]]:
-    """The pairs of consumers that joined in an order that is open."""
+    """The pairs of consumers whose order of joining is open."""
     joins = [number for number, change in enumerate(changes) if change.kind == "join"]
     return [
-        (changes[one].consumer, changes[other].consumer)
-        for one, other in combinations(joins, 2)
-        if not precedes[one, other] and not precedes[other, one]
+        (changes[first].consumer, changes[second].consumer)
+        for first, second in combinations(joins, 2)
+        if not precedes[first, second] and not precedes[second, first]
     ]
 
 
 def with_open_joins(selector: Selector, changes: Sequence[Change], precedes: Precedence) -> Selector:
-    """A copy of a selector that knows which joins happened in an order that is open."""
+    """A copy of a selector that knows the pairs of joins whose order is open."""
     twin = selector.copy()
     twin.leave_open(open_joins(changes, precedes))
     return twin
 
 
 class Orders(NamedTuple):
-    """What the search found.
+    """The result of a search.
 
     Attributes:
-        order: the numbers of the changes in an order that is possible, the earliest possible ones first.
-        states: the selectors that are possible before the first change and behind each one; the first of each belong
+        order: the numbers of the changes in a possible order, the earliest possible ones first.
+        states: the selectors that are possible before the first change and after each one; the first of each belong
             to `order`.
         precedes: which changes came before which in every possible order.
-        complete: whether all possible orders were looked at. If not, `states` has those of `order` only.
+        complete: whether all possible orders were examined. If not, `states` has those of `order` only.
     """
 
     order: list[int]
@@ -59,7 +59,7 @@ class Orders(NamedTuple):
 
 
 class _Node:
-    """A set of changes that can have happened (bits), and an assignment that they can have led to."""
+    """A set of changes that can have happened (bits), and an assignment that can follow from them."""
 
     def __init__(self, applied: int, selector: Selector) -> None:
         self.applied = applied
@@ -69,12 +69,12 @@ class _Node:
 
 
 class Search(NamedTuple):
-    """What a search for orders goes by.
+    """The parameters of a search for orders.
 
     Attributes:
         fresh: makes a selector without consumers, for a reset.
-        nodes_max: how many intermediate assignments are looked at before the search is given up.
-        behind: what is seen behind the changes.
+        nodes_max: how many intermediate assignments are examined before the search gives up.
+        behind: the observations after the changes.
     """
 
     fresh: Callable[[], Selector]
@@ -82,12 +82,12 @@ class Search(NamedTuple):
     behind: Behind
 
     def orders(self, roots: Sequence[Selector], changes: Sequence[Change], precedes: Precedence) -> Orders:
-        """All orders that lead from one of the roots to what the broker reports, or explain most dispatches.
+        """All orders that lead from one of the roots to the broker's report, or that explain most dispatches.
 
         Args:
             roots: the assignments that are possible before the changes.
-            changes: in an order that is possible.
-            precedes: which of them came before which for certain, transitively.
+            changes: in a possible order.
+            precedes: which of them certainly came before which, transitively.
         """
         ways = _Ways(self, changes, precedes)
         layers = ways.layers(roots)
@@ -102,7 +102,7 @@ class Search(NamedTuple):
         if not goals and reported is None and sent is NO_DISPATCHES:
             return ways.only(roots[0])
         if not goals:
-            # Nothing leads there: what is seen contradicts the trace, and says nothing about the order.
+            # The observations contradict every order, so they cannot decide it.
             less = Behind(None, NO_DISPATCHES if reported is None else sent)
             return self._replace(behind=less).orders(roots, changes, precedes)
         return ways.found(layers, goals)
@@ -124,7 +124,7 @@ class _Ways:
         self._related: list[int] = []
 
     def layers(self, roots: Sequence[Selector]) -> list[list[_Node]] | None:
-        """By how many changes have happened, what is possible; None: more than the limit."""
+        """The possible nodes by the number of changes that have happened; None: more than the limit."""
         layers = [[_Node(0, root) for root in roots]]
         self._related = self._components(roots[0])
         nodes = 0
@@ -146,20 +146,20 @@ class _Ways:
         return layers
 
     def agrees(self, selector: Selector, reported: ReportedRanges) -> bool:
-        """Whether a report shows this assignment, with its contested points as one of the possible orders has them."""
+        """Whether a report shows this assignment, with contested points owned as in one of the possible orders."""
         twin = with_open_joins(selector, self._changes, self._precedes)
         twin.learn(reported.owner_of_range)
         return twin.reported() == reported
 
     def only(self, root: Selector) -> Orders:
-        """The changes in the order in which they stand."""
+        """The changes in the given order, as an incomplete result."""
         states = [root]
         for change in self._changes:
             states.append(with_change(states[-1].copy(), change, self._search.fresh))
         return Orders([*range(len(self._changes))], [[state] for state in states], self._precedes, False)
 
     def found(self, layers: list[list[_Node]], goals: list[_Node]) -> Orders:
-        """What lies on a way to one of the goals."""
+        """The orders and states on the ways to one of the goals."""
         for goal in goals:
             goal.leads_on = True
         for layer in reversed(layers[:-1]):
@@ -181,7 +181,7 @@ class _Ways:
         return Orders(order, states, self._certain(live), complete=True)
 
     def _certain(self, live: list[list[_Node]]) -> Precedence:
-        """Which change precedes which on every way; of changes that commute only what was known before."""
+        """Which change precedes which on every way; for changes that commute only what was known before."""
         count = len(self._changes)
         sets = {node.applied for layer in live for node in layer}
         precedes: Precedence = self._precedes.copy()
@@ -198,13 +198,13 @@ class _Ways:
         if change.kind != "join":
             return False
         if change.consumer not in selector:
-            # The broker let it in, so what it would have been refused for had not happened yet, or was over.
+            # The broker admitted the consumer, so the conflict had not begun yet, or was over.
             return True
         may: bool = selector.may_become(change.consumer, self._search.behind, bool(self._leaves & ~applied))
         return not may
 
     def _choices(self, applied: int) -> list[int]:
-        """What to try next: of changes whose order does not matter only the first."""
+        """The changes to try next; of changes whose order does not matter only the first."""
         enabled = [
             number
             for number, before in enumerate(self._before)
@@ -214,7 +214,7 @@ class _Ways:
         return [number for number in enabled if number == enabled[0] or related >> number & 1]
 
     def _components(self, selector: Selector) -> list[int]:
-        """For each change those whose order to it may matter, directly or by way of others (bits)."""
+        """For each change the others whose order relative to it may matter, directly or through others (bits)."""
         count = len(self._changes)
         related = [0] * count
         for one in range(count):
@@ -223,7 +223,7 @@ class _Ways:
                 if not known and not self._commute(selector, self._changes[one], self._changes[other]):
                     related[one] |= 1 << other
                     related[other] |= 1 << one
-        # What comes before one of them for certain, and is itself unordered to another, opens ways as well.
+        # A change that certainly precedes one of them, but is not ordered relative to another, opens ways as well.
         grown = True
         while grown:
             grown = False
@@ -238,7 +238,7 @@ class _Ways:
         return related
 
     def _unordered_before(self, number: int, component: int) -> int:
-        """The changes that precede a change and that are unordered to another one of its component (bits)."""
+        """The changes that precede a change, but are not ordered relative to another one of its component (bits)."""
         found, before = 0, self._before[number] & ~component
         while before:
             other = before.bit_length() - 1

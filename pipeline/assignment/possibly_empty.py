@@ -1,6 +1,6 @@
-"""Whether nobody may have been connected at a moment among membership changes whose order is known in part.
+"""Decides whether a subscription may have had no consumer for a moment during changes whose order is partly known.
 
-With its last consumer a subscription loses what the dispatcher remembers of entries (contract 3.6, 5.8).
+When the last consumer leaves, the dispatcher loses what it remembers of entries (contract 3.6, 5.8).
 """
 
 from collections.abc import Collection, Sequence
@@ -10,15 +10,15 @@ from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 
 
 def may_be_empty(present: Collection[int], changes: Sequence[Change], precedes: Precedence) -> bool:
-    """Whether a possible order has a moment at which everybody is gone, with joins behind it.
+    """Whether a possible order has a moment without consumers, with a join after it.
 
     Args:
-        present: the consumers that are there before the changes.
+        present: the consumers that are connected before the changes.
         changes: the joins, leaves and resets.
-        precedes: (n, n) which of them came before which for certain, transitively.
+        precedes: (n, n) which of them certainly came before which, transitively.
     """
     leave_of = {change.consumer: number for number, change in enumerate(changes) if change.kind == "leave"}
-    # By then at least these have happened: the leave of everybody who is there, and all changes that precede it.
+    # At such a moment all connected consumers have left, and all changes that precede these leaves have happened.
     gone = [leave_of.get(consumer) for consumer in present]
     happened: set[int] = set()
     while gone:

@@ -1,7 +1,7 @@
-"""What follows for the assignment from membership changes whose order is known in part.
+"""Derives the assignments that follow from membership changes whose order is partly known.
 
-The changes are put in an order that everything known allows. Where another order is possible too, the hashes are named
-that it would give to somebody else: while the changes happened, and afterwards.
+The changes are put in an order that all observations allow. If other orders are possible too, the result names the
+hashes that they give to other consumers: while the changes happened, and afterwards.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,11 +22,11 @@ class Resolved(NamedTuple):
 
     Attributes:
         order: the numbers of the changes.
-        selectors: before the first change and behind each, in this order.
-        undecided: the same places: the hashes that possible orders give to different consumers.
+        selectors: the selector before the first change and after each, in this order.
+        undecided: at the same moments, the hashes that possible orders give to different consumers.
         open: the numbers of the changes whose order is open.
-        worlds: the assignments that are possible behind the last change, that of `order` first.
-        complete: whether there can be no others. If not, nothing is known of any hash.
+        worlds: the assignments that are possible after the last change, that of `order` first.
+        complete: whether there can be no others. If not, the owner of every hash is unknown.
     """
 
     order: list[int]
@@ -49,18 +49,18 @@ def resolve(
 
     Args:
         roots: the assignments that are possible before the changes.
-        changes: in an order that is possible.
-        precedes: (n, n) which of them came before which for certain, transitively.
+        changes: in a possible order.
+        precedes: (n, n) which of them certainly came before which, transitively.
         fresh: makes a selector without consumers, for a reset.
-        nodes_max: how many intermediate assignments are looked at.
-        behind: what shows in which order they happened.
+        nodes_max: how many intermediate assignments are examined.
+        behind: the observations after the changes, which may show their order.
     """
     reported, owner_of = behind.reported, behind.owner_of_range
     search = Search(fresh, nodes_max, behind)
     orders = search.orders(roots, changes, precedes)
     learned = _learned(orders, changes, owner_of)
     if learned.any():
-        # Who joined before whom shows in contested points; the changes are put in an order that respects it.
+        # Contested points show which consumer joined first; search an order that agrees with them.
         known = closed(orders.precedes | learned)
         if not (known & known.T).any():
             orders = search.orders(roots, changes, known)
@@ -70,7 +70,7 @@ def resolve(
         undecided, open_changes = _undecided(roots[0], orders, changes, fresh)
         undecided[-1] = doubtful(worlds)
         return Resolved(orders.order, selectors, undecided, open_changes, worlds, True)
-    # More orders than can be looked at: what they all agree on is not known either.
+    # There are more orders than can be examined, so it is unknown which hashes they agree on.
     adopted = reported is not None and worlds[0].adopt(reported)
     undecided = [(), *[ALL_HASHES] * len(changes)]
     if adopted:
@@ -85,7 +85,7 @@ def doubtful(worlds: Sequence[Selector]) -> HashRanges:
 
 
 def _learned(orders: Orders, changes: Sequence[Change], owner_of: OwnerOf) -> Precedence:
-    """Which joins came before which, as the owners of contested points show it."""
+    """The order of joins that the owners of contested points show."""
     selector = with_open_joins(orders.states[-1][0], changes, orders.precedes)
     number_of = {change.consumer: number for number, change in enumerate(changes) if change.kind == "join"}
     found = np.zeros_like(orders.precedes)
@@ -102,7 +102,7 @@ def _settled(selector: Selector, orders: Orders, changes: Sequence[Change], owne
 
 
 def closed(precedes: Precedence) -> Precedence:
-    """A relation with all that follows from it transitively."""
+    """The transitive closure of a relation."""
     whole: Precedence = precedes.copy()
     for middle in range(len(whole)):
         whole |= np.outer(whole[:, middle], whole[middle])
@@ -112,7 +112,7 @@ def closed(precedes: Precedence) -> Precedence:
 def _undecided(
     root: Selector, orders: Orders, changes: Sequence[Change], fresh: Callable[[], Selector]
 ) -> tuple[list[HashRanges], list[int]]:
-    """By how many changes have happened, the hashes in doubt; and the changes whose order is open."""
+    """The hashes in doubt by the number of changes that have happened, and the changes whose order is open."""
     open_pairs = ~(orders.precedes | orders.precedes.T)
     touched = _Touched(root, orders, changes, fresh)
     undecided: list[HashRanges] = []
@@ -130,10 +130,10 @@ def _undecided(
 
 
 def _whole_bursts(undecided: Sequence[HashRanges], orders: Orders) -> list[HashRanges]:
-    """The same, but for that all moments of a burst have the doubts of each.
+    """The doubts, extended so that all moments of a burst have the doubts of each of its moments.
 
-    While the order is open the moment of a change is so too: what is assumed to hold between two of them may have held
-    between others.
+    While the order is open, the moment of each change is open too: an assignment between two of the changes may have
+    been in force between two others.
     """
     whole = list(undecided)
     first = 0
@@ -145,7 +145,7 @@ def _whole_bursts(undecided: Sequence[HashRanges], orders: Orders) -> list[HashR
         if last > first:
             differs = differing([selector.routing() for states in burst for selector in states])
             both = union([*differs, *(part for ranges in undecided[first:last] for part in ranges)])
-            # What is open before and behind all changes does not hang on when they happened.
+            # Doubts before and after all changes do not depend on the moments of the changes.
             for at in range(max(first, 1), min(last, len(whole) - 1)):
                 whole[at] = both
         first = last + 1
@@ -153,7 +153,7 @@ def _whole_bursts(undecided: Sequence[HashRanges], orders: Orders) -> list[HashR
 
 
 class _Touched:
-    """The hashes that a change may move, whichever of the others happened before it."""
+    """The hashes that a change may move, in any order of the changes."""
 
     def __init__(
         self, root: Selector, orders: Orders, changes: Sequence[Change], fresh: Callable[[], Selector]
@@ -179,10 +179,10 @@ class _Touched:
         return self._joined[number]
 
     def _owned_at_most(self, number: int) -> HashRanges:
-        """What a newcomer gets at most: where nobody who leaves is there any more, and no other newcomer yet."""
+        """The most hashes that a newcomer can get: after all leaves and before all other joins."""
         change = self._changes[number]
         if any(other.name == change.name for other in self._changes if other is not change):
-            # Which points it has hangs on how many namesakes are there.
+            # Its ring points depend on how many consumers with its name are connected.
             bases = [self._before(number, leaving) for leaving in (True, False)]
         else:
             bases = [self._emptiest()]
@@ -190,7 +190,7 @@ class _Touched:
         return union(both for state in states for both in owned_by(state.routing(), change.consumer))
 
     def _before(self, number: int, leaving: bool) -> Selector:
-        """What is there when a change happens: what certainly was, less who may have left or not if they do leave."""
+        """The selector before a change: all changes that certainly precede it, with or without all possible leaves."""
         precedes = self._orders.precedes
         state = self._root.copy()
         for other in self._orders.order:
@@ -212,7 +212,7 @@ class _Touched:
 
     @cached_property
     def _leaving(self) -> HashRanges:
-        """What those who leave have: one may inherit from another before it leaves itself."""
+        """The hashes of all leaving consumers; one may get hashes of another before it leaves itself."""
         routing = self._root.routing()
         leavers = {change.consumer for change in self._changes if change.kind == "leave"}
         had = [both for consumer in leavers for both in owned_by(routing, consumer)]

@@ -1,4 +1,4 @@
-"""Which share of the hashes a consumer owned while it was connected (Q17)."""
+"""The share of the hashes that a consumer owned while it was connected (Q17)."""
 
 from collections import defaultdict
 
@@ -6,14 +6,14 @@ from dispatch_audit.pipeline.assignment.epochs import Epoch
 
 
 class HashShares:
-    """Sums up epochs; memory grows with the consumers only."""
+    """Adds up the shares over epochs; memory grows with the number of consumers only."""
 
     def __init__(self) -> None:
         self._owned: defaultdict[int, int] = defaultdict(int)
         self._there: defaultdict[int, int] = defaultdict(int)
 
     def add(self, epoch: Epoch, lasted_us: int) -> None:
-        """An epoch that lasted so many microseconds."""
+        """Adds an epoch that lasted so many microseconds."""
         if lasted_us <= 0:
             return  # the wall clock stepped back, or the changes came in one row
         space = sum(end - start + 1 for start, end, _ in epoch.ranges)

@@ -1,1 +1,1 @@
-"""The dispatcher as a trace shows it: state, transitions, rules, and the lift onto Spark."""
+"""The replay of the dispatcher from a trace: state, transitions, rules, and their use on Spark."""

@@ -54,15 +54,15 @@ _COLUMNS = (*COLUMNS, *(name for name in COUNTED_BY if name not in COLUMNS))
 
 
 NO_NAMES: Mapping[str, Recorders] = {}
-"""Of a trace whose rows name no recorder."""
+"""The recorders of a trace whose rows name none."""
 
 
 NO_GROUP = -1
-"""The group of the counts, which travel in the place of events."""
+"""The group of the counts, which travel in the column of events."""
 
 
 STATE_SEQ = -1
-"""The first seq of a group's state at the end of the window before, which travels in the place of events too."""
+"""The first seq of a group's state from the window before, which travels in the column of events too."""
 
 
 _Batches = Iterable[pa.RecordBatch]
@@ -72,11 +72,11 @@ _Pack = Callable[[_Batches], Iterator[pa.RecordBatch]]
 
 
 class Named(NamedTuple):
-    """What rows of a trace name, good or not.
+    """The names in the rows of a trace, good or not.
 
     Attributes:
         groups: every subscription.
-        brokers: the names in column `broker`, by topic; None: rows without one.
+        brokers: the names in column `broker`, by topic; None stands for rows without one.
     """
 
     groups: list[Group]
@@ -84,12 +84,12 @@ class Named(NamedTuple):
 
 
 def named(events: DataFrame) -> Named:
-    """What rows of `dispatch_audit.pipeline.trace.read_events` name."""
+    """The names in rows of `dispatch_audit.pipeline.trace.read_events`."""
     return _named(row.asDict() for row in events.select(*NAMES).where("topic IS NOT NULL").distinct().collect())
 
 
 def named_in_files(spark: SparkSession, shares: Sequence[Share]) -> Named | None:
-    """The same of files that the workers read; None: Spark has to read them."""
+    """The names in files that the workers read; None: Spark has to read them."""
 
     def read(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
         for share in own:
@@ -140,7 +140,7 @@ def packed_rows(
 
 
 def packed_earlier_publishes(events: DataFrame, groups: list[Group], new: Set[Group], profile: Profile) -> DataFrame:
-    """Packs what was published before a window, for the subscriptions that come up in it; nothing is counted.
+    """Packs the publishes before a window, for the subscriptions that first appear in it; nothing is counted.
 
     Args:
         events: rows of `dispatch_audit.pipeline.trace.read_events` before the window.
@@ -159,7 +159,7 @@ def packed_earlier_publishes(events: DataFrame, groups: list[Group], new: Set[Gr
 
 
 def packed_states(state: DataFrame, groups: list[Group]) -> DataFrame:
-    """Rows of table `state` as `PACKED_SCHEMA`: each comes to its group before all chunks."""
+    """Rows of table `state` as `PACKED_SCHEMA`, ordered before all packed batches of their group."""
     numbers = _numbered(groups)
 
     def placed(batches: _Batches) -> Iterator[pa.RecordBatch]:
@@ -186,7 +186,7 @@ def packed_files(
     chunk_rows: int,
     recorders: Mapping[str, Recorders] = NO_NAMES,
 ) -> DataFrame:
-    """Packs files that the workers read, as `packed_rows` does. Where one is not plain the counts say so."""
+    """Packs files that the workers read, as `packed_rows` does; the counts report a file that is not plain."""
     moved = _moved(recorders)
     packed = _packer(_numbered(groups), profile, moved)
     columns = _columns(moved)
@@ -198,7 +198,7 @@ def packed_files(
 
 
 def _numbered(groups: list[Group], among: Set[Group] | None = None) -> Groups:
-    """The number of each group, or of those that are among others."""
+    """The number of each group, or only of those in `among`."""
     numbers: dict[str, dict[str, int]] = {}
     for number, group in enumerate(groups):
         if among is None or group in among:
@@ -207,7 +207,7 @@ def _numbered(groups: list[Group], among: Set[Group] | None = None) -> Groups:
 
 
 def _moved(recorders: Mapping[str, Recorders]) -> dict[str, Recorders]:
-    """The topics that several recorders wrote about."""
+    """The topics with several recorders."""
     return {topic: of_topic for topic, of_topic in recorders.items() if of_topic.terms}
 
 
@@ -228,11 +228,11 @@ def _packer(groups: Groups, profile: Profile, moved: Mapping[str, Recorders]) ->
             return _rows_of([chunk for part in in_one_order(good, moved) for chunk in pack(part, groups, profile)])
 
         try:
-            # No variable here, which would hold the last batch while memory is given back.
+            # No variable, because it would keep the last batch while memory is released.
             yield from map(counted, batches)
         except NotPlainError:
             counts.give_up()
-        # The worker lives on: what it replays next should not come on top of what packing took.
+        # The worker is used again: release the memory of packing before it replays.
         pa.default_memory_pool().release_unused()
         yield _row_of(counts.counts())
 

@@ -1,4 +1,4 @@
-"""From a trace to packed chunks: who reads it, and into how many tasks its groups are divided."""
+"""Reads a trace into packed batches, by Spark or by the workers, and divides its groups into tasks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ from dispatch_audit.pipeline.trace import Trace, read_events, trace_errors
 from dispatch_audit.pipeline.trace.parquet.delta_files import as_files
 from dispatch_audit.pipeline.trace.parquet.worker_reader import Share, shares_of
 
-# What a worker is given at one time, be it rows or chunks, and so what it holds beside what is open.
+# The bytes of rows or packed batches that a worker is given at a time, which it needs besides the open state.
 _FRAME_BYTES = 8 << 20
-# Groups differ in size. The fewer there are in a task, the fewer wait for a large one before their turn.
+# More tasks than cores, so that a large group delays few others.
 _TASKS_A_PARTITION = 4
 
 
@@ -51,12 +51,12 @@ class Packed(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """What a window takes over from those before it.
+    """The state and rows that a window takes over from the windows before it.
 
     Attributes:
-        state: rows of table `state`; None: it starts from none.
-        groups: the subscriptions in it.
-        earlier: the rows before the window, which the windows before it have audited; None: there are none.
+        state: rows of table `state`; None: there are none.
+        groups: the subscriptions in `state`.
+        earlier: the rows before the window, which earlier windows have audited; None: there are none.
     """
 
     state: DataFrame | None = None
@@ -65,26 +65,26 @@ class Carried(NamedTuple):
 
 
 NOTHING = Carried()
-"""What the audit of a whole log takes over."""
+"""The audit of a whole log takes over nothing."""
 
 
 def configure(spark: SparkSession, settings: Settings) -> None:
-    """Sets how large the batches are in which rows come to Python."""
-    # A chunk is made of an Arrow batch: large ones keep the exchange small.
+    """Sets the size of the batches in which rows come to Python."""
+    # Each Arrow batch becomes packed batches: large ones keep the exchange small.
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(settings.spark.chunk_rows))
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_FRAME_BYTES))
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a trace comes to be packed chunks.
+    """The reading of a trace into packed batches.
 
     Attributes:
         spark: the session.
-        trace: what is read, perhaps a window of it.
-        profile: of its broker.
-        settings: of the audit.
-        carried: what the window takes over.
+        trace: the trace, or a window of it.
+        profile: the profile of its broker.
+        settings: the settings of the audit.
+        carried: the state and rows that the window takes over.
     """
 
     spark: SparkSession
@@ -146,7 +146,7 @@ class Reading:
             chunks = chunks.unionByName(packed_states(self.carried.state, groups))
         come_up = set(groups) - set(self.carried.groups)
         if self.carried.earlier is not None and come_up:
-            # What is published belongs to every subscription of the topic, also to one that came up later.
+            # A publish belongs to every subscription of the topic, also to one that appears later.
             earlier = read_events(self.spark, self.carried.earlier)
             chunks = chunks.unionByName(packed_earlier_publishes(earlier, groups, come_up, self.profile))
         return Packed(chunks, groups, _tasks(self.spark, self.settings, groups), recorders, source)
@@ -155,7 +155,7 @@ class Reading:
 def _tasks(spark: SparkSession, settings: Settings, groups: list[Group]) -> int:
     if settings.spark.replay_tasks != "auto":
         return settings.spark.replay_tasks
-    # A group is never divided, so more tasks than groups would have nothing to do; the counts are one more.
+    # A group is never divided, so there are at most as many tasks as groups, and one for the counts.
     partitions = spark.conf.get("spark.sql.shuffle.partitions") or "1"
-    # Databricks has "auto" for it.
+    # On Databricks the value may be "auto".
     return min(len(groups) + 1, _TASKS_A_PARTITION * int(partitions)) if partitions.isdigit() else len(groups) + 1

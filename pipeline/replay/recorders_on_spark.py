@@ -1,8 +1,8 @@
-"""The recorders of a trace, by topic: who is named, and, where several are, a look at who owned the topic when.
+"""Finds the recorders of each topic of a trace, and their terms where a topic has several.
 
-A trace whose topics have one recorder each is not looked at again. Of the others only a few columns are read, and what
-travels are stretches of rows (`dispatch_audit.pipeline.replay.recorders.ownership_terms`), one for as long as a
-recorder wrote without a pause.
+If every topic has one recorder, the trace is not read again. Otherwise only a few columns are read, and Spark exchanges
+stretches of rows (`dispatch_audit.pipeline.replay.recorders.ownership_terms`): one for each time in which a recorder
+wrote without a pause.
 """
 
 import json
@@ -43,9 +43,9 @@ def recorders_in(
     Args:
         spark: the session.
         trace: rows of `dispatch_audit.pipeline.trace.read_events`, or files that are plain.
-        named: whom its rows name, good or not. Rows that name nobody are those of the one that others name.
-        skew_us: how far the clocks of two brokers may be apart, microseconds.
-        chunk_rows: how many rows of a file are read at one time.
+        named: the recorders that its rows name, good or not. If other rows name one, rows without a name belong to it.
+        skew_us: how far the clocks of two brokers may be apart, in microseconds.
+        chunk_rows: how many rows of a file are read at a time.
 
     Returns:
         None where a file turns out not to be plain.

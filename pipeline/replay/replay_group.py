@@ -1,4 +1,4 @@
-"""The replay of one group from its chunks to rows of the tables; it knows nothing of Spark or Delta."""
+"""Replays one group from its packed batches to rows of the tables, without Spark or Delta."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,28 +32,28 @@ def replay_group(
     keep_state: bool = False,
     recorders: Recorders = ONE,
 ) -> Iterator[tuple[str, Columns]]:
-    """Yields the name of a table and columns of rows for it, as soon as they are known; never no rows.
+    """Yields the name of a table and columns of at least one row for it, as soon as they are known.
 
-    Under `refused` come the rows of the trace that the replay could not use, under `state` what is open at the end.
+    The table `refused` gets the rows of the trace that the replay could not use, `state` what is open at the end.
 
     Args:
-        group: whose rows these are.
-        chunks: all of them, ordered by their first seq.
-        config: what the replay depends on.
+        group: the subscription on its topic partition.
+        chunks: all its packed batches, ordered by their first seq.
+        config: the configuration of the replay.
         findings_per_rule_max: how many findings of each rule are kept with their evidence; 0: all.
         before: the state at the end of the window before; None: there is none.
-        keep_state: the trace goes on behind these rows.
-        recorders: who recorded the topic.
+        keep_state: whether the trace goes on after these rows.
+        recorders: the recorders of the topic.
 
     Raises:
-        LimitError: more is open at one time than the rules allow.
-        StateError: `before` is no state that this version can go on from.
+        LimitError: more entries are open at one time than the limit allows.
+        StateError: this version cannot continue from `before`.
     """
     found = _replayed_group(
         group, chunks, config, findings_per_rule_max, before=before, keep_state=keep_state, recorders=recorders
     )
     for table, columns in found:
-        yield table, recorders.told(table, columns)
+        yield table, recorders.in_own_numbers(table, columns)
 
 
 def _replayed_group(
@@ -66,7 +66,7 @@ def _replayed_group(
     keep_state: bool,
     recorders: Recorders,
 ) -> Iterator[tuple[str, Columns]]:
-    """The same by the replay's own numbers of rows and consumers, but in texts."""
+    """Yields the same with the replay's numbers of rows and consumers in the columns, but not in texts."""
     known = Known(Subscription(config), RangeOwnership(), Producers(), RowsSeen(config.skew_us))
     if before is not None:
         known = read_checkpoint(before, config)

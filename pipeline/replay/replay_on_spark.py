@@ -3,12 +3,12 @@
     rows of a trace -> mapInArrow(pack): a row a group and chunk -> exchange on the group -> sort of the chunk rows
                     -> applyInPandas: replay of one group -> rows of all tables, as payloads
 
-The rows come from Spark, or are read from their files by the workers
-(`dispatch_audit.pipeline.trace.parquet.worker_reader`). They are counted on the way; the counts travel as chunks of a
-group that is none.
+The rows come from Spark, or the workers read them from their files
+(`dispatch_audit.pipeline.trace.parquet.worker_reader`). Packing counts them too; the counts travel like packed batches,
+with `NO_GROUP` as their group.
 
-Only `pyspark.sql`, so that Spark Connect and serverless run it. The functions that travel to the workers are made
-of plain values; the workers need this package and its dependencies.
+It uses only `pyspark.sql`, so that Spark Connect and serverless can run it. The functions that Spark sends to the
+workers contain plain values only; the workers need this package and its dependencies.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -45,16 +45,16 @@ def replayed(
     keep_state: bool = False,
     recorders: Mapping[str, Recorders] = NO_NAMES,
 ) -> DataFrame:
-    """The rows of all tables that the replay of a trace fills, and what it counted.
+    """The rows of all tables that the replay of a trace fills, and its counts.
 
     Args:
-        chunks: of `chunks_of` or `chunks_of_files`, perhaps with those of `chunks_of_state`.
-        groups: every subscription that the trace names, as given to those.
-        config: what the replay depends on.
-        findings_per_rule_max: how many findings of a rule are kept a group.
-        tasks: into how many the groups are divided.
-        keep_state: whether the log goes on behind these rows, so that what is open is handed on.
-        recorders: as given to those.
+        chunks: from `packed_rows` or `packed_files`, perhaps with those from `packed_states`.
+        groups: every subscription that the trace names, as given to those functions.
+        config: the configuration of the replay.
+        findings_per_rule_max: how many findings of a rule are kept for each group.
+        tasks: the number of tasks that the groups are divided into.
+        keep_state: whether the log goes on after these rows, so that a state is written for the next window.
+        recorders: as given to those functions.
 
     Returns:
         `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.
@@ -113,5 +113,5 @@ def packed_batches_in(frames: Iterator[pd.DataFrame]) -> Iterator[PackedBatch]:
     for frame in frames:
         for row in frame.itertuples(index=False, name=None):
             group, first_seq, last_seq, events, membership, snapshots, published = row
-            told = decode_membership(membership), decode_snapshots(snapshots), decode_published(published)
-            yield PackedBatch(group, first_seq, last_seq, decode_events(events), *told)
+            details = decode_membership(membership), decode_snapshots(snapshots), decode_published(published)
+            yield PackedBatch(group, first_seq, last_seq, decode_events(events), *details)

@@ -79,7 +79,7 @@ def test_each_violation_is_found_once_and_named_by_its_recorder(spark: SparkSess
     consumers = sorted((row["broker"], row["consumer"], row["consumer_name"]) for row in found["consumers"])
     assert consumers == [("a", 1, "c of a"), ("b", 1, "c of b")]
     ((reason, raw, detail),) = [(row["reason"], row["raw"], row["detail"]) for row in found["quarantine"]]
-    assert (reason, detail) == ("unknown_consumer", "consumer 9 of b never joined")
+    assert (reason, detail) == ("unknown_consumer", "consumer 9 of b has no join before this row")
     assert json.loads(raw)["broker"] == "b"
     assert [row["rows"] for row in found["coverage"]] == [len(before) + len(behind) + 1]
 

@@ -1,1 +1,1 @@
-"""Hash ranges and routings as values: what a selector decides, a broker reports, or dispatches show."""
+"""Hash ranges and routings as values: from a selector, from reports of a broker, or from dispatches."""

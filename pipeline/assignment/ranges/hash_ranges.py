@@ -18,7 +18,7 @@ def union(ranges: Iterable[tuple[int, int]]) -> HashRanges:
     """The hashes that are in any of the ranges."""
     starts, ends = np.array(sorted(ranges), dtype=np.int64).reshape(-1, 2).T
     reach = np.maximum.accumulate(ends)
-    # A range that begins behind all before it, and not right behind them, is another one.
+    # A range starts a new one if there is a gap between it and all ranges before it.
     first = np.ones(starts.size, dtype=np.bool_)
     first[1:] = starts[1:] > reach[:-1] + 1
     last = np.roll(first, -1)
@@ -26,7 +26,7 @@ def union(ranges: Iterable[tuple[int, int]]) -> HashRanges:
 
 
 def differing(routings: Sequence[Routing]) -> HashRanges:
-    """The hashes, as the selector looks them up, that not all of the routings give to the same consumer."""
+    """The hashes, as the selector looks them up, that the routings give to different consumers."""
     starts, ends = differing_ranges(*routings)
     return union(zip(starts.tolist(), ends.tolist(), strict=True))
 
@@ -34,8 +34,8 @@ def differing(routings: Sequence[Routing]) -> HashRanges:
 def owned_by(routing: Routing, consumer: int) -> HashRanges:
     """The hashes that a routing gives to one consumer."""
     starts = np.concatenate(([0], routing.uppers[:-1] + 1))
-    mine = routing.owners == consumer
-    return union(zip(starts[mine].tolist(), routing.uppers[mine].tolist(), strict=True))
+    owned = routing.owners == consumer
+    return union(zip(starts[owned].tolist(), routing.uppers[owned].tolist(), strict=True))
 
 
 def contains(ranges: HashRanges, slots: Int64Array) -> npt.NDArray[np.bool_]:
@@ -50,7 +50,7 @@ def contains(ranges: HashRanges, slots: Int64Array) -> npt.NDArray[np.bool_]:
 
 def symmetric_difference(some: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> HashRanges:
     """The hashes that are in one of two sets of disjoint ranges, and not in both."""
-    # Each bound flips whether what follows is in one of them only.
+    # Each bound flips whether the hashes after it are in exactly one of the sets.
     flips: set[int] = set()
     for start, end in [*some, *others]:
         flips ^= {start}

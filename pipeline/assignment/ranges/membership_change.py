@@ -1,4 +1,4 @@
-"""A membership change, as far as an assignment depends on it."""
+"""A membership change with the values that an assignment depends on."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
@@ -8,10 +8,7 @@ DeclaredRanges: TypeAlias = Sequence[tuple[int, int]]
 
 
 class Change(NamedTuple):
-    """A membership change: who joins with which name and declared ranges, who leaves, or a reset of everything.
-
-    A leave has the name and the ranges of its consumer.
-    """
+    """A join with the name and the declared ranges of a consumer, a leave with the same values, or a reset."""
 
     kind: Literal["join", "leave", "reset"]
     consumer: int

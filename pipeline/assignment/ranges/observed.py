@@ -1,4 +1,4 @@
-"""What is seen of the assignment that is in force behind membership changes: a report of the broker, or dispatches."""
+"""Observations of the assignment after membership changes: a report of the broker, or dispatches."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -11,21 +11,21 @@ from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY, Routing
 from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 Sent = tuple[Int64Array, Int64Array]
-"""The sticky hash of each dispatch, and the consumer that it went to."""
+"""The sticky hash of each dispatch, and its receiver."""
 
 MISTAKES: Final = 1
-"""So many dispatches to somebody else may be the broker's mistake; more of them rule an assignment out."""
+"""The number of dispatches to a wrong consumer that may be the broker's mistake; more exclude an assignment."""
 
 
 class SeenDispatches:
     """The dispatches under one assignment."""
 
     def __init__(self, sent: Callable[[], Sent], in_order: bool = True) -> None:
-        """Takes the dispatches. Nearly no change needs them, so `sent` is called when one does.
+        """Takes a function for the dispatches, which is called only when needed, because few changes need them.
 
         Args:
-            sent: returns them.
-            in_order: whether all of them were decided under this assignment; what is recorded late may be of before.
+            sent: returns the dispatches.
+            in_order: whether all of them were decided under this assignment; one recorded late may be older.
         """
         self._sent = sent
         self._in_order = in_order
@@ -39,46 +39,46 @@ class SeenDispatches:
         return hashes[order], consumers[order]
 
     def owner_of_range(self, start: int, end: int) -> int:
-        """The consumer that was sent all that was sent between two bounds, inclusive; `NOBODY`: several, or too few."""
+        """The receiver of all dispatches between two bounds, inclusive; `NOBODY`: several, or too few dispatches."""
         hashes, consumers = self._by_hash
         first, last = np.searchsorted(hashes, (start, end + 1))
         seen = consumers[first:last]
-        # A single one may be the broker's mistake.
+        # A single dispatch may be the broker's mistake.
         return int(seen[0]) if seen.size > 1 and bool((seen == seen[0]).all()) else NOBODY
 
     def unexplained(self, routing: Routing) -> int:
-        """How many of them go to somebody else than a routing says."""
+        """The number of dispatches that go to another consumer than the routing's."""
         hashes, consumers = self._by_hash
         return int(np.count_nonzero(routing.owners_of(hashes) != consumers))
 
     def rule_out(self, consumer: int, ends: Int64Array, modulus: int = 0) -> bool:
-        """Whether they show that a range of a consumer ends elsewhere.
+        """Whether the dispatches show that a range of a consumer ends at another hash.
 
-        What a consumer is sent lies in a range of its own, and that reaches to the next of its ends: between the two
-        nobody else is sent anything. Where a hash lies behind the last end nothing is known.
+        A hash that was sent to the consumer lies in one of its ranges, which extends to the next of its ends. So no
+        hash between the two goes to another consumer. Hashes after the last end show nothing.
 
         Args:
-            consumer: whose ranges.
-            ends: where they may end, ascending.
-            modulus: what a hash is reduced by first; 0 for nothing.
+            consumer: the owner of the ranges.
+            ends: the possible ends of the ranges, ascending.
+            modulus: the number by which hashes are reduced first; 0: they are not.
         """
         if not self._in_order:
             return False
-        mine, others = self._mine_and_others(consumer, modulus)
-        used, first, count = np.unique(np.searchsorted(ends, mine), return_index=True, return_counts=True)
+        received, others = self._received_and_others(consumer, modulus)
+        used, first, count = np.unique(np.searchsorted(ends, received), return_index=True, return_counts=True)
         known = used < ends.size
         used, first, count = used[known], first[known], count[known]
-        lowest, next_lowest = mine[first], mine[np.minimum(first + 1, first + count - 1)]
+        lowest, next_lowest = received[first], received[np.minimum(first + 1, first + count - 1)]
         at = np.searchsorted(others, ends[used], side="right")
         padded = np.concatenate(([-1, -1], others))
         highest, next_highest = padded[at + 1], padded[at]
-        # How many pairs of dispatches contradict each other, up to two that share none; each pair holds a mistake.
+        # The number of contradicting pairs of dispatches, up to two disjoint ones; each pair contains a mistake.
         pairs = (highest > lowest).astype(np.int64)
         pairs += (count > 1) & (highest > next_lowest) & (next_highest > lowest)
         return int(pairs.sum()) > MISTAKES
 
-    def _mine_and_others(self, consumer: int, modulus: int) -> tuple[Int64Array, Int64Array]:
-        """The distinct slots that a consumer was sent, and those that others were sent, ascending."""
+    def _received_and_others(self, consumer: int, modulus: int) -> tuple[Int64Array, Int64Array]:
+        """The distinct slots that were sent to a consumer, and those sent to others, ascending."""
         if (consumer, modulus) not in self._split:
             if modulus not in self._pairs:
                 hashes, consumers = self._by_hash
@@ -91,11 +91,11 @@ class SeenDispatches:
 
 
 class Behind(NamedTuple):
-    """What is known of the assignment behind membership changes.
+    """The observations of the assignment after membership changes.
 
     Attributes:
-        reported: what the broker reports; None: nothing.
-        sent: dispatches under that assignment.
+        reported: the ranges that the broker reports; None: there is no report.
+        sent: the dispatches under that assignment.
     """
 
     reported: ReportedRanges | None

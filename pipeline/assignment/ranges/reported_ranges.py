@@ -10,15 +10,15 @@ from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 
 class ReportedRanges:
-    """The ranges of all consumers that are in.
+    """The ranges of all connected consumers.
 
     Attributes:
-        ranges: all of them, ascending, both ends inclusive.
-        consumers: who has any.
+        ranges: all ranges, ascending, both ends inclusive.
+        consumers: the consumers with ranges.
     """
 
     def __init__(self, ranges: Iterable[HashRangeOf]) -> None:
-        """Takes the ranges of all consumers, in any order; one without ranges counts as not there."""
+        """Takes the ranges of all consumers, in any order; a consumer without ranges counts as not connected."""
         self.ranges: list[HashRangeOf] = sorted(ranges)
         self.consumers = frozenset(consumer for _, _, consumer in self.ranges)
 
@@ -33,11 +33,11 @@ class ReportedRanges:
         return routing_of_ranges(self.ranges)
 
     def owner_of_range(self, start: int, end: int) -> int:
-        """The consumer that owns all hashes between two bounds, inclusive; the caller knows that it is one."""
+        """The consumer that owns all hashes between two bounds, inclusive, which must have a single owner."""
         return self.owner_of(end)
 
     def owner_of(self, sticky_hash: int) -> int:
-        """Who owns a hash, `NOBODY` if nobody does."""
+        """The owner of a hash, or `NOBODY`."""
         return int(self.routing.owners_of([sticky_hash])[0])
 
     def ends_of(self, consumer: int) -> Int64Array:

@@ -1,4 +1,4 @@
-"""An assignment as two arrays, for the replay's hot loop: who gets which hash."""
+"""An assignment as two arrays, for the replay's hot loop: the owner of each hash."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ HASH_MAX = 2**31 - 1
 class Routing:
     """The owner of every hash in 0..`HASH_MAX`, in one epoch.
 
-    The k-th interval ends at `uppers[k]` and starts behind the one before it; the first starts at 0.
+    The k-th interval ends at `uppers[k]` and starts after the one before it; the first starts at 0.
 
     Attributes:
         uppers: k inclusive upper bounds, ascending, the last at least `HASH_MAX`.
-        owners: k consumers, `NOBODY` where a hash goes to none.
-        modulus: what the selector reduces a hash by before the look-up (3.x, contract 1.3); 0 for nothing.
+        owners: k consumers, `NOBODY` for hashes without an owner.
+        modulus: the number by which the selector reduces a hash before the look-up (3.x, contract 1.3); 0: none.
     """
 
     uppers: Int64Array
@@ -36,7 +36,7 @@ class Routing:
     modulus: int = 0
 
     def owners_of(self, hashes: npt.ArrayLike) -> Int64Array:
-        """The consumer of each hash, or `NOBODY`: what the selector's `select` says, for n hashes at once."""
+        """The owner of each of n hashes, or `NOBODY`, as the selector's `select` returns it."""
         slots = np.asarray(hashes, dtype=np.int64)
         if self.modulus:
             slots = slots % self.modulus
@@ -45,7 +45,7 @@ class Routing:
 
 
 def routing_of_ranges(ranges: Iterable[HashRangeOf], modulus: int = 0) -> Routing:
-    """The routing of disjoint ascending ranges; what lies between and beside them belongs to nobody."""
+    """The routing of disjoint ascending ranges; all other hashes belong to nobody."""
     uppers: list[int] = []
     owners: list[int] = []
     free_from = 0
@@ -63,11 +63,11 @@ def routing_of_ranges(ranges: Iterable[HashRangeOf], modulus: int = 0) -> Routin
 
 
 def hashes_moved(before: Routing, after: Routing, space: HashRange) -> int:
-    """How many hashes of `space` have another owner after a membership change; nobody counts as an owner.
+    """The number of hashes of `space` that have another owner after a membership change; nobody counts as an owner.
 
     Args:
-        before: routing of one epoch.
-        after: routing of the next one, of the same selector.
+        before: the routing of one epoch.
+        after: the routing of the next epoch, of the same selector.
         space: the hashes to count, as the selector looks them up, that is after `modulus`.
     """
     starts, ends = differing_ranges(before, after)
@@ -76,8 +76,8 @@ def hashes_moved(before: Routing, after: Routing, space: HashRange) -> int:
 
 
 def differing_ranges(first: Routing, *others: Routing) -> tuple[Int64Array, Int64Array]:
-    """The first and the last hash of each range that not all routings give to the same consumer, ascending."""
-    # Between two neighbouring bounds of any of them the owners are constant.
+    """The first and the last hash of each range that the routings give to different consumers, ascending."""
+    # Between two neighbouring bounds of all routings the owners are constant.
     ends = np.unique(np.concatenate([first.uppers, *(other.uppers for other in others)]))
     owners = first.owners[np.searchsorted(first.uppers, ends)]
     differs = np.zeros(ends.size, dtype=np.bool_)

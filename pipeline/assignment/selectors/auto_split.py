@@ -24,16 +24,16 @@ _S = TypeVar("_S", bound="AutoSplit")
 
 
 class AutoSplit(Selector):
-    """Adjacent intervals (lower, upper] with one owner each; the lowest also holds 0.
+    """Adjacent intervals (lower, upper] with one owner each; the lowest also contains 0.
 
-    Names do not matter, the order of joins and leaves does. Each of them concerns one other consumer at most.
+    The order of joins and leaves matters, names do not. Each join or leave changes at most one other consumer.
     """
 
     def __init__(self, modulus: int = 0) -> None:
         """Starts without consumers.
 
         Args:
-            modulus: what a hash is reduced by before the look-up (3.x); 0 if it is a slot already.
+            modulus: the number by which a hash is reduced before the look-up (3.x); 0 if it is a slot already.
         """
         super().__init__()
         self._modulus = modulus
@@ -69,9 +69,9 @@ class AutoSplit(Selector):
         return tuple(self._uppers), tuple(self._owners)
 
     def may_become(self, consumer: int, behind: Behind, leaves_to_come: bool) -> bool:
-        """Whether its interval ends where it is seen to end: joins leave the upper end to who is there.
+        """Whether its interval ends where observations show it: a join does not change the upper end of others.
 
-        Only the leave of who has the highest interval gives another upper end to somebody, the highest.
+        Only a leave of the owner of the highest interval changes the upper end of another consumer, to the highest.
         """
         upper, reported = self._uppers[self._owners.index(consumer)], behind.reported
         if reported is None:
@@ -83,7 +83,7 @@ class AutoSplit(Selector):
         return upper == end or (leaves_to_come and end == _TOP)
 
     def adopt(self, reported: ReportedRanges) -> bool:
-        """Takes the intervals of a report that has one for each consumer that is in, without gaps up to 65536."""
+        """Takes the intervals of a report that has one for each connected consumer, without gaps up to 65536."""
         lowers = [0, *(end + 1 for _, end, _ in reported.ranges)]
         gapless = all(start == lower for (start, _, _), lower in zip(reported.ranges, lowers, strict=False))
         owners = [owner for _, _, owner in reported.ranges]
@@ -97,7 +97,7 @@ class AutoSplit(Selector):
             self._uppers, self._owners = [_TOP], [consumer]
             return
         widths = [upper - lower for lower, upper in zip([0, *self._uppers[:-1]], self._uppers, strict=True)]
-        # The lowest of the widest ones, as the broker replaces its candidate by a wider one only.
+        # The lowest of the widest intervals, because the broker replaces its candidate only by a wider one.
         at = widths.index(max(widths))
         if widths[at] <= 1:
             raise AssignmentError(f"no interval is left to split for consumer {consumer} ({name})")
@@ -107,7 +107,7 @@ class AutoSplit(Selector):
     def _withdraw(self, consumer: int) -> None:
         at = self._owners.index(consumer)
         del self._owners[at]
-        # The neighbour above takes over; above the topmost there is none, so the one below grows upwards.
+        # The neighbour above takes over; if there is none, the neighbour below extends to the top.
         del self._uppers[at]
         if self._uppers:
             self._uppers[-1] = _TOP

@@ -1,4 +1,4 @@
-"""Consistent hashing of 4.x: who stands on a ring point first keeps it, later comers queue behind.
+"""Consistent hashing of 4.x: the first consumer on a ring point keeps it, and later ones queue for it.
 
 Source: contract 2.1; Pulsar's `ConsistentHashingStickyKeyConsumerSelector` of 4.0.0 to 5.0.1.
 """
@@ -17,9 +17,9 @@ from dispatch_audit.udfs.sticky_key_hash import hash_range
 class ConsistentHashing(RingSelector):
     """The ring of the draining dispatcher, and with the hash rule `classic` that of the classic one.
 
-    Because the incumbent keeps a contested point, a join takes hashes for the newcomer only and a leave gives
-    hashes of the leaver only: third parties never exchange any. A newcomer that finds all its points occupied
-    is connected without a range.
+    The first consumer keeps a contested point, so a join moves hashes to the newcomer only, and a leave moves hashes of
+    the leaver only: other consumers never exchange any. A newcomer whose points are all occupied is connected without a
+    range.
     """
 
     def __init__(self, points: int, hash_rule: str) -> None:
@@ -30,8 +30,8 @@ class ConsistentHashing(RingSelector):
         return self._ring.ranges(hash_range(self._hash_rule), fused=True)
 
     def _enter(self, consumer: int, member: Member) -> None:
-        # The broker also queues a consumer behind itself where two of its own points meet. That never shows:
-        # when it leaves, all its places in the queue go with it.
+        # If two points of a consumer are equal, the broker also queues it for its own point. That has no effect,
+        # because it leaves all queues when it leaves.
         points = member.points
         incumbents = self._ring.owners_at(points)
         free = incumbents == NOBODY

@@ -1,7 +1,7 @@
 """Consistent hashing of 3.x: a newcomer takes the ring points that it shares with others.
 
-Source: contract 2.2, read from 3.0.7, 3.3.2 and 3.3.6. 3.0.0 and older number no namesakes and place points
-by another text; they are not rebuilt here.
+Source: contract 2.2, read from 3.0.7, 3.3.2 and 3.3.6. 3.0.0 and older do not number consumers of one name and
+hash another text for points; they are not rebuilt here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY, HashRangeO
 from dispatch_audit.pipeline.assignment.selectors.ring_selector import Member, RingSelector
 from dispatch_audit.udfs.sticky_key_hash import HashRange
 
-# A point may stand at 2^31-1, but the broker's report ends one below it.
+# A point may be at 2^31-1, but the broker's report ends one below it.
 _REPORTED = HashRange(0, 2**31 - 2, zero_means_unset=False)
 
 
@@ -24,13 +24,13 @@ _S = TypeVar("_S", bound="ConsistentHashing3x")
 class ConsistentHashing3x(RingSelector):
     """The ring of 3.x over all 31 bits.
 
-    A point that its owner lost to a newcomer is not given back when the newcomer leaves: it is gone, and its
-    hashes fall to whoever stands on the next point (issue #23315, a change for third parties).
+    A point that its owner lost to a newcomer does not return when the newcomer leaves: the point is gone, and its
+    hashes go to the owner of the next point (issue #23315: hashes of other consumers move).
     """
 
     def __init__(self, points: int) -> None:
         super().__init__(points, "raw", first_wins=False)
-        # Who has a point left: the broker forgets a name's index with the last point.
+        # The consumers that own a point: the broker forgets the index of a name with the last point.
         self._indexed: set[int] = set()
 
     def copy(self: _S) -> _S:
@@ -51,7 +51,7 @@ class ConsistentHashing3x(RingSelector):
         self._ring.occupy(points[free], consumer)
         self._indexed.add(consumer)
         for point in points[free].tolist():
-            # Whoever may have had the point before is behind a later comer now.
+            # A former owner of the point came before this newcomer, so it no longer claims it.
             claims.pop(point, None)
         for point, incumbent in zip(points[~free].tolist(), incumbents[~free].tolist(), strict=True):
             claims.setdefault(point, [incumbent]).append(consumer)
@@ -60,7 +60,7 @@ class ConsistentHashing3x(RingSelector):
                 self._release(incumbent)
 
     def _occupied(self, claims: Mapping[int, list[int]], reported: ReportedRanges) -> Iterable[int]:
-        # Each point has a range of its own; a point without one is gone with who had it last.
+        # Each point has its own range; a point without one disappeared with its last owner.
         ends = {end for _, end, _ in reported.ranges}
         return [point for point in claims if point in ends]
 
@@ -71,7 +71,7 @@ class ConsistentHashing3x(RingSelector):
             self._names.put(member.name, member.index)
 
     def _contend(self, claims: Mapping[int, list[int]], owners: Mapping[int, int]) -> None:
-        """Nothing: who lost a point never gets it back."""
+        """Does nothing, because a consumer that lost a point never gets it back."""
 
     def _exit(self, consumer: int, member: Member) -> None:
         self._ring.vacate(consumer)
@@ -82,7 +82,7 @@ class ConsistentHashing3x(RingSelector):
                 continue
             latest = claimants[-1]
             if consumer == latest:
-                # The point is gone, unless one of the others came later and has it still.
+                # The point is gone, unless one of the others may have come later and still owns it.
                 if not any(self._contests.unordered(consumer, other) for other in claimants):
                     del self._contests.claims[point]
             elif not self._contests.unordered(consumer, latest):

@@ -1,8 +1,8 @@
 """Ring points that several consumers hash to, and which of those consumers came first.
 
-With 30 consumers of 100 points about 70 points of the ring of 4.x have more than one consumer. Who joined first keeps
-such a point on 4.x; who joined last has it on 3.x (contract 2.1, 2.2). Only there does the order of joins matter, so
-an order that the trace leaves open leaves open these points and no others.
+With 30 consumers of 100 points about 70 points of the ring of 4.x have more than one consumer. On 4.x the consumer that
+joined first keeps such a point; on 3.x the one that joined last owns it (contract 2.1, 2.2). The order of joins matters
+only for these points, so if the trace leaves the order open, only their owners are open.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ class Contests:
 
     Attributes:
         claims: by point, the consumers that hash to it, the earliest first. On 3.x a consumer that left stays in the
-            list while it may have been the last: then nobody has the point.
+            list while it may have been the last: then the point has no owner.
         first_wins: whether the earliest claimant owns a point (4.x), or the latest one (3.x).
     """
 
@@ -33,35 +33,35 @@ class Contests:
         return twin
 
     def owner(self, point: int) -> int:
-        """The claimant that owns a contested point in the order that is assumed."""
+        """The claimant that owns a contested point in the assumed order."""
         return self.claims[point][0 if self.first_wins else -1]
 
-    def unordered(self, one: int, other: int) -> bool:
+    def unordered(self, consumer: int, other: int) -> bool:
         """Whether it is open which of two consumers joined first."""
-        return other in self._unordered.get(one, ())
+        return other in self._unordered.get(consumer, ())
 
     def leave_open(self, pairs: Iterable[Pair]) -> None:
-        """Notes pairs of consumers of which the trace does not say which joined first."""
-        for one, other in pairs:
-            self._unordered.setdefault(one, set()).add(other)
-            self._unordered.setdefault(other, set()).add(one)
+        """Notes pairs of consumers whose order of joining is open."""
+        for consumer, other in pairs:
+            self._unordered.setdefault(consumer, set()).add(other)
+            self._unordered.setdefault(other, set()).add(consumer)
 
     def forget(self, gone: int) -> None:
-        """Drops what was open about a consumer that left and claims nothing any more."""
+        """Drops the open pairs of a consumer that left, if it no longer claims a point."""
         if any(gone in claimants for claimants in self.claims.values()):
             return
         for other in self._unordered.pop(gone, ()):
             self._unordered[other].discard(gone)
 
     def disputed(self) -> Iterator[int]:
-        """The points that would have another owner if an open pair had joined the other way round."""
+        """The points that would have another owner if an open pair had joined in the other order."""
         for point, claimants in self.claims.items():
             open_pairs = self._unordered.get(self.owner(point))
             if open_pairs and not open_pairs.isdisjoint(claimants):
                 yield point
 
     def win(self, point: int, owner: int) -> list[Pair]:
-        """Orders the claimants of a point so that `owner` has it; returns what that says of open pairs.
+        """Orders the open pairs of claimants of a point so that `owner` owns it.
 
         Returns:
             (earlier, later) for each pair that was open.
@@ -75,7 +75,7 @@ class Contests:
         return learned
 
     def put_in_order(self, earlier: int, later: int) -> list[int]:
-        """Puts one consumer before another wherever both claim a point; returns the points that changed."""
+        """Puts one consumer before another at every point that both claim; returns the points that changed."""
         changed = []
         for point, claimants in self.claims.items():
             if earlier in claimants and later in claimants:

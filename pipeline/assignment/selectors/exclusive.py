@@ -1,4 +1,4 @@
-"""STICKY: each consumer names the hash ranges it wants, and keeps them for itself.
+"""STICKY: each consumer declares hash ranges and owns them alone.
 
 Source: contract 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` of 4.0.7 and later.
 """
@@ -15,8 +15,8 @@ from dispatch_audit.pipeline.errors import AssignmentError
 class Exclusive(Selector):
     """Disjoint ranges; a hash outside of all of them goes to nobody.
 
-    A join or a leave moves no hash between consumers. The broker also asks whether the other side of a
-    conflict is still connected; that is not known here, so a dead consumer has to be removed before.
+    A join or leave moves no hash between consumers. In a conflict the broker also checks whether the other consumer is
+    still connected; this is not known here, so the caller has to remove a dead consumer before.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Exclusive(Selector):
 
 
 def checked_ranges(name: str, ranges: DeclaredRanges) -> list[tuple[int, int]]:
-    """What a STICKY consumer declares, ascending.
+    """The ranges that a STICKY consumer declares, ascending.
 
     Raises:
         AssignmentError: there is no range, or one ends before it starts.
@@ -72,5 +72,5 @@ def checked_ranges(name: str, ranges: DeclaredRanges) -> list[tuple[int, int]]:
 
 
 def conflict(name: str, declared: tuple[int, int], holder: int) -> AssignmentError:
-    """The refusal of a range that touches another consumer's."""
+    """The refusal of a range that overlaps with that of another consumer."""
     return AssignmentError(f"{name} declares [{declared[0]}, {declared[1]}], held by consumer {holder} in part")

@@ -1,4 +1,4 @@
-"""STICKY up to 4.0.6: only the boundaries of the ranges are kept, with a flaw that the audit has to rebuild.
+"""STICKY up to 4.0.6: the selector keeps only the boundaries of the ranges, a flaw that the audit has to rebuild.
 
 Source: contract 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` of 3.x and 4.0.0 to 4.0.4.
 """
@@ -17,15 +17,15 @@ _S = TypeVar("_S", bound="ExclusiveBoundaries")
 class ExclusiveBoundaries(Selector):
     """Starts and ends of the declared ranges in one ascending list, with their consumers.
 
-    A hash goes to the consumer of the boundary below it if that also has the boundary above. So the gap
-    between two ranges of one consumer is routed to it, until another consumer puts a boundary in there.
+    A hash goes to the consumer of the boundary below it if that consumer also has the boundary above. So a gap between
+    two ranges of one consumer is routed to it, until another consumer declares a range in the gap.
     """
 
     def __init__(self, modulus: int = 0) -> None:
         """Starts without consumers.
 
         Args:
-            modulus: what a hash is reduced by before the look-up (3.x); 0 if it is a slot already.
+            modulus: the number by which a hash is reduced before the look-up (3.x); 0 if it is a slot already.
         """
         super().__init__()
         self._modulus = modulus
@@ -36,8 +36,8 @@ class ExclusiveBoundaries(Selector):
     def ranges(self) -> list[HashRangeOf]:
         """The ranges as the broker reports them: ascending, the boundaries taken two by two.
 
-        A range of one slot is one boundary only and so shifts the pairs behind it. A pair with two consumers
-        is left out, so the report can lack ranges that are served; `select` is not affected.
+        A range of one slot has only one boundary, and so shifts the pairs after it. A pair with two consumers is left
+        out, so the report can lack ranges that are served; `select` is not affected.
         """
         return [
             (start, end, owner)
@@ -74,7 +74,7 @@ class ExclusiveBoundaries(Selector):
         disjoint: list[HashRangeOf] = []
         for start, end, owner in sorted(declared):
             if disjoint and start <= disjoint[-1][1]:
-                # Only own ranges overlap.
+                # Only ranges of the same consumer overlap.
                 first, last, _ = disjoint.pop()
                 disjoint.append((first, max(end, last), owner))
             else:
@@ -93,7 +93,7 @@ class ExclusiveBoundaries(Selector):
             holder = self._conflicting(start, end)
             if holder is not None:
                 raise conflict(name, (start, end), holder)
-        # The broker does not compare own ranges with each other; boundaries that they share are one.
+        # The broker does not compare the ranges of one consumer with each other; shared boundaries are merged.
         boundaries = dict(zip(self._boundaries, self._owners, strict=True))
         boundaries |= {boundary: consumer for both in declared for boundary in both}
         self._boundaries = sorted(boundaries)
@@ -107,7 +107,7 @@ class ExclusiveBoundaries(Selector):
         self._owners = [self._owners[at] for at in kept]
 
     def _conflicting(self, start: int, end: int) -> int | None:
-        """Who stands in the way of a new range: a boundary inside it, or a declared range around it."""
+        """The consumer that a new range conflicts with: it has a boundary inside it, or a declared range around it."""
         inside = bisect_right(self._boundaries, end) - 1
         if inside >= 0 and self._boundaries[inside] >= start:
             return self._owners[inside]

@@ -18,8 +18,8 @@ def make_selector(kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Pro
     """An empty selector.
 
     Args:
-        kind: which one; mode and settings of the subscription decide (contract 2).
-        points: ring points of a consumer under consistent hashing; the others have none.
+        kind: the kind of selector, which mode and settings of the subscription decide (contract 2).
+        points: ring points of a consumer under consistent hashing; other selectors have none.
         profile: the broker's version, or a profile's name; None for the newest one.
 
     Raises:
@@ -40,7 +40,7 @@ def make_selector(kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Pro
 
 
 def slot_range(kind: SelectorKind, profile: Profile | str | None = None) -> HashRange:
-    """The hashes that the selector of `make_selector` tells apart, after any reduction of its own.
+    """The hashes that the selector of `make_selector` distinguishes, after its own reduction.
 
     Raises:
         UsageError: there is no selector or profile of that name.
@@ -55,5 +55,5 @@ def _profile(profile: Profile | str | None) -> Profile:
 
 
 def _modulus(kind: SelectorKind, rules: Profile) -> int:
-    # 3.x hands the murmur value to every selector; these two bring it into their own range.
+    # 3.x passes the murmur value to every selector; these two reduce it to their own range.
     return hash_range(kind).size if rules.hash[kind] == "raw" else 0

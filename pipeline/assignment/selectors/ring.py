@@ -1,7 +1,7 @@
-"""The ring itself: occupied points and who owns them, with no opinion on collisions.
+"""The ring of consistent hashing: occupied points and their owners; the callers decide collisions.
 
-Kept as two sorted arrays. With 500 consumers of 100 points a join is one insertion into 50,000 numbers, and
-the replay's routing is the same two arrays.
+It consists of two sorted arrays. With 500 consumers of 100 points a join is one insertion into 50,000 numbers, and the
+replay's routing is the same two arrays.
 """
 
 import numpy as np
@@ -14,8 +14,8 @@ from dispatch_audit.udfs.sticky_key_hash import HashRange, Int64Array
 class Ring:
     """Points in ascending order, each with one owner.
 
-    A point owns the hashes from behind the point before it up to itself; the first point also owns what lies
-    behind the last one (contract 2.1).
+    A point owns the hashes after the point before it up to itself; the first point also owns the hashes after the last
+    one (contract 2.1).
     """
 
     def __init__(self) -> None:
@@ -59,9 +59,9 @@ class Ring:
         self._points, self._owners = self._points[kept], self._owners[kept]
 
     def reach(self, point: int) -> list[tuple[int, int]]:
-        """The ranges, inclusive, that a point has or would have: up to it from behind the point below it.
+        """The ranges, inclusive, that a point has or would have: from after the point below it up to it.
 
-        The range of the lowest point begins at 0, and what lies behind the highest point belongs to it too.
+        The range of the lowest point begins at 0, and the hashes after the highest point belong to it too.
         """
         at = int(np.searchsorted(self._points, point))
         if at > 0:
@@ -89,9 +89,9 @@ class Ring:
         """The ranges between the points, ascending and covering `space`.
 
         Args:
-            space: where the ranges begin and end.
-            fused: whether neighbouring ranges of one consumer are one. The range behind the last point and
-                the one before the first are never fused, though the same consumer has both.
+            space: the hashes that the ranges cover.
+            fused: whether neighbouring ranges of one consumer are merged. The range after the last point and the one
+                before the first are never merged, although the same consumer owns both.
         """
         if not len(self._points):
             return []

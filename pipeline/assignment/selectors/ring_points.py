@@ -1,4 +1,4 @@
-"""Where a consumer stands on the ring of consistent hashing: its name, its index among namesakes, its points.
+"""The points of a consumer on the ring of consistent hashing, by its name and its index among consumers of that name.
 
 Source: contract 2.1; Pulsar's `ConsumerNameIndexTracker`, `ConsistentHashingStickyKeyConsumerSelector`.
 """
@@ -12,14 +12,14 @@ import numpy as np
 from dispatch_audit.udfs.sticky_key_hash import Int64Array, sticky_hashes
 
 _SEPARATOR = "\0"
-# So many consumers of one name at one time are looked for in a report.
+# The largest number of consumers with one name that is searched for in a report.
 _NAMESAKES_MAX = 1_000
 
 
 class NameIndexes:
-    """Numbers the consumers that share a name, so that namesakes stand on different points.
+    """Numbers the consumers that share a name, so that they have different points.
 
-    A freed index is the next one given out: who comes back usually finds his old points.
+    The lowest free index is used first, so a client that reconnects usually gets its old points.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class NameIndexes:
         return index
 
     def possible(self, name: str) -> range:
-        """The indexes that a consumer of `name` can have, whatever the order in which all of them came and went."""
+        """The indexes that a consumer of `name` can have, in any order of joins and leaves."""
         return range(min(self._given[name], _NAMESAKES_MAX))
 
     def copy(self) -> "NameIndexes":
@@ -51,27 +51,27 @@ class NameIndexes:
         self._given[name] = max(self._given[name], index + 1)
 
     def release_all(self) -> None:
-        """Frees every index; what has been given out before is still remembered."""
+        """Frees every index, but keeps how many were ever taken."""
         self._taken.clear()
 
     def release(self, name: str, index: int) -> None:
-        """Gives back an index that `take` gave out."""
+        """Frees an index that `take` returned."""
         taken = self._taken[name]
         taken.remove(index)
         if not taken:
             del self._taken[name]
 
 
-# A client that comes back stands where it stood, and so does its name on other partitions.
+# Cached, because a client that reconnects, and its name on other partitions, have the same points.
 @lru_cache(maxsize=4096)
 def ring_points(name: str, index: int, points: int, hash_rule: str) -> Int64Array:
-    """The places of one consumer on the ring.
+    """The points of one consumer on the ring.
 
     Args:
         name: consumer name.
         index: its index among the consumers of that name.
         points: how many points it has (`subscriptionKeySharedConsistentHashingReplicaPoints`).
-        hash_rule: how a point's text is hashed; the same as for keys.
+        hash_rule: the rule by which a point's text is hashed; the same as for keys.
 
     Returns:
         The distinct points, ascending: at most `points`, as two texts may hash alike.

@@ -1,4 +1,4 @@
-"""What both versions of consistent hashing share: members with points on a ring, some of them contested.
+"""The common part of both versions of consistent hashing: members with points on a ring, some of them contested.
 
 Source: contract 2.1 and 2.2; Pulsar's `ConsistentHashingStickyKeyConsumerSelector`.
 """
@@ -34,10 +34,10 @@ _S = TypeVar("_S", bound="RingSelector")
 
 
 class RingSelector(Selector):
-    """Consistent hashing, but for who gets a contested point and what becomes of it."""
+    """Consistent hashing; the subclasses decide the owners of contested points."""
 
     def __init__(self, points: int, hash_rule: str, first_wins: bool) -> None:
-        """Starts without consumers; see `ring_points` for the arguments, and `Contests` for who wins."""
+        """Starts without consumers; see `ring_points` for the arguments, and `Contests` for `first_wins`."""
         super().__init__()
         self._points = points
         self._hash_rule = hash_rule
@@ -62,30 +62,30 @@ class RingSelector(Selector):
         return self._ring.routing()
 
     def commute(self, one: Change, other: Change) -> bool:
-        """Whether their names differ; namesakes get their indexes in the order of joins and leaves."""
+        """Whether their names differ; consumers of one name get indexes in the order of joins and leaves."""
         return one.name != other.name or one.kind == other.kind == "leave"
 
     def state(self) -> Hashable:
-        """Who has which index of its name."""
+        """The index of each consumer among those of its name."""
         return tuple(sorted((consumer, member.index) for consumer, member in self._members.items()))
 
     def may_become(self, consumer: int, behind: Behind, leaves_to_come: bool) -> bool:
-        """Whether its ranges, as they are seen, end at points that its index gives it."""
+        """Whether its observed ranges end at the points of its index."""
         points = self._members[consumer].points
         if behind.reported is None:
             return not behind.sent.rule_out(consumer, points)
         return self._ends_at(points, consumer, behind.reported)
 
     def leave_open(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Notes pairs of consumers of which the trace does not say which joined first."""
+        """Notes pairs of consumers whose order of joining is open."""
         self._contests.leave_open(pairs)
 
     def disputed(self) -> list[tuple[int, int]]:
-        """The hash ranges, inclusive, that would have another owner if an open pair had joined the other way round."""
+        """The hash ranges, inclusive, that would have another owner if an open pair had joined in the other order."""
         return [reach for point in self._contests.disputed() for reach in self._ring.reach(point)]
 
     def learn(self, owner_of: Callable[[int, int], int]) -> list[tuple[int, int]]:
-        """Corrects disputed points by what is known of their owners; see `Selector.learn`."""
+        """Corrects the owners of disputed points by observations; see `Selector.learn`."""
         learned = []
         for point in list(self._contests.disputed()):
             claimants = self._contests.claims[point]
@@ -93,7 +93,7 @@ class RingSelector(Selector):
             owner = owner_of(start, end)
             gone = [claimant for claimant in claimants if claimant not in self._members]
             if owner != NOBODY and owner not in claimants and len(gone) == 1:
-                # On 3.x the point is gone with who came last.
+                # On 3.x the point disappears with the consumer that came last.
                 owner = gone[0]
             if owner in claimants:
                 learned += self._contests.win(point, owner)
@@ -103,7 +103,7 @@ class RingSelector(Selector):
         return learned
 
     def adopt(self, reported: ReportedRanges) -> bool:
-        """Gives each namesake the index that its reported ranges show, and contested points to who has them."""
+        """Gives consumers the indexes, and contested points the owners, that the reported ranges show."""
         members = self._members_reported(reported)
         if members is None:
             return False
@@ -126,7 +126,7 @@ class RingSelector(Selector):
         return True
 
     def _members_reported(self, reported: ReportedRanges) -> dict[int, Member] | None:
-        """The consumers that are in, each with the index that its ranges show; None: they show none."""
+        """The connected consumers, each with the index that its ranges show; None: the ranges fit no index."""
         members: dict[int, Member] = {}
         taken: set[tuple[str, int]] = set()
         for consumer, member in self._members.items():
@@ -143,13 +143,13 @@ class RingSelector(Selector):
     @staticmethod
     def _ends_at(points: Int64Array, consumer: int, reported: ReportedRanges) -> bool:
         ends = reported.ends_of(consumer)
-        # The range behind the highest point ends at no point.
+        # The range after the highest point ends at no point.
         ends = ends[ends != reported.ranges[-1][1]]
         return bool(np.isin(ends, points).all())
 
     @abstractmethod
     def _occupied(self, claims: Mapping[int, list[int]], reported: ReportedRanges) -> Iterable[int]:
-        """The points that are on the ring, of those that members hash to."""
+        """The points on the ring, out of those that members hash to."""
 
     @abstractmethod
     def _adopted(self, consumer: int, member: Member) -> None:
@@ -157,7 +157,7 @@ class RingSelector(Selector):
 
     @abstractmethod
     def _contend(self, claims: Mapping[int, list[int]], owners: Mapping[int, int]) -> None:
-        """Notes what the report leaves open about contested points."""
+        """Notes the order of claimants that the report leaves open."""
 
     @abstractmethod
     def _enter(self, consumer: int, member: Member) -> None:
@@ -165,7 +165,7 @@ class RingSelector(Selector):
 
     @abstractmethod
     def _exit(self, consumer: int, member: Member) -> None:
-        """Takes a leaver's points from the ring."""
+        """Removes a leaver's points from the ring."""
 
     def _place(self, consumer: int, name: str, ranges: DeclaredRanges) -> None:
         index = self._names.take(name)
@@ -179,7 +179,7 @@ class RingSelector(Selector):
         self._contests.forget(consumer)
 
     def _award(self, point: int) -> None:
-        """Gives a contested point to its owner by the order that is known now."""
+        """Gives a contested point to its owner by the present order."""
         owner = self._contests.owner(point)
         at = np.array([point], dtype=np.int64)
         occupied = bool(self._ring.owners_at(at)[0] != NOBODY)

@@ -1,7 +1,7 @@
-"""What all selectors have in common: consumers come and go, hashes are routed.
+"""The common interface of selectors: consumers join and leave, and hashes are routed to them.
 
-A selector is the pure part of Pulsar's `StickyKeyConsumerSelector`: joins and leaves in, hash ranges out. The
-assignment in force is a function of the joins and leaves so far and of the profile, of nothing else.
+A selector is the pure part of Pulsar's `StickyKeyConsumerSelector`. Its assignment depends only on the joins and leaves
+so far and on the profile.
 """
 
 from abc import ABC, abstractmethod
@@ -25,8 +25,8 @@ _S = TypeVar("_S", bound="Selector")
 class Selector(ABC):
     """Routes sticky hashes to the consumers of one subscription.
 
-    A consumer is the trace's number of one consumer object: a client that comes back under its old name is
-    another consumer.
+    A consumer is the trace's number of one consumer object: a client that reconnects under its old name is another
+    consumer.
     """
 
     def __init__(self) -> None:
@@ -39,16 +39,16 @@ class Selector(ABC):
         return len(self._consumers)
 
     def add(self, consumer: int, name: str, ranges: DeclaredRanges | None = None) -> None:
-        """Lets a consumer in.
+        """Adds a consumer.
 
         Args:
             consumer: its number, not negative.
-            name: as the client gave it; consistent hashing places the consumer by it.
-            ranges: what a STICKY consumer asks for; the other selectors do not look at it.
+            name: the name that the client gave, which decides the points in consistent hashing.
+            ranges: the ranges that a STICKY consumer declares; other selectors ignore them.
 
         Raises:
-            AssignmentError: the broker's selector would refuse it, its number is negative, or it is in
-                already (the broker never adds one object twice). The selector is as it was.
+            AssignmentError: the broker's selector would refuse the consumer, its number is negative, or it has already
+                joined (the broker never adds one object twice). The selector is unchanged.
         """
         if consumer < 0:
             raise AssignmentError(f"consumer {consumer} ({name}) has a negative number")
@@ -58,10 +58,10 @@ class Selector(ABC):
         self._consumers.add(consumer)
 
     def remove(self, consumer: int) -> bool:
-        """Lets a consumer out; one that is not in changes nothing, as in the broker.
+        """Removes a consumer; an unknown one changes nothing, as in the broker.
 
         Returns:
-            Whether it was in.
+            Whether it had joined.
         """
         if consumer not in self._consumers:
             return False
@@ -74,7 +74,7 @@ class Selector(ABC):
         """The ranges as the broker reports them, ascending."""
 
     def reported(self) -> ReportedRanges:
-        """The same, to be compared with what a broker reports."""
+        """The ranges in the form of a broker's report, for comparison."""
         return ReportedRanges(self.ranges())
 
     @abstractmethod
@@ -83,10 +83,10 @@ class Selector(ABC):
 
     @abstractmethod
     def routing(self) -> Routing:
-        """The same as `select`, for all hashes at once; later joins and leaves do not change it."""
+        """The owner of every hash, as `select` returns it; later joins and leaves do not change the result."""
 
     def promised(self) -> Routing | None:
-        """What `routing` should be, where a flaw of the selector makes it something else; None: it is right."""
+        """The routing that the contract requires, if a flaw makes `routing` another one; None: `routing` is right."""
         return None
 
     def copy(self: _S) -> _S:
@@ -98,35 +98,35 @@ class Selector(ABC):
     def commute(self, one: Change, other: Change) -> bool:
         """Whether two joins or leaves give the same structure in either order.
 
-        They do unless both ask for a hash: who comes waits until who has it is gone. Contested ring points are no part
-        of that structure: which joins contend for them is noted by `leave_open`.
+        They do unless both declare a common hash: then one can join only after the other has left. Contested ring
+        points are not part of the structure: `leave_open` notes which joins contend for them.
         """
         return one.kind == other.kind == "leave" or not one.touches(other)
 
     def state(self) -> Hashable:
-        """What tells two selectors apart that had the same joins and leaves in another order."""
+        """A value that differs between selectors with the same joins and leaves in another order, if these differ."""
         return None
 
     def may_become(self, consumer: int, behind: Behind, leaves_to_come: bool) -> bool:
-        """Whether the place that a newcomer has just got can be the one that it is seen at later on.
+        """Whether the position that a newcomer has just got agrees with later observations.
 
         Args:
             consumer: the newcomer.
-            behind: what is seen later on, with more joins and leaves in between.
-            leaves_to_come: whether any of them are leaves.
+            behind: the later observations, with more joins and leaves in between.
+            leaves_to_come: whether any of these changes are leaves.
         """
         return True
 
     def leave_open(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Notes pairs of consumers of which the trace does not say which joined first."""
+        """Notes pairs of consumers whose order of joining is open."""
         return
 
     def disputed(self) -> list[tuple[int, int]]:
-        """The hash ranges, inclusive, that would have another owner if an open pair had joined the other way round."""
+        """The hash ranges, inclusive, that would have another owner if an open pair had joined in the other order."""
         return []
 
     def learn(self, owner_of: OwnerOf) -> list[tuple[int, int]]:
-        """Corrects disputed ranges by what is known of their owners.
+        """Corrects the owners of disputed ranges by observations.
 
         Args:
             owner_of: the consumer that owns the hashes between two bounds, inclusive; `NOBODY`: not known.
@@ -137,20 +137,20 @@ class Selector(ABC):
         return []
 
     def adopt(self, reported: ReportedRanges) -> bool:
-        """Takes the state that the broker reports for the consumers that are in, if it can be such a state.
+        """Takes the state that the broker reports for the connected consumers, if it is a possible state.
 
         Returns:
-            Whether it is now in that state; if not it is as it was.
+            Whether it is now in that state; otherwise it is unchanged.
         """
         return False
 
     @abstractmethod
     def _place(self, consumer: int, name: str, ranges: DeclaredRanges) -> None:
-        """Gives hashes to a newcomer, or raises `AssignmentError` before anything has changed."""
+        """Gives hashes to a newcomer, or raises `AssignmentError` without a change."""
 
     @abstractmethod
     def _withdraw(self, consumer: int) -> None:
-        """Takes the hashes of a consumer that `_place` accepted."""
+        """Removes the hashes of a consumer that `_place` accepted."""
 
 
 def with_change(selector: Selector, change: Change, fresh: Callable[[], Selector]) -> Selector:
@@ -160,7 +160,7 @@ def with_change(selector: Selector, change: Change, fresh: Callable[[], Selector
     if change.kind == "leave":
         selector.remove(change.consumer)
     else:
-        # A join that the selector refuses is no change; that the broker did not refuse it shows in ownership.
+        # A join that the selector refuses is no change. If the broker did not refuse it, ownership findings show it.
         with suppress(AssignmentError):
             selector.add(change.consumer, change.name, change.ranges or None)
     return selector

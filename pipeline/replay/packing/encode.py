@@ -1,4 +1,4 @@
-"""The columns of a trace as integer columns of events."""
+"""Encodes the columns of a trace as integer columns of events."""
 
 import json
 
@@ -37,7 +37,7 @@ _FIRST_WITH_PHASE = _EVENTS.index("dispatch")
 
 
 def encoded_events(batch: pa.RecordBatch, profile: Profile) -> Events:
-    """One event a row; positions and ack sets are still folded up."""
+    """One event for each row; rows with several positions or ack sets are expanded later (`with_positions`)."""
     size = batch.num_rows
     event = places(batch.column("event"), _EVENTS)
     late = places(batch.column("phase"), ["start"]) < 0
@@ -96,7 +96,7 @@ def _keys(
     keys = batch.column("key")
     given = np.flatnonzero(pc.is_valid(keys).to_numpy(zero_copy_only=False))
     murmur[given], key_id[given] = hash_keys(keys.take(pa.array(given)))
-    # Who made a keyless message stands in its publish only; a dispatch of it finds the key there.
+    # Only the publish of a keyless message has its producer; a dispatch takes the key from the publish.
     keyless = np.flatnonzero(((code == Code.PUBLISH) | (code == Code.PUBLISH_DELAYED)) & (murmur < 0))
     if keyless.size:
         at = pa.array(keyless)
@@ -108,7 +108,7 @@ def _keys(
 
 
 def with_positions(batch: pa.RecordBatch, events: Events) -> tuple[Events, NDArray[np.int64]]:
-    """One row a position, and one a word where it has an ack set; with each the row of the batch it comes from."""
+    """One event for each position, or for each word of its ack set; and the row of the batch of each event."""
     size = batch.num_rows
     positions = batch.column("positions")
     lengths = integers(pc.list_value_length(positions), absent=0)
@@ -122,22 +122,22 @@ def with_positions(batch: pa.RecordBatch, events: Events) -> tuple[Events, NDArr
     sets = pc.struct_field(flat, "ack_set")
     words = integers(pc.list_value_length(sets), absent=0)
     if lengths.max() == 1 and not words.any():
-        # As nearly always: one whole entry.
+        # The usual case: one whole entry.
         events.ledger[listed], events.entry[listed] = ledger, entry
         return events, np.arange(size)
     width = np.maximum(words, 1)
-    place = np.repeat(np.arange(len(flat)), width)
-    within = np.arange(place.size) - np.repeat(np.cumsum(width) - width, width)
+    position = np.repeat(np.arange(len(flat)), width)
+    within = np.arange(position.size) - np.repeat(np.cumsum(width) - width, width)
     rows = np.ones(size, dtype=np.int64)
     rows[listed] = np.add.reduceat(width, (np.cumsum(lengths) - lengths)[listed])
     source = np.repeat(np.arange(size), rows)
     exploded = events.take(source)
     at = np.flatnonzero(listed[source])
-    exploded.ledger[at], exploded.entry[at] = ledger[place], entry[place]
+    exploded.ledger[at], exploded.entry[at] = ledger[position], entry[position]
     exploded.part[:] = np.arange(source.size) - np.repeat(np.cumsum(rows) - rows, rows)
-    partial = at[(words[place] > 0) & np.isin(exploded.code[at], [Code.ACK_START, Code.ACK_END])]
+    partial = at[(words[position] > 0) & np.isin(exploded.code[at], [Code.ACK_START, Code.ACK_END])]
     exploded.code[partial] += Code.ACK_PART_START - Code.ACK_START
     exploded.word[at] = within.astype(np.int32)
-    exploded.words_left[at] = (width[place] - 1 - within).astype(np.int32)
-    exploded.value[at[words[place] > 0]] = integers(pc.list_flatten(sets))
+    exploded.words_left[at] = (width[position] - 1 - within).astype(np.int32)
+    exploded.value[at[words[position] > 0]] = integers(pc.list_flatten(sets))
     return exploded, source

@@ -1,9 +1,9 @@
-"""Events as the core sees them: integers in columns.
+"""Events in the form that the kernel takes: columns of integers.
 
-A row of a trace becomes one row here, except that an `ack` or `redeliver` that names several positions becomes one
-row for each, and an ack set of several words one row a word (they share their `seq`, `part` counts them).
-Consumers are still the trace's own numbers; the hash is not derived yet, because it depends on the selector in
-force (contract 1.3).
+A row of a trace becomes one event, except that an `ack` or `redeliver` with several positions becomes one event for
+each position, and an ack set of several words one event for each word (they share their `seq`, and `part` counts them).
+Consumers are the trace's numbers. Events have no sticky hash yet, because it depends on the selector in force (contract
+1.3).
 """
 
 from enum import IntEnum
@@ -16,7 +16,7 @@ Column = NDArray[np.signedinteger[Any]]
 
 
 class Code(IntEnum):
-    """What a row records, and which side of it (TRACE_FORMAT, "Phases")."""
+    """The kind of an event, and its side (TRACE_FORMAT, "Phases")."""
 
     PUBLISH = 0
     PUBLISH_DELAYED = 1
@@ -53,11 +53,11 @@ class Events(NamedTuple):
         consumer: the trace's number of the consumer; -1 where there is none.
         murmur: 31-bit murmur value of the sticky key; -1 where the row has none.
         key_id: 64 bits of the key's other hash.
-        value: of a publish or dispatch the messages in the entry; of a flow the permits; of a partial ack one word of
-            its ack set.
-        word: of a partial ack which word of its ack set that is, the first is 0; of a dispatch the redelivery count,
-            -1 where it is not recorded; 0 elsewhere.
-        words_left: of a partial ack the words of the same ack set that follow; 0 elsewhere.
+        value: for a publish or dispatch the messages in the entry; for a flow the permits; for a partial ack one word
+            of its ack set.
+        word: for a partial ack the index of that word; for a dispatch the redelivery count, -1 where it is not
+            recorded; 0 elsewhere.
+        words_left: for a partial ack the number of words of the same ack set that follow; 0 elsewhere.
     """
 
     code: Column
@@ -97,7 +97,7 @@ def no_events() -> Events:
 
 
 def concatenated(parts: list[Events]) -> Events:
-    """The rows of all `parts`, one behind the other."""
+    """The rows of all `parts`, one after the other."""
     if len(parts) == 1:
         return parts[0]
     return Events(*(np.concatenate(columns) for columns in zip(*parts, strict=True))) if parts else no_events()

@@ -1,25 +1,25 @@
-"""Membership changes as the trace records them: an early side, a late side, or one of the two.
+"""Membership changes in the trace: each has an early side, a late side, or both.
 
     join   start = SUBSCRIBE received          end = consumerCreated
     leave  start = close received              end = consumerClosed        (closed_by_broker: start only, about then)
     reset  start = seek, unload or transfer    end = done, or the first join that follows
 
-The true moment lies between the sides; with one missing, the other and the recorder's skew bound it (TRACE_FORMAT).
+The true moment lies between the sides; if one is missing, the other and the recorder's skew bound it (TRACE_FORMAT).
 """
 
 from typing import Literal, NamedTuple
 
 Kind = Literal["join", "leave", "reset"]
 
-# Resets that start everything anew; the others only move mark-delete (TRACE_FORMAT, `reason`).
+# Resets that replace or reset the dispatcher; the others only move mark-delete (TRACE_FORMAT, `reason`).
 RESTARTS = frozenset({"seek", "unload", "transfer"})
 
-# A leave that has no end, recorded about when it happened: a little before or after.
+# The reason of a leave without an end, which is recorded a little before or after it happens.
 CLOSED_BY_BROKER = "closed_by_broker"
 
 
 class MembershipEvent(NamedTuple):
-    """A join, leave or reset row of the trace, with what only such rows carry."""
+    """A join, leave or reset row of the trace, with the columns that only such rows have."""
 
     seq: int
     ts_us: int
@@ -34,7 +34,7 @@ class MembershipEvent(NamedTuple):
 
 
 class TracePoint(NamedTuple):
-    """A place in the trace: behind the row `seq`."""
+    """A point in the trace: right after the row `seq`, at the time of that row."""
 
     seq: int
     ts_us: int

@@ -1,8 +1,8 @@
-"""From typed rows of a trace to chunks: what travels through the exchange.
+"""Turns typed rows of a trace into packed batches, which Spark exchanges.
 
-One vectorized pass over an Arrow batch. Keys are hashed here and stay behind; a chunk holds the integer columns of
-one group (topic, subscription), sorted, as one binary value, so that the exchange and the sort move thousands of
-rows instead of billions. A publish belongs to every subscription of its topic.
+It is one vectorized pass over an Arrow batch. Keys are hashed here and not passed on. A packed batch contains the
+integer columns of one group (topic, subscription), sorted, as one binary value, so that the exchange and the sort move
+thousands of rows instead of billions. A publish belongs to every subscription of its topic.
 """
 
 from collections.abc import Mapping
@@ -85,7 +85,7 @@ def pack(batch: pa.RecordBatch, groups: Groups, profile: Profile) -> list[Packed
     events, source = with_positions(batch, encoded_events(batch, profile))
     index, group = _by_group(batch, groups, source)
     if index.size == 0:
-        return []  # publishes of a topic that nobody subscribed to
+        return []  # publishes of a topic without a subscription
     order = _order(group, events.seq[index])
     group, index = group[order], index[order]
     events, source = events.take(index), source[index]
@@ -159,8 +159,8 @@ def _chunk(batch: pa.RecordBatch, group: int, events: Events, source: Column) ->
 def _snapshot_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> tuple[StatsRow, ...]:
     if rows.size == 0:
         return ()
-    told = batch.select(["seq", "ts_us", "snapshot"]).take(pa.array(rows)).to_pylist()
-    return tuple(sorted(StatsRow(*row.values()) for row in told if row["snapshot"] is not None))
+    found = batch.select(["seq", "ts_us", "snapshot"]).take(pa.array(rows)).to_pylist()
+    return tuple(sorted(StatsRow(*row.values()) for row in found if row["snapshot"] is not None))
 
 
 def _membership_row(row: dict[str, object]) -> MembershipEvent:

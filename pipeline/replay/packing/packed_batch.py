@@ -1,7 +1,7 @@
-"""A chunk: the rows of one group out of one batch, and how it travels and is merged.
+"""Packed batches: the rows of one group from one Arrow batch, their encoding, and their merge.
 
-Chunks of one group overlap in time, because logs do: messages, acks and consumers are recorded apart. They arrive
-ordered by their first seq, so everything before the first seq of the chunk to come is complete and in order.
+Packed batches of one group overlap in time, because logs do: messages, acks and consumers are recorded separately. They
+arrive ordered by their first seq, so all rows before the first seq of the next one are complete.
 """
 
 import json
@@ -20,9 +20,9 @@ from dispatch_audit.pipeline.replay.packing.repeated_rows import once
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 
 ROWS_MIN: Final = 1 << 16
-"""How many rows should have gathered before they are put in order: what follows costs its fixed share a time."""
+"""The number of rows to collect before they are put in order, because each replayed part has a fixed cost."""
 ROWS_MAX: Final = 1 << 17
-"""About how many are handed on at one time at most: what follows takes memory in proportion to them."""
+"""About the largest number of rows that are passed on at a time, because the replay needs memory for each."""
 
 
 class PackedBatch(NamedTuple):
@@ -101,14 +101,14 @@ def merged(chunks: Iterable[PackedBatch], rows_min: int = ROWS_MIN) -> Iterator[
         if gathered >= enough:
             complete, waiting = _split(waiting, chunk.first_seq)
             gathered = sum(events.rows for events in waiting)
-            # What is not complete now is looked at again when as much has come to it.
+            # Rows that are not complete yet are split again only when as many have been added.
             enough = max(rows_min, 2 * gathered)
             ready = [row for row in rows if row.seq < chunk.first_seq]
             rows = [row for row in rows if row.seq >= chunk.first_seq]
-            told = [snapshot for snapshot in snapshots if snapshot.seq < chunk.first_seq]
+            ready_snapshots = [snapshot for snapshot in snapshots if snapshot.seq < chunk.first_seq]
             snapshots = [snapshot for snapshot in snapshots if snapshot.seq >= chunk.first_seq]
             if complete:
-                yield from _in_order(complete, ready, told)
+                yield from _in_order(complete, ready, ready_snapshots)
         waiting.append(chunk.events)
         gathered += chunk.events.rows
         rows += chunk.membership
@@ -118,7 +118,7 @@ def merged(chunks: Iterable[PackedBatch], rows_min: int = ROWS_MIN) -> Iterator[
 
 
 def _split(waiting: list[NarrowEvents], seq: int) -> tuple[list[NarrowEvents], list[NarrowEvents]]:
-    """What lies before `seq`, and the rest."""
+    """The rows before `seq`, and the rest."""
     cuts = [events.number_before(seq) for events in waiting]
     before = [events.some(0, cut) for events, cut in zip(waiting, cuts, strict=True) if cut]
     rest = [e.some(cut, e.rows) for e, cut in zip(waiting, cuts, strict=True) if cut < e.rows]
@@ -129,7 +129,7 @@ def _in_order(parts: list[NarrowEvents], rows: list[MembershipEvent], snapshots:
     events, rows, snapshots, repeated, contradicted = once(together(parts).in_order(), rows, snapshots)
     seq = events.column("seq")
     rows, snapshots = sorted(rows), sorted(snapshots)
-    # What was made of one row stays together.
+    # Events made of one row stay together.
     starts = sorted({int(np.searchsorted(seq, seq[at])) for at in range(0, seq.size, ROWS_MAX)})
     for number, (start, stop) in enumerate(pairwise([*starts, seq.size])):
         first, behind = int(seq[start]), int(seq[stop]) if stop < seq.size else int(seq[-1]) + 1

@@ -1,8 +1,8 @@
-"""What producers sent: batches, batches of several keys, keyless messages, chunks (Q29; contract 1.1, 1.5).
+"""Counts what producers sent: batches, batches of several keys, keyless messages, chunks (Q29; contract 1.1, 1.5).
 
-It is counted where the rows are packed, because names, batch keys and sequence ids do not travel with the events:
-a small summary goes with every chunk instead, and those of a group are added up. There is a record for each producer
-name, of which a topic has few at one time.
+Rows are counted where they are packed, because names, batch keys and sequence ids do not travel with the events. Every
+packed batch has a small summary instead, and the summaries of a group are added up. A summary has a record for each
+producer name, of which a topic has few at one time.
 """
 
 import json
@@ -50,10 +50,10 @@ class Sent(NamedTuple):
 
     def followed_by(self, other: "Sent") -> "Sent":
         """Both together; `other` was sent later."""
-        both = (mine + theirs for mine, theirs in zip(self[1:7], other[1:7], strict=True))
+        sums = (count + more for count, more in zip(self[1:7], other[1:7], strict=True))
         continued = self.last[1] is not None and self.last[1] == other.first[1]
         chunked = self.chunked + other.chunked + continued
-        return Sent._make((self.producer, *both, chunked, self.first, other.last))
+        return Sent._make((self.producer, *sums, chunked, self.first, other.last))
 
 
 class MixedBatch(NamedTuple):

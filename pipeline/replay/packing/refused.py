@@ -1,4 +1,4 @@
-"""Rows of the trace that only the rows before them show to be unusable."""
+"""Rows of the trace that the replay refuses because they contradict other rows."""
 
 from typing import Final, NamedTuple
 
@@ -6,16 +6,16 @@ UNKNOWN_CONSUMER: Final = "unknown_consumer"
 IMPOSSIBLE_TRANSITION: Final = "impossible_transition"
 DUPLICATE_SEQ: Final = "duplicate_seq"
 REPEATED_ROW: Final = "repeated_row"
-"""The only reason that is no fault of the trace: the row counts, once."""
+"""The only reason that is no fault of the trace: the row is used once."""
 
 
 class Refused(NamedTuple):
-    """One such row; its state is as if it had not been there.
+    """A refused row, which does not change the state of the replay.
 
     Attributes:
-        seq: its seq.
+        seq: the seq of the row.
         reason: one of the codes above, which `dispatch_audit.pipeline.trace.reasons` explains.
-        detail: what was wrong.
+        detail: the contradiction, as a clause.
     """
 
     seq: int

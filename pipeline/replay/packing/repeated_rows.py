@@ -1,8 +1,8 @@
-"""Rows of one seq: a log that is delivered twice counts once, and what contradicts itself is refused.
+"""Drops repeated rows and refuses rows that contradict each other: at most one row of each seq is used.
 
-A recorder gives every row a seq of its own. So a row that is there again as it was is the same row, delivered twice: it
-is left out, and is no fault of the log. Of rows of one seq that differ at most one is what the recorder wrote: that of
-the earliest time is used, and the others are refused. Which of them comes first plays no part: files have no order.
+A recorder gives every row its own seq. So an equal row with the same seq was delivered twice: it is dropped, and is no
+fault of the log. Of different rows with one seq the recorder wrote at most one: the earliest by time is used, and the
+others are refused. The order in which they are read does not matter, because files have no order.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ _CODES: Final[dict[Kind, Code]] = {"join": Code.JOIN_START, "leave": Code.LEAVE_
 _SNAPSHOTS: Final = (Code.MARK_DELETE, Code.OTHER)
 
 _R = TypeVar("_R", MembershipEvent, StatsRow)
-_Told = tuple[tuple[int, ...], ...]
+_Content = tuple[tuple[int, ...], ...]
 """The events of one row, each as its values of `_BY_TIME`."""
 
 
@@ -47,12 +47,12 @@ class Once(NamedTuple):
 
 
 def once(events: NarrowEvents, membership: list[MembershipEvent], snapshots: list[StatsRow]) -> Once:
-    """The rows, each once.
+    """At most one row for each seq, and the rows left out.
 
     Args:
-        events: at least one, in the order of seq; what was made of one row stands together.
-        membership: what only the joins, leaves and resets among them carry, in any order.
-        snapshots: what only the snapshots among them carry, in any order.
+        events: at least one, in the order of seq; events made of one row are next to each other.
+        membership: the details of the joins, leaves and resets among them, in any order.
+        snapshots: the details of the snapshots among them, in any order.
     """
     starts = np.flatnonzero(events.column("part") == 0)
     seq = events.column("seq")[starts]
@@ -66,27 +66,27 @@ def once(events: NarrowEvents, membership: list[MembershipEvent], snapshots: lis
     repeated = [_repeated(int(s)) for s in seq[again & ~in_doubt]]
     used = ~again
     contradicted: list[Refused] = []
-    joined, told = _by_seq(membership), _by_seq(snapshots)
+    changes, stats = _by_seq(membership), _by_seq(snapshots)
     for at in sorted(differ):
         first, behind = np.searchsorted(seq, [at, at + 1])
-        rows = [_told(events, starts[number], sizes[number]) for number in range(first, behind)]
+        rows = [_content(events, starts[number], sizes[number]) for number in range(first, behind)]
         contents = Counter(rows)
         earliest = min(contents)
         used[first:behind] = np.arange(behind - first) == rows.index(earliest)
         different = 0
         for content in contents:
-            of_content = [row for row in joined.get(at, ()) if _is_of(row, content)]
-            of_snapshot = [row for row in told.get(at, ()) if _is_snapshot_of(row, content)]
-            different += max(len(of_content), len(of_snapshot), 1)
+            fitting_changes = [row for row in changes.get(at, ()) if _is_of(row, content)]
+            fitting_stats = [row for row in stats.get(at, ()) if _is_snapshot_of(row, content)]
+            different += max(len(fitting_changes), len(fitting_stats), 1)
             if content == earliest:
-                joined_then, told_then = of_content[:1], of_snapshot[:1]
-        joined[at], told[at] = joined_then, told_then
+                used_changes, used_stats = fitting_changes[:1], fitting_stats[:1]
+        changes[at], stats[at] = used_changes, used_stats
         repeated += [_repeated(at)] * (len(rows) - different)
         contradicted += [_contradicted(at)] * (different - 1)
     return Once(
         events.take(np.repeat(used, sizes)),
-        [row for of_seq in joined.values() for row in of_seq],
-        [row for of_seq in told.values() for row in of_seq],
+        [row for of_seq in changes.values() for row in of_seq],
+        [row for of_seq in stats.values() for row in of_seq],
         sorted(repeated),
         contradicted,
     )
@@ -95,7 +95,7 @@ def once(events: NarrowEvents, membership: list[MembershipEvent], snapshots: lis
 def _unlike_the_first(
     events: NarrowEvents, starts: NDArray[np.intp], sizes: NDArray[np.intp], again: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Which rows say something else than the first row of their seq."""
+    """Which rows differ from the first row of their seq."""
     first = np.maximum.accumulate(np.where(again, 0, np.arange(again.size)))
     unlike: NDArray[np.bool_] = again & (sizes != sizes[first])
     compared = np.flatnonzero(again & ~unlike)
@@ -108,20 +108,20 @@ def _unlike_the_first(
     return unlike
 
 
-def _told(events: NarrowEvents, start: int, size: int) -> _Told:
+def _content(events: NarrowEvents, start: int, size: int) -> _Content:
     wide = events.some(start, start + size).wide()
     return tuple(zip(*(getattr(wide, name).tolist() for name in _BY_TIME), strict=True))
 
 
-def _is_of(row: MembershipEvent, told: _Told) -> bool:
-    """Whether a membership row may be the one that said so."""
-    ts_us, code, consumer = (told[0][_BY_TIME.index(name)] for name in ("ts_us", "code", "consumer"))
+def _is_of(row: MembershipEvent, content: _Content) -> bool:
+    """Whether a membership row may have this content."""
+    ts_us, code, consumer = (content[0][_BY_TIME.index(name)] for name in ("ts_us", "code", "consumer"))
     return (row.ts_us, row.consumer, _CODES[row.kind] + row.late) == (ts_us, consumer, code)
 
 
-def _is_snapshot_of(row: StatsRow, told: _Told) -> bool:
-    """Whether a snapshot may be the one that said so."""
-    return row.ts_us == told[0][_BY_TIME.index("ts_us")] and told[0][_BY_TIME.index("code")] in _SNAPSHOTS
+def _is_snapshot_of(row: StatsRow, content: _Content) -> bool:
+    """Whether a snapshot may have this content."""
+    return row.ts_us == content[0][_BY_TIME.index("ts_us")] and content[0][_BY_TIME.index("code")] in _SNAPSHOTS
 
 
 def _by_seq(rows: Iterable[_R]) -> dict[int, list[_R]]:
@@ -133,13 +133,13 @@ def _by_seq(rows: Iterable[_R]) -> dict[int, list[_R]]:
 
 
 def _several(rows: Iterable[_R]) -> list[int]:
-    """The seqs of which there are different rows."""
+    """The seqs with different rows."""
     return [seq for seq, of_seq in _by_seq(rows).items() if len(of_seq) > 1]
 
 
 def _repeated(seq: int) -> Refused:
-    return Refused(seq, REPEATED_ROW, "the same row is there once more")
+    return Refused(seq, REPEATED_ROW, "the log has the same row more than once")
 
 
 def _contradicted(seq: int) -> Refused:
-    return Refused(seq, DUPLICATE_SEQ, "another row has the same seq")
+    return Refused(seq, DUPLICATE_SEQ, "another row with the same seq has different content")

@@ -1,4 +1,4 @@
-"""What the broker said of itself: a `stats` row of the trace (contract 7, TRACE_FORMAT `snapshot`).
+"""Snapshots of the broker's statistics: the `stats` rows of the trace (contract 7, TRACE_FORMAT `snapshot`).
 
 It travels as JSON beside the packed events, because there are few of them and nothing in the hot loop reads one.
 """
@@ -22,13 +22,13 @@ class StatsRow(NamedTuple):
 
 
 class ConsumerSnapshot(NamedTuple):
-    """One consumer in a snapshot; what the broker did not say is None.
+    """One consumer in a snapshot; values that the broker did not report are None.
 
     Attributes:
         consumer: its number in the trace.
         permits: `availablePermits`, in messages.
         unacked: `unackedMessages`.
-        ranges: `keyHashRanges`, both ends inclusive; None: as in the snapshot before (`views.LatestRanges`).
+        ranges: `keyHashRanges`, both ends inclusive; None: as in the snapshot before (`LatestRanges`).
         draining: pending entries by draining hash (`drainingHashes`).
         refused: attempts to send something of a draining hash to another consumer (`blockedAttempts`), by hash.
         joined_at: `readPositionWhenJoining` of the dispatcher of recently joined consumers.
@@ -47,14 +47,14 @@ class Snapshot(NamedTuple):
     """A snapshot of one subscription.
 
     Attributes:
-        seq: of its row.
-        ts_us: of its row.
-        seq_begin: it was taken behind this row,
-        seq_end: and before the one after this.
+        seq: the seq of its row.
+        ts_us: the time of its row.
+        seq_begin: it was taken after this row,
+        seq_end: and before the row after this one.
         in_replay: `msgInReplay`, in entries.
-        read_position: of the next normal read.
-        mark_delete: everything up to it is deleted at the cursor.
-        consumers: those connected.
+        read_position: the position of the next normal read.
+        mark_delete: the position up to which all entries are deleted at the cursor.
+        consumers: the connected consumers.
     """
 
     seq: int
@@ -68,23 +68,23 @@ class Snapshot(NamedTuple):
 
 
 def parsed_position(text: str | None) -> Position | None:
-    """A position as Pulsar writes it; None if it is none."""
+    """The position in a text as Pulsar writes it; None if the text is no position."""
     found = _POSITION.fullmatch(text or "")
     return None if found is None else (int(found[1]), int(found[2]))
 
 
 def parsed_snapshot(row: StatsRow) -> Snapshot:
-    """A snapshot from its row, whose seq bounds it where it does not say when it was taken."""
-    told: dict[str, Any] = json.loads(row.text)
+    """The snapshot in a row; the seq of the row bounds it where the row has no `seq_begin` or `seq_end`."""
+    values: dict[str, Any] = json.loads(row.text)
     return Snapshot(
         row.seq,
         row.ts_us,
-        _or(told.get("seq_begin"), row.seq),
-        _or(told.get("seq_end"), row.seq),
-        told.get("msg_in_replay"),
-        parsed_position(told.get("read_position")),
-        parsed_position(told.get("mark_delete_position")),
-        tuple(_consumer(consumer) for consumer in told.get("consumers") or ()),
+        _or(values.get("seq_begin"), row.seq),
+        _or(values.get("seq_end"), row.seq),
+        values.get("msg_in_replay"),
+        parsed_position(values.get("read_position")),
+        parsed_position(values.get("mark_delete_position")),
+        tuple(_consumer(consumer) for consumer in values.get("consumers") or ()),
     )
 
 
@@ -92,14 +92,14 @@ def _or(value: int | None, absent: int) -> int:
     return absent if value is None else value
 
 
-def _consumer(told: Mapping[str, Any]) -> ConsumerSnapshot:
-    ranges, draining = told.get("key_hash_ranges"), told.get("draining_hashes")
+def _consumer(values: Mapping[str, Any]) -> ConsumerSnapshot:
+    ranges, draining = values.get("key_hash_ranges"), values.get("draining_hashes")
     return ConsumerSnapshot(
-        _or(told.get("consumer"), -1),
-        told.get("available_permits"),
-        told.get("unacked_messages"),
+        _or(values.get("consumer"), -1),
+        values.get("available_permits"),
+        values.get("unacked_messages"),
         None if ranges is None else frozenset((start, end) for start, end in ranges),
         None if draining is None else {d["hash"]: _or(d.get("unacked_messages"), 0) for d in draining},
         {d["hash"]: d["blocked_attempts"] for d in draining or () if d.get("blocked_attempts") is not None},
-        parsed_position(told.get("read_position_when_joining")),
+        parsed_position(values.get("read_position_when_joining")),
     )

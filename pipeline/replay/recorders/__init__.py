@@ -1,1 +1,1 @@
-"""The recorders of a trace: who owned a topic when, and the one order of all their rows."""
+"""The recorders of a trace: the terms in which each owned a topic, and the common order of their rows."""

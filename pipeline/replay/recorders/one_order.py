@@ -1,6 +1,6 @@
-"""Rows of several recorders as rows of one: places in the order of their topic for seqs, one number for each consumer.
+"""Renumbers the rows of several recorders as if one had written them: common seqs, and one number for each consumer.
 
-Done where rows are packed, so that everything behind sees one recorder
+This happens when rows are packed, so that all later steps see one recorder
 (`dispatch_audit.pipeline.replay.recorders.recorders`).
 """
 
@@ -24,11 +24,11 @@ _LEFT_OUT = -1
 
 
 def in_one_order(batch: pa.RecordBatch, by_topic: Mapping[str, Recorders]) -> list[pa.RecordBatch]:
-    """The rows with places for seqs and numbers of all recorders for consumers, where a topic has several.
+    """The rows with common seqs and numbers of consumers, where a topic has several recorders.
 
-    Those of different terms come apart, so that no chunk holds rows before and behind those of another recorder. A row
-    that came after the topic had gone to the next owner counts as of the moment when it did. Rows of a recorder that
-    was not there when the terms were found are left out.
+    Rows of different terms are separated, so that no packed batch contains rows before and after those of another
+    recorder. A row that was written after the topic had moved to the next owner gets the time of that move. Rows of a
+    recorder that was unknown when the terms were found are left out.
 
     Args:
         batch: rows with `dispatch_audit.pipeline.replay.packing.pack.COLUMNS` and `broker`; `snapshot` as JSON.
@@ -68,7 +68,7 @@ def _join(
     columns: Mapping[str, NDArray[np.int64]],
     snapshots: list[str | None],
 ) -> NDArray[np.int64]:
-    """Puts the rows of one recorder of one topic into the order of all, and returns the number of the term of each."""
+    """Renumbers the rows of one recorder of one topic in place, and returns the number of the term of each."""
     numbers = [number for number, term in enumerate(recorders.terms) if term.recorder == recorder]
     terms = [recorders.terms[number] for number in numbers]
     seq, count = columns["seq"][rows], len(recorders.names)
@@ -85,21 +85,21 @@ def _join(
     return np.array(numbers)[of_term]
 
 
-def _snapshot(told: dict[str, Any], term: Term, recorder: int, count: int) -> dict[str, Any]:
+def _snapshot(values: dict[str, Any], term: Term, recorder: int, count: int) -> dict[str, Any]:
     for name in ("seq_begin", "seq_end"):
-        if told.get(name) is not None:
-            told[name] = term.place(told[name])
-    for consumer in told.get("consumers") or ():
+        if values.get(name) is not None:
+            values[name] = term.place(values[name])
+    for consumer in values.get("consumers") or ():
         if consumer["consumer"] >= 0:
             consumer["consumer"] = consumer["consumer"] * count + recorder
-    return told
+    return values
 
 
 class Transfers:
-    """Puts a reset between two terms where none is recorded: whatever ended the former, all starts anew.
+    """Adds a reset between two terms if none is recorded, because the next owner has a new dispatcher.
 
     Attributes:
-        rows: put in so far.
+        rows: the number of rows added so far.
     """
 
     def __init__(self, recorders: Recorders) -> None:
@@ -109,11 +109,11 @@ class Transfers:
 
     @property
     def places(self) -> int:
-        """Places that are free for them."""
+        """The number of seqs that are reserved for such rows."""
         return TRANSFER_ROWS * max(len(self._terms) - 1, 0)
 
     def among(self, chunks: Iterable[PackedBatch]) -> Iterator[PackedBatch]:
-        """The chunks of a group, in order, and the resets."""
+        """The packed batches of a group, in order, with the resets between them."""
         waiting = list(self._terms[:-1])
         rows: list[MembershipEvent] = []
         for chunk in chunks:
@@ -129,14 +129,14 @@ class Transfers:
 
 
 def _is_over(rows: Iterable[MembershipEvent]) -> bool:
-    """Whether everything was reset after the last consumer of a term had come."""
+    """Whether a reset followed the last join of a term."""
     resets = [row.seq for row in rows if row.kind == "reset" and row.late and row.reason in RESTARTS]
     joins = [row.seq for row in rows if row.kind == "join" and row.consumer >= 0]
     return max(resets, default=-1) > max(joins, default=-1)
 
 
 def _transfer(term: Term, group: int) -> PackedBatch:
-    """Both sides of a reset, behind the last row of a term."""
+    """Both sides of a reset, after the last row of a term."""
     sides, at_us = np.array([Code.RESET_START, Code.RESET_END]), term.until_us or 0
     seqs = term.last + 1 + np.arange(TRANSFER_ROWS)
     absent = np.full(TRANSFER_ROWS, -1)

@@ -1,9 +1,9 @@
-"""Which recorder wrote about a topic when: the terms of its owners, found in when each wrote what only an owner does.
+"""Finds the terms in which each recorder's broker owned a topic, from the rows that only an owner writes.
 
-Only the owner of a topic publishes, dispatches, creates consumers and takes snapshots. Within a recorder `seq` orders;
-the terms of several are ordered by time, and nothing else is compared between them. What else a recorder wrote belongs
-to its term before, as acks in flight do that come after the transfer; but joins that begin about when the term of the
-other one ends belong to the next.
+Only the owner of a topic publishes, dispatches, creates consumers and takes snapshots. Rows of one recorder are ordered
+by `seq`, the terms of several by time, and nothing else is compared between recorders. Other rows belong to the term
+before them, such as acks in flight that come after the transfer. But joins that begin at about the end of the other
+recorder's term belong to the next term.
 
 Source: TRACE_FORMAT, "Several recorders"; contract 5.10.
 """
@@ -26,32 +26,32 @@ LOOKED_AT: Final = ("topic", "broker", "event", "phase", "seq", "ts_us", "consum
 _PLACE_MAX: Final = 1 << 62
 _EVENTS: Final = ("publish", "stats", "dispatch", "join", "reset")
 _WAY_OUT: Final = (
-    "let the clocks of the brokers agree or raise trace.recorder_skew_ms; or audit the log of each recorder by itself"
+    "synchronize the clocks of the brokers or raise trace.recorder_skew_ms; or audit the log of each recorder by itself"
 )
 
 
 class Kind(IntEnum):
-    """What rows say about who owns a topic."""
+    """The kinds of rows by what they show about the owner of a topic."""
 
     ANY = 0  # all rows, for the bounds of a recorder
     OWNS = 1  # only an owner writes them
-    SENDS = 2  # so too, and a consumer has joined before
-    JOINED = 3  # so too: a consumer was created
-    ARRIVES = 4  # a consumer asks for the topic, or it starts anew: of the owner that comes, or refused
+    SENDS = 2  # only an owner writes them, after a consumer has joined
+    JOINED = 3  # only an owner writes them: a consumer was created
+    ARRIVES = 4  # a consumer asks for the topic, or a reset: at the next owner, or refused
 
 
 class Stretch(NamedTuple):
     """Rows of one recorder, topic and kind that follow each other closely.
 
     Attributes:
-        topic: their topic.
-        broker: the recorder, "" if it has no name.
+        topic: the topic of the rows.
+        broker: the name of the recorder, "" if it has none.
         kind: a `Kind`.
-        first_seq: lowest.
-        last_seq: highest.
-        first_us: lowest wall clock.
-        last_us: highest.
-        consumer: highest number of a consumer; -1: none.
+        first_seq: the lowest seq.
+        last_seq: the highest seq.
+        first_us: the lowest wall clock.
+        last_us: the highest wall clock.
+        consumer: the highest number of a consumer; -1: none.
     """
 
     topic: str
@@ -73,7 +73,7 @@ class _Begin(NamedTuple):
 
 @dataclass
 class _Run:
-    """What one recorder wrote as owner without another one in between."""
+    """The rows that one recorder wrote as owner, without another owner in between."""
 
     broker: str
     first_seq: int
@@ -87,12 +87,12 @@ class _Run:
 
 
 def stretches(batch: pa.RecordBatch, topics: Mapping[str, Sequence[str]], skew_us: int) -> list[Stretch]:
-    """What one batch of good rows says of the recorders of some topics.
+    """The stretches in one batch of good rows, for some topics.
 
     Args:
         batch: rows with `LOOKED_AT`, in any order.
-        topics: which topics, each with the names of its recorders.
-        skew_us: of two rows further apart in time another recorder may stand between.
+        topics: the topics, each with the names of its recorders.
+        skew_us: two rows further apart in time may have rows of another recorder between them.
     """
     names, topic = numbered(batch.column("topic"))
     brokers, broker = numbered(batch.column("broker"))
@@ -137,7 +137,7 @@ def _kinds(batch: pa.RecordBatch) -> "np.ndarray[tuple[int], np.dtype[np.int64]]
     kind = np.zeros(batch.num_rows, dtype=np.int64)
     kind[event == _EVENTS.index("publish")] = Kind.OWNS
     kind[event == _EVENTS.index("stats")] = Kind.OWNS
-    # Its end may come late: a connection takes what was written to it while the topic moves away.
+    # Ends of dispatches may come late: a connection still takes them while the topic moves to another broker.
     kind[(event == _EVENTS.index("dispatch")) & early] = Kind.SENDS
     joins = event == _EVENTS.index("join")
     kind[joins & early] = Kind.ARRIVES
@@ -150,12 +150,12 @@ def recorders_of(topic: str, parts: Iterable[Stretch], skew_us: int) -> Recorder
     """The recorders of a topic and their terms.
 
     Args:
-        topic: for messages.
-        parts: of all its rows.
-        skew_us: how far the clocks of two brokers may be apart, microseconds.
+        topic: the name of the topic, for messages.
+        parts: the stretches of all its rows.
+        skew_us: how far the clocks of two brokers may be apart, in microseconds.
 
     Raises:
-        TraceError: two recorders wrote as owners at one time, or their numbers are too large to be told apart.
+        TraceError: two recorders wrote as owners at one time, or their numbers are too large to be combined.
     """
     parts = list(parts)
     bounds = {
@@ -167,7 +167,7 @@ def recorders_of(topic: str, parts: Iterable[Stretch], skew_us: int) -> Recorder
     runs = _runs(topic, parts, skew_us)
     for broker in names:
         if all(run.broker != broker for run in runs):
-            # It did not own the topic while it was recorded: all that it wrote is late, or was refused.
+            # It never owned the topic while it recorded: its rows are late, or the broker refused them.
             any_of = bounds[broker]
             alone = _Run(broker, any_of.first_seq, any_of.last_seq, any_of.first_us, any_of.first_us)
             at = sum(run.first_us <= alone.first_us for run in runs)
@@ -190,7 +190,9 @@ def recorders_of(topic: str, parts: Iterable[Stretch], skew_us: int) -> Recorder
         )
     highest = max(terms[-1].last, (max(b.consumer for b in bounds.values()) + 1) * len(names))
     if highest > _PLACE_MAX:
-        raise TraceError(f"{topic}: the numbers of its recorders are too large to be joined", _WAY_OUT)
+        raise TraceError(
+            f"{topic}: the seqs or consumer numbers of its recorders are too large to be combined", _WAY_OUT
+        )
     return Recorders(tuple(name or None for name in names), tuple(terms))
 
 
@@ -209,7 +211,7 @@ def _bounds(parts: Sequence[Stretch]) -> Stretch:
 
 
 def _runs(topic: str, parts: Sequence[Stretch], skew_us: int) -> list[_Run]:
-    """Who owned the topic, one after the other."""
+    """The runs of the owners of the topic, one after the other."""
     owning = sorted(
         (p for p in parts if p.kind in (Kind.OWNS, Kind.SENDS, Kind.JOINED)), key=lambda part: (part.first_us, part)
     )
@@ -222,39 +224,39 @@ def _runs(topic: str, parts: Sequence[Stretch], skew_us: int) -> list[_Run]:
             before.take(part)
         else:
             runs.append(_Run(*part[1:2], *part[3:7]))
-    for one, other in pairwise(runs):
-        if one.last_us > other.first_us + skew_us:
-            raise _overlap(topic, one.broker, other.broker, other.first_us, one.last_us)
+    for run, following in pairwise(runs):
+        if run.last_us > following.first_us + skew_us:
+            raise _overlap(topic, run.broker, following.broker, following.first_us, run.last_us)
     return runs
 
 
 def _begins(topic: str, parts: Sequence[Stretch], runs: Sequence[_Run], skew_us: int) -> list[_Begin]:
-    """Where each run begins: with who asks for the topic, if that comes before what only an owner does."""
+    """The beginning of each run: its first row of an owner, or an earlier join or reset."""
     begins: list[_Begin] = []
     for number, run in enumerate(runs):
         behind = max((other.last_seq for other in runs[:number] if other.broker == run.broker), default=-1)
         before = runs[number - 1] if number else run
-        mine = [part for part in parts if part.broker == run.broker and behind < part.first_seq <= run.last_seq]
+        of_run = [part for part in parts if part.broker == run.broker and behind < part.first_seq <= run.last_seq]
         since_us = before.last_us - skew_us if number else 0
         arrivals = [
-            p for p in mine if p.kind == Kind.ARRIVES and p.first_us >= since_us and p.first_seq < run.first_seq
+            p for p in of_run if p.kind == Kind.ARRIVES and p.first_us >= since_us and p.first_seq < run.first_seq
         ]
         seqs, times = [run.first_seq, *(p.first_seq for p in arrivals)], [run.first_us, *(p.first_us for p in arrivals)]
         begins.append(_Begin(min(seqs), min(times)))
         if behind < 0:
             continue
-        # Whoever gets a topic back has lost its consumers. If it sends before anybody joins, it never lost it.
-        sent = min((p for p in mine if p.kind == Kind.SENDS), key=lambda p: p.first_seq, default=None)
-        joined = [p for p in mine if p.kind in (Kind.JOINED, Kind.ARRIVES) and p.first_seq >= begins[-1].seq]
+        # A broker that owns a topic again has lost its consumers. If it sends before any join, it never lost the topic.
+        sent = min((p for p in of_run if p.kind == Kind.SENDS), key=lambda p: p.first_seq, default=None)
+        joined = [p for p in of_run if p.kind in (Kind.JOINED, Kind.ARRIVES) and p.first_seq >= begins[-1].seq]
         orphaned = sent is not None and all(p.first_us > sent.first_us + skew_us for p in joined)
         if run.first_seq <= behind or orphaned:
             raise _overlap(topic, before.broker, run.broker, before.first_us, run.last_us)
     return begins
 
 
-def _overlap(topic: str, one: str, other: str, since_us: int, until_us: int) -> TraceError:
-    called = " and ".join(name or "one without a name" for name in sorted((one, other)))
+def _overlap(topic: str, broker: str, other: str, since_us: int, until_us: int) -> TraceError:
+    names = " and ".join(name or "one without a name" for name in sorted((broker, other)))
     return TraceError(
-        f"{topic}: the recorders {called} both wrote as its owner between {since_us} and {until_us} (microseconds)",
+        f"{topic}: the recorders {names} both wrote as its owner between {since_us} and {until_us} (microseconds)",
         _WAY_OUT,
     )

@@ -1,8 +1,8 @@
-"""The recorders of one topic, and the one order that their rows are replayed in (TRACE_FORMAT, "Several recorders").
+"""The recorders of one topic, and the common order of their rows (TRACE_FORMAT, "Several recorders").
 
-One broker owns a topic at a time, so its rows form terms: runs of one recorder each, one behind the other in time. What
-the replay sees as `seq` is then a place in the order of all of them, and what it sees as a consumer's number is one of
-all their consumers; rows of the tables say what the recorder itself wrote, and which recorder it was.
+One broker owns a topic at a time, so its rows form terms: runs of one recorder each, one after the other in time. In
+the replay `seq` is then a place in the order of all terms, and the numbers of consumers are unique over all recorders.
+Rows of the tables contain the recorder's own seqs and numbers, and its name.
 """
 
 import re
@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 TRANSFER_ROWS: Final = 2
-"""Places left free behind each term but the last, for both sides of the reset that lies there."""
+"""The number of places reserved after each term but the last, for both sides of the reset there."""
 
 _BEGINS: Final = ("seq", "from_seq")
 _ENDS: Final = ("to_seq", "returned_seq")
 # Tables whose rows name a recorder.
 _NAMED: Final = ("violations", "blocking", "assignments", "draining", "consumers")
-# In the sentences of `dispatch_audit.pipeline.replay.packing.refused`, which hold no text of the trace.
+# For the sentences of `dispatch_audit.pipeline.replay.packing.refused`, which contain no text of the trace.
 _CONSUMER: Final = re.compile(r"\bconsumer (\d+)\b")
 
 
@@ -24,11 +24,12 @@ class Term(NamedTuple):
     """Rows of one recorder while its broker owned the topic.
 
     Attributes:
-        recorder: its number in `Recorders.names`.
-        first_seq: no row of the term has a lower seq,
-        last_seq: and none a higher one.
+        recorder: the index of the recorder in `Recorders.names`.
+        first_seq: the lowest seq of the term.
+        last_seq: the highest seq of the term.
         first: the place of `first_seq` in the order of the topic.
-        until_us: no row of the term counts as later, microseconds since 1970 UTC: it was late; None of the last term.
+        until_us: the end of the term, which later rows of it get as their time, in microseconds since 1970 UTC; None
+            for the last term.
     """
 
     recorder: int
@@ -47,16 +48,16 @@ class Term(NamedTuple):
         return self.first + min(max(seq, self.first_seq), self.last_seq) - self.first_seq
 
     def seq(self, place: int) -> int:
-        """The seq of the row at a place; at one that lies outside of the term, of the nearest row within."""
+        """The seq of the row at a place; for a place outside of the term that of the nearest row within."""
         return min(max(self.first_seq + place - self.first, self.first_seq), self.last_seq)
 
 
 class Recorders(NamedTuple):
-    """Who recorded one topic.
+    """The recorders of one topic.
 
     Attributes:
-        names: of its recorders; None: the rows name none. More than one only if there are terms.
-        terms: in the order of time; none where there is one recorder: then seqs and numbers are the trace's own.
+        names: the names of its recorders; None: the rows name none. There are several only if there are terms.
+        terms: in the order of time; none if there is one recorder: then seqs and numbers are the trace's own.
     """
 
     names: tuple[str | None, ...] = (None,)
@@ -67,21 +68,21 @@ class Recorders(NamedTuple):
         return number // len(self.names) if number > 0 else number
 
     def spoken_consumer(self, number: int) -> str:
-        """The same in words: with its recorder where there are several."""
+        """The recorder's own number of a consumer in a text, with its recorder where there are several."""
         own = str(self.consumer(number))
         return f"{own} of {_spoken(self.recorder_of(number))}" if self.terms else own
 
     def recorder_of(self, number: int) -> str | None:
-        """Which recorder has numbered the consumer."""
+        """The recorder that numbered the consumer."""
         return self.names[number % len(self.names)] if number >= 0 else None
 
     def term_of(self, place: int) -> Term:
-        """The term that a place lies in; behind a term lies the transfer, of which the end belongs to the next."""
+        """The term of a place; the end of the transfer after a term belongs to the next term."""
         later = (before for before, term in zip(self.terms, self.terms[1:], strict=False) if place < term.first - 1)
         return next(later, self.terms[-1])
 
     def spoken(self, place: int) -> str:
-        """The seq at a place, in words: with its recorder where there are several."""
+        """The recorder's own seq at a place in a text, with its recorder where there are several."""
         if not self.terms:
             return str(place)
         term = self.term_of(place)
@@ -91,10 +92,10 @@ class Recorders(NamedTuple):
         """The recorder's own seq of the row at a place."""
         return self.term_of(place).seq(int(place)) if self.terms else int(place)
 
-    def told(self, table: str, columns: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
-        """Columns of a table with the recorder of each row, places turned into the recorder's own seqs.
+    def in_own_numbers(self, table: str, columns: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
+        """The columns of a table with the recorder of each row, and with the recorder's own seqs and numbers.
 
-        An interval that goes on beyond a transfer ends with the last row of the recorder before it.
+        An interval that continues after a transfer ends with the last row of the recorder before it.
         """
         begins = next((name for name in _BEGINS if name in columns), None)
         if table == "refused" and self.terms:
@@ -123,7 +124,7 @@ class Recorders(NamedTuple):
         return {**columns, "consumer": [self.consumer(number) for number in columns["consumer"]]}
 
     def _of_owner(self, term: Term, consumer: int) -> Term:
-        """The term of an owner; with one side of its join missing it may seem to begin before the transfer."""
+        """The term of an owner; if one side of its join is missing, its ownership may seem to begin too early."""
         behind = self.terms[self.terms.index(term) :]
         return next((later for later in behind if later.recorder == consumer % len(self.names)), term)
 

@@ -1,14 +1,14 @@
-"""What may be judged in a trace that does not begin with the first join (`complete_from_start` false).
+"""Selects the rows that may be judged in a trace that does not begin with the first join (`complete_from_start` false).
 
-Who is connected, how the hashes are mapped and who holds what is unknown when such a trace begins. A wrong guess would
+When such a trace begins, the connected consumers, the routing and the pending entries are unknown. A wrong guess would
 be a false violation, so nothing is judged until the trace itself leaves no doubt:
 
-1. Everybody connected has joined in the trace, and hashes are mapped as the joins say: so after a seek, unload or
+1. All connected consumers have joined in the trace, and the joins determine the routing: after a seek, unload or
    transfer, which disconnects all, or once a snapshot of the broker shows these consumers with these ranges.
-2. From the next publish on, entries behind all positions seen so far are judged. Nothing happened to them before, and
-   whether they are delayed is known. Rows of older entries are censored: neither judged nor refused.
-3. What is said of waiting and of draining hashes in the broker's snapshots rests on all entries: only when
-   mark-delete has passed the older ones (`settled`) is it complete.
+2. From the next publish on, entries after all positions seen so far are judged. No event concerned them before, and
+   the trace shows whether they are delayed. Rows of older entries are censored: neither judged nor refused.
+3. Waiting, and the draining hashes in the broker's snapshots, depend on all entries. They are judged only when
+   mark-delete has passed the older ones (`settled`).
 
 Rows of consumers whose join was never seen are censored all the way.
 """
@@ -23,9 +23,9 @@ from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.comparison import RangesOfOne
 
 _PUBLISHES = (Code.PUBLISH, Code.PUBLISH_DELAYED)
-# Rows that tell of no entry, and that the replay needs from the first one on.
+# Rows that concern no entry, and that the replay needs from the first one on.
 _MEMBERSHIP = np.arange(Code.JOIN_START, Code.RESET_END + 1)
-# What a consumer asked for before is not known, so its permits cannot be counted; snapshots say them.
+# Earlier flow rows are missing, so permits cannot be counted; snapshots report them.
 _LEFT_OUT = (Code.FLOW,)
 
 
@@ -34,11 +34,11 @@ class ColdStart:
 
     Attributes:
         censored: rows that were not admitted.
-        settled: whether everything that the broker does is explained by admitted rows.
+        settled: whether admitted rows explain everything that the broker does.
     """
 
     def __init__(self, complete: bool) -> None:
-        """Takes whether the trace begins with the first join; then everything is admitted."""
+        """Takes whether the trace begins with the first join; then all rows are admitted."""
         self.censored = 0
         self.settled = complete
         self._complete = complete
@@ -49,7 +49,7 @@ class ColdStart:
 
     @property
     def known(self) -> bool:
-        """Whether all consumers and their hashes are."""
+        """Whether all consumers and their hashes are known."""
         return self._known
 
     def admitted(self, events: Events, strange: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -57,7 +57,7 @@ class ColdStart:
 
         Args:
             events: the next rows in the order of seq.
-            strange: those of consumers that never joined.
+            strange: the rows of consumers that never joined.
         """
         if self._complete:
             return ~strange
@@ -69,13 +69,13 @@ class ColdStart:
             judged = (later | (events.ledger < 0) | (events.code == Code.MARK_DELETE)) & ~strange
             judged &= ~np.isin(events.code, _LEFT_OUT)
             kept[since:] |= judged[since:]
-        # The rows made of one row of the trace share its seq.
-        told = ~np.isin(events.code, (*_MEMBERSHIP, Code.MARK_DELETE, Code.OTHER))
-        self.censored += np.setdiff1d(events.seq[told & ~kept], events.seq[kept]).size
+        # Events made of one row of the trace share its seq.
+        on_entries = ~np.isin(events.code, (*_MEMBERSHIP, Code.MARK_DELETE, Code.OTHER))
+        self.censored += np.setdiff1d(events.seq[on_entries & ~kept], events.seq[kept]).size
         return kept
 
     def _opened_at(self, events: Events) -> int:
-        """From which row on entries are judged; the number of rows: from none."""
+        """The index of the row from which on entries are judged; the number of rows if there is none."""
         if self._open:
             return 0
         publishes = np.flatnonzero(np.isin(events.code, _PUBLISHES)) if self._known else np.empty(0, dtype=np.int64)
@@ -88,21 +88,21 @@ class ColdStart:
         return until
 
     def refuses_leave(self) -> bool:
-        """Whether a leave without a join is a fault of the trace; if it is not, it is censored."""
+        """Whether a leave without a join is a fault of the trace; otherwise it is counted as censored."""
         self.censored += not self._complete
         return self._complete
 
     def restart(self) -> None:
-        """Everybody was disconnected: whoever comes now is seen to join."""
+        """Notes that all consumers were disconnected, so that the trace has the joins of all later ones."""
         self._known = True
 
     def look(self, snapshot: Snapshot, connected: Set[int], mapped: Mapping[int, RangesOfOne]) -> bool:
-        """Takes a snapshot of the broker; says whether with it everything is `settled`.
+        """Takes a snapshot of the broker; returns whether everything is `settled` because of it.
 
         Args:
-            snapshot: the broker's.
-            connected: numbers of the consumers that have joined and not left.
-            mapped: the hashes of each by the joins that were seen.
+            snapshot: the snapshot.
+            connected: the numbers of the consumers that have joined and not left.
+            mapped: the hash ranges of each that follow from the joins seen.
         """
         if self.settled:
             return False

@@ -1,7 +1,7 @@
-"""On how much of the trace the verdicts on one subscription rest (Q6, Q26).
+"""Counts the rows of a subscription, and those that could not be judged (Q6, Q26).
 
-Recorders number the rows of all topics together and leave rows out by design, so a gap in `seq` says nothing; it is
-reported, and not held against the trace.
+Recorders number the rows of all topics together and leave rows out by design. So a gap in `seq` is reported, but does
+not lower the completeness.
 """
 
 from typing import NamedTuple
@@ -12,16 +12,16 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 
 
 class Seen(NamedTuple):
-    """What the replay could not see, or not to the end.
+    """The numbers of rows, entries and consumers that the replay could not see, or not to the end.
 
     Attributes:
         censored: rows that may not be judged (`cold_start`).
-        undecided: dispatches of hashes whose owner is open, because it is open which join came first (`doubts`).
-        unkeyed: dispatches whose key no row had said by then, so that no rule could be asked.
+        undecided: dispatches of hashes whose owner is open (`undecided_ranges`).
+        unkeyed: dispatches whose key no row had named by then, so that no rule could be checked.
         without_publish: entries that were dispatched or acknowledged and whose publish is not in the trace.
-        without_end: dispatches that never were seen to reach the connection.
+        without_end: dispatches without a row that shows that they reached the connection.
         never_dispatched: entries that still wait for their first dispatch at the end. They may be sent later.
-        never_acknowledged: entries that were dispatched and are not acknowledged at the end. They may be later.
+        never_acknowledged: entries that were dispatched and not acknowledged at the end. They may be later.
         unjoined: consumers that only snapshots name.
     """
 
@@ -40,8 +40,8 @@ class RowsSeen:
 
     Attributes:
         rows: recorded; one that was delivered more than once counts once.
-        clock_steps: how often the clock stood further back than the row before by more than the recorder's skew.
-        seq_missing: numbers between the first and the last seq that no row has.
+        clock_steps: how often a row is earlier than the row before it by more than the recorder's skew.
+        seq_missing: how many numbers between the first and the last seq no row has.
     """
 
     def __init__(self, skew_us: int) -> None:
@@ -67,23 +67,23 @@ class RowsSeen:
         self._first_seq = int(seq[0]) if self._first_seq is None else self._first_seq
         self._last_seq, self._last_us = int(seq[-1]), int(ts_us[-1])
 
-    def leave_out(self, rows: int, places: int) -> None:
-        """Takes back rows that no recorder wrote, and places in the order that none could have."""
+    def leave_out(self, rows: int, seqs: int) -> None:
+        """Subtracts rows that no recorder wrote, and seqs that were reserved for such rows."""
         self.rows -= rows
-        self._distinct += places - rows
+        self._distinct += seqs - rows
 
     def forget(self) -> None:
-        """Counts anew behind the last row."""
+        """Restarts the counts after the last row."""
         self.rows, self.clock_steps, self._distinct = 0, 0, 0
         if self._first_seq is not None:
             self._first_seq = self._last_seq + 1
 
     @property
     def seq_missing(self) -> int:
-        """See above."""
+        """How many numbers between the first and the last seq no row has."""
         return 0 if self._first_seq is None else self._last_seq - self._first_seq + 1 - self._distinct
 
 
 def judged_rows(rows: int, refused: int, seen: Seen) -> int:
-    """How many of the rows of a subscription could carry a verdict."""
+    """The number of rows of a subscription that could be judged."""
     return max(rows - refused - seen.censored - seen.undecided - seen.unkeyed, 0)

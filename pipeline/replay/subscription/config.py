@@ -1,4 +1,4 @@
-"""What a replay depends on besides its events: the broker's line, its settings, and how much is kept."""
+"""The configuration of a replay: the broker's profile, its settings, and the limits of what is kept."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ _REPLICA_POINTS = "subscriptionKeySharedConsistentHashingReplicaPoints"
 
 
 class OrderLimits(NamedTuple):
-    """How far the orders are looked into in which overlapping membership changes can have happened.
+    """The limits of the search for the order of overlapping membership changes.
 
     Attributes:
-        assignments_max: how many intermediate assignments a search looks at; beyond that the order counts as unknown.
+        assignments_max: how many intermediate assignments a search examines; beyond that the order counts as unknown.
         rows_max: for how many rows changes wait for a snapshot that shows their order.
     """
 
@@ -28,20 +28,21 @@ class OrderLimits(NamedTuple):
 
 @dataclass(frozen=True)
 class ReplayConfig:
-    """What a replay depends on besides its events.
+    """The configuration of a replay: everything it depends on besides its events.
 
     Attributes:
-        profile: the broker's line.
-        version: of the broker; within its line the known flaws differ.
+        profile: the profile of the broker's line.
+        version: the version of the broker; within its line the known bugs differ.
         broker: broker.conf names to values (`Profile.broker`).
         skew_us: recorder skew, in microseconds.
-        open_entries_max: limit on what may be open at one time.
-        thresholds: how long something must last to be of interest.
+        open_entries_max: the limit of entries that are open at one time.
+        thresholds: the thresholds from which on waiting is reported.
         complete_from_start: whether the first join is in the trace.
-        unsettled_us: how long the end of a window waits for what may still speak of it, in microseconds; the last so
-            much that was told explains what is told next. Not shorter than rows are held back for.
-        orders: how far orders of overlapping membership changes are looked into.
-        hot_keys_max: how many keys and hashes are told by each measure, a subscription.
+        unsettled_us: the time before the end of a window that only the next window reports, in microseconds, because
+            later rows may change its findings. The replay also keeps that much of what was reported last, to explain
+            later findings. It must not be shorter than the time for which rows are held back.
+        orders: the limits of the search for orders of membership changes.
+        hot_keys_max: how many keys and hashes of a subscription are reported by each measure.
     """
 
     profile: Profile

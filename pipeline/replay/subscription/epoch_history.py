@@ -27,11 +27,11 @@ class EpochHistory:
     """The epochs so far, of every selector that the subscription has had.
 
     Attributes:
-        began: where each epoch began, by its number.
-        changes: the kind of change that began it.
-        in_force: the epoch of now; None before the first.
-        known_since: from which seq on all consumers are known; None: not yet.
-        shares: of the hashes that each consumer owned.
+        began: the point at which each epoch began, by its number.
+        changes: the change that began it.
+        in_force: the present epoch; None before the first.
+        known_since: the seq from which on all consumers are known; None: not yet.
+        shares: the share of the hashes that each consumer owned.
     """
 
     def __init__(self, known_since: int | None) -> None:
@@ -60,7 +60,7 @@ class EpochHistory:
         self._opened.append(epoch)
 
     def begin(self, at: TracePoint) -> OpenedEpoch | None:
-        """The next change has taken effect: returns the epoch that begins with it, if one does."""
+        """Begins the epoch of the next change, which has taken effect; returns it, or None if it begins none."""
         opened = self._opened.popleft()
         if opened is not None:
             self.share(at.ts_us)
@@ -70,24 +70,24 @@ class EpochHistory:
         return opened
 
     def share(self, until_us: int) -> None:
-        """Adds the shares of the epoch in force up to a time; from there on they are added next."""
+        """Adds the shares of the epoch in force from the last call up to a time."""
         if self.in_force is not None:
             self.shares.add(self.in_force, until_us - self._shared_us)
         self._shared_us = until_us
 
     def forget_shares(self, now_us: int) -> None:
-        """Counts the shares anew from now on."""
+        """Restarts the shares from now on."""
         self.shares = HashShares()
         if self.in_force is not None:
             self._shared_us = now_us
 
     def replace_selector(self, log: AssignmentLog) -> None:
-        """Takes the last epochs of a selector that another one follows, whose log counts from 0 again."""
+        """Takes the last epochs of a selector that is replaced; the log of the next one counts from 0 again."""
         self._collect(log)
         self._of_former_selectors = len(self.began) + sum(epoch is not None for epoch in self._opened)
 
     def take(self, log: AssignmentLog) -> list[PlacedEpoch]:
-        """The epochs that ended since the last call, each with where it began and ended."""
+        """The epochs that ended since the last call, each with the points of its beginning and end."""
         self._collect(log)
         placed: list[PlacedEpoch] = []
         while self._closed:
@@ -101,7 +101,7 @@ class EpochHistory:
         return placed
 
     def current(self, log: AssignmentLog) -> list[PlacedEpoch]:
-        """The epoch that goes on, behind all that `take` has handed out; none before the first join."""
+        """The open epoch, after all that `take` has returned; empty before the first join."""
         if log.current is None or self._closed or not self._is_known(None):
             return []
         epoch = self._numbered(log.current)
@@ -110,7 +110,7 @@ class EpochHistory:
         return [PlacedEpoch(epoch, self.began[epoch.number], None)]
 
     def _is_known(self, until: TracePoint | None) -> bool:
-        """Whether an epoch that ended there was, or is, one of known consumers only."""
+        """Whether all consumers were known in an epoch that ended at this point, or is open."""
         return self.known_since is not None and (until is None or until.seq > self.known_since)
 
     def _collect(self, log: AssignmentLog) -> None:

@@ -1,7 +1,7 @@
-"""Who held which range of hashes, and for how long: one row a range, not one a range and epoch.
+"""The owners of ranges of hashes over time: one row for each range and owner, not one for each range and epoch.
 
-A membership change moves a few of the ranges, and a consistent hashing ring has a hundred for each consumer
-(contract 2.1): all ranges of all epochs would be rows by consumers times changes.
+A membership change moves a few of the ranges, but a consistent hashing ring has a hundred for each consumer (contract
+2.1), so the ranges of every epoch would be too many rows.
 """
 
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
 
 
 class Beginning(NamedTuple):
-    """A membership change that gave somebody a range.
+    """A membership change that gave a range to a consumer.
 
     Attributes:
-        epoch: number of the epoch that it began.
-        since: where it took effect.
+        epoch: the number of the epoch that it began.
+        since: the point at which it took effect.
         change: the change in words.
-        hashes_moved: how many hashes got another owner by it.
+        hashes_moved: how many hashes got another owner.
     """
 
     epoch: int
@@ -32,17 +32,17 @@ class Beginning(NamedTuple):
 
 
 class OwnedRange(NamedTuple):
-    """A range as the selector has it, from the change that gave it these bounds and this owner to the next.
+    """A range of the selector, from the change that gave it these bounds and this owner until the next.
 
-    Where the owner of a part of it is open for some of that time, that time is a tenure of its own.
+    If the owner of a part of it is open for some of that time, that time has an `OwnedRange` of its own.
 
     Attributes:
-        held: the range and the trace's number of who held it.
-        name: of that consumer.
-        began: with which change.
-        undecided: why part of it may be somebody else's; None: it is nobody else's.
-        last_epoch: number of the last epoch; None while it goes on.
-        until: where it ended; None while it goes on.
+        held: the range and the trace's number of its owner.
+        name: the name of that consumer.
+        began: the change with which the ownership began.
+        undecided: why another consumer may own part of it; None: no other can.
+        last_epoch: the number of the last epoch; None while the ownership goes on.
+        until: the point at which it ended; None while it goes on.
     """
 
     held: HashRangeOf
@@ -54,18 +54,18 @@ class OwnedRange(NamedTuple):
 
 
 class RangeOwnership:
-    """The range_ownership of one subscription, out of its epochs in their order."""
+    """The owned ranges of one subscription, from its epochs in their order."""
 
     def __init__(self) -> None:
-        """Starts in front of the first epoch."""
+        """Starts before the first epoch."""
         self._going_on: dict[tuple[HashRangeOf, str | None], OwnedRange] = {}
         self._epoch = -1
         self._until: TracePoint | None = None
 
     def follow(self, epochs: Iterable[PlacedEpoch]) -> list[OwnedRange]:
-        """Takes the next epochs; returns the range_ownership that had ended by the beginning of the last of them.
+        """Takes the next epochs; returns the owned ranges that had ended by the beginning of the last of them.
 
-        An epoch may come twice in a row: while it goes on, and when it has ended.
+        An epoch may come twice in a row: while it is open, and when it has ended.
         """
         ended: list[OwnedRange] = []
         for epoch, since, until in epochs:
@@ -73,11 +73,11 @@ class RangeOwnership:
                 self._until = until
                 continue
             going_on, ranges = self._going_on, dict.fromkeys(_with_doubts(epoch))
-            # Epochs in which not every consumer is known are not handed over; what was before them ended with them.
+            # Epochs with unknown consumers are left out, and all ranges before such a gap end at it.
             over = [held for held in going_on if held not in ranges] if since == self._until else list(going_on)
             for held in over:
-                tenure = going_on.pop(held)
-                ended.append(tenure._replace(last_epoch=self._epoch, until=self._until))
+                owned = going_on.pop(held)
+                ended.append(owned._replace(last_epoch=self._epoch, until=self._until))
             began = Beginning(epoch.number, since, epoch.change, epoch.hashes_moved)
             for held in ranges:
                 if held not in going_on:
@@ -87,12 +87,12 @@ class RangeOwnership:
         return ended
 
     def going_on(self) -> list[OwnedRange]:
-        """The range_ownership of the latest epoch."""
+        """The owned ranges of the latest epoch."""
         return list(self._going_on.values())
 
 
 def _with_doubts(epoch: Epoch) -> list[tuple[HashRangeOf, str | None]]:
-    """The ranges of an epoch, each with why its owner is open in part."""
+    """The ranges of an epoch, each with the reason why part of it has an open owner, or None."""
     ranges, because = epoch.undecided
     if not ranges:
         return [(held, None) for held in epoch.ranges]

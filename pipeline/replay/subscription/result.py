@@ -1,4 +1,4 @@
-"""What the replay of one subscription hands over when the trace, or a window of it, ends."""
+"""The result of the replay of one subscription at the end of the trace, or of a window of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCount
 
 @dataclass
 class Stay:
-    """One consumer of the subscription, while it was there."""
+    """The time for which one consumer was connected."""
 
     row: MembershipEvent
     joined: TracePoint | None = None
@@ -35,7 +35,7 @@ class Stay:
 
 
 class PlacedEpoch(NamedTuple):
-    """An epoch and the places between which it lasted; `until` is None while it is open."""
+    """An epoch and the points between which it lasted; `until` is None while it is open."""
 
     epoch: Epoch
     since: TracePoint
@@ -48,16 +48,16 @@ class PlacedEpoch(NamedTuple):
 
     @property
     def undecided_because(self) -> str:
-        """Why it is, as a clause."""
+        """Why their owner is open, as a clause."""
         return self.epoch.undecided.because
 
 
 class Joined(NamedTuple):
-    """Where the dispatcher stood when a consumer joined (contract 6.7).
+    """The position of the dispatcher when a consumer joined (contract 6.7).
 
     Attributes:
-        read: the highest position dispatched before; None: nothing was, or the consumer never joined.
-        reported: `readPositionWhenJoining` of a snapshot; None: no snapshot told.
+        read: the highest position dispatched before; None: no entry was, or the consumer never joined.
+        reported: `readPositionWhenJoining` of a snapshot; None: no snapshot reported it.
     """
 
     read: tuple[int, int] | None
@@ -65,15 +65,16 @@ class Joined(NamedTuple):
 
 
 class Surplus(NamedTuple):
-    """What a snapshot says of one consumer at a moment when the trace leaves no doubt about what it holds.
+    """The surplus in a snapshot's count of unacknowledged messages, at a moment when the trace shows the exact number.
 
     Attributes:
-        seq: of the snapshot.
-        seq_begin: it was taken behind this row,
-        seq_end: and before the one after this.
-        consumer: place of the consumer.
-        messages: the broker's count of unacknowledged messages, less those that it holds; F10 leaves a surplus.
-        ts_us: of the snapshot.
+        seq: the row of the snapshot.
+        seq_begin: it was taken after this row,
+        seq_end: and before the row after this one.
+        consumer: the index of the consumer.
+        messages: the broker's count of unacknowledged messages minus those that the consumer holds; F10 leaves a
+            surplus.
+        ts_us: the time of the snapshot.
     """
 
     seq: int
@@ -86,30 +87,31 @@ class Surplus(NamedTuple):
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What the replay of one subscription found, but for the epochs, which are taken as they end.
+    """The result of the replay of one subscription, without the epochs, which are taken as they end.
 
-    The fields hold all that is known; the properties `reported_...` hold what this window reports of it.
+    The fields contain all that is known; the properties `reported_...` contain what this window reports of it.
 
     Attributes:
         beyond: how many findings were only counted, by rule and by the number of the exception that permits them.
         keeps_order: False where the consumers allowed out-of-order delivery (E5).
-        counts: by consumer, the entries sent to it and those that its acknowledgements settled.
-        checked: how often the rules were applied (`state.DISPATCHES`, `state.FIRST_DELIVERIES`).
-        numbers: the trace's numbers of the consumers, by the places that findings and episodes name.
-        epoch_seqs: behind which seq each epoch began.
-        epoch_changes: the membership change that each began with.
-        joins: by place of the consumer.
+        counts: by consumer, the number of entries sent to it and of pending entries that it acknowledged.
+        checked: how often the rules were checked (indexes `state.DISPATCHES`, `state.FIRST_DELIVERIES`, ...).
+        numbers: the trace's numbers of the consumers, by the indexes in findings and episodes.
+        epoch_seqs: the seq after which each epoch began.
+        epoch_changes: the membership change that began each epoch.
+        joins: by the index of the consumer.
         surpluses: in the order of seq.
-        comparison: with the broker's own snapshots.
+        comparison: the comparison with the broker's snapshots.
         blocked_attempts: how often draining hashes kept entries back.
-        monitor: who waited for whom, and how near the limits were.
-        traffic: what was dispatched, by key and hash.
-        peaks: what was pending at one time, by hash.
-        seen: what was not seen, or not to the end.
-        doubts: where the owners of hashes are open.
-        hash_shares: by consumer, the share of the hashes that it owned while it was there.
-        report_range: what a window reports. The rest was reported before, or is not settled; it only explains.
-        recorders: who recorded the topic.
+        monitor: the intervals of waiting, and the distance to the limits.
+        traffic: the dispatches by key and hash.
+        peaks: the most pending entries at one time, by hash.
+        seen: the numbers of what was not seen, or not to the end.
+        doubts: the hashes whose owners are open.
+        hash_shares: by consumer, the share of the hashes that it owned while it was connected.
+        report_range: the rows that this window reports. Other findings were reported before, or a later window reports
+            them; here they only explain.
+        recorders: the recorders of the topic.
     """
 
     findings: Records
@@ -151,7 +153,7 @@ class ReplayResult:
     def reported_waits_for_draining(self) -> Records:
         """The draining episodes that entries waited for, in the same order.
 
-        Of an open one whose hash is back at its holder nothing is reported yet: it may move away again.
+        An open episode whose hash has returned to its holder is not reported yet, because it may move away again.
         """
         awaited = self.episodes[self.episodes.awaited > 0].view(np.recarray)
         found = self._in_range(awaited, awaited.blocked_seq)
@@ -162,12 +164,12 @@ class ReplayResult:
 
     @property
     def drained(self) -> int:
-        """How many draining episodes ended."""
+        """The number of draining episodes that ended."""
         return int(np.count_nonzero(self.report_range.holds(self.episodes.to_seq)))
 
     @property
     def reported_waits(self) -> list[Blocked]:
-        """The intervals in which entries waited for something else than draining."""
+        """The intervals in which entries waited for another reason than draining."""
         return [
             interval
             for interval in self.monitor.blocked
@@ -195,7 +197,7 @@ class ReplayResult:
         return [m for m in self.comparison.mismatches if self.report_range.contains(m.snapshot.seq)]
 
     def _in_range(self, episodes: Records, since: Ints) -> Records:
-        """Those that ended in the range, or are open at its end and began, by `since`, before that."""
+        """The episodes that ended in the range, or are open at its end and began (`since`) before it."""
         reported = self.report_range.holds_intervals(since, episodes.to_seq, episodes.ended_by == STILL_OPEN)
         found: Records = episodes[reported].view(np.recarray)
         return found

@@ -1,4 +1,4 @@
-"""What the broker reports of itself, held against the reconstruction, and taken in where the trace shows less."""
+"""Compares the broker's snapshots with the reconstruction, and takes values from them that the trace does not show."""
 
 from collections.abc import Mapping, Set
 
@@ -18,8 +18,8 @@ class SnapshotCheck:
     """The snapshots of one subscription, each bracketed by two moments of the replay.
 
     Attributes:
-        comparison: where broker and reconstruction agreed, and where they did not.
-        blocked_attempts: how often the broker says that draining hashes blocked a dispatch.
+        comparison: the agreements and mismatches between broker and reconstruction.
+        blocked_attempts: how often draining hashes blocked a dispatch, as the broker reports.
         joined_at: the broker's read position when a consumer joined, by the trace's number.
         surpluses: by how much the broker counts more unacknowledged messages than the reconstruction.
         listed: the consumers that a snapshot lists.
@@ -34,19 +34,19 @@ class SnapshotCheck:
         self._begun: dict[int, Moment] = {}
 
     def begin(self, snapshot: Snapshot, dispatcher: Dispatcher, ranges: Ranges) -> None:
-        """The broker took the snapshot here or later."""
+        """Notes the state at the earliest moment at which the broker took the snapshot."""
         self._begun[snapshot.seq] = Moment(dispatcher.reconstruct(snapshot), ranges)
 
     def began_with(self, snapshot: Snapshot) -> Ranges:
-        """The ranges that were in force where the snapshot begins."""
+        """The ranges in force at the earliest moment of the snapshot."""
         return self._begun[snapshot.seq].ranges
 
     def assume(self, snapshot: Snapshot, ranges: Ranges) -> None:
-        """These ranges were in force where the snapshot begins, as the snapshot itself has shown."""
+        """Replaces the ranges at the earliest moment of the snapshot, because the snapshot itself has shown them."""
         self._begun[snapshot.seq] = self._begun[snapshot.seq]._replace(ranges=ranges)
 
     def end(self, snapshot: Snapshot, dispatcher: Dispatcher, ranges: Ranges) -> tuple[Moment, Moment]:
-        """The broker took the snapshot before this: returns the two moments between which it did."""
+        """The two moments between which the broker took the snapshot; the later one is now."""
         self.listed |= {consumer.consumer for consumer in snapshot.consumers}
         return self._begun.pop(snapshot.seq), Moment(dispatcher.reconstruct(snapshot), ranges)
 
@@ -59,7 +59,7 @@ class SnapshotCheck:
         doubts: UndecidedRanges,
         one_sided: OneSidedRecording,
     ) -> None:
-        """Compares a snapshot with what may have been at either moment, and takes in what only it shows."""
+        """Compares a snapshot with the reconstruction at both moments, and takes the values that only it shows."""
         before, after = moments
         self.comparison.compare(snapshot, before, after, dispatcher.drains, doubts, one_sided.about(snapshot))
         dispatcher.apply_snapshot(snapshot, at)
@@ -75,12 +75,12 @@ class SnapshotCheck:
                     self.surpluses.append(Surplus(*bracket, index, consumer.unacked - held.most, snapshot.ts_us))
 
     def forget(self, reported_seq: int, recent_us: int, draining: Set[tuple[int, int]]) -> None:
-        """Drops what was reported, but for what explains what is open.
+        """Drops what was reported, except what later verdicts may need.
 
         Args:
-            reported_seq: up to which row everything was reported.
-            recent_us: what is newer explains what comes.
-            draining: consumer index and hash of the draining that goes on.
+            reported_seq: the last row up to which everything was reported.
+            recent_us: newer values are kept.
+            draining: consumer index and hash of the open draining episodes.
         """
         self.comparison.forget(reported_seq)
         self.blocked_attempts.forget(recent_us, draining)

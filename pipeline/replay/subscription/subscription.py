@@ -40,13 +40,13 @@ _BATCH_INDEX_ACKS = "acknowledgmentAtBatchIndexLevelEnabled"
 
 
 class Subscription:
-    """Replays one subscription: the `Stage` of its own timeline."""
+    """The replay of one subscription: the `Stage` that its timeline drives."""
 
     def __init__(self, config: ReplayConfig) -> None:
         self._config = config
         self._kind: SelectorKind = config.selector(sticky=False)
         self._log = AssignmentLog(self._kind, config.points, config.profile)
-        self._perhaps_empty = False  # amid the changes that take effect
+        self._perhaps_empty = False  # whether nobody may be connected among the changes that take effect
         self._refused: list[Refused] = []
         self._stays: dict[int, Stay] = {}
         self._recorded_late: bool | None = None
@@ -84,28 +84,29 @@ class Subscription:
         self._timeline.push(events, rows, [self._latest.filled(parsed_snapshot(row)) for row in snapshots])
 
     def finish(self) -> ReplayResult:
-        """The trace ends here: what was found in it and not told before."""
+        """The result at the end of the trace, without what was reported before."""
         self._timeline.finish()
         return self._found(reported_since(self._told))
 
     def so_far(self) -> ReplayResult:
-        """A window ends here, and the trace goes on: what is settled by now, and what is open.
+        """The result at the end of a window of a trace that goes on: what is settled by now, and what is open.
 
-        This closes what is open: the replay goes on from what it was before, without what it has told (`forget`).
+        This closes what is open. The next window continues from a copy made before, without what was reported
+        (`forget`).
         """
         return self._found(reported_since(self._told, self._settled()))
 
     def forget(self) -> None:
-        """Drops what `so_far` has told of this moment, but for what explains what is open."""
-        self._told = told = self._settled()
-        recent_us = told.ts_us - self._config.unsettled_us
+        """Drops what `so_far` reports at this moment, except what later verdicts may need."""
+        self._told = reported = self._settled()
+        recent_us = reported.ts_us - self._config.unsettled_us
         self._epochs.forget_shares(self._last.ts_us)
-        self._dispatcher.forget(told.seq, recent_us)
+        self._dispatcher.forget(reported.seq, recent_us)
         self._cold_start.censored = self._undecided = 0
-        self._snapshots.forget(told.seq, recent_us, self._dispatcher.draining)
+        self._snapshots.forget(reported.seq, recent_us, self._dispatcher.draining)
 
     def _settled(self) -> TracePoint:
-        return max(self._watermark.place(self._timeline.released_seq), self._told or TracePoint(-1, 0))
+        return max(self._watermark.point(self._timeline.released_seq), self._told or TracePoint(-1, 0))
 
     def _found(self, report_range: ReportRange) -> ReplayResult:
         epochs, snapshots, dispatcher = self._epochs, self._snapshots, self._dispatcher
@@ -140,20 +141,20 @@ class Subscription:
         )
 
     def take_epochs(self) -> list[PlacedEpoch]:
-        """The epochs that ended since the last call, each with where it began and ended."""
+        """The epochs that ended since the last call, each with the points of its beginning and end."""
         return self._epochs.take(self._log)
 
     def open_epoch(self) -> list[PlacedEpoch]:
-        """The epoch that goes on, behind all that `take_epochs` has handed out; none before the first join."""
+        """The open epoch, after all that `take_epochs` has returned; empty before the first join."""
         return self._epochs.current(self._log)
 
     def register_consumer(self, row: MembershipEvent, at: TracePoint) -> None:
-        """A consumer shows up; it may be sent to before its join is recorded as done."""
+        """Adds a consumer, which may be sent to before the end of its join is recorded."""
         self._stays[row.consumer] = Stay(row)
         self._dispatcher.register_consumer(row.consumer)
 
     def choose_selector(self, changes: Sequence[Bracket]) -> None:
-        """The changes come next; the first consumer of a dispatcher decides how it hashes keys."""
+        """Chooses the selector for the changes that come next; the first consumer of a dispatcher decides it."""
         first_join = next((change.row for change in changes if change.row.kind == "join"), None)
         if first_join is not None:
             self._suit_selector(first_join)
@@ -161,7 +162,7 @@ class Subscription:
     def update_assignment(
         self, changes: Sequence[Bracket], bounds: Sequence[Bounds], precedes: Precedence, behind: Behind
     ) -> Ordered:
-        """Takes changes into the assignment, in an order that is possible; their places are still to be found."""
+        """Adds changes to the assignment, and returns them in a possible order; their points are located later."""
         entered = [self._change(bracket) for bracket in changes]
         self._one_sided.note_changes(changes, bounds)
         resolved = self._log.resolve(entered, precedes, self._config.orders.assignments_max, behind)
@@ -169,7 +170,7 @@ class Subscription:
         because = self._doubt(entered, bounds, resolved)
         log = self._log
         for at, number in enumerate(resolved.order):
-            # Behind the last one contested points are as what follows shows them.
+            # After the last change, contested ring points have the owners that later observations show.
             selector = resolved.worlds[0] if at == len(changes) - 1 else resolved.selectors[at + 1]
             open_now = Undecided(resolved.undecided[at + 1], because)
             begins = log.enter(entered[number], selector, open_now, changes[number].row.seq)
@@ -183,15 +184,15 @@ class Subscription:
     @staticmethod
     def _change(bracket: Bracket) -> Change:
         row = bracket.row
-        # Only the rows of a join have to say what it is called, and which ranges it declares.
+        # Only the rows of a join must contain the name and the declared ranges of a consumer.
         joined = row if bracket.join is None else bracket.join.row
         return Change(row.kind, row.consumer, joined.name, joined.ranges)
 
     def _doubt(self, changes: Sequence[Change], bounds: Sequence[Bounds], resolved: Resolved) -> str:
-        """Notes between which rows, and about which hashes, the owner is open while the changes happen, and behind.
+        """Notes the hashes whose owners are open, and between which rows: while the changes happen, and afterwards.
 
         Returns:
-            Why it is open, as a clause.
+            Why they are open, as a clause.
         """
         doubts, going_on = self._doubts, self._doubts.going_on
         doubts.modulus = resolved.selectors[0].routing().modulus
@@ -199,7 +200,7 @@ class Subscription:
         because = in_words(f"{changes[n].kind} {changes[n].name}".strip() for n in about)
         if not about and going_on is not None:
             because = going_on.because
-        # What was open before is open until the last of the changes has happened for certain.
+        # Hashes that were open before stay open until the last of the changes has certainly happened.
         doubts.end(max(end for _, end in bounds))
         in_order = [bounds[number] for number in resolved.order]
         for ranges, (began, _), (_, over) in zip(resolved.undecided[1:-1], in_order, in_order[1:], strict=False):
@@ -212,7 +213,7 @@ class Subscription:
         return because
 
     def commit_change(self, change: Bracket, at: TracePoint) -> None:
-        """The change takes effect: in the broker too the mapping changes first (contract 3.5, 3.6)."""
+        """Applies a change; the broker too changes the assignment first (contract 3.5, 3.6)."""
         row, dispatcher = change.row, self._dispatcher
         if self._perhaps_empty:
             dispatcher.note_counts_lost()
@@ -245,7 +246,7 @@ class Subscription:
             self._dispatcher.disconnect(number, at)
 
     def _suit_selector(self, row: MembershipEvent) -> None:
-        """The first consumer of a dispatcher decides its policy (contract 2, E16)."""
+        """Sets the selector and the policy that the first consumer of a dispatcher decides (contract 2, E16)."""
         if self._log.current is not None and self._log.current.names:
             return
         kind = self._config.selector(row.sticky)
@@ -265,27 +266,29 @@ class Subscription:
         dispatcher.rehash(self._sticky)
 
     def begin_leaving(self, row: MembershipEvent, at: TracePoint) -> None:
-        """From here on a consumer may be gone."""
+        """Notes that a consumer may be gone from here on."""
         self._dispatcher.begin_leaving(row.consumer)
 
     def begin_reset(self, row: MembershipEvent, at: TracePoint) -> None:
-        """From here on everything may start anew."""
+        """Notes that a reset may take effect from here on."""
         self._dispatcher.begin_reset(at)
 
     def end_reset(self, row: MembershipEvent, at: TracePoint) -> None:
-        """Here it has."""
+        """Notes that the reset has taken effect."""
         self._dispatcher.end_reset(at)
 
     def begin_skip(self, row: MembershipEvent, at: TracePoint) -> None:
-        """Mark-delete is moved by an administrator about here."""
+        """Notes that an administrator moves mark-delete at about this row."""
         self._dispatcher.begin_skip(at)
 
     def refuse(self, row: MembershipEvent) -> None:
-        """A row that the consumers known so far make impossible."""
+        """Refuses a row that the consumers known so far make impossible."""
         if row.kind == "join":
-            self._refused.append(Refused(row.seq, IMPOSSIBLE_TRANSITION, f"consumer {row.consumer} is there already"))
+            detail = f"consumer {row.consumer} has already joined"
+            self._refused.append(Refused(row.seq, IMPOSSIBLE_TRANSITION, detail))
         elif self._cold_start.refuses_leave():
-            self._refused.append(Refused(row.seq, UNKNOWN_CONSUMER, f"consumer {row.consumer} never joined"))
+            detail = f"consumer {row.consumer} has no join before this row"
+            self._refused.append(Refused(row.seq, UNKNOWN_CONSUMER, detail))
 
     def hashes(self, events: Events) -> Ints:
         """The sticky hash of each row, -1 where it has no key."""
@@ -298,12 +301,12 @@ class Subscription:
         return sticky_from_murmur(murmur, self._config.profile.hash[self._kind]).astype(np.int64)
 
     def replay(self, events: Events) -> None:
-        """Rows under the mapping in force; those of consumers that never joined are refused, or censored."""
+        """Replays rows under the routing in force; rows of consumers that never joined are refused, or censored."""
         acted = (events.consumer >= 0) & ~np.isin(events.code, _MEMBERSHIP)
         strange = acted & ~self._dispatcher.consumers.has(events.consumer)
         if self._config.complete_from_start:
             for at in np.flatnonzero(strange & (events.part == 0)):
-                detail = f"consumer {events.consumer[at]} never joined"
+                detail = f"consumer {events.consumer[at]} has no join before this row"
                 self._refused.append(Refused(int(events.seq[at]), UNKNOWN_CONSUMER, detail))
         self._recognise(events)
         self._one_sided.note_traffic(events)
@@ -316,7 +319,7 @@ class Subscription:
             self._count_undecided(events, hashes)
 
     def _count_undecided(self, events: Events, hashes: Ints) -> None:
-        """Counts the dispatches to owners that are open, and takes what they show of them."""
+        """Counts the dispatches of hashes whose owners are open, and learns the owners from them."""
         late = bool(self._recorded_late)
         sent = events.code == (Code.DISPATCH_END if late else Code.DISPATCH_START)
         sent &= hashes >= 0
@@ -327,13 +330,13 @@ class Subscription:
             self._learn(behind(None, lambda: seen, late), TracePoint(int(events.seq[-1]), int(events.ts_us[-1])))
 
     def _learn(self, behind: Behind, at: TracePoint) -> None:
-        """Takes what is seen of the assignment in force, whose owners are open in part."""
+        """Corrects or confirms the assignment in force by observations, while some of its owners are open."""
         log = self._log
         corrected = log.learn(behind)
         if log.current is None:
             return
         if corrected:
-            # What was assumed until here was wrong, and what was judged by it stays open.
+            # The assumed owners were wrong, so hashes that were judged by them stay in doubt.
             because = log.current.undecided.because
             self._doubts.end(at.seq)
             self._doubts.add(UndecidedRange(at.seq + 1, None, log.undecided, because))
@@ -344,7 +347,7 @@ class Subscription:
             self._epochs.in_force = log.current
 
     def _recognise(self, events: Events) -> None:
-        """Whether the recorder writes decisions to dispatch, or only what has reached a connection."""
+        """Notes, at the first dispatch, whether the recorder writes decisions to dispatch or only their ends."""
         if self._recorded_late is None:
             starts = bool((events.code == Code.DISPATCH_START).any())
             if starts or bool((events.code == Code.DISPATCH_END).any()):
@@ -354,11 +357,11 @@ class Subscription:
                 self._dispatcher.policy = policy._replace(unordered_us=late_us)
 
     def begin_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
-        """The broker took a snapshot here or later."""
+        """Notes that the broker took a snapshot here or later."""
         self._snapshots.begin(snapshot, self._dispatcher, self._epochs.ranges)
 
     def end_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
-        """The broker took a snapshot before this."""
+        """Compares a snapshot, which the broker took here or earlier."""
         view, epochs = view_of(snapshot, at, at), self._epochs
         unchanged = self._snapshots.began_with(snapshot) == epochs.ranges and not epochs.waiting
         if self._log.undecided and unchanged and view.reported is not None:

@@ -132,8 +132,8 @@ def test_a_row_that_the_replay_refuses_is_named_by_its_recorder() -> None:
     seq = behind.ack(7, 2)
     tables = tables_of([*_of("a", before), *_of(None, behind)])
     assert {(row["broker"], row["seq"], row["detail"]) for row in tables["refused"]} == {
-        ("", seq, "consumer 7 of a recorder without a name never joined"),
-        ("", seq + 1, "consumer 7 of a recorder without a name never joined"),
+        ("", seq, "consumer 7 of a recorder without a name has no join before this row"),
+        ("", seq + 1, "consumer 7 of a recorder without a name has no join before this row"),
     }
 
 
