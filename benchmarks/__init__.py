@@ -1,1 +1,1 @@
-"""Measurements, apart from the tests: they say how long things take, not whether they are right."""
+"""Measures the cost of audits; the tests check the results."""

@@ -1,7 +1,8 @@
-"""The ratios that were measured when the speed was last looked at, and whether a run has fallen behind them.
+"""Compares the ratios of a run with stored ones.
 
 Ratios and not seconds, because machines differ and a run is compared with plans of the same run. They still depend on
-what was run: a small trace pays more for what an audit does once. So a baseline only serves runs of its own conditions.
+the trace: the fixed cost of an audit weighs more in a small one. So a baseline is only compared with runs under equal
+conditions.
 """
 
 import json
@@ -17,11 +18,11 @@ _TOLERANCE = 0.25
 
 
 class Expected(BaseModel):
-    """What a ratio was.
+    """A stored ratio.
 
     Attributes:
         ratio: as measured.
-        tolerance: by what share of it a run may be higher.
+        tolerance: share of the ratio by which a run may be higher.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,7 +72,7 @@ def load_baseline(path: Path, conditions: Mapping[str, int | str]) -> Baseline:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{path} is no baseline: {where}: {first['msg']}", "--save-baseline writes one") from None
+        raise UsageError(f"{path} is not a baseline: {where}: {first['msg']}", "--save-baseline writes one") from None
     others = [f"--{name} {value}" for name, value in baseline.conditions.items() if conditions.get(name) != value]
     if others:
         raise UsageError(f"{path} was measured under other conditions", f"run with {' '.join(others)}")

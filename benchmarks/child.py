@@ -1,8 +1,8 @@
 """The process that runs one plan once: `python -m benchmarks.child PLAN WARM_UP TRACE SCRATCH`.
 
-It starts the engine, runs the plan on a small trace (workers, compiled code), and then on the one that counts. What it
-says are lines of JSON on stdout, one a step, so that whoever watches it knows what to measure; before the step that
-counts it waits for a line on stdin, and after it for the end of stdin.
+It starts the engine, runs the plan on a small trace (to start workers and compile code), then on the measured one. It
+writes a line of JSON to stdout for each step, so that the parent process knows when to measure; before the measured
+step it waits for a line on stdin, and after it for the end of stdin.
 """
 # ruff: noqa: PLC0415 - a plan without Spark must not carry Spark's memory, and no plan that of the others
 
@@ -45,7 +45,7 @@ def main(name: Name, warm_up: Path, trace: Path, scratch: Path) -> None:
     _say({"step": "done"})
     total = engine.shuffled_bytes()
     shuffle_bytes = None if shuffled is None or total is None else total - shuffled
-    _say({"step": "told", "wall_s": wall_s, "shuffle_bytes": shuffle_bytes, "found": dict(found())})
+    _say({"step": "result", "wall_s": wall_s, "shuffle_bytes": shuffle_bytes, "found": dict(found())})
     sys.stdin.read()
 
 

@@ -1,4 +1,4 @@
-"""Writes large traces of a broker that keeps its promise.
+"""Writes large traces of a broker without violations.
 
     .venv/bin/python -m benchmarks.generate big/ --events 12000000 --partitions 8 --consumers 10 --keys 10000
 
@@ -33,7 +33,7 @@ _SETTINGS = {"subscriptionKeySharedUseConsistentHashing": True}
 
 @dataclass(frozen=True)
 class Shape:
-    """What a trace is to look like.
+    """The shape of a generated trace.
 
     Attributes:
         events: about how many rows.
@@ -89,7 +89,7 @@ def _manifest(shape: Shape) -> dict[str, object]:
 
 
 def note_of(shape: Shape) -> str:
-    """What `trace.json` of a generated trace says of its shape; equal if and only if the shape is."""
+    """Returns the note in `trace.json` on the shape of a trace; equal if and only if the shape is."""
     return f"generated: {shape}"
 
 
@@ -176,7 +176,7 @@ def main(
 
 
 def as_delta(folder: Path) -> None:
-    """Puts a Delta table with the same rows in the place of the Parquet files."""
+    """Replaces the Parquet files by a Delta table with the same rows."""
     # Imported here, because Parquet is written without a JVM.
     from dispatch_audit.jobs.session import spark_session  # noqa: PLC0415
 

@@ -1,6 +1,6 @@
-"""Ways in which the line of a row goes bad by chance, for whoever spoils recorded traces.
+"""Damages lines of recorded traces at random.
 
-Each takes the line without its newline, and draws what it does from `dice`; what comes of it may still be good.
+Each function takes a line without its newline and draws the damage from `dice`; the result may still be a good row.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 
 def flipped(line: bytes, dice: random.Random, bits: Sequence[int]) -> bytes:
-    """Some bits the other way round, as many as one of `bits` says."""
+    """Returns the line with some bits flipped; `bits` has the possible numbers of them."""
     spoilt = bytearray(line)
     for _ in range(dice.choice(bits)):
         spoilt[dice.randrange(len(spoilt))] ^= 1 << dice.randrange(8)
@@ -17,24 +17,24 @@ def flipped(line: bytes, dice: random.Random, bits: Sequence[int]) -> bytes:
 
 
 def cut(line: bytes, dice: random.Random) -> bytes:
-    """The end is missing."""
+    """Returns the line without its end."""
     return line[: dice.randrange(1, len(line))]
 
 
 def noise(line: bytes, dice: random.Random) -> bytes:
-    """Something else stands there."""
+    """Returns random bytes instead of the line."""
     return dice.randbytes(dice.randrange(1, len(line)))
 
 
 def another_value(line: bytes, dice: random.Random, values: Sequence[str]) -> bytes:
-    """A field has one of `values`, each as JSON or what looks like it."""
+    """Returns the line with one of `values`, JSON or similar texts, in one field."""
     row = json.loads(line)
     row[dice.choice([*row])] = "the value"
     return json.dumps(row).encode().replace(b'"the value"', _bytes(dice.choice(values)), 1)
 
 
 def repeated_name(line: bytes, dice: random.Random, values: Sequence[str]) -> bytes:
-    """A field stands there a second time, with one of `values`."""
+    """Returns the line with a field repeated, with one of `values`."""
     name: str = dice.choice([*json.loads(line)])
     return line[:-1] + b', "' + name.encode() + b'": ' + _bytes(dice.choice(values)) + b"}"
 

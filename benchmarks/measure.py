@@ -44,7 +44,7 @@ class _Seen:
 
 
 class ProcessTree:
-    """A process with its descendants; whoever watches calls `sample` often.
+    """A process with its descendants; call `sample` often.
 
     A process that ends keeps the CPU time that was last seen of it, so up to one interval of each is lost.
     """
@@ -56,7 +56,7 @@ class ProcessTree:
         self._peaks = dict.fromkeys(("all", "jvm", "python", "worker"), 0)
 
     def begin(self) -> None:
-        """What was used before is forgotten."""
+        """Starts the measurement: earlier CPU time and peaks do not count."""
         self.sample()
         for seen in self._seen.values():
             seen.cpu_at_begin_s = seen.cpu_s
@@ -64,12 +64,12 @@ class ProcessTree:
         self.sample()
 
     def sample(self) -> None:
-        """Looks at all processes once."""
+        """Reads CPU time and memory of all processes."""
         jvm = python = worker = 0
         for process in self._processes():
             try:
-                # A launcher becomes Java without a change of pid, so the program is asked for each time. Not the name:
-                # what Java forks has that of a thread, and all of Java's memory, until it is a program of its own.
+                # A launcher becomes Java without a change of pid, so the program is read each time. Not the name: a
+                # process that Java forks has the name of a thread, and all of Java's memory, until it runs a program.
                 with process.oneshot():
                     is_jvm = Path(process.exe()).name == "java"
                     times, rss = process.cpu_times(), process.memory_info().rss
@@ -85,7 +85,7 @@ class ProcessTree:
         self._peaks = {name: max(peak, now[name]) for name, peak in self._peaks.items()}
 
     def used(self) -> Used:
-        """What was used since `begin`, by the samples taken."""
+        """Returns what was used since `begin`, by the samples taken."""
         return Used(
             cpu_jvm_s=self._cpu_s(jvm=True),
             cpu_python_s=self._cpu_s(jvm=False),

@@ -1,7 +1,7 @@
-"""The audit's own plan without the replay: all that moves rows, and a grouped function that only counts them.
+"""The audit's own plan without the replay: all steps that move rows, and a grouped function that only counts them.
 
-What an audit takes beyond it is the cost of the rules, not of Spark. This is the only module of the benchmark that
-looks inside of the audit.
+The time that an audit takes beyond it is the cost of the rules, not of Spark. Only this module of the benchmark uses
+internals of the audit.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ COUNTED = "group INT, rows LONG"
 
 
 def packed(spark: SparkSession, folder: Path) -> Packed:
-    """The chunks of a trace, its subscriptions and the tasks they are divided into, as the audit has them."""
+    """Returns the packed batches of a trace, its subscriptions and its tasks, as in the audit."""
     settings = load_settings()
     configure(spark, settings)
     (trace,) = open_traces([folder])

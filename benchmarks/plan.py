@@ -1,4 +1,4 @@
-"""What the benchmark measures: a plan, which there are, and where they find their rows."""
+"""The plans that the benchmark measures, and the files that they read."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,10 +8,10 @@ Name = Literal["audit", "row_floor", "own_floor", "spark_sql", "duckdb", "polars
 PLANS: tuple[Name, ...] = get_args(Name)
 
 READS_ALL: frozenset[Name] = frozenset({"audit", "row_floor", "own_floor"})
-"""Plans that tell how many rows they saw; the others tell how often each rule was broken."""
+"""Plans that return the number of rows; the others return how often each rule was broken."""
 
 Found: TypeAlias = Callable[[], Mapping[str, int]]
-"""Tells what a run came to, so that a plan that did not do its work shows. Not measured."""
+"""Returns the result of a run, to check that the plan did its work. Not measured."""
 
 Run: TypeAlias = Callable[[], Found]
 """Works through a trace. Measured."""

@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.trace import open_traces
 
-# In the session that the command line would choose; of the others the JVM sees every row.
+# These plans run in the session that the command line would choose; for the others the JVM reads every row.
 _LIKE_THE_AUDIT: frozenset[Name] = frozenset({"audit", "own_floor"})
 
 
@@ -42,7 +42,7 @@ def two_rules_on(spark: SparkSession, trace: Path) -> Run:
         try:
             broken = Broken(*(int(spark.sql(rule).collect()[0][0]) for rule in rules))
         finally:
-            # The session may be somebody else's.
+            # The caller may go on using the session.
             spark.catalog.dropTempView("events")
         return broken._asdict
 
@@ -70,7 +70,7 @@ def _own_floor(spark: SparkSession, trace: Path, _: Path) -> Run:
 
 
 def _row_floor(spark: SparkSession, trace: Path, _: Path) -> Run:
-    """The plan of rows, counting; which groups there are it is told."""
+    """The plan of rows, counting; it gets the groups from outside."""
     found = packed(spark, trace)
     return _counting(lambda: row_floor(spark, trace, found.groups, found.tasks))
 

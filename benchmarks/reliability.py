@@ -1,6 +1,6 @@
-"""Does an audit survive what happens to it? `python -m benchmarks.reliability --kills 20 --json`.
+"""Tests whether an audit survives disturbances: `python -m benchmarks.reliability --kills 20 --json`.
 
-Each option names a part of `benchmarks.reliability_parts` and how often it is tried; what a part finds are figures.
+Each option names a part of `benchmarks.reliability_parts` and the number of tries; each part returns figures.
 """
 
 import json
@@ -33,7 +33,7 @@ def main(
     ] = None,
     cluster: Annotated[int, typer.Option(min=0, help="Audits on a cluster that loses a worker meanwhile.")] = 0,
     seed: Annotated[int, typer.Option(help="Of what is chosen at random.")] = 0,
-    told_as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    print_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Disturbs audits and looks whether their tables are right in the end."""
     figures: dict[str, Any] = {"seed": seed}
@@ -58,7 +58,7 @@ def main(
     except DispatchAuditError as error:
         typer.echo(f"reliability: error: {error}", err=True)
         raise typer.Exit(2) from None
-    if told_as_json:
+    if print_json:
         print(json.dumps(figures))  # noqa: T201 - its output
     else:
         Console().print("\n".join(f"{name} {figure}" for name, figure in figures.items()))

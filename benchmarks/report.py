@@ -1,4 +1,4 @@
-"""What the benchmark says: one JSON object, or tables to read."""
+"""Reports the figures of the benchmark as one JSON object, or as tables."""
 
 from collections.abc import Mapping
 
@@ -33,12 +33,12 @@ def as_json(
 
     That of a plan has the median of each figure by its name, and below `spread` the lowest and the highest of it.
     """
-    told: dict[str, object] = dict(conditions)
+    report: dict[str, object] = dict(conditions)
     for plan, figures in plans.items():
         medians: dict[str, object] = {name: spread.median for name, spread in figures.items()}
         spreads = {name: [spread.lowest, spread.highest] for name, spread in figures.items()}
-        told[plan] = {**medians, "spread": spreads}
-    return {**told, **ratios}
+        report[plan] = {**medians, "spread": spreads}
+    return {**report, **ratios}
 
 
 def print_tables(

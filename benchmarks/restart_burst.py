@@ -1,4 +1,4 @@
-"""What a restart of twenty consumers at once costs: the same traffic replayed with and without it, without Spark.
+"""Measures a restart of twenty consumers at once: replays the same traffic with and without it, without Spark.
 
     .venv/bin/python -m benchmarks.restart_burst --events 1000000 --rounds 5
 
@@ -137,7 +137,7 @@ def _complete(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class Replayed(NamedTuple):
-    """What a replay took, and what it found against a broker that keeps its promise."""
+    """CPU time of a replay, and its findings on a broker without violations."""
 
     cpu_s: float
     violations: int
@@ -164,7 +164,7 @@ def main(
     within_ms: Annotated[int, typer.Option(min=1, help="They leave within this time, and are back as soon.")] = 40,
     rounds: Annotated[int, typer.Option(min=1, help="How often each trace is replayed.")] = 5,
     seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 1,
-    told_as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    print_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Measures what a restart of all consumers adds to the cost of a replay."""
     traces = {
@@ -185,7 +185,7 @@ def main(
         figures[f"{name}_violations"] = of_trace[0].violations
         figures[f"{name}_not_provable"] = of_trace[0].not_provable
     figures["ratio"] = round(figures["restart_cpu_s"] / figures["steady_cpu_s"], 2)
-    if told_as_json:
+    if print_json:
         print(json.dumps(figures))  # noqa: T201 - its output
         return
     for name in traces:

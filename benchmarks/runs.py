@@ -76,15 +76,15 @@ def run_once(plan: Name, warm_up: Path, trace: Path) -> Measured:
         child.go_on()
         child.heard("done", tree)
         tree.sample()
-        told = child.heard("told")
+        result = child.heard("result")
         return Measured(
             plan=plan,
             start_s=started - begin,
             warm_up_s=warm - started,
-            wall_s=told["wall_s"],
+            wall_s=result["wall_s"],
             used=tree.used(),
-            shuffle_bytes=told["shuffle_bytes"],
-            found=told["found"],
+            shuffle_bytes=result["shuffle_bytes"],
+            found=result["found"],
         )
 
 
@@ -99,8 +99,8 @@ def require_equal_work(runs: Sequence[Measured], events: int) -> None:
             raise DispatchAuditError(f"{run.plan} found {dict(run.found)} in a trace of {events} rows")
     counts = {run.plan: dict(run.found) for run in runs if run.plan not in READS_ALL}
     if len({tuple(sorted(found.items())) for found in counts.values()}) > 1:
-        told = "; ".join(f"{plan}: {counts[plan]}" for plan in PLANS if plan in counts)
-        raise DispatchAuditError(f"the engines disagree about the two rules: {told}")
+        counted = "; ".join(f"{plan}: {counts[plan]}" for plan in PLANS if plan in counts)
+        raise DispatchAuditError(f"the engines disagree about the two rules: {counted}")
 
 
 @dataclass(frozen=True)

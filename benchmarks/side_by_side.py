@@ -44,7 +44,7 @@ def main(
     trace: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Use the trace that is there, or leave it there.")
     ] = None,
-    told_as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    print_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     check: Annotated[bool, typer.Option(help="Exit with 1 if a ratio is worse than the baseline allows.")] = False,
     save: Annotated[bool, typer.Option("--save-baseline", help="Store the ratios as the baseline.")] = False,
     baseline: Annotated[Path, typer.Option(metavar="FILE", help="The baseline.")] = STORED,
@@ -66,11 +66,11 @@ def main(
         expected = load_baseline(baseline, wanted) if check else None
         rows, plans = _measured(shape, source, trace, [plan for plan in PLANS if not only or plan in only], rounds)
         found = ratios(plans)
-        told: dict[str, int | str] = {**wanted, "events": rows, "rounds": rounds, "cores": _cores()}
-        if told_as_json:
-            print(json.dumps(as_json(told, plans, found)))  # noqa: T201 - its output
+        conditions: dict[str, int | str] = {**wanted, "events": rows, "rounds": rounds, "cores": _cores()}
+        if print_json:
+            print(json.dumps(as_json(conditions, plans, found)))  # noqa: T201 - its output
         else:
-            print_tables(Console(), told, plans, found)
+            print_tables(Console(), conditions, plans, found)
         if save:
             save_baseline(baseline, wanted, found)
         regressions = expected.regressions(found) if expected is not None else []

@@ -29,7 +29,7 @@ _GROWN: Mapping[str, tuple[int, ...]] = {
 }
 _EVENTS = (1, 4, 16)
 _IN_ONE_GROUP = (1, 4, 20)
-_TOLD: tuple[Figure, ...] = ("wall_s", "cpu_s", "cpu_jvm_s", "cpu_python_s", "events_per_s", "peak_worker_mb")
+_REPORTED: tuple[Figure, ...] = ("wall_s", "cpu_s", "cpu_jvm_s", "cpu_python_s", "events_per_s", "peak_worker_mb")
 
 
 def shapes(events: int) -> Iterator[tuple[str, int, Shape]]:
@@ -66,7 +66,7 @@ def main(
     only: Annotated[list[str] | None, typer.Option(metavar="PROPERTY", help="Grow this; may be repeated.")] = None,
 ) -> None:
     """Measures how the cost of an audit grows."""
-    told: dict[str, list[dict[str, float]]] = {}
+    by_property: dict[str, list[dict[str, float]]] = {}
     with tempfile.TemporaryDirectory(prefix="sizing-") as scratch:
         for number, (name, value, shape) in enumerate(shapes(events)):
             if only and name not in only:
@@ -77,10 +77,10 @@ def main(
             rows = rows_in(trace)
             runs = [figures_of(run_once("audit", warm_up, trace), rows, 1) for _ in range(rounds)]
             figures = summed_up(runs)
-            found = {str(figure): round(figures[figure].median, 2) for figure in _TOLD}
-            told.setdefault(name, []).append({name: value, "rows": rows, **found})
+            found = {str(figure): round(figures[figure].median, 2) for figure in _REPORTED}
+            by_property.setdefault(name, []).append({name: value, "rows": rows, **found})
             typer.echo(f"{name} {value}: {found['wall_s']} s, {found['cpu_s']} CPU s", err=True)
-    print(json.dumps(told, indent=1))  # noqa: T201 - its output
+    print(json.dumps(by_property, indent=1))  # noqa: T201 - its output
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ Source = Literal["parquet", "delta"]
 
 
 def rows_in(trace: Path) -> int:
-    """How many rows a generated trace has, by what its Parquet files say of themselves."""
+    """How many rows a generated trace has, by the metadata of its Parquet files."""
     files = files_in(trace)
     return sum(pq.ParquetFile(file).metadata.num_rows for file in files.parent.glob(files.name))
 

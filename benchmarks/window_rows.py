@@ -1,8 +1,9 @@
 """Compares what several runs report together with what one run reports: windows of a log against all of it at once.
 
-What is open at the end of a window is told once more by the next one, so of all but the last only what ended counts.
-Findings, looks at the limits and refused rows are put together, and counts are added up. What describes a window
-itself, such as shares of its traffic, is left out; so are batches of several keys, of which each run shows the first.
+An interval that is open at the end of a window is reported again by the next one, so open rows count in the last window
+only. Findings, samples of the limits and refused rows are put together, and counts are added up. Columns about the
+window itself, such as shares of its traffic, are left out; so are batches of several keys, of which a run reports the
+first.
 """
 
 from collections import Counter, defaultdict
@@ -16,13 +17,13 @@ from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS
 from dispatch_audit.pipeline.tables.table_schema import RUN_KEY
 from dispatch_audit.pipeline.tables.target import parse_target
 
-Told: TypeAlias = dict[str, Counter[str]]
-"""By name of the table its folded rows as text."""
+Reported: TypeAlias = dict[str, Counter[str]]
+"""The folded rows of each table as text, by its name."""
 
 _GROUP: Final = ("topic", "subscription")
 _UNION: Final = ("violations", "capacity", "quarantine")
 _INTERVALS: Final = ("draining", "blocking", "assignments")
-# By what rows are told apart, and what of them is added up.
+# The columns that identify a row, and those that are added up.
 _COUNTED: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
     "runs": ((), ("events_in", "events_audited", "events_quarantined")),
     "metrics": ((*_GROUP, "rule"), ("checked", *COUNT_COLUMNS)),
@@ -36,33 +37,35 @@ _COUNTED: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
 }
 
 
-def told_by(spark: SparkSession, target: str, run_keys: Sequence[str]) -> Told:
-    """The folded tables.
+def reported_by(spark: SparkSession, target: str, run_keys: Sequence[str]) -> Reported:
+    """Returns the folded tables.
 
     Args:
         spark: the session.
         target: where the tables are.
         run_keys: runs of one log that follow each other, the first window first.
     """
-    place = parse_target(target)
+    parsed_target = parse_target(target)
 
     def rows_of(table: str) -> list[Row]:
-        return place.read(spark, table).where(sf.col(RUN_KEY).isin(*run_keys)).collect()
+        return parsed_target.read(spark, table).where(sf.col(RUN_KEY).isin(*run_keys)).collect()
 
-    told = {table: Counter(_text(row) for row in rows_of(table) if not _is_first_of_many(row)) for table in _UNION}
+    reported = {table: Counter(_text(row) for row in rows_of(table) if not _is_first_of_many(row)) for table in _UNION}
     for table in _INTERVALS:
         rows = rows_of(table)
-        told[table] = Counter(_text(row) for row in rows if row["to_seq"] is not None or row[RUN_KEY] == run_keys[-1])
+        reported[table] = Counter(
+            _text(row) for row in rows if row["to_seq"] is not None or row[RUN_KEY] == run_keys[-1]
+        )
     for table, (by, counted) in _COUNTED.items():
         sums: defaultdict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
         for row in rows_of(table):
             sums[tuple(row[name] for name in by)].update({name: row[name] for name in counted})
-        told[table] = Counter(f"{key}: {sorted((+sums[key]).items())}" for key in sums if +sums[key])
-    return told
+        reported[table] = Counter(f"{key}: {sorted((+sums[key]).items())}" for key in sums if +sums[key])
+    return reported
 
 
-def differences(some: Told, others: Told) -> dict[str, tuple[list[str], list[str]]]:
-    """By table the rows that only the one has and those that only the other has; nothing where they agree."""
+def differences(some: Reported, others: Reported) -> dict[str, tuple[list[str], list[str]]]:
+    """Returns by table the rows that only one side has; tables that agree are left out."""
     found = {table: (sorted(some[table] - others[table]), sorted(others[table] - some[table])) for table in some}
     return {table: rows for table, rows in found.items() if any(rows)}
 
@@ -72,6 +75,6 @@ def _is_first_of_many(row: Row) -> bool:
 
 
 def _text(row: Row) -> str:
-    """A row without its run; sums of fractions to the microsecond, because the order of adding up is not told."""
+    """A row without its run; sums of fractions to the microsecond, because they may be added up in any order."""
     values = ((name, round(value, 6) if isinstance(value, float) else value) for name, value in row.asDict().items())
     return str([(name, value) for name, value in values if name != RUN_KEY and value is not None])

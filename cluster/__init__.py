@@ -1,1 +1,1 @@
-"""Spark clusters to try the audit on."""
+"""Spark clusters for tests of the audit."""

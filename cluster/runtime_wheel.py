@@ -1,7 +1,7 @@
-"""The wheel for places that bring Spark and Delta Lake themselves, such as Databricks.
+"""Builds the wheel for runtimes with their own Spark and Delta Lake, such as Databricks.
 
-It is the wheel of the package without the requirement on PySpark and on Delta: a runtime has its own, which another
-beside it would replace or hide.
+It is the wheel of the package without the requirement on PySpark and on Delta: these would replace or hide
+those of the runtime.
 """
 
 import argparse
@@ -15,7 +15,7 @@ _BROUGHT = ("Requires-Dist: pyspark==", "Requires-Dist: delta-spark==")
 
 
 def build(folder: Path) -> Path:
-    """Builds the wheel in the place of any other in `folder`, and returns its path."""
+    """Builds the wheel, replaces any other in `folder`, and returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     for older in folder.glob("*.whl"):
         older.unlink()
@@ -37,7 +37,7 @@ def _run(module: str, *arguments: str) -> None:
 def main() -> None:
     """Builds the wheel without Spark."""
     parser = argparse.ArgumentParser(prog="python -m cluster.runtime_wheel", description=main.__doc__)
-    parser.add_argument("folder", type=Path, help="where to")
+    parser.add_argument("folder", type=Path, help="folder for the wheel")
     build(parser.parse_args().folder)
 
 

@@ -1,8 +1,7 @@
 """A standalone Spark cluster of processes on this machine: a master, and workers with an executor each.
 
-Everything between them is what it is between machines, but for the file system, which they share: an audit is
-submitted, tasks and their functions travel, chunks are exchanged, and a worker can be lost. The programs are those that
-the package of PySpark carries.
+It works like a cluster of machines, but for the shared file system: audits are submitted, tasks and their functions are
+sent to workers, packed batches are exchanged, and a worker can be lost. The programs come with the package of PySpark.
 
 Source: https://spark.apache.org/docs/4.2.0/spark-standalone.html.
 """
@@ -43,7 +42,7 @@ class StandaloneCluster:
         """Chooses the ports; nothing is started yet.
 
         Args:
-            folder: for logs and what workers keep; made if it is missing.
+            folder: for logs and files of the workers; created if it is missing.
             workers: how many.
             cores: of each worker.
             memory: that each worker may give to executors, as Spark writes it.
@@ -52,7 +51,7 @@ class StandaloneCluster:
         self.url = f"spark://{_HOST}:{port}"
         self.workers: list[subprocess.Popen[bytes]] = []
         self._processes: list[subprocess.Popen[bytes]] = []
-        # Executors run in folders of their own, and are told it too.
+        # An absolute path, because executors run in other folders and get it too.
         self._folder = folder.absolute()
         self._wanted = workers
         self._master = ["--host", _HOST, "--port", str(port), "--webui-port", str(self._page)]
@@ -62,7 +61,7 @@ class StandaloneCluster:
         """Starts the processes and waits until all workers are registered.
 
         Raises:
-            RuntimeError: they did not within two minutes; the logs in the folder say why.
+            RuntimeError: they did not register within two minutes; the folder has the logs.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -80,22 +79,22 @@ class StandaloneCluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stops what is left of the processes, workers first."""
+        """Stops the remaining processes, workers first."""
         self._stop()
 
     def kill_worker(self, number: int) -> None:
-        """Ends a worker, its executors and their Python workers at one blow, as the loss of a machine does."""
+        """Ends a worker, its executors and their Python workers at once, like the loss of a machine."""
         worker = psutil.Process(self.workers[number].pid)
         for process in [worker, *worker.children(recursive=True)]:
             process.send_signal(signal.SIGKILL)
         self.workers[number].wait()
 
     def alive_workers(self) -> int:
-        """How many workers the master has; it takes a minute to miss one."""
-        return int(self._told().get("aliveworkers", 0))
+        """Returns the number of workers by the master, which notices a lost one after a minute."""
+        return int(self._status().get("aliveworkers", 0))
 
     def _start(self, program: str, name: str, arguments: list[str]) -> "subprocess.Popen[bytes]":
-        own = {
+        variables = {
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": _HOST,
             "SPARK_DAEMON_MEMORY": "256m",
@@ -106,7 +105,7 @@ class StandaloneCluster:
                 [SPARK_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{program}", *arguments],
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **own},
+                env={**os.environ, **variables},
             )
         self._processes.append(process)
         return process
@@ -120,14 +119,14 @@ class StandaloneCluster:
                 raise RuntimeError(f"{what}; see the logs in {self._folder}")
             time.sleep(0.2)
 
-    def _told(self) -> Mapping[str, Any]:
-        """What the master says of itself; nothing as long as it does not answer."""
+    def _status(self) -> Mapping[str, Any]:
+        """Returns the status that the master reports; empty as long as it does not answer."""
         try:
             with urlopen(f"http://{_HOST}:{self._page}/json/", timeout=10) as answer:
-                told: Mapping[str, Any] = json.load(answer)
+                status: Mapping[str, Any] = json.load(answer)
         except (URLError, ConnectionError, TimeoutError, json.JSONDecodeError):
-            return {}  # while it starts, it may also show the page that people read
-        return told
+            return {}  # a starting master may answer with HTML
+        return status
 
     def _stop(self) -> None:
         for process in reversed(self._processes):
@@ -149,15 +148,15 @@ def _free_port() -> int:
 def main() -> None:
     """Runs a cluster until it is interrupted."""
     parser = argparse.ArgumentParser(prog="python -m cluster.standalone", description=main.__doc__)
-    parser.add_argument("folder", type=Path, help="for logs and what workers keep")
+    parser.add_argument("folder", type=Path, help="folder for logs and files of the workers")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--cores", type=int, default=1, help="of each worker")
-    parser.add_argument("--memory", default="1g", help="that each worker may give to executors")
-    asked = parser.parse_args()
-    # As Ctrl-C does, so that `kill` stops the workers too.
+    parser.add_argument("--cores", type=int, default=1, help="cores of each worker")
+    parser.add_argument("--memory", default="1g", help="memory that each worker may give to executors")
+    arguments = parser.parse_args()
+    # SIGTERM is handled like Ctrl-C, so that `kill` stops the workers too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with StandaloneCluster(asked.folder, asked.workers, asked.cores, asked.memory) as cluster:
+        with StandaloneCluster(arguments.folder, arguments.workers, arguments.cores, arguments.memory) as cluster:
             sys.stdout.write(f"{cluster.url}\n")
             sys.stdout.flush()
             signal.pause()

@@ -1,4 +1,4 @@
-"""The call of spark-submit that runs an audit on a cluster."""
+"""The spark-submit command that runs an audit on a cluster."""
 
 import os
 import sys
@@ -12,22 +12,22 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 
 def submit_command(master: str, arguments: Sequence[str], settings: Mapping[str, str]) -> list[str]:
-    """The command; the driver runs where it is called.
+    """Returns the command; the driver runs on this machine.
 
-    The environment lies at one path on every worker: a wheel for `--py-files` cannot carry numba and pyarrow, and
+    The environment must have the same path on every worker: a wheel for `--py-files` cannot hold numba and pyarrow, and
     would hide the sources that name the folder of numba's cache (`dispatch_audit.pipeline.replay.state.compiled`).
 
     Args:
         master: URL of the cluster.
         arguments: of `dispatch-audit audit`.
-        settings: of Spark, beside those that say where Python and the audit are.
+        settings: of Spark, besides those with the paths of Python and the audit.
     """
-    own = {"spark.pyspark.python": sys.executable, "spark.executorEnv.PYTHONPATH": str(_ROOT)}
-    named = [f"--conf={name}={value}" for name, value in {**own, **settings}.items()]
+    paths = {"spark.pyspark.python": sys.executable, "spark.executorEnv.PYTHONPATH": str(_ROOT)}
+    named = [f"--conf={name}={value}" for name, value in {**paths, **settings}.items()]
     submit, job = str(SPARK_HOME / "bin" / "spark-submit"), str(_ROOT / "jobs" / "nightly_audit.py")
     return [submit, "--master", master, "--packages", DELTA_PACKAGE, *named, job, "--", *arguments]
 
 
 def submit_environment() -> dict[str, str]:
-    """What the driver needs of its environment: this Spark, and the audit of this folder."""
+    """Returns the environment of the driver, with this Spark and the audit of this folder."""
     return {**os.environ, "SPARK_HOME": str(SPARK_HOME), "PYTHONPATH": str(_ROOT)}

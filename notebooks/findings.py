@@ -1,10 +1,10 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # What an audit found
+# MAGIC # Findings of an audit
 # MAGIC
-# MAGIC Shows the tables of a target, the newest run of them. With a `trace` it is audited into the target before;
-# MAGIC without, the tables are taken as they are, as the nightly job leaves them. On Databricks a trace lies in a
-# MAGIC volume or is a table: Spark looks for other paths in DBFS.
+# MAGIC Shows the newest run in the tables of a target. If `trace` is set, the notebook audits it into the target first;
+# MAGIC otherwise it shows the tables of the nightly job. On Databricks a trace is in a volume or is a table: Spark
+# MAGIC reads other paths from DBFS.
 
 # COMMAND ----------
 
@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-# `dbutils`, `display` and a session are there on Databricks. Elsewhere a recording of this repository is audited.
+# `dbutils`, `display` and a session exist on Databricks. Elsewhere the notebook audits a sample of this repository.
 WIDGETS = globals()["dbutils"].widgets if "dbutils" in globals() else None
 NAMES = ("trace", "target", "profile")
 if WIDGETS is None:
@@ -25,7 +25,7 @@ else:
 
 
 def show(table: Any) -> None:
-    """Shows a frame of pandas as the place can."""
+    """Shows a frame of pandas: with `display` on Databricks, else as text."""
     print(table.to_string()) if WIDGETS is None else globals()["display"](table)
 
 
@@ -66,7 +66,7 @@ show(runs.toPandas())
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Rules: what was found of which weight
+# MAGIC ## Rules: findings by severity
 
 # COMMAND ----------
 
@@ -82,7 +82,7 @@ metrics[WEIGHTS].plot.barh(stacked=True, ax=axes, xlabel="findings", ylabel="")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Violations and known bugs, each in a sentence
+# MAGIC ## Violations and known bugs with their explanations
 
 # COMMAND ----------
 
@@ -92,19 +92,19 @@ show(violations.select("rule", "severity", "key", "ts", "explanation").orderBy("
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Waiting: what for, and when
+# MAGIC ## Waiting: causes and times
 
 # COMMAND ----------
 
 blocking = rows_of("blocking").select("cause", "scope", "from_ts_us", "to_ts_us", "message_seconds").toPandas()
-# Scopes are views of the same waiting and must not be added: of each cause the one that shows most of it.
+# The scopes of a cause overlap and must not be added up: the one with the most message-seconds counts.
 waited = blocking.groupby(["cause", "scope"])[["message_seconds"]].sum().groupby("cause").max()
 show(waited.reset_index())
 first_us = min(blocking["from_ts_us"], default=0)
 waiting_figure, axes = plt.subplots(figsize=(9, 3), layout="constrained")
 for cause, intervals in blocking.groupby("cause"):
     begin_s = (intervals["from_ts_us"] - first_us) / 1e6
-    # What still waits has no end; it is drawn to the end of the trace.
+    # Open intervals have no end; they are drawn to the end of the trace.
     end_s = (intervals["to_ts_us"].fillna(newest["to_ts_us"]) - first_us) / 1e6
     axes.hlines([cause] * len(intervals), begin_s, end_s, linewidth=9, alpha=0.3)
 axes.set_xlabel("seconds since the first wait")

@@ -16,7 +16,7 @@ from recorded import ALL, RECORDINGS
 MANIFEST = {"trace_format": 1, "pulsar_version": "4.0.8", "complete_from_start": True}
 
 WriteTrace = Callable[..., Path]
-Told = Callable[..., tuple[int, str, str]]
+RunCli = Callable[..., tuple[int, str, str]]
 
 
 # Before Hypothesis loads the one that `--hypothesis-profile` names.
@@ -75,7 +75,7 @@ def trace(write_trace: WriteTrace) -> Path:
 
 
 @pytest.fixture
-def told(capfd: pytest.CaptureFixture[str]) -> Told:
+def run_cli(capfd: pytest.CaptureFixture[str]) -> RunCli:
     """Runs the command line; returns its exit code, stdout and stderr."""
     from dispatch_audit.jobs.cli import main
 

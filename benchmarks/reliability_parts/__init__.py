@@ -1,1 +1,1 @@
-"""What `benchmarks.reliability` tries, a module each; a part returns its figures by name."""
+"""The parts of `benchmarks.reliability`, a module each; a part returns its figures by name."""

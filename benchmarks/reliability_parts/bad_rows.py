@@ -102,10 +102,10 @@ def _begin(folder: Path) -> None:
 
 def _recorded(row: Mapping[str, Any]) -> dict[str, Any]:
     """A typed row as a recorder writes it."""
-    told = {name: value for name, value in row.items() if value is not None and name in EVENT_SCHEMA.names}
-    if "key" in told:
-        told["key_b64"] = _base64(told.pop("key"))
-    return told
+    recorded = {name: value for name, value in row.items() if value is not None and name in EVENT_SCHEMA.names}
+    if "key" in recorded:
+        recorded["key_b64"] = _base64(recorded.pop("key"))
+    return recorded
 
 
 def _base64(key: bytes) -> str:

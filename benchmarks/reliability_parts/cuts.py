@@ -1,4 +1,4 @@
-"""How reliable windows are: recordings cut at random moments must tell window by window what they tell at once."""
+"""Tests windows: a recording that is cut at random moments must report the same as one audit of all of it."""
 
 import random
 from pathlib import Path
@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from benchmarks.runs import ROOT
-from benchmarks.window_rows import told_by
+from benchmarks.window_rows import reported_by
 from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import Settings, load_settings
@@ -29,7 +29,7 @@ def cuts(spark: SparkSession, folder: Path, count: int, seed: int) -> dict[str, 
         seed: of the random moments.
 
     Returns:
-        `cuts_tried`, and `cuts_equal`: how many of them told the same.
+        `cuts_tried`, and `cuts_equal`: how many of them reported the same.
     """
     chance, settings = random.Random(seed), _all_findings()
     samples = sorted(path for path in SAMPLES.iterdir() if path.is_dir())
@@ -39,8 +39,8 @@ def cuts(spark: SparkSession, folder: Path, count: int, seed: int) -> dict[str, 
         sample = samples[number % len(samples)]
         windows = windows_of(sample_bounds(spark, sample), chance)
         target = folder / f"cut-{number}"
-        told = told_by(spark, str(target), _audited(spark, sample, target, windows, settings))
-        equal += told == told_by(spark, str(folder / "at-once"), at_once[sample])
+        reported = reported_by(spark, str(target), _audited(spark, sample, target, windows, settings))
+        equal += reported == reported_by(spark, str(folder / "at-once"), at_once[sample])
     return {"cuts_tried": count, "cuts_equal": equal}
 
 

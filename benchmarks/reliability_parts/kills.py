@@ -78,7 +78,7 @@ def kills(number: int, seed: int) -> dict[str, Any]:
     Raises:
         DispatchAuditError: the undisturbed audit failed.
     """
-    # The path of the trace is part of the run key, and is told as seen from here.
+    # The path of the trace is part of the run key, which is relative to this folder.
     os.chdir(ROOT)
     equal = begun = 0
     by_stage: Counter[str] = Counter()
@@ -137,7 +137,7 @@ def _spread(stages: Sequence[Stage], among: Sequence[int], number: int, chance: 
 
 @contextmanager
 def _started(target: Path) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
-    """An audit in a process group of its own, and the file that its stages are told in."""
+    """An audit in a process group of its own, and the file that logs its stages."""
     arguments = ("audit", SAMPLE, "--out", str(target), "--fail-on", "never", "--log-format", "json")
     log = target.with_suffix(".log")
     with log.open("wb") as errors:
@@ -154,7 +154,7 @@ def _started(target: Path) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
         _kill(process)
 
 
-def _told(log: Path) -> list[Stage]:
+def _logged_stages(log: Path) -> list[Stage]:
     """The stages that have ended by now; the last line may be half written."""
     whole, _, _ = log.read_text().rpartition("\n")
     lines = [json.loads(line) for line in whole.splitlines()]
@@ -167,15 +167,15 @@ def _timed(target: Path) -> list[Stage]:
     ended_s: list[float] = []
     with _started(target) as (process, log):
         while process.poll() is None:
-            ended_s += [time.monotonic() - begin] * (len(_told(log)) - len(ended_s))
+            ended_s += [time.monotonic() - begin] * (len(_logged_stages(log)) - len(ended_s))
             time.sleep(_LOOK_EVERY_S)
         if process.returncode:
             raise DispatchAuditError(f"the undisturbed audit of {SAMPLE} ended with exit code {process.returncode}")
-        told = _told(log)
+        logged = _logged_stages(log)
     # What lies between two stages is of the later one; before the report that is the end of the writing.
     begins_s = [0.0, *ended_s[:-1]]
-    stages = [Stage(one.name, end - start) for one, start, end in zip(told, begins_s, ended_s, strict=True)]
-    report = told[-1]
+    stages = [Stage(stage.name, end - start) for stage, start, end in zip(logged, begins_s, ended_s, strict=True)]
+    report = logged[-1]
     return [*stages[:-1], Stage("finish", stages[-1].seconds - report.seconds), report]
 
 
@@ -188,13 +188,13 @@ def _killed(spark: SparkSession, target: Path, stages: Sequence[Stage], moment: 
             # No line says where `finish` ends.
             before -= 1
             after_s += stages[before].seconds
-        while len(_told(log)) < before and process.poll() is None:
+        while len(_logged_stages(log)) < before and process.poll() is None:
             time.sleep(_LOOK_EVERY_S)
         with suppress(subprocess.TimeoutExpired):
             process.wait(after_s)
             return None
         _kill(process)
-        ended = len(_told(log))
+        ended = len(_logged_stages(log))
     if stages[ended].name != "finish":
         return stages[ended].name
     return "finish" if parse_target(str(target)).read(spark, "runs").isEmpty() else "report"

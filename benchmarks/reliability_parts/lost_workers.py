@@ -73,9 +73,9 @@ def lost_workers(spark: SparkSession, folder: Path, number: int) -> dict[str, An
             _wait_for(stage, out, log, job)
             cluster.kill_worker(0)
             code = job.wait(_JOB_S_MAX)
-        told = log.read_text(errors="replace")
-        if code != _FINDINGS or "Lost executor" not in told:
-            raise DispatchAuditError(f"an audit that lost a worker ended with exit code {code}: {told[-3000:]}")
+        logged = log.read_text(errors="replace")
+        if code != _FINDINGS or "Lost executor" not in logged:
+            raise DispatchAuditError(f"an audit that lost a worker ended with exit code {code}: {logged[-3000:]}")
         by_stage[stage] += 1
         same = rows_of_tables(spark, out) == expected
         equal += same

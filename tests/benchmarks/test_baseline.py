@@ -51,7 +51,7 @@ def test_other_conditions_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [(None, "cannot read"), ("{", "is no baseline"), ('{"a": 1}', "no baseline")]
+    ("text", "words"), [(None, "cannot read"), ("{", "is not a baseline"), ('{"a": 1}', "not a baseline")]
 )
 def test_a_file_that_is_no_baseline(tmp_path: Path, text: str | None, words: str) -> None:
     file = tmp_path / "baseline.json"

@@ -22,11 +22,11 @@ RULES = ("single_holder", "early_duplicate", "first_delivery_order")
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
-Told = Callable[..., tuple[int, str, str]]
+RunCli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def told(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> Told:
+def run_cli(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> RunCli:
     """Runs the command line on the session of the tests; returns exit code, stdout and stderr."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
@@ -61,9 +61,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.iterdir() if path.is_dir()))
 def test_a_sample_gives_the_verdict_that_lies_beside_it(
-    sample: str, spark: SparkSession, told: Told, tmp_path: Path
+    sample: str, spark: SparkSession, run_cli: RunCli, tmp_path: Path
 ) -> None:
-    code, out, err = told("audit", SAMPLES / sample, "--out", tmp_path, "--format", "json", "--quiet")
+    code, out, err = run_cli("audit", SAMPLES / sample, "--out", tmp_path, "--format", "json", "--quiet")
     expected = json.loads((SAMPLES / sample / "expect.json").read_text())
     report = json.loads(out)
     # `violation` there counts whatever breaks the contract, with a known flaw behind it or without.
@@ -79,8 +79,8 @@ def test_a_sample_gives_the_verdict_that_lies_beside_it(
         assert table(spark, tmp_path, "draining").count() == expected["draining"]["hashes"]
 
 
-def test_a_finding_names_entry_key_and_consumers(spark: SparkSession, told: Told, tmp_path: Path) -> None:
-    told("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
+def test_a_finding_names_entry_key_and_consumers(spark: SparkSession, run_cli: RunCli, tmp_path: Path) -> None:
+    run_cli("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
     (finding,) = table(spark, tmp_path, "violations").collect()
     # labels.json of the recording: seq 6853, consumer 6, entry 1:851.
     assert (finding["rule"], finding["seq"], finding["consumer"]) == ("early_duplicate", 6853, 6)
@@ -88,25 +88,25 @@ def test_a_finding_names_entry_key_and_consumers(spark: SparkSession, told: Told
     assert "entry 1:851" in finding["explanation"]
 
 
-def test_a_second_run_leaves_equal_rows_and_no_others(spark: SparkSession, told: Told, tmp_path: Path) -> None:
-    told("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
-    told("audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path, "--quiet")
+def test_a_second_run_leaves_equal_rows_and_no_others(spark: SparkSession, run_cli: RunCli, tmp_path: Path) -> None:
+    run_cli("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
+    run_cli("audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path, "--quiet")
     before = rows_of_tables(spark, tmp_path)
-    told("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
+    run_cli("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
     # As text every value with all its digits, behind the name of its column, in the order of the columns.
     assert rows_of_tables(spark, tmp_path) == before
     assert len(before["runs"]) == 2
 
 
-def test_all_samples_in_one_call(told: Told, tmp_path: Path) -> None:
-    code, out, _ = told("audit", SAMPLES, "--out", tmp_path, "--format", "json", "--quiet")
+def test_all_samples_in_one_call(run_cli: RunCli, tmp_path: Path) -> None:
+    code, out, _ = run_cli("audit", SAMPLES, "--out", tmp_path, "--format", "json", "--quiet")
     assert code == 1
     assert json.loads(out)["verdict"] == "known_bug"
     assert json.loads(out)["rules"]["single_holder"]["known_bug"] == 13
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta"])
-def test_columns_say_the_same_as_lines(kind: str, spark: SparkSession, told: Told, tmp_path: Path) -> None:
+def test_columns_say_the_same_as_lines(kind: str, spark: SparkSession, run_cli: RunCli, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     trace.mkdir()
     shutil.copy(SAMPLES / "heavy-churn-3.0.7" / "trace.json", trace)
@@ -116,13 +116,13 @@ def test_columns_say_the_same_as_lines(kind: str, spark: SparkSession, told: Tol
     read_events(spark, sample).drop("refused", "detail").write.format(kind).save(str(trace / "events"))
     reports = []
     for source in (SAMPLES / "heavy-churn-3.0.7", trace):
-        _, out, _ = told("audit", source, "--out", tmp_path / "out", "--format", "json", "--quiet")
+        _, out, _ = run_cli("audit", source, "--out", tmp_path / "out", "--format", "json", "--quiet")
         report = json.loads(out)
         reports.append((report["rules"], report["blocking"], report["events"]))
     assert reports[0] == reports[1]
 
 
-def test_rows_that_cannot_be_used_are_set_aside(spark: SparkSession, told: Told, tmp_path: Path) -> None:
+def test_rows_that_cannot_be_used_are_set_aside(spark: SparkSession, run_cli: RunCli, tmp_path: Path) -> None:
     trace = unzipped("join-leave-4.0.8", tmp_path / "trace")
     messages = trace / "messages.jsonl"
     rows = messages.read_text().splitlines()
@@ -136,7 +136,7 @@ def test_rows_that_cannot_be_used_are_set_aside(spark: SparkSession, told: Told,
         "repeated_row": rows[4000],
     }
     messages.write_text("\n".join([*rows, *refused.values()]) + "\n")
-    _, out, _ = told("audit", trace, "--out", tmp_path / "out", "--format", "json", "--quiet")
+    _, out, _ = run_cli("audit", trace, "--out", tmp_path / "out", "--format", "json", "--quiet")
     report = json.loads(out)
     quarantined = table(spark, tmp_path / "out", "quarantine").collect()
     first = len(rows) + 1
@@ -198,14 +198,14 @@ def _missing(trace: Path) -> None:
     ],
 )
 def test_an_unusable_trace_is_one_line_and_leaves_the_tables_alone(
-    spoil: Callable[[Path], None], code: int, told: Told, tmp_path: Path
+    spoil: Callable[[Path], None], code: int, run_cli: RunCli, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    told("audit", SAMPLES / "hung-consumer-4.0.8", "--out", out, "--quiet")
+    run_cli("audit", SAMPLES / "hung-consumer-4.0.8", "--out", out, "--quiet")
     before = contents(out)
     trace = unzipped("join-leave-4.0.8", tmp_path / "trace")
     spoil(trace)
-    exit_code, report, errors = told("audit", trace, "--out", out, "--quiet")
+    exit_code, report, errors = run_cli("audit", trace, "--out", out, "--quiet")
     assert exit_code == code
     assert report == ""
     assert errors.count("\n") == 1
@@ -247,12 +247,12 @@ def test_the_same_as_a_spark_job(tmp_path: Path) -> None:
     assert re.search(r"^Took +[\d.]+ s to start up, [\d.]+ s to audit, [\d.]+ s to report$", done.stdout, re.MULTILINE)
 
 
-def test_validation_says_how_much_is_wrong_with_an_unusable_trace(told: Told, tmp_path: Path) -> None:
+def test_validation_says_how_much_is_wrong_with_an_unusable_trace(run_cli: RunCli, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     trace.mkdir()
     (trace / "trace.json").write_text('{"trace_format": 1, "pulsar_version": "4.0.8"}')
     (trace / "events.jsonl").write_text("no JSON\n" * 3 + '{"event": "flow"}\n' + '{"event": "fl')
-    code, out, err = told("validate", trace, "--quiet")
+    code, out, err = run_cli("validate", trace, "--quiet")
     assert code == 3
     assert err.startswith(
         f"dispatch-audit: error: {trace}: the checks refuse 5 of 5 rows, more than the allowed share of "
@@ -262,11 +262,11 @@ def test_validation_says_how_much_is_wrong_with_an_unusable_trace(told: Told, tm
     assert "        broken_json: 3\n        cut_off: 1\n        missing_field: 1\n" in out
 
 
-def test_validation_says_what_would_be_refused(told: Told, tmp_path: Path) -> None:
+def test_validation_says_what_would_be_refused(run_cli: RunCli, tmp_path: Path) -> None:
     trace = unzipped("join-leave-4.0.8", tmp_path / "trace")
     with (trace / "acks.jsonl").open("a") as log:
         log.write("no JSON\n")
-    code, out, err = told("validate", trace, "--format", "json", "--quiet")
+    code, out, err = run_cli("validate", trace, "--format", "json", "--quiet")
     assert (code, err) == (0, "")
     (checked,) = json.loads(out)["traces"]
     assert (checked["events"], checked["quarantined"]) == (22_083, 1)
@@ -275,9 +275,11 @@ def test_validation_says_what_would_be_refused(told: Told, tmp_path: Path) -> No
 
 
 def test_hot_keys_have_names_and_a_trace_cut_in_the_middle_is_no_fault(
-    spark: SparkSession, told: Told, tmp_path: Path
+    spark: SparkSession, run_cli: RunCli, tmp_path: Path
 ) -> None:
-    _, out, _ = told("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path / "whole", "--format", "json", "--quiet")
+    _, out, _ = run_cli(
+        "audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path / "whole", "--format", "json", "--quiet"
+    )
     (report,) = json.loads(out)["traces"]
     assert (report["completeness"], report["incomplete"]) == (1.0, [])
     assert all(key["key"].startswith("key-") for key in report["hot_keys"])
@@ -289,7 +291,7 @@ def test_hot_keys_have_names_and_a_trace_cut_in_the_middle_is_no_fault(
     for log in trace.glob("*.jsonl"):
         rows = log.read_text().splitlines(keepends=True)
         log.write_text("".join(row for row in rows if json.loads(row)["seq"] > 10_000))
-    code, out, err = told("audit", trace, "--out", tmp_path / "part", "--format", "json", "--quiet")
+    code, out, err = run_cli("audit", trace, "--out", tmp_path / "part", "--format", "json", "--quiet")
     (report,) = json.loads(out)["traces"]
     (partition,) = table(spark, tmp_path / "part", "coverage").collect()
     assert (code, err, report["quarantined"]) == (0, "", 0)

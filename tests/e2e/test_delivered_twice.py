@@ -1,4 +1,4 @@
-"""A log of which a part is delivered twice, as users audit it: what is told is what is told of the log as it was."""
+"""A log of which a part is delivered twice, as users audit it: the audit reports the same as of the log as it was."""
 
 import gzip
 import json
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Told
+from conftest import RunCli
 from pyspark.sql import SparkSession
 
 from benchmarks.table_rows import rows_of_tables
@@ -77,7 +77,7 @@ def _tables(spark: SparkSession, out: Path) -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What is told of the sample as it is."""
+    """Returns the report on the unchanged sample."""
     out = tmp_path_factory.mktemp("once")
     audit(spark, AuditRequest((str(SAMPLE),), str(out), None, load_settings()), lambda _: None)
     return _tables(spark, out)
@@ -92,13 +92,13 @@ def test_a_third_delivered_twice_changes_nothing(
     deliver: Callable[[Path, SparkSession], None],
     once: dict[str, list[str]],
     spark: SparkSession,
-    told: Told,
+    run_cli: RunCli,
     tmp_path: Path,
 ) -> None:
     trace = tmp_path / "trace"
     shutil.copytree(SAMPLE, trace)
     deliver(trace, spark)
-    code, text, _ = told("audit", trace, "--out", tmp_path / "out", "--format", "json", "--quiet")
+    code, text, _ = run_cli("audit", trace, "--out", tmp_path / "out", "--format", "json", "--quiet")
     report = json.loads(text)
     # As without the repetitions: the sample shows a known bug.
     assert (code, report["verdict"], report["completeness"]) == (1, "known_bug", 1.0)
@@ -110,21 +110,21 @@ def test_a_third_delivered_twice_changes_nothing(
     assert _tables(spark, tmp_path / "out") == once
 
 
-def test_validation_finds_such_a_log_usable_and_counts_no_repetition(told: Told, tmp_path: Path) -> None:
+def test_validation_finds_such_a_log_usable_and_counts_no_repetition(run_cli: RunCli, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     shutil.copytree(SAMPLE, trace)
     (trace / "messages-again.jsonl").write_text("\n".join(_third()) + "\n")
-    code, text, _ = told("validate", trace, "--format", "json", "--quiet")
+    code, text, _ = run_cli("validate", trace, "--format", "json", "--quiet")
     (checked,) = json.loads(text)["traces"]
     assert (code, checked["usable"], checked["quarantined"]) == (0, True, 0)
     assert checked["events"] == len(_lines()) + len(_third())
 
 
-def test_rows_of_one_seq_that_differ_are_bad_as_ever(told: Told, tmp_path: Path) -> None:
+def test_rows_of_one_seq_that_differ_are_bad_as_ever(run_cli: RunCli, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     shutil.copytree(SAMPLE, trace)
     later = [{**row, "ts_us": row["ts_us"] + 1} for row in map(json.loads, _third())]
     (trace / "messages-again.jsonl").write_text("".join(json.dumps(row) + "\n" for row in later))
-    code, out, err = told("audit", trace, "--out", tmp_path / "out", "--quiet")
+    code, out, err = run_cli("audit", trace, "--out", tmp_path / "out", "--quiet")
     assert (code, out) == (3, "")
     assert f"{len(later)} of {len(_lines()) + len(later)} rows do not fit the rows" in err

@@ -21,7 +21,7 @@ SENT = {"event": "dispatch", "topic": NAME, "subscription": NAME, "consumer": 1,
 
 def test_names_break_out_of_no_report(
     spark: SparkSession,
-    told: Callable[..., tuple[int, str, str]],
+    run_cli: Callable[..., tuple[int, str, str]],
     write_trace: Callable[..., Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -36,7 +36,7 @@ def test_names_break_out_of_no_report(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
     files = {form: tmp_path / f"report.{form}" for form in ("text", "json", "junit", "sarif")}
     options = [f"--report={form}={file}" for form, file in files.items()]
-    code, out, err = told("audit", ".", "--out", tmp_path / "out", "--format", "github", "--quiet", *options)
+    code, out, err = run_cli("audit", ".", "--out", tmp_path / "out", "--format", "github", "--quiet", *options)
     assert (code, err) == (1, "")
 
     name = printable(NAME)

@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.run.request import ValidationResult
 
 WriteTrace = Callable[..., Path]
-Told = Callable[..., tuple[int, str, str]]
+RunCli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -67,10 +67,10 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_a_mistake_in_the_call_is_one_line_and_exit_2(
-    told: Told, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+    run_cli: RunCli, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    code, out, err = told(*(argument.format(trace=trace) for argument in arguments))
+    code, out, err = run_cli(*(argument.format(trace=trace) for argument in arguments))
     assert (code, out) == (2, "")
     assert err.startswith("dispatch-audit: error: ")
     assert err.count("\n") == 1
@@ -78,8 +78,8 @@ def test_a_mistake_in_the_call_is_one_line_and_exit_2(
     assert not (tmp_path / "out").exists()
 
 
-def test_the_version_is_that_of_the_package(told: Told) -> None:
-    code, out, err = told("--version")
+def test_the_version_is_that_of_the_package(run_cli: RunCli) -> None:
+    code, out, err = run_cli("--version")
     assert (code, err) == (0, "")
     assert out.startswith("dispatch-audit 0.")
 
@@ -94,8 +94,8 @@ def test_the_module_is_the_command_too() -> None:
     assert json.loads(ran.stderr)["message"].startswith("there is no trace at nowhere; ")
 
 
-def test_without_a_command_there_is_help_on_stderr(told: Told) -> None:
-    code, out, err = told()
+def test_without_a_command_there_is_help_on_stderr(run_cli: RunCli) -> None:
+    code, out, err = run_cli()
     assert (code, out) == (2, "")
     assert "audit" in err
 
@@ -113,27 +113,27 @@ def test_without_a_command_there_is_help_on_stderr(told: Told) -> None:
     ],
 )
 def test_findings_decide_on_the_exit_code(
-    told: Told, audited: Any, trace: Path, found: tuple[Severity, ...], options: tuple[str, ...], expected: int
+    run_cli: RunCli, audited: Any, trace: Path, found: tuple[Severity, ...], options: tuple[str, ...], expected: int
 ) -> None:
     audited(summary_of(*found))
-    code, out, err = told("audit", trace, "--out", "out", *options)
+    code, out, err = run_cli("audit", trace, "--out", "out", *options)
     assert (code, err) == (expected, "")
     assert out.startswith(worst_verdict(found).replace("_", " ").upper())
 
 
-def test_arguments_become_a_request(told: Told, audited: Any, trace: Path, tmp_path: Path) -> None:
+def test_arguments_become_a_request(run_cli: RunCli, audited: Any, trace: Path, tmp_path: Path) -> None:
     config = tmp_path / "mine.toml"
     config.write_text("[trace]\nrecorder_skew_ms = 25\n")
     requests = audited(summary_of())
-    told("audit", trace, "--out", "out", "--profile", "pulsar-4.0.3", "--config", config)
+    run_cli("audit", trace, "--out", "out", "--profile", "pulsar-4.0.3", "--config", config)
     (request,) = requests
     assert (request.paths, request.target, request.profile) == ((str(trace),), "out", "pulsar-4.0.3")
     assert request.settings.trace.recorder_skew_ms == 25
 
 
-def test_json_is_one_object_and_nothing_else(told: Told, audited: Any, trace: Path) -> None:
+def test_json_is_one_object_and_nothing_else(run_cli: RunCli, audited: Any, trace: Path) -> None:
     audited(summary_of("known_bug"))
-    code, out, err = told("audit", trace, "--out", "out", "--format", "json")
+    code, out, err = run_cli("audit", trace, "--out", "out", "--format", "json")
     assert (code, err) == (1, "")
     assert json.loads(out)["verdict"] == "known_bug"
 
@@ -148,15 +148,15 @@ def test_json_is_one_object_and_nothing_else(told: Told, audited: Any, trace: Pa
     ids=["trace", "internal", "interrupt"],
 )
 def test_an_error_is_one_line_without_a_traceback(
-    told: Told, audited: Any, trace: Path, error: BaseException, code: int, line: str
+    run_cli: RunCli, audited: Any, trace: Path, error: BaseException, code: int, line: str
 ) -> None:
     audited(error)
-    assert told("audit", trace, "--out", "out") == (code, "", f"dispatch-audit: error: {line}\n")
+    assert run_cli("audit", trace, "--out", "out") == (code, "", f"dispatch-audit: error: {line}\n")
 
 
-def test_debug_shows_the_traceback(told: Told, audited: Any, trace: Path) -> None:
+def test_debug_shows_the_traceback(run_cli: RunCli, audited: Any, trace: Path) -> None:
     audited(ZeroDivisionError("by zero"))
-    code, _, err = told("audit", trace, "--out", "out", "--debug")
+    code, _, err = run_cli("audit", trace, "--out", "out", "--debug")
     assert code == 4
     assert "Traceback" in err
     assert err.endswith("dispatch-audit: error: internal error: ZeroDivisionError: by zero; see the traceback\n")
@@ -164,12 +164,12 @@ def test_debug_shows_the_traceback(told: Told, audited: Any, trace: Path) -> Non
 
 @pytest.mark.parametrize(("fault", "expected"), [("", 0), ("too much; record again", 3)])
 def test_validate_says_what_would_be_refused(
-    told: Told, monkeypatch: pytest.MonkeyPatch, trace: Path, fault: str, expected: int
+    run_cli: RunCli, monkeypatch: pytest.MonkeyPatch, trace: Path, fault: str, expected: int
 ) -> None:
     result = ValidationResult(str(trace), "pulsar-4.2", 1_000, 5, {"missing_field": 1, "broken_json": 4}, fault)
     monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", lambda name, quiet, load: None)
     monkeypatch.setattr(dispatch_audit.pipeline.validation, "validate", lambda spark, request, progress: [result])
-    code, out, err = told("validate", trace)
+    code, out, err = run_cli("validate", trace)
     assert (code, err) == (expected, f"dispatch-audit: error: {fault}\n" if fault else "")
     assert out == (
         f"{'UNUSABLE' if fault else 'USABLE'}  {trace}\n"
@@ -178,16 +178,16 @@ def test_validate_says_what_would_be_refused(
         "        missing_field: 1\n"
         "Broker  by the rules of profile pulsar-4.2\n"
     )
-    (checked,) = json.loads(told("validate", trace, "--format", "json")[1])["traces"]
+    (checked,) = json.loads(run_cli("validate", trace, "--format", "json")[1])["traces"]
     assert (checked["usable"], checked["fault"]) == (not fault, fault or None)
 
 
 @pytest.mark.usefixtures("no_spark")
 @pytest.mark.parametrize("command", [["validate"], ["audit", "--out", "out"]], ids=["validate", "audit"])
-def test_a_trace_by_entry_buckets_is_unusable(told: Told, write_trace: WriteTrace, command: list[str]) -> None:
+def test_a_trace_by_entry_buckets_is_unusable(run_cli: RunCli, write_trace: WriteTrace, command: list[str]) -> None:
     settings = {"entryBucketDispatch": True}
     manifest = {"trace_format": 1, "pulsar_version": "5.0.1", "settings": settings}
-    code, out, err = told(*command, write_trace([{"event": "publish", "seq": 1}], manifest=manifest))
+    code, out, err = run_cli(*command, write_trace([{"event": "publish", "seq": 1}], manifest=manifest))
     assert (code, out) == (3, "")
     assert "entry-bucket dispatch" in err
     assert err.count("\n") == 1

@@ -14,56 +14,58 @@ from cli_summary import summary_of
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.windows.window import Window
 
-Told = Callable[..., tuple[int, str, str]]
+RunCli = Callable[..., tuple[int, str, str]]
 
 
-def test_junit_on_stdout(told: Told, audited: Any, trace: Path) -> None:
+def test_junit_on_stdout(run_cli: RunCli, audited: Any, trace: Path) -> None:
     audited(summary_of("violation"))
-    code, out, err = told("audit", trace, "--out", "out", "--format", "junit")
+    code, out, err = run_cli("audit", trace, "--out", "out", "--format", "junit")
     assert (code, err) == (1, "")
     assert ET.fromstring(out).attrib["failures"] == "1"
 
 
-def test_junit_fails_by_the_same_measure_as_the_exit_code(told: Told, audited: Any, trace: Path) -> None:
+def test_junit_fails_by_the_same_measure_as_the_exit_code(run_cli: RunCli, audited: Any, trace: Path) -> None:
     audited(summary_of("permitted"))
     for level, expected in (("violation", (0, "0")), ("permitted", (1, "1"))):
-        code, out, _ = told("audit", trace, "--out", "out", "--format", "junit", "--fail-on", level)
+        code, out, _ = run_cli("audit", trace, "--out", "out", "--format", "junit", "--fail-on", level)
         assert (code, ET.fromstring(out).attrib["failures"]) == expected
 
 
-def test_sarif_on_stdout_knows_the_log(told: Told, audited: Any, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sarif_on_stdout_knows_the_log(
+    run_cli: RunCli, audited: Any, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(trace)
     audited(summary_of("violation"))
-    _, out, err = told("audit", ".", "--out", "out", "--format", "sarif")
+    _, out, err = run_cli("audit", ".", "--out", "out", "--format", "sarif")
     ((result,),) = (run["results"] for run in json.loads(out)["runs"])
     assert err == ""
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "events.jsonl"
 
 
 def test_github_annotates_and_adds_to_the_page_of_the_step(
-    told: Told, audited: Any, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_cli: RunCli, audited: Any, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "page.md"
     page.write_text("# before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
     audited(summary_of("violation"))
-    _, out, _ = told("audit", trace, "--out", "out", "--format", "github")
+    _, out, _ = run_cli("audit", trace, "--out", "out", "--format", "github")
     assert out.startswith("::error file=")
     assert out.count("\n") == 1
     assert page.read_text().startswith("# before\n### night: violation\n")
 
 
-def test_github_needs_no_page(told: Told, audited: Any, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_github_needs_no_page(run_cli: RunCli, audited: Any, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     audited(summary_of())
-    assert told("audit", trace, "--out", "out", "--format", "github") == (0, "", "")
+    assert run_cli("audit", trace, "--out", "out", "--format", "github") == (0, "", "")
 
 
-def test_one_audit_writes_every_format(told: Told, audited: Any, trace: Path, tmp_path: Path) -> None:
+def test_one_audit_writes_every_format(run_cli: RunCli, audited: Any, trace: Path, tmp_path: Path) -> None:
     requests = audited(summary_of("known_bug"))
     files = {form: tmp_path / f"report.{form}" for form in ("text", "json", "junit", "sarif")}
     options = [f"--report={form}={file}" for form, file in files.items()]
-    code, out, err = told("audit", trace, "--out", "out", "--format", "json", *options)
+    code, out, err = run_cli("audit", trace, "--out", "out", "--format", "json", *options)
     assert (code, err, len(requests)) == (1, "", 1)
     assert json.loads(files["json"].read_text()) == json.loads(out)
     assert json.loads(files["sarif"].read_text())["version"] == "2.1.0"
@@ -73,32 +75,32 @@ def test_one_audit_writes_every_format(told: Told, audited: Any, trace: Path, tm
 
 @pytest.mark.parametrize("form", ["text", "sarif", "github"])
 def test_windows_that_were_audited_again_are_runs_of_one_trace(
-    told: Told, audited: Any, trace: Path, form: str
+    run_cli: RunCli, audited: Any, trace: Path, form: str
 ) -> None:
     (run,) = summary_of("known_bug").runs
     windows = tuple(replace(run, starts_from="state", window=Window(at, at + 5)) for at in (0, 5))
     audited(replace(summary_of(), runs=windows))
-    code, out, err = told("audit", trace, "--out", "out", "--reaudit", "0", "--format", form)
+    code, out, err = run_cli("audit", trace, "--out", "out", "--reaudit", "0", "--format", form)
     assert (code, err) == (1, "")
     assert out.count("a known_bug") == 2
 
 
 def test_a_text_in_a_file_has_no_colours(
-    told: Told, audited: Any, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_cli: RunCli, audited: Any, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     audited(summary_of("violation"))
     file = tmp_path / "report.txt"
-    _, out, _ = told("audit", trace, "--out", "out", "--report", f"text={file}")
+    _, out, _ = run_cli("audit", trace, "--out", "out", "--report", f"text={file}")
     assert "\x1b[" in out
     assert "\x1b" not in file.read_text()
 
 
-def test_a_file_that_cannot_be_written_is_one_line(told: Told, audited: Any, trace: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_one_line(run_cli: RunCli, audited: Any, trace: Path, tmp_path: Path) -> None:
     audited(summary_of())
     full = tmp_path / "full"
     full.symlink_to("/dev/full")
-    code, out, err = told("audit", trace, "--out", "out", "--report", f"junit={full}")
+    code, out, err = run_cli("audit", trace, "--out", "out", "--report", f"junit={full}")
     assert (code, out) == (2, "")
     way_out = "the audit is in the tables; choose another file and run it again"
     assert err == f"dispatch-audit: error: cannot write {full}: No space left on device; {way_out}\n"
@@ -108,19 +110,19 @@ def logged(err: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in err.splitlines()]
 
 
-def test_a_remark_is_a_line_of_the_log_too(told: Told, audited: Any, trace: Path) -> None:
+def test_a_remark_is_a_line_of_the_log_too(run_cli: RunCli, audited: Any, trace: Path) -> None:
     summary = summary_of()
     audited(replace(summary, runs=(replace(summary.runs[0], starts_from="state", events_late=3),)))
-    _, _, err = told("audit", trace, "--out", "out", "--to", "9", "--log-format", "json")
+    _, _, err = run_cli("audit", trace, "--out", "out", "--to", "9", "--log-format", "json")
     (remark,) = [line for line in logged(err) if line["level"] == "WARNING"]
     assert remark["message"].startswith(
         "night: 3 rows were added to earlier windows after their audit, and no run has audited them; "
     )
 
 
-def test_logs_are_one_object_a_line(told: Told, audited: Any, trace: Path) -> None:
+def test_logs_are_one_object_a_line(run_cli: RunCli, audited: Any, trace: Path) -> None:
     audited(summary_of("known_bug"))
-    code, _, err = told("audit", trace, "--out", "out", "--log-format", "json")
+    code, _, err = run_cli("audit", trace, "--out", "out", "--log-format", "json")
     start, report, run, end = logged(err)
     assert [(line["message"], line.get("stage")) for line in (start, report)] == [
         ("stage", "start Spark"),
@@ -142,17 +144,17 @@ def test_logs_are_one_object_a_line(told: Told, audited: Any, trace: Path) -> No
     ids=["trace", "internal", "interrupt"],
 )
 def test_an_error_is_logged_with_its_exit_code(
-    told: Told, audited: Any, trace: Path, error: BaseException, code: int, message: str
+    run_cli: RunCli, audited: Any, trace: Path, error: BaseException, code: int, message: str
 ) -> None:
     audited(error)
-    told_code, out, err = told("audit", trace, "--out", "out", "--log-format", "json")
+    told_code, out, err = run_cli("audit", trace, "--out", "out", "--log-format", "json")
     last = logged(err)[-1]
     assert (told_code, out) == (code, "")
     assert (last["level"], last["message"], last["exit_code"]) == ("ERROR", message, code)
 
 
-def test_nothing_is_left_of_the_logs_when_the_command_is_done(told: Told, audited: Any, trace: Path) -> None:
+def test_nothing_is_left_of_the_logs_when_the_command_is_done(run_cli: RunCli, audited: Any, trace: Path) -> None:
     audited(summary_of())
-    told("audit", trace, "--out", "out", "--log-format", "json")
+    run_cli("audit", trace, "--out", "out", "--log-format", "json")
     assert not logging.getLogger("dispatch_audit").handlers
-    assert told("audit", trace, "--out", "out")[2] == ""
+    assert run_cli("audit", trace, "--out", "out")[2] == ""

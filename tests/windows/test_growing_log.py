@@ -10,7 +10,7 @@ import pytest
 from conftest import MANIFEST
 from pyspark.sql import Row, SparkSession
 
-from benchmarks.window_rows import Told, differences, told_by
+from benchmarks.window_rows import Reported, differences, reported_by
 from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.errors import TraceError, UsageError
 from dispatch_audit.pipeline.run.request import AuditRequest
@@ -79,8 +79,8 @@ class Growing:
         (run,) = self.rows("runs", run_key)
         return run
 
-    def told(self, *run_keys: str) -> Told:
-        return told_by(self._spark, self._target, run_keys)
+    def reported(self, *run_keys: str) -> Reported:
+        return reported_by(self._spark, self._target, run_keys)
 
     def contents(self, *run_keys: str) -> dict[str, list[str]]:
         """All rows of runs, but for their times."""
@@ -147,7 +147,7 @@ def test_windows_follow_each_other_and_tell_what_all_at_once_tells(growing: Grow
     of_windows = [name for name in growing.run(at_once).asDict() if name.startswith("window_")]
     of_windows += ["chain", "starts_from", "first_seq", "next_seq", "events_without_seq", "events_late"]
     assert {growing.run(at_once)[name] for name in of_windows} == {None}
-    assert differences(growing.told(first, second, last), growing.told(at_once)) == {}
+    assert differences(growing.reported(first, second, last), growing.reported(at_once)) == {}
     duplicates = [row for row in growing.rows("violations", last) if row["rule"] == "early_duplicate"]
     assert [row["key"] for row in duplicates] == ["order-42"], "the key stands in the first window only"
     # Asked again, the second window is the same run with the same rows, and no other has changed.
@@ -178,7 +178,7 @@ def test_rows_that_come_late_are_told_and_audited_once_their_window_is_repeated(
     assert [growing.run(key)["events_late"] for key in (first, last)] == [0, 0]
     assert [growing.run(key)["events_in"] for key in (first, last)] == [11, 22]
     assert [row["reason"] for row in growing.rows("quarantine", first, last)] == ["repeated_row"] * 2
-    assert differences(growing.told(first, last), growing.told(*growing.audit())) == {}
+    assert differences(growing.reported(first, last), growing.reported(*growing.audit())) == {}
 
 
 def test_old_rows_that_are_delivered_again_are_not_late_and_change_nothing(growing: Growing) -> None:
@@ -221,7 +221,7 @@ def test_a_row_without_a_seq_is_counted_in_one_window_and_half_a_row_is_left_unt
     assert growing.run(last)["events_late"] == 0
     lines = [sorted(row["line"] for row in growing.rows("quarantine", key)) for key in (first, last)]
     assert lines == [[16], [33, 34]]
-    assert differences(growing.told(first, last), growing.told(*growing.audit())) == {}
+    assert differences(growing.reported(first, last), growing.reported(*growing.audit())) == {}
 
 
 def test_a_window_that_starts_in_the_middle_is_censored_and_so_are_those_behind_it(growing: Growing) -> None:
@@ -232,7 +232,7 @@ def test_a_window_that_starts_in_the_middle_is_censored_and_so_are_those_behind_
     # The consumer's join is not known, and is no fault of the log.
     assert [growing.run(key)["events_quarantined"] for key in (first, last)] == [0, 0]
     assert growing.rows("coverage", last)[0]["completeness"] == 0
-    assert differences(growing.told(first, last), growing.told(*growing.audit(at(9), None))) == {}
+    assert differences(growing.reported(first, last), growing.reported(*growing.audit(at(9), None))) == {}
 
 
 def test_subscriptions_outlive_a_window_without_rows_and_come_up_with_what_was_published_before(
@@ -248,7 +248,7 @@ def test_subscriptions_outlive_a_window_without_rows_and_come_up_with_what_was_p
     assert [row["subscription"] for row in growing.rows("state", empty)] == ["s"]
     unpublished = {row["subscription"]: row["entries_without_publish"] for row in growing.rows("coverage", last)}
     assert unpublished == {"s": 0, "new": 0}
-    assert differences(growing.told(first, empty, last), growing.told(*growing.audit())) == {}
+    assert differences(growing.reported(first, empty, last), growing.reported(*growing.audit())) == {}
     # A state of another make is refused before anything is replayed.
     monkeypatch.setattr("dispatch_audit.pipeline.windows.resolve.STATE_VERSION", 4711)
     with pytest.raises(UsageError, match="and this is 4711; audit from the beginning: --reaudit 1970-01-01T00:00:00Z"):
@@ -271,7 +271,7 @@ def test_a_window_that_begins_before_the_log_does_is_not_censored(growing: Growi
     assert by_moment != by_log
     assert [growing.run(key)["starts_from"] for key in (by_moment, by_log)] == ["beginning", "beginning"]
     assert [growing.run(key)["first_seq"] for key in (by_moment, by_log)] == [None, None]
-    assert differences(growing.told(by_moment), growing.told(by_log)) == {}
+    assert differences(growing.reported(by_moment), growing.reported(by_log)) == {}
 
 
 def test_a_row_whose_clock_was_ahead_does_not_make_every_window_behind_it_clean(growing: Growing) -> None:
