@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, contains
+from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.state.state import Ints
 
 RANGES_MAX = 200_000
@@ -126,8 +127,8 @@ class UndecidedRanges:
 def in_words(changes: Iterable[str]) -> str:
     """The reason why owners are open, as a clause."""
     names: Sequence[str] = sorted(set(changes))
-    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
-    return f"the trace does not show the order of these changes: {', '.join(names[:_NAMED_MAX])}{more}"
+    more = f" and {count(len(names) - _NAMED_MAX, 'other')}" if len(names) > _NAMED_MAX else ""
+    return f"the trace does not show in which order these happened: {', '.join(names[:_NAMED_MAX])}{more}"
 
 
 _NAMED_MAX = 6
