@@ -4,7 +4,7 @@
     python tests/replay/same_tables.py compare FILE    # after it; exit code 1 where a row differs
 
 The file holds a digest of each row: `NAMES` says which tables, columns and values have got other names since it was
-written, so that a renaming is no difference. What people read (`explanation`) may be worded anew.
+written, so that a renaming is no difference. Of sentences only their number is compared.
 """
 
 import hashlib
@@ -31,7 +31,9 @@ NAMES: Final[dict[str, str]] = {
 }
 """Today's names of tables, columns and values, by which the file knows them under another."""
 
-_WORDED: Final = frozenset({"explanation"})
+_SENTENCES: Final = {"explanation": bool, "evidence": len, "undecided": bool}
+"""Columns of sentences, which may be worded anew, and what is compared of each."""
+
 Digests = npt.NDArray[np.uint32]
 
 
@@ -44,7 +46,8 @@ def digests(name: str) -> dict[str, Digests]:
 
 
 def _digest(row: Columns) -> int:
-    columns = _under_old_names({name: value for name, value in row.items() if name not in _WORDED})
+    compared = {name: _SENTENCES[name](value) if name in _SENTENCES and value else value for name, value in row.items()}
+    columns = _under_old_names(compared)
     text = json.dumps(columns, sort_keys=True, default=str)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
 
