@@ -189,37 +189,37 @@ class _Decoder:
         self._given = given
         self._begun: list[Any] = []
         self._readers: Mapping[str, Callable[[Any], Any]] = {
-            "tuple": lambda told: tuple(self._items(told)),
-            "frozenset": lambda told: frozenset(self._items(told)),
-            "list": lambda told: self._filled([], list.extend, told),
-            "set": lambda told: self._filled(set(), set.update, told),
-            "deque": lambda told: self._filled(deque(maxlen=told[1]), deque.extend, told[0]),
-            "array": lambda told: self._begins(self._array(told)),
+            "tuple": lambda content: tuple(self._items(content)),
+            "frozenset": lambda content: frozenset(self._items(content)),
+            "list": lambda content: self._filled([], list.extend, content),
+            "set": lambda content: self._filled(set(), set.update, content),
+            "deque": lambda content: self._filled(deque(maxlen=content[1]), deque.extend, content[0]),
+            "array": lambda content: self._begins(self._array(content)),
             "same": self._same,
-            "given": lambda told: self._given[told],
+            "given": lambda content: self._given[content],
         }
 
-    def value(self, told: Any) -> Any:
-        if type(told) in _PLAIN:
-            return told
-        ((tag, content),) = told.items()
+    def value(self, encoded: Any) -> Any:
+        if type(encoded) in _PLAIN:
+            return encoded
+        ((tag, content),) = encoded.items()
         if tag in self._schema.kinds:
             return self._object(self._schema.kinds[tag], content)
         return self._dict(tag, content) if tag in _DICTS else self._readers[tag](content)
 
-    def _object(self, kind: Kind, told: Sequence[Any]) -> Any:
-        if len(told) != len(kind.attributes):
-            raise ValueError(f"{kind.name} has {len(told)} attributes")
+    def _object(self, kind: Kind, content: Sequence[Any]) -> Any:
+        if len(content) != len(kind.attributes):
+            raise ValueError(f"{kind.name} has {len(content)} attributes")
         if kind.is_tuple:
-            return kind.made([self.value(value) for value in told])
+            return kind.made([self.value(value) for value in content])
         made = self._begins(object.__new__(kind.of))
-        vars(made).update(zip(kind.attributes, [self.value(value) for value in told], strict=True))
+        vars(made).update(zip(kind.attributes, [self.value(value) for value in content], strict=True))
         return made
 
-    def _dict(self, tag: str, told: Any) -> dict[Any, Any]:
+    def _dict(self, tag: str, content: Any) -> dict[Any, Any]:
         of, factory = _DICTS[tag]
         made: dict[Any, Any] = self._begins(of() if factory is None else of(factory))
-        keys, values = (self._items(items) for items in told)
+        keys, values = (self._items(items) for items in content)
         # Not `update`: a Counter would add up.
         for key, value in zip(keys, values, strict=True):
             made[key] = value
@@ -229,8 +229,8 @@ class _Decoder:
         self._begun.append(made)
         return made
 
-    def _filled(self, made: Any, fill: Callable[[Any, Any], None], told: Any) -> Any:
-        fill(self._begins(made), self._items(told))
+    def _filled(self, made: Any, fill: Callable[[Any, Any], None], content: Any) -> Any:
+        fill(self._begins(made), self._items(content))
         return made
 
     def _same(self, number: Any) -> Any:
@@ -238,17 +238,17 @@ class _Decoder:
             raise ValueError("a reference is none")
         return self._begun[number]
 
-    def _items(self, told: Any) -> Sequence[Any]:
-        if type(told) is list:
-            return told if _PLAIN.issuperset(map(type, told)) else [self.value(value) for value in told]
-        if told.keys() == {"ints"}:
-            return list(self._array(told["ints"]).tolist())
-        rows = list(zip(*(self._items(column) for column in told["columns"]), strict=True))
-        return rows if told["rows"] == "tuple" else list(map(self._schema.kinds[told["rows"]].made, rows))
+    def _items(self, content: Any) -> Sequence[Any]:
+        if type(content) is list:
+            return content if _PLAIN.issuperset(map(type, content)) else [self.value(value) for value in content]
+        if content.keys() == {"ints"}:
+            return list(self._array(content["ints"]).tolist())
+        rows = list(zip(*(self._items(column) for column in content["columns"]), strict=True))
+        return rows if content["rows"] == "tuple" else list(map(self._schema.kinds[content["rows"]].made, rows))
 
     def _array(self, number: Any) -> NDArray[Any]:
-        told = self.arrays.pop(number)
+        content = self.arrays.pop(number)
         # As bytes: numpy copies records field by field.
-        array: NDArray[Any] = told.view(np.uint8).copy().view(told.dtype)
+        array: NDArray[Any] = content.view(np.uint8).copy().view(content.dtype)
         # The attributes of records are read by name in the whole of the replay.
         return array.view(np.recarray) if array.dtype.names else array
