@@ -127,4 +127,4 @@ def test_rows_of_one_seq_that_differ_are_bad_as_ever(run_cli: RunCli, tmp_path: 
     (trace / "messages-again.jsonl").write_text("".join(json.dumps(row) + "\n" for row in later))
     code, out, err = run_cli("audit", trace, "--out", tmp_path / "out", "--quiet")
     assert (code, out) == (3, "")
-    assert f"{len(later)} of {len(_lines()) + len(later)} rows do not fit the rows" in err
+    assert f"the replay refuses {len(later)} of {len(_lines()) + len(later)} rows, which do not fit the rows" in err

@@ -76,7 +76,7 @@ def test_what_drains_at_the_end_is_listed_under_its_holder() -> None:
     log = _held(LOW, LOW, LOWEST, HIGH)
     log.join(2)
     rows = _rows(log)
-    hashes = [f"{LOWEST_HASH} (1 entries)", f"{LOW_HASH} (2 entries)"]
+    hashes = [f"{LOWEST_HASH} (1 entry)", f"{LOW_HASH} (2 entries)"]
     count, cleared, unacked, listed, most = _drained(rows[1])
     assert (count, cleared, unacked, most) == (2, 0, 3, 2)
     assert isinstance(listed, list)
@@ -89,7 +89,7 @@ def test_what_drained_is_cleared() -> None:
     log = _held(LOW, LOW, LOWEST)
     log.join(2)
     log.ack(1, 0, 1)
-    assert _drained(_rows(log)[1]) == (1, 1, 1, [f"{LOWEST_HASH} (1 entries)"], 2)
+    assert _drained(_rows(log)[1]) == (1, 1, 1, [f"{LOWEST_HASH} (1 entry)"], 2)
 
 
 def test_what_is_left_of_it_counts_and_not_what_there_was() -> None:
