@@ -251,7 +251,7 @@ def test_subscriptions_outlive_a_window_without_rows_and_come_up_with_what_was_p
     assert differences(growing.reported(first, empty, last), growing.reported(*growing.audit())) == {}
     # A state of another make is refused before anything is replayed.
     monkeypatch.setattr("dispatch_audit.pipeline.windows.resolve.STATE_VERSION", 4711)
-    with pytest.raises(UsageError, match="and this is 4711; audit from the beginning: --reaudit 1970-01-01T00:00:00Z"):
+    with pytest.raises(UsageError, match="reads 4711; audit all windows again: --reaudit 1970-01-01T00:00:00Z"):
         growing.audit(to_us=at(60))
 
 
