@@ -286,5 +286,5 @@ def test_a_row_whose_clock_was_ahead_does_not_make_every_window_behind_it_clean(
     assert growing.run(first)["events_in"] == 5
     (second,) = growing.audit(to_us=at(8))
     assert growing.run(second)["next_seq"] == 60
-    with pytest.raises(TraceError, match="correct the clock of that row, or leave --to out"):
+    with pytest.raises(TraceError, match="correct the time of that row, or leave --to out"):
         growing.audit(to_us=at(12))
