@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+# Seconds by itself: builds and installs, or generates whole traces.
+pytestmark = pytest.mark.heavy
+
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "dispatch_audit"
 FOLDERS = ("conf", "jobs", "pipeline", "udfs")

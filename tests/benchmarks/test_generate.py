@@ -18,6 +18,10 @@ from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.validation import validate
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
+# Seconds by itself: builds and installs, or generates whole traces.
+pytestmark = pytest.mark.heavy
+
+
 CALM = Shape(events=4_000, partitions=2, consumers=3, keys=40, changes=0, files=2)
 # Consumers come and go while much is unacknowledged, so that hashes drain and are sent again.
 BUSY = Shape(events=6_000, partitions=2, consumers=3, keys=25, changes=30, work_ms=200, files=3, seed=7)

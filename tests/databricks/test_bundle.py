@@ -14,6 +14,10 @@ from typer.main import get_command
 from cluster.runtime_wheel import build
 from dispatch_audit.jobs.cli import app
 
+# Seconds by itself.
+pytestmark = pytest.mark.heavy
+
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -61,7 +65,6 @@ def test_tasks_name_what_is_there(job: Any) -> None:
     assert (ROOT / str(findings.notebook_task.notebook_path)).read_text().startswith("# Databricks notebook source\n")
 
 
-@pytest.mark.heavy
 def test_the_wheel_has_what_the_task_calls(job: Any, wheel: zipfile.ZipFile) -> None:
     task = job.tasks[0].python_wheel_task
     assert message_from_string(of_wheel(wheel, "METADATA"))["Name"] == task.package_name
@@ -77,7 +80,6 @@ def test_options_of_the_task_are_those_of_the_command_line(job: Any) -> None:
     assert given <= known
 
 
-@pytest.mark.heavy
 def test_the_wheel_leaves_spark_and_delta_to_the_runtime(wheel: zipfile.ZipFile) -> None:
     required = message_from_string(of_wheel(wheel, "METADATA")).get_all("Requires-Dist") or []
     without_extras = [line for line in required if "extra ==" not in line]

@@ -9,6 +9,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+# Seconds by itself.
+pytestmark = pytest.mark.heavy
+
+
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 

@@ -193,6 +193,7 @@ def test_columns_that_the_format_does_not_know_are_left_out(tmp_path: Path) -> N
     assert list(read(trace_of(tmp_path, added))) == list(read(trace_of(tmp_path, table_of(PLAIN))))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("share_bytes", [2_000, 20_000, 1 << 30])
 @pytest.mark.parametrize("rows_per_batch", [1, 4, 1_000])
 def test_shares_cover_every_row_once(

@@ -85,6 +85,7 @@ def test_the_state_grows_with_what_is_open() -> None:
     assert findings.other_seq.tolist() == sent.seq.tolist()
 
 
+@pytest.mark.heavy
 def test_what_was_given_back_and_acknowledged_is_kept_until_no_read_can_send_it() -> None:
     log = Log()
     log.join(1)

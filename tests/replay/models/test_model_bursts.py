@@ -44,6 +44,7 @@ def test_a_small_burst_breaks_nothing(rng: Random) -> None:
     assert came.faultless, came
 
 
+@pytest.mark.heavy
 @pytest.mark.examples
 def test_a_burst_breaks_nothing() -> None:
     _require_faultless([outcome_of_seed(seed) for seed in range(share_of(SOME))])
@@ -60,6 +61,7 @@ def test_no_burst_of_two_thousand_breaks_anything() -> None:
     assert max(o.epochs.right + o.epochs.undecided for _, o in outcomes) > 40
 
 
+@pytest.mark.heavy
 @pytest.mark.examples
 def test_changes_that_do_not_overlap_are_all_known() -> None:
     # The model and the measure: here nothing is to be guessed, and the broker is found to keep its promise.

@@ -12,6 +12,7 @@ from recording_epochs import Claim, Judged, State, judged, judged_recording, lin
 EVERYTHING = (0, 2**31 - 1)
 
 
+@pytest.mark.heavy
 @of_each(ALL)
 def test_no_epoch_of_a_recording_is_wrong(name: str) -> None:
     found = judged_recording(name, replayed_recording(name))

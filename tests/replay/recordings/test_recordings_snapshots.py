@@ -164,6 +164,7 @@ def test_unacknowledged_messages_differ_only_where_the_broker_miscounts(name: st
             print(f"\n{name}: {compared - agreed} of {compared} differ: {sorted(map(str, set(found.values())))}")
 
 
+@pytest.mark.heavy
 @of_each(ALL)
 def test_wherever_entries_were_sent_twice_the_broker_counts_them_twice(name: str) -> None:
     told = recording(name)

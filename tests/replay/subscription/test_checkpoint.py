@@ -287,6 +287,7 @@ def test_a_checkpoint_of_another_version_is_refused() -> None:
         read_checkpoint(payload_with({**document, "version": STATE_VERSION + 1}, arrays), config_of())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("part", ["kinds", "records"])
 def test_a_checkpoint_of_other_attributes_or_fields_is_refused(part: str) -> None:
     document, arrays = document_of(payload_of())
@@ -297,6 +298,7 @@ def test_a_checkpoint_of_other_attributes_or_fields_is_refused(part: str) -> Non
             read_checkpoint(payload_with(others, arrays), config_of())
 
 
+@pytest.mark.heavy
 def test_arrays_that_are_shorter_or_longer_than_they_should_be_are_refused() -> None:
     document, arrays = document_of(payload_of())
     document["arrays"][0][1] = 10**15

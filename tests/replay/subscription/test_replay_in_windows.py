@@ -69,6 +69,7 @@ def test_recordings_in_windows(name: str) -> None:
         assert told == at_once[table], f"{table} of windows cut in front of seqs {cuts}"
 
 
+@pytest.mark.heavy
 @examples(60)
 @given(
     operations,

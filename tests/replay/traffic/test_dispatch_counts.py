@@ -86,6 +86,7 @@ def test_where_only_ends_are_recorded_they_are_counted() -> None:
     assert [row["dispatched"] for row in _hot(log)] == [3]
 
 
+@pytest.mark.heavy
 def test_two_keys_on_one_hash_are_told_apart() -> None:
     wanted = int(sticky_hashes([LOW], "auto_split")[0])
     same = next(k for i in range(10**6) if int(sticky_hashes([k := f"other-{i}".encode()], "auto_split")[0]) == wanted)

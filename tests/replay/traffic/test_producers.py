@@ -15,6 +15,10 @@ from recorded import of_each
 from dispatch_audit.pipeline.replay.packing.producer_summary import decode_published, encode_published, published
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 
+# Seconds by itself.
+pytestmark = pytest.mark.heavy
+
+
 COUNTS = (
     "entries",
     "messages",
