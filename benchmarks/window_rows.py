@@ -2,8 +2,8 @@
 
 An interval that is open at the end of a window is reported again by the next one, so open rows count in the last window
 only. Findings, samples of the limits and refused rows are put together, and counts are added up. Columns about the
-window itself, such as shares of its traffic, are left out; so are batches of several keys, of which a run reports the
-first.
+window itself, such as shares of its traffic, are left out; so are batches of several keys, because each run reports
+only the first ones.
 """
 
 from collections import Counter, defaultdict

@@ -248,7 +248,7 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
     completeness = completeness_of(frames.get("coverage"), found.rows_in, refused_early)
     severities = severities_in(frames.get("metrics"))
     if completeness == 0:
-        severities.append("not_provable")  # a trace of which no row was judged cannot be clean
+        severities.append("not_provable")  # without a judged row a trace cannot be clean
     tables.finish(
         {
             "verdict": worst_verdict(severities),

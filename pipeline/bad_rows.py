@@ -1,4 +1,4 @@
-"""The share of bad rows in a trace, of which some may have been delivered more than once."""
+"""The share of bad rows in a trace whose rows may have been delivered more than once."""
 
 from typing import NamedTuple
 

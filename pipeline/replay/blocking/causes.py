@@ -43,23 +43,23 @@ NAMES: Final = (
 )
 """The name of each cause, by its number."""
 
-CLAUSES: Mapping[int, str] = MappingProxyType(
+CLAUSES: Mapping[str, str] = MappingProxyType(
     {
-        NO_PERMITS: "{unavailable} had no permits left",
-        UNACKED_LIMIT_CONSUMER: "{unavailable} had reached the limit of unacknowledged messages of a consumer",
-        NO_OWNER: "no consumer owned the hash",
-        NACK_DELAY: "a redeliver request had returned them and they were not replayed yet",
-        RECENTLY_JOINED: (
+        NAMES[NO_PERMITS]: "{unavailable} had no permits left",
+        NAMES[UNACKED_LIMIT_CONSUMER]: "{unavailable} had reached the limit of unacknowledged messages of a consumer",
+        NAMES[NO_OWNER]: "no consumer owned the hash",
+        NAMES[NACK_DELAY]: "a redeliver request had returned them and they were not replayed yet",
+        NAMES[RECENTLY_JOINED]: (
             "{consumer} had joined recently and got no new entries while {holder} held older ones (known bug F5)"
         ),
-        LOOK_AHEAD_LIMIT: "the replay queue had reached the look-ahead limit",
-        UNACKED_LIMIT_SUBSCRIPTION: "the subscription had reached its limit of unacknowledged messages",
-        REPLAY_QUEUE: "earlier entries in the replay queue were not sent",
-        DELAYED_DELIVERY: "the producer had asked for a delay",
-        NOT_READ_YET: "the broker had not read that far yet",
-        DRAINING: "their hashes were draining from {blocking}",
-        DRAINING_STUCK: "their hashes had drained from {blocking} but were still not sent to the new owner",
-        UNEXPLAINED: "of a reason that the trace does not show",
+        NAMES[LOOK_AHEAD_LIMIT]: "the replay queue had reached the look-ahead limit",
+        NAMES[UNACKED_LIMIT_SUBSCRIPTION]: "the subscription had reached its limit of unacknowledged messages",
+        NAMES[REPLAY_QUEUE]: "earlier entries in the replay queue were not sent",
+        NAMES[DELAYED_DELIVERY]: "the producer had asked for a delay",
+        NAMES[NOT_READ_YET]: "the broker had not read that far yet",
+        NAMES[DRAINING]: "their hashes were draining from {blocking}",
+        NAMES[DRAINING_STUCK]: "their hashes had drained from {blocking} but were still not sent to the new owner",
+        NAMES[UNEXPLAINED]: "of a reason that the trace does not show",
     }
 )
 """The clause for each cause, behind "because"; the fields are consumers by their names in a text."""

@@ -16,7 +16,6 @@ from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need, make_room, need_of
 from dispatch_audit.pipeline.replay.dispatcher.consumer_index import ConsumerIndex
-from dispatch_audit.pipeline.replay.dispatcher.routings import Routings
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
@@ -32,6 +31,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     new_output,
 )
 from dispatch_audit.pipeline.replay.state.policy import Policy, RoutingArrays
+from dispatch_audit.pipeline.replay.state.routings import Routings
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BY_FLOWS,

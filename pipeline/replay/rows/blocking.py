@@ -54,7 +54,7 @@ def _explanation(interval: Blocked, names: Names) -> str:
     cost = _cost(interval.entries, interval.waited_us / 1e6)
     # In the interval of a single hash no other consumer may be known: then the owner itself was unavailable.
     has_blocking = interval.blocking != NOBODY
-    why = CLAUSES[NAMES.index(interval.cause)].format(
+    why = CLAUSES[interval.cause].format(
         consumer=names.spoken(interval.consumer),
         blocking=names.spoken(interval.blocking),
         unavailable=names.spoken(interval.blocking if has_blocking else interval.consumer),

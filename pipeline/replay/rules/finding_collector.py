@@ -6,10 +6,8 @@ that depend on those are dropped at the end. `verdicts` judges the remaining one
 """
 
 from collections.abc import Collection
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.rules import GAP_DELIVERY, NAME_OF, RULES
@@ -17,19 +15,10 @@ from dispatch_audit.pipeline.replay.rules.capped_findings import CappedFindings
 from dispatch_audit.pipeline.replay.rules.permitted import permitted
 from dispatch_audit.pipeline.replay.state.output import EPISODES, FINDINGS, UNSENT, WITHDRAWN, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.routings import Routings
 from dispatch_audit.pipeline.replay.state.state import Ints, Records
 
 _DEPENDS_ON_ANOTHER = tuple(number for number, name in NAME_OF.items() if RULES[name].on_another)
-
-
-class OwnerHistory(Protocol):
-    """The former and present routings (`dispatcher.routings`)."""
-
-    def decided_before(self, found: Records, late_us: int) -> NDArray[np.bool_]:
-        """Which findings may be dispatches that were decided under a former routing."""
-
-    def served_to(self, hashes: Ints) -> Ints:
-        """The consumers that the broker's selector sends these hashes to."""
 
 
 class FindingCollector:
@@ -48,7 +37,7 @@ class FindingCollector:
         self._withdrawn: list[Records] = []
         self._without_end_told = 0
 
-    def collect(self, out: Output, routings: OwnerHistory, policy: Policy) -> None:
+    def collect(self, out: Output, routings: Routings, policy: Policy) -> None:
         """Takes all reports of the kernel, and empties its output.
 
         Args:

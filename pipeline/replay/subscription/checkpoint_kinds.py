@@ -34,7 +34,6 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.dispatcher.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
-from dispatch_audit.pipeline.replay.dispatcher.routings import Routings
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch, Sent
@@ -47,6 +46,7 @@ from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Mism
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Bounds, Reconstruction
 from dispatch_audit.pipeline.replay.state.output import EPISODE, FINDING, INTERVAL, WITHDRAWAL, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.routings import Routings
 from dispatch_audit.pipeline.replay.state.state import COMMON, CONSUMER, ENTRY, HASH, State
 from dispatch_audit.pipeline.replay.subscription.checkpoint_schema import Kind, Schema
 from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart

@@ -144,10 +144,8 @@ class ReplayResult:
 
     @property
     def reported_drainings(self) -> Records:
-        """The draining episodes that ended, or are open at the end, by hash and beginning."""
-        found = self._in_range(self.episodes, self.episodes.from_seq)
-        ordered: Records = found[np.lexsort((found.hash, found.from_seq))].view(np.recarray)
-        return ordered
+        """The draining episodes that ended, or are open at the end, in the order in which they began."""
+        return self._in_range(self.episodes, self.episodes.from_seq)
 
     @property
     def reported_waits_for_draining(self) -> Records:
@@ -159,8 +157,7 @@ class ReplayResult:
         found = self._in_range(awaited, awaited.blocked_seq)
         if not self.report_range.final:
             found = found[(found.ended_by != STILL_OPEN) | (found.returned_seq == UNKNOWN)].view(np.recarray)
-        ordered: Records = found[np.lexsort((found.hash, found.from_seq))].view(np.recarray)
-        return ordered
+        return found
 
     @property
     def drained(self) -> int:
@@ -197,7 +194,8 @@ class ReplayResult:
         return [m for m in self.comparison.mismatches if self.report_range.contains(m.snapshot.seq)]
 
     def _in_range(self, episodes: Records, since: Ints) -> Records:
-        """The episodes that ended in the range, or are open at its end and began (`since`) before it."""
+        """The episodes that ended in the range, or are open at its end and began (`since`) before it, in order."""
         reported = self.report_range.holds_intervals(since, episodes.to_seq, episodes.ended_by == STILL_OPEN)
-        found: Records = episodes[reported].view(np.recarray)
-        return found
+        found = episodes[reported].view(np.recarray)
+        ordered: Records = found[np.lexsort((found.hash, found.from_seq))].view(np.recarray)
+        return ordered

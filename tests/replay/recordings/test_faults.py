@@ -159,7 +159,7 @@ def test_two_consumers_swapped_on_a_dispatch(recording: Recording) -> None:
             consumers = {at(one): other["consumer"], at(other): one["consumer"]}
             seqs = both_sides(recording, one) | both_sides(recording, other)
             # The defaults bind what this round of the loop swaps; mypy cannot infer the type of such a lambda.
-            logs = recording.changed(lambda row, c=consumers, s=seqs: swapped(row, c, s))  # type: ignore[misc]
+            logs = recording.changed(lambda row, c=consumers, s=seqs: swapped(row, c, s))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
             yield Fault(
                 logs,
                 {

@@ -229,7 +229,7 @@ def _places_in(value: Any) -> list[Callable[[Any], None]]:
     found: list[Callable[[Any], None]] = []
     keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     for key in keys:
-        found.append(lambda new, key=key: value.__setitem__(key, new))  # type: ignore[misc]
+        found.append(lambda new, key=key: value.__setitem__(key, new))  # type: ignore[misc]  # mypy infers no type of a lambda with a default
         found += _places_in(value[key])
     return found
 

@@ -1,4 +1,4 @@
-"""The routings of a dispatcher: the one in force, the one that its selector actually uses, and the former ones.
+"""The routings of a subscription: the one in force, the one that its selector actually uses, and the former ones.
 
 If the recorder writes only the end of a dispatch, a dispatch that was decided under a former routing may be recorded
 after the change. For as long as that may take, a former routing explains its receiver.
