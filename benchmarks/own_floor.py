@@ -4,6 +4,7 @@ The time that an audit takes beyond it is the cost of the rules, not of Spark. O
 internals of the audit.
 """
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,23 +13,28 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.pack_on_spark import NO_GROUP
-from dispatch_audit.pipeline.replay.packed_source import Packed, Reading, configure
-from dispatch_audit.pipeline.replay.packing.packed_batch import merged
+from dispatch_audit.pipeline.replay.packed_source import Placed, Reading, configure, counts_in
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group, merged
 from dispatch_audit.pipeline.replay.replay_on_spark import in_order, packed_batches_in
 from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.tables.staging import Staging
+from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.trace import open_traces
 
 COUNTED = "group INT, rows LONG"
 
 
-def packed(spark: SparkSession, folder: Path) -> Packed:
+def placed(spark: SparkSession, folder: Path) -> Placed:
     """Returns the packed batches of a trace, its subscriptions and its tasks, as in the audit."""
     settings = load_settings()
     configure(spark, settings)
     (trace,) = open_traces([folder])
     profile = profile_for(trace.manifest.pulsar_version, trace.manifest.settings)
-    return Reading(spark, trace, profile, settings).packed()
+    reading = Reading(spark, trace, profile, settings)
+    packed = reading.packed_by_workers()
+    target = parse_target(tempfile.mkdtemp(prefix="own-floor-"))
+    staged, _ = Staging(spark, target, "floor").keep(reading.packed_by_spark() if packed is None else packed, "packed")
+    return reading.placed(staged, counts_in(staged))
 
 
 def own_floor(spark: SparkSession, folder: Path) -> DataFrame:
@@ -38,14 +44,14 @@ def own_floor(spark: SparkSession, folder: Path) -> DataFrame:
         spark: the session.
         folder: the trace.
     """
-    found = packed(spark, folder)
-    return in_order(found.chunks, found.tasks).groupBy("group").applyInPandas(_counted, COUNTED)
+    found = placed(spark, folder)
+    return in_order(found.batches, found.tasks).groupBy("group").applyInPandas(_counter(found.groups), COUNTED)
 
 
-# The type hints are what makes Spark hand over the frames one by one, as to the replay.
-def _counted(key: tuple[Any, ...], frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    if key[0] == NO_GROUP:
-        rows = 0 * sum(map(len, frames))  # read to the end, as the protocol asks
-    else:
-        rows = sum(part.events.seq.size for part in merged(packed_batches_in(frames)))
-    yield pd.DataFrame({"group": [key[0]], "rows": [rows]})
+def _counter(groups: list[Group]):  # type: ignore[no-untyped-def]  # Spark takes hints of pandas frames for another kind
+    # The type hints are what makes Spark hand over the frames one by one, as to the replay.
+    def count(key: tuple[Any, ...], frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        rows = sum(part.events.seq.size for part in merged(packed_batches_in(frames, groups[key[0]])))
+        yield pd.DataFrame({"group": [key[0]], "rows": [rows]})
+
+    return count

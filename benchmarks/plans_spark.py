@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks import two_rules
-from benchmarks.own_floor import own_floor, packed
+from benchmarks.own_floor import own_floor, placed
 from benchmarks.plan import Engine, Found, Name, Run, log_in
 from benchmarks.row_floor import row_floor
 from benchmarks.two_rules import Broken
@@ -71,7 +71,7 @@ def _own_floor(spark: SparkSession, trace: Path, _: Path) -> Run:
 
 def _row_floor(spark: SparkSession, trace: Path, _: Path) -> Run:
     """The plan of rows, counting; it gets the groups from outside."""
-    found = packed(spark, trace)
+    found = placed(spark, trace)
     return _counting(lambda: row_floor(spark, trace, found.groups, found.tasks))
 
 

@@ -149,7 +149,7 @@ def replayed(trace: Sequence[pa.RecordBatch]) -> Replayed:
     profile = profile_for(VERSION, _SETTINGS)
     config = ReplayConfig(profile, VERSION, profile.broker(_SETTINGS), _SKEW_US, 10_000_000)
     began = time.process_time()
-    chunks = [chunk for batch in trace for chunk in pack(batch, {_GROUP.topic: {_GROUP.subscription: 0}}, profile)]
+    chunks = [chunk for batch in trace for chunk in pack(batch, profile)]
     violations = not_provable = 0
     for table, columns in replay_group(_GROUP, sorted(chunks, key=lambda chunk: chunk.first_seq), config, 100):
         if table == "metrics":

@@ -1,7 +1,8 @@
 """Audits traces into tables. This module only orders the steps; other modules do them.
 
-The replay is staged and counts the rows on the way; then come the survey, the quarantine, the tables, and last the row
-of `runs`. No row is written before the survey has shown that the traces can be audited.
+The trace is read once: its rows are checked, counted, packed and staged. If the survey of the counts shows that the
+trace can be audited, the replay follows, then the quarantine, the tables, and last the row of `runs`. No row is written
+before all traces have been replayed.
 """
 
 import time
@@ -14,7 +15,7 @@ from pyspark.sql import functions as sf
 from dispatch_audit.pipeline.bad_rows import QuarantineCounts
 from dispatch_audit.pipeline.contract.severity import worst_verdict
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.replay.packed_source import NOTHING, Packed, Reading, configure
+from dispatch_audit.pipeline.replay.packed_source import NOTHING, Placed, Reading, configure, counts_in
 from dispatch_audit.pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW
 from dispatch_audit.pipeline.replay.replay_on_spark import replayed
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
@@ -28,11 +29,9 @@ from dispatch_audit.pipeline.run.verdict import completeness_of, severities_in
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.spark_errors import worker_died
 from dispatch_audit.pipeline.tables.create import open_tables
-from dispatch_audit.pipeline.tables.threads import both
 from dispatch_audit.pipeline.tables.write import RunTables
 from dispatch_audit.pipeline.trace import Survey, Trace, quarantined, read_events, survey, trace_errors
-from dispatch_audit.pipeline.trace.parquet.worker_reader import Share
-from dispatch_audit.pipeline.trace.quarantine.row_counts import NOT_PLAIN, Count, together
+from dispatch_audit.pipeline.trace.quarantine.row_counts import NOT_PLAIN, Count
 from dispatch_audit.pipeline.windows.resolve import ResolvedWindow, resolved_window
 from dispatch_audit.pipeline.windows.rows_without_seq import RowsWithoutSeq, rows_without_seq
 from dispatch_audit.pipeline.windows.window import WHOLE
@@ -45,7 +44,7 @@ class _Replayed:
     task: AuditTask
     window: ResolvedWindow | None
     trace: Trace
-    source: DataFrame | Sequence[Share]
+    staged: DataFrame
     survey: Survey
     without_seq: RowsWithoutSeq
     tables: RunTables
@@ -140,12 +139,10 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
     config = replay_config(trace.manifest, profile, settings, complete)
     reading = Reading(spark, trace, profile, settings, NOTHING if window is None else window.carried)
     with stages.stage("open"):
-        # Each runs a few small statements that leave cores idle, so they run at one time.
-        tables, packed = both(lambda: open_tables(spark, target, task.run_key), reading.packed)
+        tables = open_tables(spark, target, task.run_key)
     try:
-        with stages.stage("replay") as stage, trace_errors():
-            keep_state = window is not None and window.next_seq is not None
-            source, frames, counts = _staged(reading, packed, config, tables, keep_state)
+        with stages.stage("read") as stage, trace_errors():
+            staged, counts = _packed(reading, tables)
             stage["rows"] = sum(count.rows for count in counts)
         found = survey(spark, counts, trace, settings.trace)
         if window is None:
@@ -153,46 +150,42 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
         else:
             without_seq = rows_without_seq(spark, window, target, settings.trace)
             window.refuse_empty(found.rows_in)
+        with stages.stage("replay"), trace_errors():
+            keep_state = window is not None and window.next_seq is not None
+            frames = tables.stage(_results(reading.placed(staged, counts), config, settings, keep_state))
     except Exception:
         tables.discard()
         raise
-    return _Replayed(task, window, trace, source, found, without_seq, tables, frames, stages, started_at_us)
+    return _Replayed(task, window, trace, staged, found, without_seq, tables, frames, stages, started_at_us)
 
 
-def _staged(
-    reading: Reading, packed: Packed, config: ReplayConfig, tables: RunTables, keep_state: bool
-) -> tuple[DataFrame | Sequence[Share], dict[str, DataFrame], list[Count]]:
-    """Runs the replay; returns the source that it read, its rows by table, and the counts of the rows read."""
-    try:
-        frames, counts = _run(packed, config, reading.settings, tables, keep_state)
-        if all(count.refused != NOT_PLAIN for count in counts):
-            return packed.source, frames, counts
-    except Exception as error:
-        # A damaged file ended the worker; Spark's own reader survives it and reports the damage.
-        if isinstance(packed.source, DataFrame) or not worker_died(error):
-            raise
-    packed = reading.packed_by_spark()
-    return packed.source, *_run(packed, config, reading.settings, tables, keep_state)
+def _packed(reading: Reading, tables: RunTables) -> tuple[DataFrame, list[Count]]:
+    """Reads and packs the trace; returns the staged rows, and the counts of the rows read."""
+    by_workers = reading.packed_by_workers()
+    if by_workers is not None:
+        try:
+            staged = tables.keep(by_workers)
+            counts = counts_in(staged)
+            if all(count.refused != NOT_PLAIN for count in counts):
+                return staged, counts
+        except Exception as error:
+            # A damaged file ended the worker; Spark's own reader survives it and reports the damage.
+            if not worker_died(error):
+                raise
+    staged = tables.keep(reading.packed_by_spark())
+    return staged, counts_in(staged)
 
 
-def _run(
-    packed: Packed, config: ReplayConfig, settings: Settings, tables: RunTables, keep_state: bool
-) -> tuple[dict[str, DataFrame], list[Count]]:
-    keep = settings.report.findings_per_rule_max
-    frames = tables.stage(
-        replayed(
-            packed.chunks,
-            packed.groups,
-            config,
-            keep,
-            packed.tasks,
-            keep_state=keep_state,
-            recorders=packed.recorders,
-        ),
+def _results(placed: Placed, config: ReplayConfig, settings: Settings, keep_state: bool) -> DataFrame:
+    return replayed(
+        placed.batches,
+        placed.groups,
+        config,
+        settings.report.findings_per_rule_max,
+        placed.tasks,
+        keep_state=keep_state,
+        recorders=placed.recorders,
     )
-    # Empty files have no rows, and so no batch that would count them.
-    counted_rows = frames.pop("counted").collect() if "counted" in frames else []
-    return frames, together(row.asDict() for row in counted_rows)
 
 
 def _quarantine(spark: SparkSession, found: _Replayed, settings: Settings) -> int:
@@ -240,7 +233,7 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
             # A finding of a window may name an entry that was published long before it.
             before = None if found.window is None else found.window.carried.earlier
             earlier = None if before is None else read_events(spark, before)
-            keys = keys_of([frames[table] for table in keyed], found.source, spark, earlier)
+            keys = keys_of([frames[table] for table in keyed], found.staged, spark, earlier)
             frames.update({table: with_keys(frames[table], keys) for table in keyed})
     with stages.stage("write tables"):
         tables.write(frames)

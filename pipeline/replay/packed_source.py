@@ -1,29 +1,24 @@
-"""Reads a trace into packed batches, by Spark or by the workers, and divides its groups into tasks."""
+"""Reads a trace into staged packed batches, by Spark or by the workers, and prepares them for the replay."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.contract.profile import Profile
-from dispatch_audit.pipeline.replay.pack_on_spark import (
-    Named,
-    named,
-    named_in_files,
-    packed_earlier_publishes,
-    packed_files,
-    packed_rows,
-    packed_states,
-)
+from dispatch_audit.pipeline.replay.pack_on_spark import packed_files, packed_publishes, packed_rows
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.replay.packing.staged_batches import Kind
+from dispatch_audit.pipeline.replay.place_on_spark import batches_of, numbers_of, placed, placed_states
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.recorders_on_spark import recorders_in
 from dispatch_audit.pipeline.settings import Settings
-from dispatch_audit.pipeline.spark_errors import worker_died
 from dispatch_audit.pipeline.trace import Trace, read_events, trace_errors
 from dispatch_audit.pipeline.trace.parquet.delta_files import as_files
-from dispatch_audit.pipeline.trace.parquet.worker_reader import Share, shares_of
+from dispatch_audit.pipeline.trace.parquet.worker_reader import shares_of
+from dispatch_audit.pipeline.trace.quarantine.row_counts import Count, decoded
 
 # The bytes of rows or packed batches that a worker is given at a time, which it needs besides the open state.
 _FRAME_BYTES = 8 << 20
@@ -31,23 +26,20 @@ _FRAME_BYTES = 8 << 20
 _TASKS_A_PARTITION = 4
 
 
-class Packed(NamedTuple):
-    """A trace as chunks.
+class Placed(NamedTuple):
+    """The input of the replay.
 
     Attributes:
-        chunks: `CHUNK_SCHEMA`, not yet evaluated.
-        groups: the subscriptions that they are numbered by.
+        batches: `PLACED_SCHEMA`, not yet evaluated.
+        groups: the subscriptions, by their numbers.
         tasks: into how many the groups are divided.
         recorders: of each topic of which rows name any.
-        source: the rows as `dispatch_audit.pipeline.trace.read_events` gives them, or the files that they are read
-            from.
     """
 
-    chunks: DataFrame
+    batches: DataFrame
     groups: list[Group]
     tasks: int
     recorders: Mapping[str, Recorders]
-    source: DataFrame | Sequence[Share]
 
 
 class Carried(NamedTuple):
@@ -93,69 +85,64 @@ class Reading:
     settings: Settings
     carried: Carried = NOTHING
 
-    def packed(self) -> Packed:
-        """The chunks, of the files if the workers can read them.
+    def packed_by_spark(self) -> DataFrame:
+        """Rows that Spark reads and validates, as `STAGED_SCHEMA`."""
+        with trace_errors():
+            return packed_rows(read_events(self.spark, self.trace), self.profile)
 
-        That Spark has to read them may also show only when they are evaluated: then the counts among them say
-        `NOT_PLAIN`, or a worker dies. Raises as `dispatch_audit.pipeline.trace.read_events` does.
+    def packed_by_workers(self) -> DataFrame | None:
+        """Files that the workers read, as `STAGED_SCHEMA`; None where Spark has to read them.
+
+        That Spark has to read them may also show only when the frame is evaluated: then the counts in it say
+        `NOT_PLAIN`, or a worker dies.
         """
-        with trace_errors():
-            try:
-                packed = self.packed_by_workers()
-            except Exception as error:
-                if not worker_died(error):
-                    raise
-                packed = None
-        return self.packed_by_spark() if packed is None else packed
-
-    def packed_by_spark(self) -> Packed:
-        """The chunks of rows that Spark reads and validates."""
-        with trace_errors():
-            events = read_events(self.spark, self.trace)
-            found = named(events)
-            groups = sorted({*found.groups, *self.carried.groups})
-            recorders = self._recorders(events, found)
-            assert recorders is not None, "Spark reads whatever is not plain"
-            return self._with_carried(packed_rows(events, groups, self.profile, recorders), groups, recorders, events)
-
-    def packed_by_workers(self) -> Packed | None:
-        """The chunks of files that the workers read; None where Spark has to."""
         shares = shares_of(as_files(self.spark, self.trace))
-        found = named_in_files(self.spark, shares) if shares else None
-        recorders = None if found is None else self._recorders(shares, found)
-        if found is None or recorders is None:
-            return None
-        groups = sorted({*found.groups, *self.carried.groups})
-        chunk_rows = self.settings.spark.chunk_rows
-        chunks = packed_files(self.spark, shares, groups, self.profile, chunk_rows, recorders)
-        return self._with_carried(chunks, groups, recorders, shares)
+        return packed_files(self.spark, shares, self.profile, self.settings.spark.chunk_rows) if shares else None
 
-    def _recorders(self, source: DataFrame | Sequence[Share], found: Named) -> dict[str, Recorders] | None:
-        skew_us, chunk_rows = self.settings.trace.recorder_skew_us, self.settings.spark.chunk_rows
-        return recorders_in(self.spark, source, found.brokers, skew_us, chunk_rows)
+    def placed(self, staged: DataFrame, counts: Sequence[Count]) -> Placed:
+        """Returns the input of the replay.
 
-    def _with_carried(
-        self,
-        chunks: DataFrame,
-        groups: list[Group],
-        recorders: Mapping[str, Recorders],
-        source: DataFrame | Sequence[Share],
-    ) -> Packed:
-        """The chunks of a window with what it takes over."""
+        Args:
+            staged: the evaluated rows of `packed_by_spark` or `packed_by_workers`.
+            counts: the counts in them.
+
+        Raises:
+            TraceError: two recorders wrote as owners of a topic at one time.
+        """
+        named = {Group(count.topic, count.subscription) for count in counts if count.topic and count.subscription}
+        groups = sorted({*named, *self.carried.groups})
+        numbers, batches = numbers_of(groups), batches_of(staged)
+        recorders = recorders_in(batches, _brokers(counts), self.settings.trace.recorder_skew_us)
+        rows = placed(self.spark, batches, numbers, recorders)
         if self.carried.state is not None:
-            chunks = chunks.unionByName(packed_states(self.carried.state, groups))
-        come_up = set(groups) - set(self.carried.groups)
-        if self.carried.earlier is not None and come_up:
+            rows = rows.unionByName(placed_states(self.carried.state, numbers))
+        new = {group: number for group, number in numbers.items() if group not in self.carried.groups}
+        if self.carried.earlier is not None and new:
             # A publish belongs to every subscription of the topic, also to one that appears later.
             earlier = read_events(self.spark, self.carried.earlier)
-            chunks = chunks.unionByName(packed_earlier_publishes(earlier, groups, come_up, self.profile))
-        return Packed(chunks, groups, _tasks(self.spark, self.settings, groups), recorders, source)
+            publishes = packed_publishes(earlier, {group.topic for group in new}, self.profile)
+            rows = rows.unionByName(placed(self.spark, batches_of(publishes), new))
+        return Placed(rows, groups, _tasks(self.spark, self.settings, groups), recorders)
+
+
+def counts_in(staged: DataFrame) -> list[Count]:
+    """Returns the counts of the rows read, from evaluated rows of `STAGED_SCHEMA`."""
+    payloads = staged.where(sf.col("kind") == int(Kind.COUNTS)).select("events").collect()
+    return decoded(bytes(row["events"]) for row in payloads)
+
+
+def _brokers(counts: Sequence[Count]) -> dict[str, list[str | None]]:
+    found: dict[str, set[str | None]] = {}
+    for count in counts:
+        found.setdefault(count.topic or "", set()).add(count.broker)
+    return {topic: list(names) for topic, names in found.items()}
 
 
 def _tasks(spark: SparkSession, settings: Settings, groups: list[Group]) -> int:
     if settings.spark.replay_tasks != "auto":
         return settings.spark.replay_tasks
-    # A group is never divided, so there are at most as many tasks as groups, and one for the counts.
+    # A group is never divided, so there are at most as many tasks as groups.
     partitions = spark.conf.get("spark.sql.shuffle.partitions") or "1"
     # On Databricks the value may be "auto".
-    return min(len(groups) + 1, _TASKS_A_PARTITION * int(partitions)) if partitions.isdigit() else len(groups) + 1
+    tasks = _TASKS_A_PARTITION * int(partitions) if partitions.isdigit() else len(groups)
+    return max(min(len(groups), tasks), 1)

@@ -1,8 +1,8 @@
 """Finds the recorders of each topic of a trace, and their terms where a topic has several.
 
-If every topic has one recorder, the trace is not read again. Otherwise only a few columns are read, and Spark exchanges
-stretches of rows (`dispatch_audit.pipeline.replay.recorders.ownership_terms`): one for each time in which a recorder
-wrote without a pause.
+If every topic has one recorder, no row is looked at. Otherwise Spark exchanges stretches of rows of the other topics
+(`dispatch_audit.pipeline.replay.recorders.ownership_terms`): one for each time in which a recorder wrote without a
+pause.
 """
 
 import json
@@ -11,12 +11,13 @@ from typing import Final
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.replay.recorders.ownership_terms import LOOKED_AT, Stretch, recorders_of, stretches
+from dispatch_audit.pipeline.replay.packing.staged_batches import decoded_batches
+from dispatch_audit.pipeline.replay.recorders.ownership_terms import Stretch, recorders_of, stretches
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders, Term
-from dispatch_audit.pipeline.trace.parquet.worker_reader import NotPlainError, Share, by_workers, read_share
 
 _STRETCHES: Final = (
     "topic STRING, broker STRING, kind INT, first_seq LONG, last_seq LONG, first_us LONG, last_us LONG, consumer LONG"
@@ -35,48 +36,29 @@ Named = Mapping[str, Sequence[str | None]]
 """The different names in column `broker`, by topic; None: rows without one."""
 
 
-def recorders_in(
-    spark: SparkSession, trace: DataFrame | Sequence[Share], named: Named, skew_us: int, chunk_rows: int
-) -> dict[str, Recorders] | None:
+def recorders_in(batches: DataFrame, named: Named, skew_us: int) -> dict[str, Recorders]:
     """The recorders of each topic of which rows name any.
 
     Args:
-        spark: the session.
-        trace: rows of `dispatch_audit.pipeline.trace.read_events`, or files that are plain.
+        batches: the packed batches of the trace, of `BATCH_SCHEMA`.
         named: the recorders that its rows name, good or not. If other rows name one, rows without a name belong to it.
         skew_us: how far the clocks of two brokers may be apart, in microseconds.
-        chunk_rows: how many rows of a file are read at a time.
-
-    Returns:
-        None where a file turns out not to be plain.
 
     Raises:
         TraceError: two recorders wrote as owners of a topic at one time.
     """
     known = {topic: [name for name in names if name is not None] for topic, names in named.items()}
     found = {topic: Recorders((names[0],)) for topic, names in known.items() if len(names) == 1}
-    several = {topic: sorted(name or "" for name in named[topic]) for topic, names in known.items() if len(names) > 1}
+    several = sorted(topic for topic, names in known.items() if len(names) > 1)
     if not several:
         return found
 
-    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield _rows_of(stretches(batch, several, skew_us))
+    def look(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for packed in decoded_batches(rows):
+            yield _rows_of(stretches(packed, skew_us))
 
-    def read(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
-        try:
-            yield from look(batch for share in own for batch in read_share(share, LOOKED_AT, chunk_rows))
-        except NotPlainError:
-            yield pa.RecordBatch.from_pylist([{}], schema=_ARROW)
-
-    if isinstance(trace, DataFrame):
-        parts = trace.where("refused IS NULL").select(*LOOKED_AT).mapInArrow(look, _STRETCHES)
-    else:
-        parts = by_workers(spark, trace, read, _STRETCHES)
-    rows = parts.groupBy("topic").applyInPandas(_finder(skew_us), _FOUND).collect()
-    if any(row["topic"] is None for row in rows):
-        return None
-    for row in sorted(rows):
+    parts = batches.where(sf.col("topic").isin(several)).mapInArrow(look, _STRETCHES)
+    for row in sorted(parts.groupBy("topic").applyInPandas(_finder(skew_us), _FOUND).collect()):
         if row["way_out"] is not None:
             raise TraceError(row["recorders"], row["way_out"])
         names, terms = json.loads(row["recorders"])
@@ -87,8 +69,6 @@ def recorders_in(
 def _finder(skew_us: int):  # type: ignore[no-untyped-def]  # Spark takes hints of pandas frames for another kind
     def find(parts: pd.DataFrame) -> pd.DataFrame:
         topic = parts["topic"].iloc[0]
-        if topic is None:
-            return pd.DataFrame({"topic": [None], "recorders": [None], "way_out": [None]})
         try:
             found = recorders_of(topic, (Stretch(*row) for row in parts.itertuples(index=False, name=None)), skew_us)
         except TraceError as error:

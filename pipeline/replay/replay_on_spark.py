@@ -1,11 +1,9 @@
-"""The replay on Spark: pack, one exchange, one sort, one grouped function.
+"""The replay on Spark: one exchange, one sort, one grouped function.
 
-    rows of a trace -> mapInArrow(pack): a row a group and chunk -> exchange on the group -> sort of the chunk rows
+    rows of a trace -> mapInArrow(pack) -> staged packed batches (`dispatch_audit.pipeline.replay.pack_on_spark`)
+                    -> each to the groups that need it (`dispatch_audit.pipeline.replay.place_on_spark`)
+                    -> exchange on the group -> sort of the packed batches
                     -> applyInPandas: replay of one group -> rows of all tables, as payloads
-
-The rows come from Spark, or the workers read them from their files
-(`dispatch_audit.pipeline.trace.parquet.worker_reader`). Packing counts them too; the counts travel like packed batches,
-with `NO_GROUP` as their group.
 
 It uses only `pyspark.sql`, so that Spark Connect and serverless can run it. The functions that Spark sends to the
 workers contain plain values only; the workers need this package and its dependencies.
@@ -18,15 +16,9 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame
 
-from dispatch_audit.pipeline.replay.pack_on_spark import NO_GROUP, NO_NAMES, STATE_SEQ
-from dispatch_audit.pipeline.replay.packing.narrow_events import decode_events
-from dispatch_audit.pipeline.replay.packing.packed_batch import (
-    Group,
-    PackedBatch,
-    decode_membership,
-    decode_snapshots,
-)
-from dispatch_audit.pipeline.replay.packing.producer_summary import decode_published
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, rows_for
+from dispatch_audit.pipeline.replay.packing.staged_batches import BATCH_COLUMNS, decoded
+from dispatch_audit.pipeline.replay.place_on_spark import NO_RECORDERS, STATE_SEQ
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
@@ -43,18 +35,18 @@ def replayed(
     tasks: int,
     *,
     keep_state: bool = False,
-    recorders: Mapping[str, Recorders] = NO_NAMES,
+    recorders: Mapping[str, Recorders] = NO_RECORDERS,
 ) -> DataFrame:
-    """The rows of all tables that the replay of a trace fills, and its counts.
+    """The rows of all tables that the replay of a trace fills.
 
     Args:
-        chunks: from `packed_rows` or `packed_files`, perhaps with those from `packed_states`.
-        groups: every subscription that the trace names, as given to those functions.
+        chunks: from `placed`, perhaps with those from `placed_states`.
+        groups: every subscription that the trace names, by its number.
         config: the configuration of the replay.
         findings_per_rule_max: how many findings of a rule are kept for each group.
         tasks: the number of tasks that the groups are divided into.
         keep_state: whether the log goes on after these rows, so that a state is written for the next window.
-        recorders: as given to those functions.
+        recorders: of each topic of which rows name any.
 
     Returns:
         `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.
@@ -79,15 +71,11 @@ def _replayer(
 ) -> _Replay:
     # The type hints are what makes Spark hand over the frames one by one, instead of the group as a whole.
     def replay(key: tuple[Any, ...], frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        if key[0] == NO_GROUP:
-            for frame in frames:
-                yield pd.DataFrame({"table": "counted", "payload": frame["events"]})
-            return
         before, rest = _state_in(frames)
         group = groups[key[0]]
         found = replay_group(
             group,
-            packed_batches_in(rest),
+            packed_batches_in(rest, group),
             config,
             findings_per_rule_max,
             before=before,
@@ -108,10 +96,10 @@ def _state_in(frames: Iterator[pd.DataFrame]) -> tuple[bytes | None, Iterator[pd
     return bytes(first["events"].iloc[0]), chain([first.iloc[1:]], frames)
 
 
-def packed_batches_in(frames: Iterator[pd.DataFrame]) -> Iterator[PackedBatch]:
-    """The chunks of a group, as a grouped function is given them."""
+def packed_batches_in(frames: Iterator[pd.DataFrame], group: Group) -> Iterator[PackedBatch]:
+    """The rows of a group, as a grouped function is given them."""
     for frame in frames:
-        for row in frame.itertuples(index=False, name=None):
-            group, first_seq, last_seq, events, membership, snapshots, published = row
-            details = decode_membership(membership), decode_snapshots(snapshots), decode_published(published)
-            yield PackedBatch(group, first_seq, last_seq, decode_events(events), *details)
+        for packed in decoded(frame[list(BATCH_COLUMNS)].itertuples(index=False, name=None)):
+            of_group = rows_for(group.subscription, packed)
+            if of_group is not None:
+                yield of_group

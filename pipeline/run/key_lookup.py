@@ -1,27 +1,37 @@
-"""Looks up the keys of findings in the trace at the end, because the replay has only their hashes.
+"""Looks up the keys of findings at the end, because the replay has only their hashes.
 
-A finding names its entry, and readers need the key. There are so few findings that a scan of a few columns finds all
-keys.
+A finding names its entry and mostly the id of its key, and readers need the key. The workers have staged every key once
+while they packed the trace, so it is not read again; only keys of entries that were published before a window, and do
+not occur in it, are looked up in the log.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from dispatch_audit.pipeline.trace.parquet.arrow_columns import integers
-from dispatch_audit.pipeline.trace.parquet.worker_reader import Share, by_workers, read_columns
+from dispatch_audit.pipeline.replay.packing.distinct_keys import keys_by_id
+from dispatch_audit.pipeline.replay.packing.events import Code
+from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
+from dispatch_audit.pipeline.replay.packing.staged_batches import Kind, decoded_batches
+from dispatch_audit.pipeline.replay.place_on_spark import batches_of
 
-_ENTRY = ["topic", "ledger_id", "entry_id"]
-_NAMING = ("publish", "dispatch")
+Entry = tuple[str, int, int]
+"""Topic, ledger and entry."""
+
+_ENTRY: Final = ["topic", "ledger_id", "entry_id"]
+_NAMING: Final = ("publish", "dispatch")
+_NAMING_CODES: Final = (Code.PUBLISH, Code.PUBLISH_DELAYED, Code.DISPATCH_START, Code.DISPATCH_END)
 # Combines a position into one number, which is fast to search for; collisions are resolved afterwards.
-_MIXER = 0x1000003
-_SCHEMA = "topic STRING, ledger_id LONG, entry_id LONG, key BINARY"
-_ARROW = pa.schema([("topic", pa.string()), ("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("key", pa.binary())])
+_MIXER: Final = 0x1000003
+_SCHEMA: Final = "topic STRING, ledger_id LONG, entry_id LONG, key BINARY"
+_IDS: Final = "topic STRING, ledger_id LONG, entry_id LONG, key_id LONG"
+_IDS_ARROW: Final = pa.schema([("topic", pa.string()), *((name, pa.int64()) for name in (*_ENTRY[1:], "key_id"))])
+_KEYS: Final = "key_id LONG, key BINARY"
+_KEYS_ARROW: Final = pa.schema([("key_id", pa.int64()), ("key", pa.binary())])
 
 
 def with_keys(rows: DataFrame, keys: DataFrame) -> DataFrame:
@@ -31,82 +41,92 @@ def with_keys(rows: DataFrame, keys: DataFrame) -> DataFrame:
 
 
 def keys_of(
-    entries: Sequence[DataFrame],
-    trace: DataFrame | Sequence[Share],
-    spark: SparkSession,
-    earlier: DataFrame | None = None,
+    entries: Sequence[DataFrame], staged: DataFrame, spark: SparkSession, earlier: DataFrame | None = None
 ) -> DataFrame:
     """Returns the key of each entry, where the trace has one.
 
     Args:
-        entries: frames with `topic`, `ledger_id` and `entry_id`; few rows.
-        trace: rows of `dispatch_audit.pipeline.trace.read_events`, whose refused rows are skipped, or shares of plain
-            files.
+        entries: frames with `topic`, `ledger_id`, `entry_id` and `key_id` (null: not known); few rows.
+        staged: the staged rows of the trace.
         spark: the session.
-        earlier: rows of `dispatch_audit.pipeline.trace.read_events` before those, searched for the entries that `trace`
-            lacks.
+        earlier: rows of `dispatch_audit.pipeline.trace.read_events` before those, searched for the entries that the
+            trace does not name.
 
     Returns:
-        The three columns and `key`, binary; a local frame.
+        The first three columns and `key`, binary; a local frame.
     """
+    wanted = _wanted(entries)
+    for entry, key_id in _ids_in(staged, {entry for entry, ids in wanted.items() if not ids}):
+        wanted[entry].add(key_id)
+    keys = _keys_in(staged, set().union(*wanted.values()))
+    # If rows of one entry have different keys, the lowest is taken, so that the result is the same every time.
+    found = {entry: min(keys[i] for i in ids & keys.keys()) for entry, ids in wanted.items() if ids & keys.keys()}
+    if earlier is not None and wanted.keys() - found.keys():
+        found |= _in_rows(spark, earlier, wanted.keys() - found.keys())
+    return spark.createDataFrame([(*entry, key) for entry, key in sorted(found.items())], _SCHEMA)
+
+
+def _wanted(entries: Sequence[DataFrame]) -> dict[Entry, set[int]]:
+    """Returns the entries that rows name, with the known ids of their keys."""
+    wanted: dict[Entry, set[int]] = {}
     # A finding about a hash or a consumer has no entry.
-    named = (frame.select(*_ENTRY).dropna().collect() for frame in entries)
-    wanted = {tuple(row) for rows in named for row in rows}
+    for rows in (frame.select(*_ENTRY, "key_id").dropna(subset=_ENTRY).collect() for frame in entries):
+        for *entry, key_id in rows:
+            ids = wanted.setdefault(tuple(entry), set())
+            if key_id is not None:
+                ids.add(key_id)
+    return wanted
+
+
+def _ids_in(staged: DataFrame, wanted: Set[Entry]) -> Iterator[tuple[Entry, int]]:
+    """Yields the ids of the keys of entries, as their publishes and dispatches have them."""
     if not wanted:
-        return spark.createDataFrame([], _SCHEMA)
-    keys = _looked_up(spark, trace, wanted)
-    if earlier is not None and wanted - keys.keys():
-        keys |= _looked_up(spark, earlier, wanted - keys.keys())
-    return spark.createDataFrame([(*entry, key) for entry, key in sorted(keys.items())], _SCHEMA)
+        return
+
+    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for packed in decoded_batches(batches):
+            rows = [dict(zip(_IDS_ARROW.names, row, strict=True)) for row in _among(packed, wanted)]
+            yield pa.RecordBatch.from_pylist(rows, schema=_IDS_ARROW)
+
+    topics = sorted({topic for topic, _, _ in wanted})
+    for row in batches_of(staged).where(sf.col("topic").isin(topics)).mapInArrow(look, _IDS).collect():
+        yield (row["topic"], row["ledger_id"], row["entry_id"]), row["key_id"]
 
 
-def _looked_up(
-    spark: SparkSession, trace: DataFrame | Sequence[Share], wanted: set[tuple[Any, ...]]
-) -> dict[tuple[Any, ...], bytes]:
-    if isinstance(trace, DataFrame):
-        found = _in_rows(trace, spark.createDataFrame(sorted(wanted), _SCHEMA.rpartition(",")[0]))
-    else:
-        found = _in_files(spark, trace, wanted)
-    keys: dict[tuple[Any, ...], bytes] = {}
-    for row in found.collect():
-        entry, key = tuple(row[name] for name in _ENTRY), bytes(row["key"])
-        # If rows of one entry have different keys, the lowest is taken, so that the result is the same every time.
-        keys[entry] = min(key, keys.get(entry, key))
-    return keys
+def _among(packed: PackedBatch, wanted: Set[Entry]) -> Iterator[tuple[str, int, int, int]]:
+    """Yields the wanted entries of a packed batch with the ids of their keys."""
+    mixed = np.array([ledger * _MIXER + entry for _, ledger, entry in wanted], dtype=np.int64)
+    events = packed.events.wide()
+    names_key = np.isin(events.code, _NAMING_CODES) & (events.murmur >= 0)
+    at = np.flatnonzero(names_key & np.isin(events.ledger * _MIXER + events.entry, mixed))
+    for ledger, entry, key_id in zip(
+        *(c[at].tolist() for c in (events.ledger, events.entry, events.key_id)), strict=True
+    ):
+        if (packed.topic, ledger, entry) in wanted:
+            yield packed.topic, ledger, entry, key_id
 
 
-def _in_rows(events: DataFrame, wanted: DataFrame) -> DataFrame:
+def _keys_in(staged: DataFrame, wanted: Set[int]) -> Mapping[int, bytes]:
+    """Returns the staged keys with the wanted ids."""
+    if not wanted:
+        return {}
+
+    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found = keys_by_id(batch.column(0).to_pylist(), wanted)
+            rows = [{"key_id": key_id, "key": key} for key_id, key in found.items()]
+            yield pa.RecordBatch.from_pylist(rows, schema=_KEYS_ARROW)
+
+    rows = staged.where(sf.col("kind") == int(Kind.KEYS)).select("events").mapInArrow(look, _KEYS).collect()
+    return {row["key_id"]: bytes(row["key"]) for row in rows}
+
+
+def _in_rows(spark: SparkSession, events: DataFrame, wanted: Set[Entry]) -> dict[Entry, bytes]:
+    """Returns the keys of entries that rows of a trace name."""
     named = events.where("refused IS NULL AND key IS NOT NULL").where(sf.col("event").isin(*_NAMING))
-    keys = named.join(sf.broadcast(wanted), _ENTRY, "left_semi").groupBy(*_ENTRY)
-    return keys.agg(sf.min("key").alias("key"))
-
-
-def _in_files(spark: SparkSession, shares: Sequence[Share], wanted: set[tuple[str, int, int]]) -> DataFrame:
-    mixed = np.unique(np.array([ledger * _MIXER + entry for _, ledger, entry in wanted], dtype=np.int64))
-
-    def look(shares_of_task: Iterator[Share]) -> Iterator[pa.RecordBatch]:
-        found: dict[tuple[str, int, int], bytes] = {}
-        for share in shares_of_task:
-            for rows in read_columns(share, ["event", *_ARROW.names]):
-                for entry, key in _among(rows, mixed, wanted):
-                    found[entry] = min(key, found.get(entry, key))
-        columns = [[entry[at] for entry in found] for at in range(3)]
-        arrays = [pa.array(c, f.type) for c, f in zip([*columns, found.values()], _ARROW, strict=True)]
-        yield pa.record_batch(arrays, schema=_ARROW)
-
-    return by_workers(spark, shares, look, _SCHEMA)
-
-
-def _among(
-    rows: pa.RecordBatch, mixed: NDArray[np.int64], wanted: set[tuple[str, int, int]]
-) -> Iterator[tuple[tuple[str, int, int], bytes]]:
-    """Yields the wanted entries in a batch, with their keys."""
-    ledger, entry = (integers(rows.column(name)) for name in _ENTRY[1:])
-    at = np.minimum(np.searchsorted(mixed, ledger * _MIXER + entry), mixed.size - 1)
-    for row in rows.take(pa.array(np.flatnonzero(mixed[at] == ledger * _MIXER + entry))).to_pylist():
-        position = (row["topic"], row["ledger_id"], row["entry_id"])
-        if row["event"] in _NAMING and row["key"] is not None and position in wanted:
-            yield position, row["key"]
+    entries = sf.broadcast(spark.createDataFrame(sorted(wanted), _SCHEMA.rpartition(",")[0]))
+    keys = named.join(entries, _ENTRY, "left_semi").groupBy(*_ENTRY).agg(sf.min("key").alias("key"))
+    return {(row["topic"], row["ledger_id"], row["entry_id"]): bytes(row["key"]) for row in keys.collect()}
 
 
 def _as_text(key: Column) -> Column:

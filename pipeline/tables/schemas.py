@@ -469,24 +469,6 @@ REFUSED = TableSchema(
     {},
 )
 
-COUNTED = TableSchema(
-    "counted",
-    "Number of rows read, by subscription and reason; the survey adds them up, and it is no table of its own.",
-    (
-        _RUN_KEY,
-        _optional("topic", "string", "topic that the rows name"),
-        _optional("subscription", "string", "subscription that the rows name"),
-        _optional("refused", "string", "reason code; NULL: good rows"),
-        Column("rows", "bigint", "rows recorded"),
-        _optional("first_seq", "bigint", "lowest seq"),
-        _optional("last_seq", "bigint", "highest seq"),
-        _optional("first_ts_us", "bigint", "lowest wall clock, microseconds since 1970 UTC"),
-        _optional("last_ts_us", "bigint", "highest wall clock, microseconds since 1970 UTC"),
-        Column("entry_buckets", "bigint", "more than 0 if a consumer joined under entry-bucket dispatch"),
-    ),
-    {},
-)
-
 TABLES: dict[str, TableSchema] = {
     table.name: table
     for table in (
@@ -506,5 +488,5 @@ TABLES: dict[str, TableSchema] = {
     )
 }
 
-# What the replay returns: rows of the tables, and of two kinds that become part of a table.
-TRAVELLING = TABLES | {REFUSED.name: REFUSED, COUNTED.name: COUNTED}
+# What the replay returns: rows of the tables, and rows that become part of the table `quarantine`.
+TRAVELLING = TABLES | {REFUSED.name: REFUSED}

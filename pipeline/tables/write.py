@@ -67,6 +67,16 @@ class RunTables:
     def __post_init__(self) -> None:
         self.staging = Staging(self.spark, self.target, self.run_key)
 
+    def keep(self, packed: DataFrame) -> DataFrame:
+        """Evaluates the packed rows of a trace once, and returns them as staged.
+
+        Raises:
+            UsageError: rows that workers wrote are missing below the path.
+        """
+        staged, rows_written = self.staging.keep(packed, "packed")
+        self._refuse_lost(staged.count(), rows_written)
+        return staged
+
     def stage(self, results: DataFrame) -> dict[str, DataFrame]:
         """Runs the replay once and stages its result.
 
@@ -79,16 +89,11 @@ class RunTables:
         Raises:
             UsageError: rows that workers wrote are missing below the path.
         """
-        staged, rows_written = self.staging.keep(results)
+        staged, rows_written = self.staging.keep(results, "results")
         # Added up on the driver: an exchange would cost more than collecting the few numbers.
         bytes_of: dict[str, int] = {}
         rows = staged.select("table", sf.length("payload").alias("bytes")).collect()
-        # A worker with a file system of its own writes there without an error.
-        if len(rows) < rows_written:
-            raise UsageError(
-                f"workers wrote to {self.target} on their own disks, which the driver cannot read",
-                "choose an --out on a shared file system or in object storage",
-            )
+        self._refuse_lost(len(rows), rows_written)
         for row in rows:
             bytes_of[row["table"]] = bytes_of.get(row["table"], 0) + row["bytes"]
         small = [table for table, size in bytes_of.items() if size <= _SMALL_BYTES]
@@ -101,6 +106,14 @@ class RunTables:
             # One file: Spark would write one for each of its cores.
             frames[name] = self.spark.createDataFrame(unpacked(name, of_table), schema).coalesce(1)
         return dict(sorted(frames.items()))
+
+    def _refuse_lost(self, rows: int, rows_written: int) -> None:
+        # A worker with a file system of its own writes there without an error.
+        if rows < rows_written:
+            raise UsageError(
+                f"workers wrote to {self.target} on their own disks, which the driver cannot read",
+                "choose an --out on a shared file system or in object storage",
+            )
 
     def write(self, frames: Mapping[str, DataFrame]) -> None:
         """Replaces the rows of this run in every table but `runs`.

@@ -26,10 +26,10 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.spark
 def test_the_floors_count_every_row(spark: SparkSession, trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from benchmarks.own_floor import own_floor, packed
+    from benchmarks.own_floor import own_floor, placed
     from benchmarks.row_floor import row_floor
 
-    _, groups, tasks, *_ = packed(spark, trace)
+    _, groups, tasks, *_ = placed(spark, trace)
     assert len(groups) == SHAPE.partitions
     counted = [
         {row["group"]: row["rows"] for row in floor.collect() if row["group"] >= 0}

@@ -31,7 +31,7 @@ from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.packing.events import Events, concatenated
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, merged
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, merged, rows_for
 from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.recorders.one_order import in_one_order
 from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
@@ -67,7 +67,7 @@ Position: TypeAlias = "int | tuple[int, int]"
 _POSITION = pa.struct([("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("ack_set", pa.list_(pa.int64()))])
 _RANGE = pa.struct([("start", pa.int32()), ("end", pa.int32())])
 _TYPES: Mapping[str, pa.DataType] = {
-    **dict.fromkeys((*COLUMNS, "broker"), pa.string()),
+    **dict.fromkeys(COLUMNS, pa.string()),
     **dict.fromkeys(("seq", "ts_us", "ledger_id", "entry_id", "sequence_id", "deliver_at_ms", "consumer"), pa.int64()),
     "batch_size": pa.int32(),
     "redelivery_count": pa.int32(),
@@ -446,8 +446,8 @@ def batches(rows: Sequence[Mapping[str, Any]], rows_per_batch: int | None = None
     for start in range(0, len(rows), size):
         part = rows[start : start + size]
         yield pa.RecordBatch.from_arrays(
-            [pa.array([row.get(name) for row in part], _TYPES[name]) for name in (*COLUMNS, "broker")],
-            names=[*COLUMNS, "broker"],
+            [pa.array([row.get(name) for row in part], _TYPES[name]) for name in COLUMNS],
+            names=list(COLUMNS),
         )
 
 
@@ -456,7 +456,7 @@ def packed(
 ) -> tuple[Events, list[MembershipEvent]]:
     """The events of the one subscription in `rows`, in order, and what only its membership rows carry."""
     profile = profile_for(version, {})
-    chunks = [c for batch in batches(rows, rows_per_batch) for c in pack(batch, {TOPIC: {"ks": 0}}, profile)]
+    chunks = [chunk for batch in batches(rows, rows_per_batch) for chunk in pack(batch, profile)]
     parts = list(merged(sorted(chunks, key=lambda chunk: chunk.first_seq)))
     return concatenated([part.events for part in parts]), [row for part in parts for row in part.membership]
 
@@ -588,8 +588,13 @@ def recorders_in(logs: Sequence[Sequence[Mapping[str, Any]]], skew_us: int) -> d
     for rows in logs:
         for row in rows:
             named[row["topic"]].add(row.get("broker") or "")
-    several = {topic: sorted(names) for topic, names in named.items() if len(names) > 1}
-    parts = [part for rows in logs for batch in batches(rows) for part in stretches(batch, several, skew_us)]
+    several = {topic for topic, names in named.items() if len(names) > 1}
+    if not several:
+        return {}
+    # Terms do not depend on what stands in for the key of a keyless message.
+    profile = profile_for("4.0.8", {})
+    packed = (chunk for rows in logs for batch in batches(rows) for chunk in pack(batch, profile))
+    parts = [part for chunk in packed if chunk.topic in several for part in stretches(chunk, skew_us)]
     return {topic: recorders_of(topic, [p for p in parts if p.topic == topic], skew_us) for topic in several}
 
 
@@ -608,17 +613,18 @@ def chunks_of(
         groups: the subscriptions, if not those that the rows name.
     """
     groups = named_in(logs) if groups is None else groups
-    numbers: dict[str, dict[str, int]] = {}
-    for number, group in enumerate(groups):
-        numbers.setdefault(group.topic, {})[group.subscription] = number
-    chunks: list[list[PackedBatch]] = [[] for _ in groups]
     recorders = recorders_in(logs, config.skew_us)
-    for rows in logs:
-        for batch in batches(rows, rows_per_batch):
-            for part in in_one_order(batch, recorders):
-                for chunk in pack(part, numbers, config.profile):
-                    chunks[chunk.group].append(chunk)
-    return dict(zip(groups, chunks, strict=True))
+    packed = [
+        chunk for rows in logs for batch in batches(rows, rows_per_batch) for chunk in pack(batch, config.profile)
+    ]
+    in_order = [part for chunk in packed for part in in_one_order(chunk, recorders.get(chunk.topic, ONE))]
+    by_topic: dict[str, list[PackedBatch]] = defaultdict(list)
+    for chunk in in_order:
+        by_topic[chunk.topic].append(chunk)
+    return {
+        group: [own for chunk in by_topic[group.topic] if (own := rows_for(group.subscription, chunk)) is not None]
+        for group in groups
+    }
 
 
 def _replayed_group(chunks: list[PackedBatch], config: ReplayConfig) -> Replay:

@@ -1,49 +1,63 @@
 """The plan of the replay: what moves between machines, and how often."""
 
 import re
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.pack_on_spark import packed_earlier_publishes, packed_rows, packed_states
+from dispatch_audit.pipeline.replay.pack_on_spark import packed_publishes, packed_rows
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
+from dispatch_audit.pipeline.replay.place_on_spark import batches_of, numbers_of, placed, placed_states
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders, Term
 from dispatch_audit.pipeline.replay.replay_on_spark import in_order, replayed
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
 
+pytestmark = pytest.mark.spark
 
-@pytest.mark.spark
+
 @pytest.mark.parametrize(("of_window", "moved"), [(False, False), (True, False), (False, True)])
-def test_one_exchange_and_one_sort(
-    of_window: bool, moved: bool, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+def test_the_replay_of_staged_rows_has_one_exchange_and_one_sort(
+    of_window: bool, moved: bool, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    events = spark.createDataFrame([], EVENT_SCHEMA).withColumn("refused", sf.lit(None).cast("string"))
-    config = ReplayConfig(profile_for("4.0.8", {}), "4.0.8", {}, skew_us=10_000, open_entries_max=1_000_000)
+    profile = profile_for("4.0.8", {})
+    config = ReplayConfig(profile, "4.0.8", {}, skew_us=10_000, open_entries_max=1_000_000)
     groups = [Group("t", "s")]
     terms = (Term(0, 1, 9, first=1, until_us=5), Term(1, 1, 9, first=12, until_us=None))
     recorders = {"t": Recorders(("a", "b"), terms)} if moved else {}
-    chunks = packed_rows(events, groups, config.profile, recorders)
+    spark.createDataFrame([], STAGED_SCHEMA).write.parquet(str(tmp_path / "staged"))
+    staged = spark.read.schema(STAGED_SCHEMA).parquet(str(tmp_path / "staged"))
+    chunks = placed(spark, batches_of(staged), numbers_of(groups), recorders)
     if of_window:
         state = spark.createDataFrame([("t", "s", b"state")], "topic STRING, subscription STRING, payload BINARY")
-        chunks = chunks.unionByName(packed_states(state, groups))
-        chunks = chunks.unionByName(packed_earlier_publishes(events, groups, set(groups), config.profile))
+        chunks = chunks.unionByName(placed_states(state, numbers_of(groups)))
+        events = spark.createDataFrame([], EVENT_SCHEMA).withColumn("refused", sf.lit(None).cast("string"))
+        publishes = packed_publishes(events, {"t"}, profile)
+        chunks = chunks.unionByName(placed(spark, batches_of(publishes), numbers_of(groups)))
     replayed(
         chunks, groups, config, findings_per_rule_max=10, tasks=2, keep_state=of_window, recorders=recorders
     ).explain()
     plan = capsys.readouterr().out
     assert len(re.findall(r"\bExchange\b", plan)) == 1
     assert len(re.findall(r"\bSort\b", plan)) == 1
-    assert len(re.findall(r"\bMapInArrow\b", plan)) == (3 if of_window else 1)
-    assert "MapInArrow" in plan.split("Exchange")[1], "rows are packed before they are exchanged"
+    assert len(re.findall(r"\bMapInArrow\b", plan)) == (2 if of_window else 1 if moved else 0)
 
 
-@pytest.mark.spark
+def test_rows_are_packed_without_an_exchange(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    events = spark.createDataFrame([], EVENT_SCHEMA).withColumn("refused", sf.lit(None).cast("string"))
+    packed_rows(events, profile_for("4.0.8", {})).explain()
+    plan = capsys.readouterr().out
+    assert "Exchange" not in plan
+    assert len(re.findall(r"\bMapInArrow\b", plan)) == 1
+
+
 def test_groups_are_dealt_out_to_the_tasks(spark: SparkSession) -> None:
     chunks = spark.createDataFrame(
-        [(group, seq) for seq in range(3) for group in range(-1, 8)], "group INT, first_seq LONG"
+        [(group, seq) for seq in range(3) for group in range(9)], "group INT, first_seq LONG"
     )
     for tasks, groups_a_task in ((9, {1}), (3, {3})):
         dealt = in_order(chunks, tasks).groupBy(sf.spark_partition_id()).agg(sf.count_distinct("group").alias("groups"))

@@ -206,7 +206,7 @@ class Story:
         config = self._rules(_behind(words, "on") or self._version)
         columns = [pa.array([row.get(name) for row in self._rows], _TYPES[name]) for name in COLUMNS]
         batch = pa.RecordBatch.from_arrays(columns, names=list(COLUMNS))
-        chunks = pack(batch, {_GROUP.topic: {_GROUP.subscription: 0}}, config.profile)
+        chunks = pack(batch, config.profile)
         tables: audit_text.Tables = {}
         for table, found in replay_group(_GROUP, chunks, config, findings_per_rule_max=100):
             rows = zip(*found.values(), strict=True)

@@ -201,7 +201,7 @@ def test_what_a_killed_attempt_left_behind_goes(spark: SparkSession, tmp_path: P
     for run_key in ("aaaa", "bbbb"):
         killed = open_tables(spark, target, run_key)
         killed.write(killed.stage(results(spark, TWO_TABLES)))
-    os.utime(killed.staging._folder(killed.staging.attempt), (0, 0))
+    os.utime(tmp_path / "_replay" / "bbbb" / killed.staging.attempt, (0, 0))
     # Killed while it wrote down what the replay returned.
     (tmp_path / "_replay" / "aaaa" / "half" / "_temporary").mkdir(parents=True)
     write_run(spark, target, "aaaa", TWO_TABLES)

@@ -27,7 +27,7 @@ _SEQS = sorted(int(row["seq"]) for row in _ROWS)
 
 def _chunks(*batches: list[Row]) -> list[PackedBatch]:
     rows = [_with_json(encoded(batch_of(batch))) for batch in batches]
-    found = [chunk for batch in rows for chunk in pack(batch, _GROUPS, _PROFILE)]
+    found = [chunk for batch in rows for chunk in pack(batch, _PROFILE)]
     return sorted(found, key=lambda chunk: chunk.first_seq)
 
 

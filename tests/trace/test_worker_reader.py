@@ -12,18 +12,17 @@ import pytest
 from arrow_rows import ARROW_SCHEMA, batch_of
 from conftest import MANIFEST, WriteTrace
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 from test_row_checks import PLAIN
 from trace_rows import ACK, FLOW, JOIN, PUBLISH, REDELIVER, STATS, TOPIC, without
 
 from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.replay.pack_on_spark import NO_GROUP
-from dispatch_audit.pipeline.replay.packed_source import Reading
+from dispatch_audit.pipeline.replay.packed_source import Reading, counts_in
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
-from dispatch_audit.pipeline.replay.packing.packed_batch import merged
-from dispatch_audit.pipeline.replay.replay_on_spark import packed_batches_in
+from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, merged
+from dispatch_audit.pipeline.replay.packing.staged_batches import decoded
+from dispatch_audit.pipeline.replay.place_on_spark import batches_of
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Trace, open_traces, read_events
@@ -36,6 +35,7 @@ from dispatch_audit.pipeline.trace.parquet.worker_reader import (
     read_share,
     shares_of,
 )
+from dispatch_audit.pipeline.trace.quarantine.row_counts import NOT_PLAIN
 from dispatch_audit.pipeline.validation import validate
 
 _PROFILE = profile_for("4.0.8", {})
@@ -97,25 +97,30 @@ def read(trace: Trace, columns: Sequence[str] = COLUMNS, rows: int = 1 << 16) ->
             yield from batch.to_pylist()
 
 
-def _chunks(packed: DataFrame) -> dict[int, list[object]]:
-    """The chunks of each group, put together, with their snapshots read: JSON may be written in more than one way."""
-    frame = packed.where(sf.col("group") != NO_GROUP).orderBy("group", "first_seq").toPandas()
-    found: dict[int, list[object]] = {}
-    for group in sorted(set(frame["group"])):
-        of_group = list(packed_batches_in(iter([frame[frame["group"] == group]])))
-        (part,) = merged(of_group)
+def _chunks(staged: DataFrame) -> dict[tuple[str, str | None], list[object]]:
+    """The packed batches of each subscription, put together, with their snapshots read.
+
+    JSON may be written in more than one way.
+    """
+    rows = batches_of(staged).orderBy("first_seq").collect()
+    batches: dict[tuple[str, str | None], list[PackedBatch]] = {}
+    for packed in decoded(rows):
+        batches.setdefault((packed.topic, packed.subscription), []).append(packed)
+    found: dict[tuple[str, str | None], list[object]] = {}
+    for owner, of_owner in sorted(batches.items(), key=str):
+        (part,) = merged(of_owner)
         told = [(row.seq, row.ts_us, json.loads(row.text)) for row in part.snapshots]
         events = [column.tolist() for column in part.events]
-        found[group] = [events, part.membership, told, part.repeated, sorted(of_group[0].published.sent, key=str)]
+        found[owner] = [events, part.membership, told, part.repeated, sorted(of_owner[0].published.sent, key=str)]
     return found
 
 
-def _by_both(spark: SparkSession, trace: Trace) -> tuple[dict[int, list[object]], dict[int, list[object]]]:
+def _by_both(
+    spark: SparkSession, trace: Trace
+) -> tuple[dict[tuple[str, str | None], list[object]], dict[tuple[str, str | None], list[object]]]:
     workers = Reading(spark, trace, _PROFILE, load_settings()).packed_by_workers()
     assert workers is not None
-    by_spark = Reading(spark, trace, _PROFILE, load_settings()).packed_by_spark()
-    assert workers.groups == by_spark.groups
-    return _chunks(workers.chunks), _chunks(by_spark.chunks)
+    return _chunks(workers), _chunks(Reading(spark, trace, _PROFILE, load_settings()).packed_by_spark())
 
 
 @pytest.mark.spark
@@ -134,7 +139,7 @@ def test_a_file_that_spark_wrote_gives_the_chunks_that_spark_gives(
     assert len(by_workers) == 2
     assert by_workers == by_spark
     # And both hold what is special about these rows.
-    _, _, told, _, sent = by_workers[0]
+    _, _, told, _, sent = by_workers[TOPIC, "ks"]
     assert "31:5" in str(told)
     assert "p" in str(sent)
 
@@ -432,10 +437,15 @@ def test_a_damaged_file_is_told_as_spark_tells_it(
 @pytest.mark.spark
 def test_names_and_rows_of_a_file_that_is_not_plain_are_spark_s(spark: SparkSession, tmp_path: Path) -> None:
     wrong_type = trace_of(tmp_path, replaced("seq", _LONGS.cast(pa.int32())))
-    assert Reading(spark, wrong_type, _PROFILE, load_settings()).packed_by_workers() is None
+    assert _left_to_spark(spark, wrong_type)
     (tmp_path / "b").mkdir()
     nameless = trace_of(tmp_path / "b", table_of([*PLAIN, without(without(FLOW, "topic"), "subscription")]))
-    assert Reading(spark, nameless, _PROFILE, load_settings()).packed_by_workers() is None
+    assert _left_to_spark(spark, nameless)
+
+
+def _left_to_spark(spark: SparkSession, trace: Trace) -> bool:
+    packed = Reading(spark, trace, _PROFILE, load_settings()).packed_by_workers()
+    return packed is None or any(count.refused == NOT_PLAIN for count in counts_in(packed))
 
 
 def test_dictionary_encoded_texts_are_packed_as_others_are(tmp_path: Path) -> None:
@@ -451,8 +461,7 @@ def test_dictionary_encoded_texts_are_packed_as_others_are(tmp_path: Path) -> No
         ],
         names=batch.schema.names,
     )
-    groups = {TOPIC: {"ks": 0}}
-    (some,), (others,) = pack(batch, groups, _PROFILE), pack(plain, groups, _PROFILE)
+    (some,), (others,) = pack(batch, _PROFILE), pack(plain, _PROFILE)
     assert [column.tolist() for column in some.events.wide()] == [column.tolist() for column in others.events.wide()]
-    assert some[4:] == others[4:]
+    assert some[7:] == others[7:]
     assert ARROW_SCHEMA.names == EVENT_SCHEMA.names

@@ -1,11 +1,11 @@
 """Turns typed rows of a trace into packed batches, which Spark exchanges.
 
 It is one vectorized pass over an Arrow batch. Keys are hashed here and not passed on. A packed batch contains the
-integer columns of one group (topic, subscription), sorted, as one binary value, so that the exchange and the sort move
-thousands of rows instead of billions. A publish belongs to every subscription of its topic.
+integer columns of one subscription, sorted, as one binary value, so that the exchange and the sort move thousands of
+rows instead of billions.
 """
 
-from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ COLUMNS = (
     "ts_us",
     "topic",
     "subscription",
+    "broker",
     "ledger_id",
     "entry_id",
     "batch_size",
@@ -51,8 +52,13 @@ COLUMNS = (
     "snapshot",  # as JSON
 )
 
-Groups = Mapping[str, Mapping[str, int]]
-"""Number of each group, by topic and subscription."""
+
+class _Owner(NamedTuple):
+    """What the rows of a packed batch have in common; the attributes are those of `PackedBatch`."""
+
+    topic: str
+    subscription: str | None
+    broker: str | None
 
 
 def _among(*codes: Code) -> NDArray[np.bool_]:
@@ -69,30 +75,27 @@ _SPAN_BITS_MIN = 18
 _CHUNK_ROWS_MIN = 4096
 
 
-def pack(batch: pa.RecordBatch, groups: Groups, profile: Profile) -> list[PackedBatch]:
-    """The chunks of one batch, at least one for each group that has rows in it.
+def pack(batch: pa.RecordBatch, profile: Profile) -> list[PackedBatch]:
+    """The packed batches of one batch: for each recorder at least one for each subscription that has rows in it.
 
-    Chunks are cut at fixed seqs, so that however the rows are spread over batches, those of one group that have to
+    They are cut at fixed seqs, so that however the rows are spread over batches, those of one subscription that have to
     be held side by side are bounded by the distance of two cuts and not by the length of the trace.
 
     Args:
         batch: validated rows with `COLUMNS`, in any order; texts may be dictionary-encoded.
-        groups: every subscription that the trace names.
         profile: what stands in for the key of a keyless message.
     """
     if batch.num_rows == 0:
         return []
     events, source = with_positions(batch, encoded_events(batch, profile))
-    index, group = _by_group(batch, groups, source)
-    if index.size == 0:
-        return []  # publishes of a topic without a subscription
-    order = _order(group, events.seq[index])
-    group, index = group[order], index[order]
-    events, source = events.take(index), source[index]
-    cuts = np.flatnonzero((np.diff(group) != 0) | (np.diff(events.seq >> _span_bits(group, events.seq)) != 0)) + 1
-    starts, stops = np.concatenate(([0], cuts)), np.append(cuts, group.size)
+    owners, owner = _owners(batch)
+    owner = owner if source.size == batch.num_rows else owner[source]
+    order = _order(owner, events.seq)
+    owner, events, source = owner[order], events.take(order), source[order]
+    cuts = np.flatnonzero((np.diff(owner) != 0) | (np.diff(events.seq >> _span_bits(owner, events.seq)) != 0)) + 1
+    starts, stops = np.concatenate(([0], cuts)), np.append(cuts, owner.size)
     return [
-        _chunk(batch, int(group[start]), events.rows(start, stop), source[start:stop])
+        _chunk(batch, owners[owner[start]], events.rows(start, stop), source[start:stop])
         for start, stop in zip(starts, stops, strict=True)
     ]
 
@@ -119,41 +122,43 @@ def _order(group: NDArray[np.int64], seq: Column) -> NDArray[np.intp]:
     return np.lexsort((seq, group))
 
 
-def _by_group(
-    batch: pa.RecordBatch, groups: Groups, source: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which events go where: an index into them, and the number of a group for each; an event may go to several."""
+def _owners(batch: pa.RecordBatch) -> tuple[list[_Owner], NDArray[np.int64]]:
+    """The owners that a batch names, and the index of the owner of each row."""
     topics, topic = numbered(batch.column("topic"))
     names, subscription = numbered(batch.column("subscription"))
-    known = [groups.get(name or "", {}) for name in topics]
-    numbers = np.array([[of_topic.get(name or "", -1) for name in names] for of_topic in known], dtype=np.int64)
-    group = numbers.ravel()[topic * len(names) + subscription]
-    if source.size != batch.num_rows:
-        topic, group = topic[source], group[source]
-    published = places(batch.column("event"), ["publish"])[source] == 0
-    # A publish belongs to every subscription of its topic.
-    first = np.array([next(iter(of_topic.values()), -1) for of_topic in known], dtype=np.int64)
-    group = np.where(published, first[topic], group)
-    known_at = np.flatnonzero(group >= 0)
-    parts = [(known_at, group[known_at])]
-    for at, of_topic in enumerate(known):
-        for number in list(of_topic.values())[1:]:
-            of_publish = np.flatnonzero(published & (topic == at))
-            parts.append((of_publish, np.full(of_publish.size, number)))
-    if len(parts) == 1:
-        return parts[0]
-    index, group = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    order = np.argsort(index, kind="stable")
-    return index[order], group[order]
+    brokers, broker = numbered(batch.column("broker"))
+    published = places(batch.column("event"), ["publish"]) == 0
+    subscription = np.where(published, len(names) - 1, subscription)
+    recorder = topic * len(brokers) + broker
+    present = np.zeros((len(topics) * len(brokers), len(names)), dtype=np.bool_)
+    present[recorder, subscription] = True
+    # If a recorder names one subscription of the topic, the publishes stand among its rows.
+    alone = present[:, -1] & (present[:, :-1].sum(axis=1) == 1)
+    only = present.argmax(axis=1)
+    number = np.where(present, np.cumsum(present).reshape(present.shape) - 1, -1)
+    number[alone, -1] = number[alone, only[alone]]
+    owners = [
+        _Owner(topics[at // len(brokers)] or "", names[name], brokers[at % len(brokers)])
+        for at, name in zip(*np.nonzero(present), strict=True)
+    ]
+    return owners, number[recorder, subscription]
 
 
-def _chunk(batch: pa.RecordBatch, group: int, events: Events, source: Column) -> PackedBatch:
+def _chunk(batch: pa.RecordBatch, owner: _Owner, events: Events, source: Column) -> PackedBatch:
     rows = np.unique(source[_MEMBERSHIP[events.code]])
     membership = tuple(_membership_row(row) for row in batch.take(pa.array(rows)).to_pylist()) if rows.size else ()
     snapshots = _snapshot_rows(batch, np.unique(source[_SNAPSHOT[events.code]]))
-    sent = published(batch, source[_PUBLISH[events.code]])
-    first_seq, last_seq = int(events.seq[0]), int(events.seq[-1])
-    return PackedBatch(group, first_seq, last_seq, narrow(events), tuple(sorted(membership)), snapshots, sent)
+    publishes = source[_PUBLISH[events.code]]
+    return PackedBatch(
+        *owner,
+        shared=publishes.size > 0,
+        first_seq=int(events.seq[0]),
+        last_seq=int(events.seq[-1]),
+        events=narrow(events),
+        membership=tuple(sorted(membership)),
+        snapshots=snapshots,
+        published=published(batch, publishes),
+    )
 
 
 def _snapshot_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> tuple[StatsRow, ...]:

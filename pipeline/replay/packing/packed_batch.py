@@ -1,4 +1,8 @@
-"""Packed batches: the rows of one group from one Arrow batch, their encoding, and their merge.
+"""Packed batches: the rows of one subscription from one Arrow batch, their encoding, and their merge.
+
+A publish belongs to every subscription of its topic, and which ones there are is known only when all rows have been
+read. So the publishes of a batch stand in a packed batch of their own, or, if the batch names a single subscription of
+the topic, among its rows; other subscriptions of the topic then take the publishes from there (`rows_for`).
 
 Packed batches of one group overlap in time, because logs do: messages, acks and consumers are recorded separately. They
 arrive ordered by their first seq, so all rows before the first seq of the next one are complete.
@@ -11,7 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, together
 from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, Published
@@ -26,19 +30,25 @@ ROWS_MAX: Final = 1 << 17
 
 
 class PackedBatch(NamedTuple):
-    """Rows of one group, ascending by seq.
+    """Rows of one subscription and recorder, ascending by seq.
 
     Attributes:
-        group: number of the (topic, subscription).
-        first_seq: of its rows.
-        last_seq: of its rows.
+        topic: the topic of the rows.
+        subscription: their subscription; None: they are publishes, which belong to all subscriptions of the topic.
+        broker: the recorder of the rows; None: they name none.
+        shared: whether publishes are among them.
+        first_seq: no row has a lower one.
+        last_seq: no row has a higher one.
         events: the rows; never none.
         membership: what only the joins, leaves and resets among them carry.
         snapshots: what only the snapshots among them carry.
         published: what the publishes among them say of their producers.
     """
 
-    group: int
+    topic: str
+    subscription: str | None
+    broker: str | None
+    shared: bool
     first_seq: int
     last_seq: int
     events: NarrowEvents
@@ -63,6 +73,17 @@ class Merged(NamedTuple):
     snapshots: list[StatsRow]
     repeated: list[Refused]
     contradicted: list[Refused]
+
+
+def rows_for(subscription: str, packed: PackedBatch) -> PackedBatch | None:
+    """The rows of a packed batch that belong to a subscription of its topic; None: there are none."""
+    if packed.subscription in (None, subscription):
+        return packed
+    if not packed.shared:
+        return None
+    code = packed.events.column("code")
+    publishes = packed.events.take((code == Code.PUBLISH) | (code == Code.PUBLISH_DELAYED))
+    return packed._replace(subscription=None, events=publishes, membership=(), snapshots=())
 
 
 def encode_membership(rows: Iterable[MembershipEvent]) -> str:

@@ -1,98 +1,124 @@
 """Renumbers the rows of several recorders as if one had written them: common seqs, and one number for each consumer.
 
-This happens when rows are packed, so that all later steps see one recorder
+This happens before packed batches are put in order, so that all later steps see one recorder
 (`dispatch_audit.pipeline.replay.recorders.recorders`).
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.packing.events import DTYPES, Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import narrow
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
+from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, MixedBatch, Published, Sent
+from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
-from dispatch_audit.pipeline.trace.parquet.arrow_columns import integers, numbered
-
-_LEFT_OUT = -1
 
 
-def in_one_order(batch: pa.RecordBatch, by_topic: Mapping[str, Recorders]) -> list[pa.RecordBatch]:
-    """The rows with common seqs and numbers of consumers, where a topic has several recorders.
+def in_one_order(packed: PackedBatch, recorders: Recorders) -> list[PackedBatch]:
+    """The rows with common seqs and numbers of consumers, if their topic has several recorders.
 
     Rows of different terms are separated, so that no packed batch contains rows before and after those of another
     recorder. A row that was written after the topic had moved to the next owner gets the time of that move. Rows of a
     recorder that was unknown when the terms were found are left out.
 
     Args:
-        batch: rows with `dispatch_audit.pipeline.replay.packing.pack.COLUMNS` and `broker`; `snapshot` as JSON.
-        by_topic: the topics of several recorders.
+        packed: rows of one recorder.
+        recorders: those of its topic.
     """
-    topics, topic = numbered(batch.column("topic"))
-    moved = [at for at, name in enumerate(topics) if name in by_topic]
-    order = np.argsort(topic, kind="stable")
-    starts = np.searchsorted(topic[order], moved, side="left")
-    stops = np.searchsorted(topic[order], moved, side="right")
-    if not (stops > starts).any():
-        return [batch]
-    brokers, broker = numbered(batch.column("broker"))
-    columns = {name: integers(batch.column(name)) for name in ("seq", "ts_us", "consumer")}
-    known = {name: pc.is_valid(batch.column(name)) for name in columns}
-    snapshots, term = batch.column("snapshot").to_pylist(), np.zeros(batch.num_rows, dtype=np.int64)
-    for at, start, stop in zip(moved, starts, stops, strict=True):
-        recorders, rows = by_topic[topics[at] or ""], order[start:stop]
-        for number, name in enumerate(brokers):
-            of_broker = rows[broker[rows] == number]
-            if name not in recorders.names:
-                term[of_broker] = _LEFT_OUT
-            elif of_broker.size:
-                term[of_broker] = _join(of_broker, recorders, recorders.names.index(name), columns, snapshots)
-    for name, values in columns.items():
-        column = pc.if_else(known[name], pa.array(values), pa.scalar(None, pa.int64()))
-        batch = batch.set_column(batch.schema.get_field_index(name), name, column)
-    batch = batch.set_column(batch.schema.get_field_index("snapshot"), "snapshot", pa.array(snapshots, pa.string()))
-    found = [number for number in np.unique(term).tolist() if number != _LEFT_OUT]
-    return [batch] if found == [0] and not term.any() else [batch.filter(pa.array(term == number)) for number in found]
+    if not recorders.terms:
+        return [packed]
+    if packed.broker not in recorders.names:
+        return []
+    numbering = _Numbering(recorders, recorders.names.index(packed.broker))
+    events = packed.events.wide()
+    of_row = numbering.term_of(events.seq)
+    parts: list[PackedBatch] = []
+    for at in np.unique(of_row).tolist():
+        term = numbering.terms[at]
+        own = events.take(of_row == at)
+        seqs = own.seq + (term.first - term.first_seq)
+        times = own.ts_us if term.until_us is None else np.minimum(own.ts_us, term.until_us)
+        consumers = np.where(own.consumer >= 0, own.consumer * numbering.count + numbering.recorder, own.consumer)
+        parts.append(
+            packed._replace(
+                first_seq=int(seqs[0]),
+                last_seq=int(seqs[-1]),
+                events=narrow(own._replace(seq=seqs, ts_us=times, consumer=consumers)),
+                membership=tuple(numbering.membership(row) for row in packed.membership if numbering.is_in(row, at)),
+                snapshots=tuple(numbering.snapshot(row) for row in packed.snapshots if numbering.is_in(row, at)),
+                # It counts the publishes of all terms, so it stays whole.
+                published=NOTHING if parts else numbering.published(packed.published),
+            )
+        )
+    return parts
 
 
-def _join(
-    rows: NDArray[np.int64],
-    recorders: Recorders,
-    recorder: int,
-    columns: Mapping[str, NDArray[np.int64]],
-    snapshots: list[str | None],
-) -> NDArray[np.int64]:
-    """Renumbers the rows of one recorder of one topic in place, and returns the number of the term of each."""
-    numbers = [number for number, term in enumerate(recorders.terms) if term.recorder == recorder]
-    terms = [recorders.terms[number] for number in numbers]
-    seq, count = columns["seq"][rows], len(recorders.names)
-    of_term = np.maximum(np.searchsorted([term.first_seq for term in terms], seq, side="right") - 1, 0)
-    columns["seq"][rows] = seq + np.array([term.first - term.first_seq for term in terms])[of_term]
-    latest = np.array([np.iinfo(np.int64).max if term.until_us is None else term.until_us for term in terms])
-    columns["ts_us"][rows] = np.minimum(columns["ts_us"][rows], latest[of_term])
-    consumer = columns["consumer"][rows]
-    columns["consumer"][rows] = np.where(consumer >= 0, consumer * count + recorder, consumer)
-    for row, at in zip(rows, of_term, strict=True):
-        text = snapshots[row]
-        if text is not None:
-            snapshots[row] = json.dumps(_snapshot(json.loads(text), terms[at], recorder, count))
-    return np.array(numbers)[of_term]
+class _Numbering:
+    """The numbers that the rows of one recorder of a topic get.
 
+    Attributes:
+        recorder: its index.
+        count: the number of recorders.
+        terms: its terms, in their order.
+    """
 
-def _snapshot(values: dict[str, Any], term: Term, recorder: int, count: int) -> dict[str, Any]:
-    for name in ("seq_begin", "seq_end"):
-        if values.get(name) is not None:
-            values[name] = term.place(values[name])
-    for consumer in values.get("consumers") or ():
-        if consumer["consumer"] >= 0:
-            consumer["consumer"] = consumer["consumer"] * count + recorder
-    return values
+    def __init__(self, recorders: Recorders, recorder: int) -> None:
+        self.recorder = recorder
+        self.count = len(recorders.names)
+        self.terms = [term for term in recorders.terms if term.recorder == recorder]
+        self._begins = [term.first_seq for term in self.terms]
+
+    def term_of(self, seq: NDArray[Any]) -> NDArray[np.intp]:
+        """The index of the term of each seq."""
+        return np.maximum(np.searchsorted(self._begins, seq, side="right") - 1, 0)
+
+    def is_in(self, row: MembershipEvent | StatsRow, term: int) -> bool:
+        """Whether a row belongs to a term."""
+        return int(self.term_of(np.array([row.seq]))[0]) == term
+
+    def membership(self, row: MembershipEvent) -> MembershipEvent:
+        """A row with its new numbers."""
+        seq, ts_us = self._at(row.seq, row.ts_us)
+        return row._replace(seq=seq, ts_us=ts_us, consumer=self._consumer(row.consumer))
+
+    def snapshot(self, row: StatsRow) -> StatsRow:
+        """A snapshot with new numbers, within its text too."""
+        term = self._term(row.seq)
+        values: dict[str, Any] = json.loads(row.text)
+        for name in ("seq_begin", "seq_end"):
+            if values.get(name) is not None:
+                values[name] = term.place(values[name])
+        for consumer in values.get("consumers") or ():
+            consumer["consumer"] = self._consumer(consumer["consumer"])
+        return StatsRow(*self._at(row.seq, row.ts_us), json.dumps(values))
+
+    def published(self, found: Published) -> Published:
+        """The summary of the producers with new seqs."""
+        return Published(tuple(map(self._sent, found.sent)), tuple(map(self._mixed, found.mixed)))
+
+    def _mixed(self, batch: MixedBatch) -> MixedBatch:
+        seq, ts_us = self._at(batch.seq, batch.ts_us)
+        return batch._replace(seq=seq, ts_us=ts_us)
+
+    def _sent(self, sent: Sent) -> Sent:
+        first, last = ((self._at(seq, 0)[0], sequence_id) for seq, sequence_id in (sent.first, sent.last))
+        return sent._replace(first=first, last=last)
+
+    def _at(self, seq: int, ts_us: int) -> tuple[int, int]:
+        term = self._term(seq)
+        return seq + term.first - term.first_seq, ts_us if term.until_us is None else min(ts_us, term.until_us)
+
+    def _term(self, seq: int) -> Term:
+        return self.terms[int(self.term_of(np.array([seq]))[0])]
+
+    def _consumer(self, number: int) -> int:
+        return number * self.count + self.recorder if number >= 0 else number
 
 
 class Transfers:
@@ -121,7 +147,7 @@ class Transfers:
                 term = waiting.pop(0)
                 if not _is_over([row for row in rows if term.first <= row.seq <= term.last]):
                     self.rows += TRANSFER_ROWS
-                    yield _transfer(term, chunk.group)
+                    yield _transfer(term, chunk)
                 rows = [row for row in rows if row.seq > term.last]
             if waiting:
                 rows += chunk.membership
@@ -135,8 +161,8 @@ def _is_over(rows: Iterable[MembershipEvent]) -> bool:
     return max(resets, default=-1) > max(joins, default=-1)
 
 
-def _transfer(term: Term, group: int) -> PackedBatch:
-    """Both sides of a reset, after the last row of a term."""
+def _transfer(term: Term, behind: PackedBatch) -> PackedBatch:
+    """Both sides of a reset after the last row of a term, in front of the rows `behind`."""
     sides, at_us = np.array([Code.RESET_START, Code.RESET_END]), term.until_us or 0
     seqs = term.last + 1 + np.arange(TRANSFER_ROWS)
     absent = np.full(TRANSFER_ROWS, -1)
@@ -148,4 +174,11 @@ def _transfer(term: Term, group: int) -> PackedBatch:
         MembershipEvent(int(seq), at_us, "reset", late, -1, "", False, False, (), "transfer")
         for seq, late in zip(seqs, (False, True), strict=True)
     ]
-    return PackedBatch(group, int(seqs[0]), int(seqs[-1]), narrow(events), tuple(rows), ())
+    return behind._replace(
+        first_seq=int(seqs[0]),
+        last_seq=int(seqs[-1]),
+        events=narrow(events),
+        membership=tuple(rows),
+        snapshots=(),
+        published=NOTHING,
+    )

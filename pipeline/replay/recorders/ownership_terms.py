@@ -8,23 +8,22 @@ recorder's term belong to the next term.
 Source: TRACE_FORMAT, "Several recorders"; contract 5.10.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
+from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.replay.packing.events import Code
+from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
+from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
-from dispatch_audit.pipeline.trace.parquet.arrow_columns import integers, numbered, places
-
-LOOKED_AT: Final = ("topic", "broker", "event", "phase", "seq", "ts_us", "consumer")
 
 _PLACE_MAX: Final = 1 << 62
-_EVENTS: Final = ("publish", "stats", "dispatch", "join", "reset")
 _WAY_OUT: Final = (
     "synchronize the clocks of the brokers or raise trace.recorder_skew_ms; or audit the log of each recorder by itself"
 )
@@ -86,38 +85,27 @@ class _Run:
         self.first_us, self.last_us = min(self.first_us, part.first_us), max(self.last_us, part.last_us)
 
 
-def stretches(batch: pa.RecordBatch, topics: Mapping[str, Sequence[str]], skew_us: int) -> list[Stretch]:
-    """The stretches in one batch of good rows, for some topics.
+def stretches(packed: PackedBatch, skew_us: int) -> list[Stretch]:
+    """The stretches in one packed batch.
 
     Args:
-        batch: rows with `LOOKED_AT`, in any order.
-        topics: the topics, each with the names of its recorders.
+        packed: rows of one recorder of one topic.
         skew_us: two rows further apart in time may have rows of another recorder between them.
     """
-    names, topic = numbered(batch.column("topic"))
-    brokers, broker = numbered(batch.column("broker"))
-    asked = np.flatnonzero(np.array([name in topics for name in names], dtype=np.bool_)[topic])
-    if asked.size == 0:
-        return []
-    topic, broker = topic[asked], broker[asked]
-    kind = _kinds(batch)[asked]
-    seq, ts_us, consumer = (integers(batch.column(name))[asked] for name in ("seq", "ts_us", "consumer"))
+    kind = _kinds(packed.events)
+    seq, ts_us, consumer = (packed.events.column(name) for name in ("seq", "ts_us", "consumer"))
     found: list[Stretch] = []
-    owner = topic * len(brokers) + broker
     for kinds, gap_us in ((kind * 0, None), (kind, skew_us)):
-        order = np.lexsort((seq, kinds, owner))
+        order = np.lexsort((seq, kinds))
         order = order[kinds[order] > Kind.ANY] if gap_us is not None else order
         if order.size == 0:
             continue
-        of_row = owner[order] * len(Kind) + kinds[order]
-        breaks = np.diff(of_row) != 0
+        breaks = np.diff(kinds[order]) != 0
         if gap_us is not None:
             breaks |= (np.abs(np.diff(ts_us[order])) > gap_us) | (kinds[order][1:] == Kind.ARRIVES)
         starts = np.concatenate(([0], np.flatnonzero(breaks) + 1))
         first, last = order[starts], order[np.append(starts[1:] - 1, order.size - 1)]
         bounds = zip(
-            topic[first],
-            broker[first],
             kinds[first],
             seq[first],
             seq[last],
@@ -126,24 +114,31 @@ def stretches(batch: pa.RecordBatch, topics: Mapping[str, Sequence[str]], skew_u
             np.maximum.reduceat(consumer[order], starts),
             strict=True,
         )
-        found += [Stretch(names[t] or "", brokers[b] or "", *map(int, rest)) for t, b, *rest in bounds]
+        found += [Stretch(packed.topic, packed.broker or "", *map(int, of_stretch)) for of_stretch in bounds]
     return found
 
 
-def _kinds(batch: pa.RecordBatch) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    event = places(batch.column("event"), _EVENTS)
-    early = places(batch.column("phase"), ["start"]) == 0
-    named = integers(batch.column("consumer")) >= 0
-    kind = np.zeros(batch.num_rows, dtype=np.int64)
-    kind[event == _EVENTS.index("publish")] = Kind.OWNS
-    kind[event == _EVENTS.index("stats")] = Kind.OWNS
+_KIND_OF_CODE: Final = {
+    Code.PUBLISH: Kind.OWNS,
+    Code.PUBLISH_DELAYED: Kind.OWNS,
+    # Snapshots.
+    Code.MARK_DELETE: Kind.OWNS,
+    Code.OTHER: Kind.OWNS,
     # Ends of dispatches may come late: a connection still takes them while the topic moves to another broker.
-    kind[(event == _EVENTS.index("dispatch")) & early] = Kind.SENDS
-    joins = event == _EVENTS.index("join")
-    kind[joins & early] = Kind.ARRIVES
-    kind[joins & ~early & named] = Kind.JOINED
-    kind[event == _EVENTS.index("reset")] = Kind.ARRIVES
-    return kind
+    Code.DISPATCH_START: Kind.SENDS,
+    Code.JOIN_START: Kind.ARRIVES,
+    Code.JOIN_END: Kind.JOINED,
+    Code.RESET_START: Kind.ARRIVES,
+    Code.RESET_END: Kind.ARRIVES,
+}
+_KINDS: Final = np.array([_KIND_OF_CODE.get(code, Kind.ANY) for code in Code], dtype=np.int64)
+
+
+def _kinds(events: NarrowEvents) -> NDArray[np.int64]:
+    code = events.column("code")
+    # The broker refused a consumer without a number.
+    refused = (code == Code.JOIN_END) & (events.column("consumer") < 0)
+    return np.where(refused, Kind.ANY, _KINDS[code])
 
 
 def recorders_of(topic: str, parts: Iterable[Stretch], skew_us: int) -> Recorders:

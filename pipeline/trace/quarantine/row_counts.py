@@ -1,4 +1,4 @@
-"""Counts rows by topic, subscription and reason, batch by batch.
+"""Counts rows by topic, subscription, recorder and reason, batch by batch.
 
 The rows pass through Python once and are counted there, because a second scan would cost as much as all the rest.
 """
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 COUNTED_BY: Final = (
     "topic",
     "subscription",
+    "broker",
     "refused",
     "seq",
     "ts_us",
@@ -25,7 +26,7 @@ COUNTED_BY: Final = (
 NOT_PLAIN: Final = "not plain"
 """Stands in place of a reason for a file that only Spark can read (`trace.parquet.row_checks`)."""
 
-_GROUPED = ["topic", "subscription", "refused"]
+_GROUPED = ["topic", "subscription", "broker", "refused"]
 _FOLDED = [
     ("rows", "sum"),
     ("first_seq", "min"),
@@ -45,11 +46,12 @@ _PARTS_MAX = 64
 
 
 class Count(NamedTuple):
-    """The rows of one subscription that were refused for one reason, or were good.
+    """The rows of one subscription and recorder that were refused for one reason, or were good.
 
     Attributes:
         topic: None where the rows name none.
         subscription: None for publishes, and where the rows name none.
+        broker: None where the rows name none.
         refused: the reason code; None: good rows.
         rows: number of recorded rows.
         first_seq: lowest seq; None where no row has one, and so for the next three.
@@ -61,6 +63,7 @@ class Count(NamedTuple):
 
     topic: str | None
     subscription: str | None
+    broker: str | None
     refused: str | None
     rows: int
     first_seq: int | None
@@ -101,6 +104,15 @@ class RowCounts:
     def add_counts(self, counts: Iterable[Mapping[str, Any]]) -> None:
         """Adds other counts, given as mappings with the attributes of `Count`."""
         self._take(pa.Table.from_pylist(list(counts), schema=_SCHEMA))
+
+    def encode(self) -> bytes:
+        """Returns the counts as an Arrow IPC stream, for `decoded`."""
+        self._fold()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, _SCHEMA) as stream:
+            for part in self._parts:
+                stream.write_table(part)
+        return bytes(sink.getvalue())
 
     def counts(self) -> list[Count]:
         """Returns the counts, in no order."""
@@ -144,7 +156,13 @@ def counted(events: DataFrame) -> list[Count]:
 
 
 def together(rows: Iterable[Mapping[str, Any]]) -> list[Count]:
-    """Returns counts, given as mappings, added up so that each subscription and reason is there once."""
+    """Returns counts, given as mappings, added up so that each subscription, recorder and reason is there once."""
     counts = RowCounts()
     counts.add_counts(rows)
     return counts.counts()
+
+
+def decoded(payloads: Iterable[bytes]) -> list[Count]:
+    """Returns the counts that `RowCounts.encode` wrote, added up."""
+    tables = (pa.ipc.open_stream(payload).read_all() for payload in payloads)
+    return together(row for table in tables for row in table.to_pylist())

@@ -146,16 +146,20 @@ def _groups(counts: Sequence[Count]) -> tuple[GroupSurvey, ...]:
 
 
 def _group(topic: str | None, subscription: str | None, counts: Sequence[Count]) -> GroupSurvey:
-    good = next((count for count in counts if count.refused is None), None)
+    good = [count for count in counts if count.refused is None]
+    refused: Counter[str] = Counter()
+    for count in counts:
+        if count.refused is not None:
+            refused[count.refused] += count.rows
     return GroupSurvey(
         topic=topic,
         subscription=subscription,
         rows=sum(count.rows for count in counts),
-        refused=MappingProxyType({count.refused: count.rows for count in counts if count.refused is not None}),
-        first_seq=None if good is None else good.first_seq,
-        last_seq=None if good is None else good.last_seq,
-        first_ts_us=None if good is None else good.first_ts_us,
-        last_ts_us=None if good is None else good.last_ts_us,
+        refused=MappingProxyType(dict(refused)),
+        first_seq=min((c.first_seq for c in good if c.first_seq is not None), default=None),
+        last_seq=max((c.last_seq for c in good if c.last_seq is not None), default=None),
+        first_ts_us=min((c.first_ts_us for c in good if c.first_ts_us is not None), default=None),
+        last_ts_us=max((c.last_ts_us for c in good if c.last_ts_us is not None), default=None),
     )
 
 

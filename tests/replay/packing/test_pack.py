@@ -9,6 +9,7 @@ from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.pack import pack
+from dispatch_audit.pipeline.replay.packing.packed_batch import rows_for
 from dispatch_audit.udfs.sticky_key_hash import NONE_KEY, hash_keys
 
 
@@ -142,12 +143,53 @@ def test_a_publish_goes_to_all_subscriptions_of_its_topic_and_only_there() -> No
     log.rows.append({**log.rows[1], "seq": 3, "subscription": "other"})
     log.rows.append({**log.rows[0], "seq": 4, "topic": "elsewhere"})
     log.rows.append({**log.rows[1], "seq": 5, "subscription": "unheard of"})
-    groups = {TOPIC: {"ks": 4, "other": 2}, "elsewhere": {"ks": 0}}
     (batch,) = batches(log.rows)
-    chunks = pack(batch, groups, profile_for("4.0.8", {}))
-    seqs = {chunk.group: chunk.events.column("seq").tolist() for chunk in chunks}
-    assert seqs == {4: [1, 2, 2], 2: [1, 3, 3], 0: [4]}
-    assert [(chunk.first_seq, chunk.last_seq) for chunk in chunks] == [(4, 4), (1, 3), (1, 2)]
+    chunks = pack(batch, profile_for("4.0.8", {}))
+    seqs = {(chunk.topic, chunk.subscription): chunk.events.column("seq").tolist() for chunk in chunks}
+    assert seqs == {
+        (TOPIC, "ks"): [2, 2],
+        (TOPIC, "other"): [3, 3],
+        (TOPIC, "unheard of"): [5, 5],
+        (TOPIC, None): [1],
+        ("elsewhere", None): [4],
+    }
+    of_other = [own for c in chunks if c.topic == TOPIC and (own := rows_for("other", c)) is not None]
+    assert sorted(seq for own in of_other for seq in own.events.column("seq").tolist()) == [1, 3, 3]
+
+
+def test_publishes_stand_among_the_rows_of_the_only_subscription_of_a_batch() -> None:
+    log = Log()
+    log.publish(0)
+    log.ack(1, 0, phases="end")
+    log.publish(1)
+    log.join(1)
+    log.publish(2, producer_name="p")
+    (batch,) = batches(log.rows)
+    (chunk,) = pack(batch, profile_for("4.0.8", {}))
+    assert (chunk.subscription, chunk.shared) == ("ks", True)
+    assert rows_for("ks", chunk) == chunk
+    of_other = rows_for("other", chunk)
+    assert of_other is not None
+    assert of_other.events.column("seq").tolist() == [1, 3, 6]
+    assert (of_other.membership, of_other.published) == ((), chunk.published)
+
+
+def test_rows_of_one_subscription_without_a_publish_are_not_shared() -> None:
+    log = Log()
+    log.join(1)
+    (batch,) = batches(log.rows)
+    (chunk,) = pack(batch, profile_for("4.0.8", {}))
+    assert not chunk.shared
+    assert rows_for("other", chunk) is None
+
+
+def test_rows_of_two_recorders_are_packed_apart() -> None:
+    log = Log()
+    for entry, broker in enumerate(("a", None, "a")):
+        log.publish(entry, broker=broker)
+    (batch,) = batches(log.rows)
+    chunks = pack(batch, profile_for("4.0.8", {}))
+    assert {c.broker: c.events.column("seq").tolist() for c in chunks} == {"a": [1, 3], None: [2]}
 
 
 def test_rows_of_a_batch_are_put_in_order() -> None:
@@ -189,15 +231,8 @@ def test_membership_rows_keep_what_only_they_carry() -> None:
     ]
 
 
-def test_a_batch_of_a_topic_without_subscriptions_is_no_chunks() -> None:
-    log = Log(topic="unheard of")
-    log.publish(0)
-    (batch,) = batches(log.rows)
-    assert pack(batch, {TOPIC: {"ks": 0}}, profile_for("4.0.8", {})) == []
-
-
 def test_no_rows_are_no_chunks() -> None:
     log = Log()
     log.publish(0)
     (batch,) = batches(log.rows)
-    assert pack(batch.slice(0, 0), {TOPIC: {"ks": 0}}, profile_for("4.0.8", {})) == []
+    assert pack(batch.slice(0, 0), profile_for("4.0.8", {})) == []

@@ -6,7 +6,7 @@ import pytest
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from local_replay import HIGH, LOW, TOPIC, Columns, Log, batches, packed, same_rows
+from local_replay import HIGH, LOW, Columns, Log, batches, packed, same_rows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.packing.events import concatenated
@@ -103,7 +103,7 @@ def test_a_batch_in_no_order_is_not_cut_to_single_rows(monkeypatch: pytest.Monke
 def _chunks(rows: list[Columns], *cuts: int) -> list[PackedBatch]:
     parts = [rows[start:stop] for start, stop in zip((0, *cuts), (*cuts, len(rows)), strict=True)]
     profile = profile_for("4.0.8", {})
-    chunks = [c for part in parts for batch in batches(part) for c in pack(batch, {TOPIC: {"ks": 0}}, profile)]
+    chunks = [c for part in parts for batch in batches(part) for c in pack(batch, profile)]
     return sorted(chunks, key=lambda chunk: chunk.first_seq)
 
 

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 import pytest
 from local_replay import SKEW_US, TOPIC, Columns, Log, batches
 
+from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.replay.packing.pack import pack
 from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 
@@ -28,8 +30,9 @@ def _behind(rows: list[Columns], *more: list[Columns]) -> list[Columns]:
 
 
 def _terms(*logs: list[Columns], rows_per_batch: int | None = None, skew_us: int = SKEW_US) -> Recorders:
-    names = sorted({row["broker"] or "" for log in logs for row in log})
-    parts = [p for log in logs for b in batches(log, rows_per_batch) for p in stretches(b, {TOPIC: names}, skew_us)]
+    profile = profile_for("4.0.8", {})
+    packed = (chunk for log in logs for batch in batches(log, rows_per_batch) for chunk in pack(batch, profile))
+    parts = [part for chunk in packed for part in stretches(chunk, skew_us)]
     return recorders_of(TOPIC, parts, skew_us)
 
 

@@ -153,7 +153,11 @@ def test_a_recording_divided_at_its_unloads_tells_what_the_whole_one_tells(
     tables, undivided = tables_of_logs(name, logs), recorded_tables(name)
     assert tables.keys() == undivided.keys()
     for table, rows in undivided.items():
-        assert _sorted(both.as_one(row) for row in tables[table]) == _sorted(rows), table
+        of_both = (both.as_one(row) for row in tables[table])
+        # Where a topic comes back to a recorder, its entries before and after are not compared (docs/REPLAY.md).
+        left_out = {"chunked_entries"} if table == "producers" else set()
+        found, expected = ([{k: v for k, v in row.items() if k not in left_out} for row in r] for r in (of_both, rows))
+        assert _sorted(found) == _sorted(expected), table
 
 
 def _sorted(rows: Any) -> list[str]:

@@ -1,0 +1,98 @@
+"""Packed batches as rows of Spark, in which they are staged and exchanged.
+
+The rows of a trace are read once, in a job of its own, and what becomes of them is staged: packed batches, and beside
+them the counts of the rows read and the different keys. Only then all subscriptions and recorders are known, which the
+replay needs.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import Any, Final
+
+import pyarrow as pa
+
+from dispatch_audit.pipeline.replay.packing.narrow_events import decode_events, encode_events
+from dispatch_audit.pipeline.replay.packing.packed_batch import (
+    PackedBatch,
+    decode_membership,
+    decode_snapshots,
+    encode_membership,
+    encode_snapshots,
+)
+from dispatch_audit.pipeline.replay.packing.producer_summary import decode_published, encode_published
+
+BATCH_SCHEMA: Final = (
+    "topic STRING, subscription STRING, broker STRING, shared BOOLEAN, first_seq LONG, last_seq LONG, events BINARY, "
+    "membership STRING, snapshots STRING, published STRING"
+)
+"""A packed batch."""
+STAGED_SCHEMA: Final = f"kind INT, {BATCH_SCHEMA}"
+"""A packed batch, or something else in its column `events`."""
+
+_BATCH: Final = [
+    *((name, pa.string()) for name in ("topic", "subscription", "broker")),
+    ("shared", pa.bool_()),
+    ("first_seq", pa.int64()),
+    ("last_seq", pa.int64()),
+    ("events", pa.binary()),
+    *((name, pa.string()) for name in ("membership", "snapshots", "published")),
+]
+BATCH_COLUMNS: Final = tuple(name for name, _ in _BATCH)
+BATCH_ARROW: Final = pa.schema(_BATCH)
+STAGED_ARROW: Final = pa.schema([("kind", pa.int32()), *_BATCH])
+
+
+class Kind(IntEnum):
+    """What a staged row holds."""
+
+    PACKED = 0
+    COUNTS = 1  # of the rows that a task read, as `dispatch_audit.pipeline.tables.payload` encodes them
+    KEYS = 2  # different keys (`dispatch_audit.pipeline.replay.packing.distinct_keys`)
+
+
+def staged(packed: Sequence[PackedBatch]) -> pa.RecordBatch:
+    """The rows of packed batches, of `STAGED_ARROW`."""
+    kind = pa.repeat(pa.scalar(int(Kind.PACKED), pa.int32()), len(packed))
+    return pa.record_batch([kind, *encoded(packed).columns], schema=STAGED_ARROW)
+
+
+def staged_payload(kind: Kind, payload: bytes) -> pa.RecordBatch:
+    """The row of something else than packed batches, of `STAGED_ARROW`."""
+    return pa.RecordBatch.from_pylist([{"kind": int(kind), "events": payload}], schema=STAGED_ARROW)
+
+
+def encoded(packed: Sequence[PackedBatch]) -> pa.RecordBatch:
+    """The rows of packed batches, of `BATCH_ARROW`."""
+    columns = [
+        *([getattr(batch, name) for batch in packed] for name in BATCH_COLUMNS[:6]),
+        [encode_events(batch.events) for batch in packed],
+        [encode_membership(batch.membership) for batch in packed],
+        [encode_snapshots(batch.snapshots) for batch in packed],
+        [encode_published(batch.published) for batch in packed],
+    ]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, BATCH_ARROW, strict=True)]
+    return pa.record_batch(arrays, schema=BATCH_ARROW)
+
+
+def decoded(rows: Iterable[Sequence[Any]]) -> Iterator[PackedBatch]:
+    """The packed batches of rows, given as values in the order of `BATCH_COLUMNS`."""
+    for topic, subscription, broker, shared, first_seq, last_seq, events, *details in rows:
+        membership, snapshots, published = details
+        yield PackedBatch(
+            topic,
+            subscription,
+            broker,
+            shared,
+            first_seq,
+            last_seq,
+            decode_events(events),
+            decode_membership(membership),
+            decode_snapshots(snapshots),
+            decode_published(published),
+        )
+
+
+def decoded_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[PackedBatch]:
+    """The packed batches of rows with `BATCH_COLUMNS`."""
+    for batch in batches:
+        yield from decoded(zip(*(batch.column(name).to_pylist() for name in BATCH_COLUMNS), strict=True))

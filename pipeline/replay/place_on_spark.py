@@ -1,0 +1,96 @@
+"""Gives packed batches to the groups that need them: the middle of the replay.
+
+Each group is numbered, and gets the packed batches of its subscription, the publishes of its topic, and in a window the
+state that the window before left. The rows of several recorders are brought into one order here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.replay.packing.staged_batches import (
+    BATCH_ARROW,
+    BATCH_COLUMNS,
+    BATCH_SCHEMA,
+    Kind,
+    decoded_batches,
+    encoded,
+)
+from dispatch_audit.pipeline.replay.recorders.one_order import in_one_order
+from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
+
+PLACED_SCHEMA: Final = f"group INT, {BATCH_SCHEMA}"
+
+NO_RECORDERS: Final[Mapping[str, Recorders]] = {}
+"""The recorders of a trace whose rows name none."""
+
+STATE_SEQ: Final = -1
+"""The first seq of a group's state from the window before, which travels in the column of events."""
+
+_PLACED_ARROW: Final = pa.schema([("group", pa.int32()), *BATCH_ARROW])
+
+
+def batches_of(staged: DataFrame) -> DataFrame:
+    """The packed batches among staged rows, of `BATCH_SCHEMA`."""
+    return staged.where(sf.col("kind") == int(Kind.PACKED)).select(*BATCH_COLUMNS)
+
+
+def numbers_of(groups: Sequence[Group]) -> dict[Group, int]:
+    """The number of each group."""
+    return {group: number for number, group in enumerate(groups)}
+
+
+def placed(
+    spark: SparkSession,
+    batches: DataFrame,
+    numbers: Mapping[Group, int],
+    recorders: Mapping[str, Recorders] = NO_RECORDERS,
+) -> DataFrame:
+    """The packed batches that each group needs, of `PLACED_SCHEMA`.
+
+    Args:
+        spark: the session.
+        batches: of `BATCH_SCHEMA`.
+        numbers: the groups that get some.
+        recorders: of each topic of which rows name any.
+    """
+    moved = {topic: of_topic for topic, of_topic in recorders.items() if of_topic.terms}
+    if moved:
+        of_moved = sf.col("topic").isin(sorted(moved))
+        batches = batches.where(~of_moved).unionByName(_in_one_order(batches.where(of_moved), moved))
+    rows = [(group.topic, group.subscription, number) for group, number in numbers.items()]
+    groups = spark.createDataFrame(rows, "of_topic STRING, of_subscription STRING, group INT")
+    its_own = sf.col("subscription").isNull() | (sf.col("subscription") == sf.col("of_subscription"))
+    needed = (sf.col("topic") == sf.col("of_topic")) & (its_own | sf.col("shared"))
+    return batches.join(sf.broadcast(groups), needed).select("group", *BATCH_COLUMNS)
+
+
+def placed_states(state: DataFrame, numbers: Mapping[Group, int]) -> DataFrame:
+    """Rows of table `state` as `PLACED_SCHEMA`, ordered before all packed batches of their group."""
+
+    def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [
+                {
+                    "group": numbers[Group(row["topic"], row["subscription"])],
+                    "first_seq": STATE_SEQ,
+                    "last_seq": STATE_SEQ,
+                    "events": row["payload"],
+                }
+                for row in batch.to_pylist()
+            ]
+            yield pa.RecordBatch.from_pylist(rows, schema=_PLACED_ARROW)
+
+    return state.select("topic", "subscription", "payload").mapInArrow(place, PLACED_SCHEMA)
+
+
+def _in_one_order(batches: DataFrame, moved: Mapping[str, Recorders]) -> DataFrame:
+    def order(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for packed in decoded_batches(rows):
+            yield encoded(in_one_order(packed, moved[packed.topic]))
+
+    return batches.mapInArrow(order, BATCH_SCHEMA)
