@@ -4,6 +4,8 @@ The time that an audit takes beyond it is the cost of the rules, not of Spark. O
 internals of the audit.
 """
 
+import atexit
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +19,7 @@ from dispatch_audit.pipeline.replay.packed_source import Placed, Reading, config
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, merged
 from dispatch_audit.pipeline.replay.replay_on_spark import in_order, packed_batches_in
 from dispatch_audit.pipeline.settings import load_settings
-from dispatch_audit.pipeline.tables.staging import Staging
+from dispatch_audit.pipeline.tables.delta_rs.local_staging import LocalStaging
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.trace import open_traces
 
@@ -32,8 +34,10 @@ def placed(spark: SparkSession, folder: Path) -> Placed:
     profile = profile_for(trace.manifest.pulsar_version, trace.manifest.settings)
     reading = Reading(spark, trace, profile, settings)
     packed = reading.packed_by_workers()
-    target = parse_target(tempfile.mkdtemp(prefix="own-floor-"))
-    staged, _ = Staging(spark, target, "floor").keep(reading.packed_by_spark() if packed is None else packed, "packed")
+    folder_of_stage = tempfile.mkdtemp(prefix="own-floor-")
+    atexit.register(shutil.rmtree, folder_of_stage, ignore_errors=True)
+    staging = LocalStaging(parse_target(folder_of_stage), "floor")
+    staged = staging.keep_packed(reading.packed_by_spark() if packed is None else packed)
     return reading.placed(staged, counts_in(staged))
 
 

@@ -29,6 +29,9 @@ from dispatch_audit.pipeline.run.verdict import completeness_of, severities_in
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.spark_errors import worker_died
 from dispatch_audit.pipeline.tables.create import open_tables
+from dispatch_audit.pipeline.tables.rows import Rows
+from dispatch_audit.pipeline.tables.schemas import QUARANTINE
+from dispatch_audit.pipeline.tables.through_spark.spark_rows import frame_of
 from dispatch_audit.pipeline.tables.write import RunTables
 from dispatch_audit.pipeline.trace import Survey, Trace, quarantined, read_events, survey, trace_errors
 from dispatch_audit.pipeline.trace.quarantine.row_counts import NOT_PLAIN, Count
@@ -48,7 +51,7 @@ class _Replayed:
     survey: Survey
     without_seq: RowsWithoutSeq
     tables: RunTables
-    frames: dict[str, DataFrame]
+    rows: dict[str, Rows]
     stages: Stages
     started_at_us: int
 
@@ -152,11 +155,11 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
             window.refuse_empty(found.rows_in)
         with stages.stage("replay"), trace_errors():
             keep_state = window is not None and window.next_seq is not None
-            frames = tables.stage(_results(reading.placed(staged, counts), config, settings, keep_state))
+            rows = tables.stage(_results(reading.placed(staged, counts), config, settings, keep_state))
     except Exception:
         tables.discard()
         raise
-    return _Replayed(task, window, trace, staged, found, without_seq, tables, frames, stages, started_at_us)
+    return _Replayed(task, window, trace, staged, found, without_seq, tables, rows, stages, started_at_us)
 
 
 def _packed(reading: Reading, tables: RunTables) -> tuple[DataFrame, list[Count]]:
@@ -194,10 +197,10 @@ def _quarantine(spark: SparkSession, found: _Replayed, settings: Settings) -> in
     Raises:
         TraceError: too many of them are bad.
     """
-    refused_late = found.frames.pop("refused", None)
-    without_seq = found.without_seq
-    if not found.survey.refused and refused_late is None and without_seq.rows is None:
+    refused, without_seq = found.rows.pop("refused", None), found.without_seq
+    if not found.survey.refused and refused is None and without_seq.rows is None:
         return 0
+    refused_late = None if refused is None else frame_of(spark, refused)
     first = found.trace.seqs.first
     if refused_late is not None and first is not None:
         # A new subscription also gets the publishes of earlier windows, which quarantined these rows already.
@@ -205,41 +208,42 @@ def _quarantine(spark: SparkSession, found: _Replayed, settings: Settings) -> in
         refused_late = refused_late.where(~quarantined_before)
     with found.stages.stage("quarantine") as stage:
         rows = quarantined(spark, found.trace, cut_off=found.survey.cut_off, refused_late=refused_late)
-        found.frames["quarantine"] = rows.select("reason", "file", "line", "raw", "detail")
-        refused = _counted(found)
+        rows = rows.select(*QUARANTINE.arrow_schema.names)
         if without_seq.rows is not None:
-            found.frames["quarantine"] = found.frames["quarantine"].unionByName(without_seq.rows)
-        stage["rows"] = refused.rows + without_seq.number
+            rows = rows.unionByName(without_seq.rows)
+        found.rows["quarantine"] = found.tables.rows_of("quarantine", rows)
+        counts = _counted(found)
+        stage["rows"] = counts.rows + without_seq.number
     # The replay may refuse rows of the window before only now.
     before = 0 if found.window is None else found.window.rows_before
-    if refused.bad_share(found.survey.rows_in + before) > settings.trace.quarantine_ratio_max:
-        raise _too_much_refused(found, refused, settings.trace.quarantine_ratio_max)
-    return refused.rows + without_seq.number
+    if counts.bad_share(found.survey.rows_in + before) > settings.trace.quarantine_ratio_max:
+        raise _too_much_refused(found, counts, settings.trace.quarantine_ratio_max)
+    return counts.rows + without_seq.number
 
 
 def _counted(found: _Replayed) -> QuarantineCounts:
-    """Returns the numbers of rows of `quarantine`."""
-    counts = {row["reason"]: row["count"] for row in found.frames["quarantine"].groupBy("reason").count().collect()}
+    """Returns the numbers of rows of `quarantine` that have a seq."""
+    counts = found.rows["quarantine"].counts("reason")
     repeated, early = counts.pop(REPEATED_ROW, 0), found.survey.refused
-    return QuarantineCounts(early, sum(counts.values()) - early, repeated)
+    return QuarantineCounts(early, sum(counts.values()) - early - found.without_seq.number, repeated)
 
 
 def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settings) -> str:
     """Writes the tables of one trace with its number of refused rows; returns its run key."""
-    tables, frames, stages = found.tables, found.frames, found.stages
-    keyed = [table for table in ("violations", "hot_keys") if table in frames]
+    tables, rows, stages = found.tables, found.rows, found.stages
+    keyed = [table for table in ("violations", "hot_keys") if table in rows]
     if keyed:
         with stages.stage("look up keys"):
             # A finding of a window may name an entry that was published long before it.
             before = None if found.window is None else found.window.carried.earlier
             earlier = None if before is None else read_events(spark, before)
-            keys = keys_of([frames[table] for table in keyed], found.staged, spark, earlier)
-            frames.update({table: with_keys(frames[table], keys) for table in keyed})
+            keys = keys_of([rows[table] for table in keyed], found.staged, spark, earlier)
+            rows.update({table: with_keys(rows[table], keys) for table in keyed})
     with stages.stage("write tables"):
-        tables.write(frames)
+        tables.write(rows)
     refused_early = found.survey.refused + found.without_seq.number
-    completeness = completeness_of(frames.get("coverage"), found.rows_in, refused_early)
-    severities = severities_in(frames.get("metrics"))
+    completeness = completeness_of(rows.get("coverage"), found.rows_in, refused_early)
+    severities = severities_in(rows.get("metrics"))
     if completeness == 0:
         severities.append("not_provable")  # without a judged row a trace cannot be clean
     tables.finish(

@@ -6,12 +6,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from examples import register_profiles
 from pyspark.sql import SparkSession
 from recorded import ALL, RECORDINGS
+
+if TYPE_CHECKING:
+    from ways import Way
 
 MANIFEST = {"trace_format": 1, "pulsar_version": "4.0.8", "complete_from_start": True}
 
@@ -138,3 +141,17 @@ def spark() -> Iterator[SparkSession]:
     session.conf.set("spark.sql.session.timeZone", "UTC")
     yield session
     session.stop()
+
+
+@pytest.fixture(
+    scope="module",
+    params=["below a path by delta-rs", pytest.param("below a URI through Spark", marks=pytest.mark.spark)],
+)
+def way(request: pytest.FixtureRequest) -> "Way":
+    """Both ways of writing tables, one after the other; the JVM starts only for the second."""
+    # The writer of Delta takes time to import, which most tests do not need.
+    from ways import Way, by_path, by_uri
+
+    if "path" in request.param:
+        return Way(None, by_path)
+    return Way(request.getfixturevalue("spark"), by_uri)

@@ -7,12 +7,10 @@ and the longest waits are picked by order and limit; and tables that have no row
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 from typing import Any, TypeVar
 
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as sf
+from pyspark.sql import SparkSession
 
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES
@@ -32,12 +30,16 @@ from dispatch_audit.pipeline.report.summary import (
     total_rules,
 )
 from dispatch_audit.pipeline.tables.schemas import TABLES
-from dispatch_audit.pipeline.tables.table_schema import RUN_KEY
+from dispatch_audit.pipeline.tables.tables import Tables, of_run
 from dispatch_audit.pipeline.tables.target import Target, parse_target
 from dispatch_audit.pipeline.tables.threads import at_one_time
+from dispatch_audit.pipeline.tables.way import tables_of
 from dispatch_audit.pipeline.windows.window import Window
 
 Record = TypeVar("Record", Finding, Wait, Partition, HotKey, MixedProducer)
+_Row = dict[str, Any]
+# Asks for rows of one table and run, with `select`, `where` and `rest` of the query.
+_Ask = Callable[..., list[_Row]]
 
 # Code scanning shows 5,000 results of a run (GitHub, "SARIF support").
 _FINDINGS_PER_RULE = min(300, 5_000 // len(RULES))
@@ -45,13 +47,17 @@ _WAITS = 5
 _HOT_KEYS = 3
 _SUBSCRIPTIONS = 5
 _PRODUCERS = 5
+# Orders findings of one moment, so that every report of a run shows the same ones.
+_TIES = ", ".join(
+    f"{column} NULLS FIRST" for column in ("subscription", "sticky_hash", "ledger_id", "entry_id", "consumer", "key")
+)
 
 
-def summarise(spark: SparkSession, target: str, run_keys: Sequence[str]) -> Summary:
+def summarise(spark: SparkSession | None, target: str, run_keys: Sequence[str]) -> Summary:
     """Returns the summary of complete runs.
 
     Args:
-        spark: the session.
+        spark: the session; tables below a local path are read without one.
         target: where the tables are, as `parse_target` reads it.
         run_keys: the runs, in the order of the summary.
 
@@ -59,18 +65,18 @@ def summarise(spark: SparkSession, target: str, run_keys: Sequence[str]) -> Summ
         UsageError: a run has no row in `runs`.
     """
     parsed = parse_target(target)
-    return Summary(target, _locations(parsed), tuple(_run(spark, parsed, key) for key in run_keys))
+    tables = tables_of(spark, parsed)
+    return Summary(target, _locations(parsed), tuple(_run(tables, key) for key in run_keys))
 
 
-def _run(spark: SparkSession, target: Target, run_key: str) -> RunSummary:
-    def of_run(table_name: str) -> DataFrame:
-        return target.read(spark, table_name).where(sf.col(RUN_KEY) == run_key)
+def _run(tables: Tables, run_key: str) -> RunSummary:
+    def ask(table_name: str) -> _Ask:
+        return partial(_rows, tables, table_name, run_key)
 
-    runs, metrics, blocking = at_one_time(
-        lambda query: query.collect(), (of_run("runs"), of_run("metrics"), _by_cause(of_run("blocking")))
-    )
+    first: list[Callable[[], list[_Row]]] = [ask("runs"), ask("metrics"), partial(_by_cause, ask("blocking"))]
+    runs, metrics, blocking = at_one_time(lambda query: query(), first)
     if not runs:
-        raise UsageError(f"{target} has no run {run_key}", "audit again")
+        raise UsageError(f"{tables.target} has no run {run_key}", "audit again")
     run = runs[0]
     groups = sorted(map(_group_counts, metrics), key=lambda group: (group.topic, group.subscription, group.rule))
     rules = total_rules([RuleCounts(group.rule, group.checked, group.findings)] for group in groups)
@@ -78,14 +84,14 @@ def _run(spark: SparkSession, target: Target, run_key: str) -> RunSummary:
     widest = _widest(blocking)
     causes = [CauseTotals(cause, row["intervals"], row["message_seconds"]) for cause, row in widest.items()]
 
-    queries: list[Callable[[], list[Row]]] = [
-        partial(_refused, of_run("quarantine"), run["events_quarantined"]),
-        partial(_longest_waits, of_run("blocking"), {c: row["scope"] for c, row in widest.items()}, run["to_ts_us"]),
-        partial(_incomplete, of_run("coverage")),
-        partial(_left_out, of_run("coverage"), causes),
-        partial(_hottest, of_run("hot_keys")),
-        partial(_mixed, of_run("producers"), _info(rules, "mixed_key_batch")),
-        *(partial(_worst_findings, of_run("violations"), counts.rule) for counts in by_badness),
+    queries: list[Callable[[], list[_Row]]] = [
+        partial(_refused, ask("quarantine"), run["events_quarantined"]),
+        partial(_longest_waits, ask("blocking"), {c: row["scope"] for c, row in widest.items()}, run["to_ts_us"]),
+        partial(_incomplete, ask("coverage")),
+        partial(_left_out, ask("coverage"), causes),
+        partial(_hottest, ask("hot_keys")),
+        partial(_mixed, ask("producers"), _info(rules, "mixed_key_batch")),
+        *(partial(_worst_findings, ask("violations"), counts.rule) for counts in by_badness),
     ]
     refused, waits, incomplete, left_out, hot_keys, mixed, *findings = at_one_time(lambda query: query(), queries)
     return RunSummary(
@@ -103,7 +109,7 @@ def _run(spark: SparkSession, target: Target, run_key: str) -> RunSummary:
         findings=tuple(_record(Finding, row) for of_rule in findings for row in of_rule),
         causes=total_causes([causes]),
         waits=tuple(_record(Wait, row) for row in waits),
-        refused={row["reason"]: row["count"] for row in refused},
+        refused={row["reason"]: row["number"] for row in refused},
         groups=tuple(groups),
         incomplete=tuple(_record(Partition, row) for row in incomplete),
         hot_keys=tuple(_record(HotKey, row) for row in hot_keys),
@@ -115,7 +121,13 @@ def _run(spark: SparkSession, target: Target, run_key: str) -> RunSummary:
     )
 
 
-def _group_counts(row: Row) -> GroupCounts:
+def _rows(
+    tables: Tables, table_name: str, run_key: str, *, select: str = "*", where: str = "TRUE", rest: str = ""
+) -> list[_Row]:
+    return tables.query(table_name, select, f"WHERE {of_run(run_key)} AND ({where}) {rest}")
+
+
+def _group_counts(row: _Row) -> GroupCounts:
     findings = {severity: row[name] for name, severity in COUNT_COLUMNS.items()}
     return GroupCounts(row["topic"], row["subscription"], row["rule"], row["checked"], findings, row["completeness"])
 
@@ -125,19 +137,18 @@ def _badness(counts: RuleCounts) -> tuple[int, str]:
     return -max(rank for rank, severity in enumerate(SEVERITIES) if counts.findings[severity]), counts.rule
 
 
-def _worst_findings(violations: DataFrame, rule: str) -> list[Row]:
-    rank = sf.array_position(sf.array(*(sf.lit(name) for name in SEVERITIES)), sf.col("severity"))
-    worst_first = violations.where(sf.col("rule") == rule).orderBy(rank.desc(), "ts_us", "seq", "topic")
-    return worst_first.limit(_FINDINGS_PER_RULE).collect()
+def _worst_findings(violations: _Ask, rule: str) -> list[_Row]:
+    ranks = " ".join(f"WHEN '{severity}' THEN {rank}" for rank, severity in enumerate(SEVERITIES))
+    worst_first = f"ORDER BY CASE severity {ranks} END DESC, ts_us NULLS FIRST, seq NULLS FIRST, topic, {_TIES}"
+    return violations(where=f"rule = '{rule}'", rest=f"{worst_first} LIMIT {_FINDINGS_PER_RULE}")
 
 
-def _by_cause(blocking: DataFrame) -> DataFrame:
-    return blocking.groupBy("cause", "scope").agg(
-        sf.count("*").alias("intervals"), sf.sum("message_seconds").alias("message_seconds")
-    )
+def _by_cause(blocking: _Ask) -> list[_Row]:
+    totals = "cause, scope, count(*) AS intervals, sum(message_seconds) AS message_seconds"
+    return blocking(select=totals, rest="GROUP BY cause, scope")
 
 
-def _widest(blocking: Sequence[Row]) -> dict[str, Row]:
+def _widest(blocking: Sequence[_Row]) -> dict[str, _Row]:
     """Returns for each cause the row of the scope with the most message-seconds.
 
     The waiting of a consumer, of its hashes and of a stalled subscription overlap, so the scopes are not added up.
@@ -146,50 +157,53 @@ def _widest(blocking: Sequence[Row]) -> dict[str, Row]:
     return {row["cause"]: row for row in by_cost}
 
 
-def _longest_waits(blocking: DataFrame, scopes: Mapping[str, str], trace_end_us: int | None) -> list[Row]:
+def _longest_waits(blocking: _Ask, scopes: Mapping[str, str], trace_end_us: int | None) -> list[_Row]:
     if not scopes:
         return []
-    shown = [(sf.col("cause") == cause) & (sf.col("scope") == scope) for cause, scope in scopes.items()]
-    blocking = blocking.where(reduce(or_, shown))
-    end_us = sf.coalesce("to_ts_us", sf.lit(trace_end_us).cast("bigint"))
-    longest_first = blocking.orderBy(sf.col("message_seconds").desc(), "from_ts_us", "sticky_hash")
-    return longest_first.limit(_WAITS).withColumn("seconds", (end_us - sf.col("from_ts_us")) / 1e6).collect()
+    shown = " OR ".join(f"cause = '{cause}' AND scope = '{scope}'" for cause, scope in scopes.items())
+    longest_first = "ORDER BY message_seconds DESC, from_ts_us, sticky_hash NULLS FIRST, topic, subscription, from_seq"
+    waits = blocking(where=shown, rest=f"{longest_first} LIMIT {_WAITS}")
+    ends_us = (trace_end_us if wait["to_ts_us"] is None else wait["to_ts_us"] for wait in waits)
+    return [
+        {**wait, "seconds": None if end_us is None else (end_us - wait["from_ts_us"]) / 1e6}
+        for wait, end_us in zip(waits, ends_us, strict=True)
+    ]
 
 
-def _incomplete(coverage: DataFrame) -> list[Row]:
-    below = coverage.where("completeness < 1")
-    return below.orderBy("completeness", "topic", "subscription").limit(_SUBSCRIPTIONS).collect()
+def _incomplete(coverage: _Ask) -> list[_Row]:
+    least_first = f"ORDER BY completeness, topic, subscription LIMIT {_SUBSCRIPTIONS}"
+    return coverage(where="completeness < 1", rest=least_first)
 
 
-def _left_out(coverage: DataFrame, causes: Sequence[CauseTotals]) -> list[Row]:
+def _left_out(coverage: _Ask, causes: Sequence[CauseTotals]) -> list[_Row]:
     # A run that kept no interval left none out.
-    return coverage.where("intervals_left_out > 0").select("intervals_left_out").collect() if causes else []
+    return coverage(select="intervals_left_out", where="intervals_left_out > 0") if causes else []
 
 
-def _hottest(hot_keys: DataFrame) -> list[Row]:
+def _hottest(hot_keys: _Ask) -> list[_Row]:
     # A key that is listed only because its hash waited may have no dispatch.
-    dispatched = hot_keys.where("dispatched > 0")
-    return dispatched.orderBy(sf.col("dispatched").desc(), "topic", "sticky_hash", "key_id").limit(_HOT_KEYS).collect()
+    most_first = "ORDER BY dispatched DESC, topic, sticky_hash, key_id NULLS FIRST, subscription"
+    return hot_keys(where="dispatched > 0", rest=f"{most_first} LIMIT {_HOT_KEYS}")
 
 
-def _mixed(producers: DataFrame, number: int) -> list[Row]:
+def _mixed(producers: _Ask, number: int) -> list[_Row]:
     if not number:
         return []
-    most_first = producers.where("mixed_batches > 0").orderBy(sf.col("mixed_batches").desc(), "topic", "producer_name")
-    return most_first.limit(_PRODUCERS).collect()
+    most_first = "ORDER BY mixed_batches DESC, topic, producer_name NULLS FIRST, subscription"
+    return producers(where="mixed_batches > 0", rest=f"{most_first} LIMIT {_PRODUCERS}")
 
 
 def _info(rules: Sequence[RuleCounts], rule: str) -> int:
     return sum(counts.findings["info"] for counts in rules if counts.rule == rule)
 
 
-def _refused(quarantine: DataFrame, number: int) -> list[Row]:
+def _refused(quarantine: _Ask, number: int) -> list[_Row]:
     if not number:
         return []
-    return quarantine.groupBy("reason").count().orderBy(sf.col("count").desc(), "reason").collect()
+    return quarantine(select="reason, count(*) AS number", rest="GROUP BY reason ORDER BY number DESC, reason")
 
 
-def _record(kind: type[Record], row: Row) -> Record:
+def _record(kind: type[Record], row: _Row) -> Record:
     """Returns a `kind` with the columns of the same names; arrays become tuples."""
     values = ((field.name, row[field.name]) for field in fields(kind))
     arguments: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in values}

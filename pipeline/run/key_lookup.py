@@ -5,12 +5,13 @@ while they packed the trace, so it is not read again; only keys of entries that 
 not occur in it, are looked up in the log.
 """
 
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.replay.packing.distinct_keys import keys_by_id
@@ -18,6 +19,7 @@ from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.packing.staged_batches import Kind, decoded_batches
 from dispatch_audit.pipeline.replay.place_on_spark import batches_of
+from dispatch_audit.pipeline.tables.rows import Rows
 
 Entry = tuple[str, int, int]
 """Topic, ledger and entry."""
@@ -27,35 +29,37 @@ _NAMING: Final = ("publish", "dispatch")
 _NAMING_CODES: Final = (Code.PUBLISH, Code.PUBLISH_DELAYED, Code.DISPATCH_START, Code.DISPATCH_END)
 # Combines a position into one number, which is fast to search for; collisions are resolved afterwards.
 _MIXER: Final = 0x1000003
-_SCHEMA: Final = "topic STRING, ledger_id LONG, entry_id LONG, key BINARY"
+_SCHEMA: Final = "topic STRING, ledger_id LONG, entry_id LONG"
 _IDS: Final = "topic STRING, ledger_id LONG, entry_id LONG, key_id LONG"
 _IDS_ARROW: Final = pa.schema([("topic", pa.string()), *((name, pa.int64()) for name in (*_ENTRY[1:], "key_id"))])
 _KEYS: Final = "key_id LONG, key BINARY"
 _KEYS_ARROW: Final = pa.schema([("key_id", pa.int64()), ("key", pa.binary())])
 
 
-def with_keys(rows: DataFrame, keys: DataFrame) -> DataFrame:
+def with_keys(rows: Rows, keys: Mapping[Entry, bytes]) -> Rows:
     """Returns rows with `topic`, `ledger_id` and `entry_id` with their column `key` filled in."""
-    named = keys.withColumn("key", _as_text(sf.col("key")))
-    return rows.drop("key").join(sf.broadcast(named), _ENTRY, "left")
+    named = {entry: _as_text(key) for entry, key in keys.items()}
+
+    def texts(batch: pa.RecordBatch) -> pa.Array:
+        entries = zip(*(batch[name].to_pylist() for name in _ENTRY), strict=True)
+        return pa.array([named.get(entry) for entry in entries], pa.string())
+
+    return rows.with_column("key", texts)
 
 
 def keys_of(
-    entries: Sequence[DataFrame], staged: DataFrame, spark: SparkSession, earlier: DataFrame | None = None
-) -> DataFrame:
+    rows: Sequence[Rows], staged: DataFrame, spark: SparkSession, earlier: DataFrame | None = None
+) -> dict[Entry, bytes]:
     """Returns the key of each entry, where the trace has one.
 
     Args:
-        entries: frames with `topic`, `ledger_id`, `entry_id` and `key_id` (null: not known); few rows.
+        rows: rows with `topic`, `ledger_id`, `entry_id` and `key_id` (null: not known); few.
         staged: the staged rows of the trace.
         spark: the session.
         earlier: rows of `dispatch_audit.pipeline.trace.read_events` before those, searched for the entries that the
             trace does not name.
-
-    Returns:
-        The first three columns and `key`, binary; a local frame.
     """
-    wanted = _wanted(entries)
+    wanted = _wanted(rows)
     for entry, key_id in _ids_in(staged, {entry for entry, ids in wanted.items() if not ids}):
         wanted[entry].add(key_id)
     keys = _keys_in(staged, set().union(*wanted.values()))
@@ -63,16 +67,17 @@ def keys_of(
     found = {entry: min(keys[i] for i in ids & keys.keys()) for entry, ids in wanted.items() if ids & keys.keys()}
     if earlier is not None and wanted.keys() - found.keys():
         found |= _in_rows(spark, earlier, wanted.keys() - found.keys())
-    return spark.createDataFrame([(*entry, key) for entry, key in sorted(found.items())], _SCHEMA)
+    return found
 
 
-def _wanted(entries: Sequence[DataFrame]) -> dict[Entry, set[int]]:
+def _wanted(rows: Sequence[Rows]) -> dict[Entry, set[int]]:
     """Returns the entries that rows name, with the known ids of their keys."""
     wanted: dict[Entry, set[int]] = {}
-    # A finding about a hash or a consumer has no entry.
-    for rows in (frame.select(*_ENTRY, "key_id").dropna(subset=_ENTRY).collect() for frame in entries):
-        for *entry, key_id in rows:
-            ids = wanted.setdefault(tuple(entry), set())
+    for columns in (some.select(*_ENTRY, "key_id").to_pydict() for some in rows):
+        for topic, ledger, entry, key_id in zip(*columns.values(), strict=True):
+            if ledger is None or entry is None:
+                continue  # a finding about a hash or a consumer has no entry
+            ids = wanted.setdefault((topic, ledger, entry), set())
             if key_id is not None:
                 ids.add(key_id)
     return wanted
@@ -124,11 +129,13 @@ def _keys_in(staged: DataFrame, wanted: Set[int]) -> Mapping[int, bytes]:
 def _in_rows(spark: SparkSession, events: DataFrame, wanted: Set[Entry]) -> dict[Entry, bytes]:
     """Returns the keys of entries that rows of a trace name."""
     named = events.where("refused IS NULL AND key IS NOT NULL").where(sf.col("event").isin(*_NAMING))
-    entries = sf.broadcast(spark.createDataFrame(sorted(wanted), _SCHEMA.rpartition(",")[0]))
+    entries = sf.broadcast(spark.createDataFrame(sorted(wanted), _SCHEMA))
     keys = named.join(entries, _ENTRY, "left_semi").groupBy(*_ENTRY).agg(sf.min("key").alias("key"))
     return {(row["topic"], row["ledger_id"], row["entry_id"]): bytes(row["key"]) for row in keys.collect()}
 
 
-def _as_text(key: Column) -> Column:
-    text = key.cast("string")
-    return sf.when(sf.is_valid_utf8(text), text).otherwise(sf.base64(key))
+def _as_text(key: bytes) -> str:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return b64encode(key).decode()

@@ -1,12 +1,12 @@
 """Sums up the rows of one run: the severities found, and the share of the trace that was judged."""
 
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, Severity
+from dispatch_audit.pipeline.tables.rows import Rows
 
 
-def severities_in(metrics: DataFrame | None) -> list[Severity]:
+def severities_in(metrics: Rows | None) -> list[Severity]:
     """Returns the severities with at least one finding."""
     if metrics is None:
         return []
@@ -14,7 +14,7 @@ def severities_in(metrics: DataFrame | None) -> list[Severity]:
     return [severity for total, severity in zip(totals, COUNT_COLUMNS.values(), strict=True) if total]
 
 
-def completeness_of(coverage: DataFrame | None, rows: int, refused: int) -> float:
+def completeness_of(coverage: Rows | None, rows: int, refused: int) -> float:
     """Returns the share of the rows read that could carry a verdict; each partition weighs as much as it has rows.
 
     Args:
@@ -30,7 +30,7 @@ def completeness_of(coverage: DataFrame | None, rows: int, refused: int) -> floa
     return readable * judged / replayed if replayed else readable
 
 
-def _totals(rows: DataFrame, *columns: str) -> list[int]:
-    """Returns the sums of columns of a small frame; adding them up here costs less than an exchange."""
-    table = rows.select(*columns).toArrow()
+def _totals(rows: Rows, *columns: str) -> list[int]:
+    """Returns the sums of columns of few rows."""
+    table = rows.select(*columns)
     return [pc.sum(table[name]).as_py() or 0 for name in columns]

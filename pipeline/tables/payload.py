@@ -5,7 +5,7 @@ a function on Spark's groups returns one schema. So it returns `RESULT_SCHEMA`: 
 Arrow IPC stream. The replay therefore runs once for all tables, and no column is widened to fit another table's rows.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -73,13 +73,10 @@ def decode(results: DataFrame, table_name: str) -> DataFrame:
     return payloads.mapInArrow(_unpack(), table.written_spark_schema)
 
 
-def unpacked(table_name: str, payloads: Iterable[bytes]) -> pa.Table:
-    """Returns the rows of one table from its payloads."""
-    batches: list[pa.RecordBatch] = []
-    for payload in payloads:
-        with pa.ipc.open_stream(payload) as stream:
-            batches += stream
-    return pa.Table.from_batches(batches, TRAVELLING[table_name].arrow_schema)
+def batches_in(payload: pa.Buffer) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a payload."""
+    with pa.ipc.open_stream(payload) as stream:
+        yield from stream
 
 
 def _unpack() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -3,7 +3,7 @@
 Conventions: every table begins with `run_key`. A moment is two columns, microseconds since 1970 UTC as
 recorded (`ts_us`) and the timestamp made of them (`ts`). An interval is `from_*` to `to_*`, inclusive; where
 `to_*` is NULL it was still open at the end of the trace. The constraints protect the columns that readers compute with
-and that a report states.
+and that a report states. They use only functions that both Spark and delta-rs know.
 """
 
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, VERDICTS
@@ -146,7 +146,7 @@ VIOLATIONS = TableSchema(
         "severity_known": _one_of("severity", SEVERITIES),
         "permission_has_a_reason": "severity <> 'permitted' OR permitted_by IS NOT NULL",
         "known_bug_has_a_name": "severity <> 'known_bug' OR known_bug IS NOT NULL",
-        "finding_has_evidence": "size(evidence) > 0",
+        "finding_has_evidence": "cardinality(evidence) > 0",
     },
 )
 

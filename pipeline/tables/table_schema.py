@@ -1,8 +1,8 @@
 """The definition of a table, and its three forms: DDL, Spark schema and Arrow schema.
 
-A table is defined once, as a `TableSchema`. Spark creates the table from its DDL; the replay, which knows neither Spark
-nor Delta, fills its Arrow form. That form lacks the columns that the writer adds: `run_key`, and the timestamps, which
-repeat the columns of microseconds.
+A table is defined once, as a `TableSchema`. Spark creates the table from its DDL, and delta-rs from its Spark schema,
+which as JSON is the schema of Delta; the replay, which knows neither Spark nor Delta, fills its Arrow form. That form
+lacks the columns that the writer adds: `run_key`, and the timestamps, which repeat the columns of microseconds.
 """
 
 from dataclasses import dataclass
@@ -53,6 +53,7 @@ _ARROW_TYPES: dict[ColumnType, pa.DataType] = {
     "bigint": pa.int64(),
     "double": pa.float64(),
     "boolean": pa.bool_(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
     "binary": pa.binary(),
     "array<string>": pa.list_(pa.string()),
     "stages": pa.list_(_ARROW_STAGE),
@@ -111,9 +112,19 @@ class TableSchema:
         return StructType([StructField(c.name, _SPARK_TYPES[c.type]) for c in self.written_columns])
 
     @cached_property
+    def stored_arrow_schema(self) -> pa.Schema:
+        """All columns of the table as Arrow, with nullability."""
+        return pa.schema([pa.field(c.name, _ARROW_TYPES[c.type], c.nullable) for c in self.columns])
+
+    @cached_property
     def arrow_schema(self) -> pa.Schema:
         """`written_columns` as Arrow, with nullability."""
         return pa.schema([pa.field(c.name, _ARROW_TYPES[c.type], c.nullable) for c in self.written_columns])
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The properties of the table, in which Delta keeps its CHECK constraints."""
+        return {f"delta.constraints.{name}": check for name, check in self.constraints.items()}
 
     def ddl(self, identifier: str) -> str:
         """Returns the statement that creates the table as `identifier` (quoted already).
@@ -127,9 +138,7 @@ class TableSchema:
             f"{'' if c.nullable else ' NOT NULL'} COMMENT {_literal(c.comment)}"
             for c in self.columns
         )
-        properties = ", ".join(
-            f"'delta.constraints.{name}' = {_literal(check)}" for name, check in self.constraints.items()
-        )
+        properties = ", ".join(f"'{name}' = {_literal(check)}" for name, check in self.properties.items())
         return (
             f"CREATE TABLE {identifier} ({columns}) USING DELTA PARTITIONED BY ({RUN_KEY}) "
             f"COMMENT {_literal(self.comment)} TBLPROPERTIES ({properties})"

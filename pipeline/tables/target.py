@@ -13,6 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from dispatch_audit.pipeline.errors import UsageError
 
 _CATALOG_SCHEMA = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*", re.ASCII)
+# delta-rs takes the path of a table for a URL, and does not open all that it encodes.
+_NOT_OPENED = re.compile(r"[\[\]\\^|]|%[0-9A-Fa-f]{2}")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -45,12 +47,8 @@ class Target:
         """The schema as SQL names it; of a named target only."""
         return ".".join(f"`{part}`" for part in self.location.split("."))
 
-    def holds_no_file(self, table_name: str) -> bool:
-        """Whether a table of this target has no rows, as far as the file system shows; asking Spark takes a second."""
-        return self.local and not any(Path(self.location, table_name).rglob("*.parquet"))
-
     def read(self, spark: SparkSession, table_name: str) -> DataFrame:
-        """The current rows of the table."""
+        """The current rows of the table, read through Spark."""
         return spark.table(self.identifier(table_name))
 
 
@@ -58,7 +56,7 @@ def parse_target(text: str) -> Target:
     """Returns the target that `text` names.
 
     Raises:
-        UsageError: `text` is empty, or names a file.
+        UsageError: `text` is empty, names a file, or is a path that tables cannot be below.
     """
     if not text.strip():
         raise UsageError("--out is empty", "pass a folder, a URI or catalog.schema")
@@ -71,4 +69,7 @@ def parse_target(text: str) -> Target:
         if ancestor.exists() and not ancestor.is_dir():
             raise UsageError(f"{ancestor} is a file, but the tables need a folder", "choose another --out")
     # Spark would resolve a relative path against the working directory of its JVM.
-    return Target(str(path.absolute()), named=False, local=True)
+    location = str(path.absolute())
+    if found := _NOT_OPENED.search(location):
+        raise UsageError(f"tables cannot be below {location}, because of {found[0]} in it", "choose another --out")
+    return Target(location, named=False, local=True)

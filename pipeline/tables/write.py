@@ -17,31 +17,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-from delta import exceptions as conflicts
-from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame
 
-from dispatch_audit.pipeline.errors import DispatchAuditError, GaveWayError, UsageError
-from dispatch_audit.pipeline.tables.payload import decode, record_batch, unpacked
-from dispatch_audit.pipeline.tables.schemas import RUNS, TABLES, TRAVELLING
+from dispatch_audit.pipeline.errors import GaveWayError
+from dispatch_audit.pipeline.tables.payload import record_batch
+from dispatch_audit.pipeline.tables.rows import Rows, held_rows
+from dispatch_audit.pipeline.tables.schemas import RUNS, TABLES
 from dispatch_audit.pipeline.tables.staging import Staging
-from dispatch_audit.pipeline.tables.table_schema import RUN_KEY, TableSchema
-from dispatch_audit.pipeline.tables.target import Target
+from dispatch_audit.pipeline.tables.table_schema import TableSchema
+from dispatch_audit.pipeline.tables.tables import ConflictError, Tables, is_held, of_run
 from dispatch_audit.pipeline.tables.threads import at_one_time
 
-# Tables with no more than this go through the driver: a Spark job would take longer than sending the rows.
-_SMALL_BYTES = 8 << 20
 # Each of two attempts may be refused in a table that the other wrote first. One of them retries; it may be refused
 # again while the other writes its last tables.
 _WAITS_S = (0.5, 2.0)
-# Delta raises these in the second of two attempts at one run; attempts at different runs do not conflict.
-_CONFLICTS = (
-    conflicts.ConcurrentAppendException,
-    conflicts.ConcurrentDeleteDeleteException,
-    conflicts.ConcurrentDeleteReadException,
-    conflicts.ConcurrentTransactionException,
-)
 
 
 @dataclass
@@ -49,15 +38,13 @@ class RunTables:
     """The tables of a target, as one attempt at a run writes them; `open_tables` makes one.
 
     Attributes:
-        spark: the session.
-        target: where the tables are.
+        tables: the tables.
         run_key: the run.
         created: names of the tables that this attempt created.
-        staging: holds the result of the replay.
+        staging: holds the packed rows of the trace, and the result of the replay.
     """
 
-    spark: SparkSession
-    target: Target
+    tables: Tables
     run_key: str
     created: frozenset[str]
     staging: Staging = field(init=False)
@@ -65,7 +52,7 @@ class RunTables:
     _held: frozenset[str] = field(init=False, default=frozenset())
 
     def __post_init__(self) -> None:
-        self.staging = Staging(self.spark, self.target, self.run_key)
+        self.staging = self.tables.staging(self.run_key)
 
     def keep(self, packed: DataFrame) -> DataFrame:
         """Evaluates the packed rows of a trace once, and returns them as staged.
@@ -73,54 +60,31 @@ class RunTables:
         Raises:
             UsageError: rows that workers wrote are missing below the path.
         """
-        staged, rows_written = self.staging.keep(packed, "packed")
-        self._refuse_lost(staged.count(), rows_written)
-        return staged
+        return self.staging.keep_packed(packed)
 
-    def stage(self, results: DataFrame) -> dict[str, DataFrame]:
+    def stage(self, results: DataFrame) -> dict[str, Rows]:
         """Runs the replay once and stages its result.
 
         Args:
             results: rows of `RESULT_SCHEMA`, not yet evaluated.
 
         Returns:
-            The rows for each table that has any, by its name, without `run_key`.
+            The rows for each table that has any, by its name.
 
         Raises:
             UsageError: rows that workers wrote are missing below the path.
         """
-        staged, rows_written = self.staging.keep(results, "results")
-        # Added up on the driver: an exchange would cost more than collecting the few numbers.
-        bytes_of: dict[str, int] = {}
-        rows = staged.select("table", sf.length("payload").alias("bytes")).collect()
-        self._refuse_lost(len(rows), rows_written)
-        for row in rows:
-            bytes_of[row["table"]] = bytes_of.get(row["table"], 0) + row["bytes"]
-        small = [table for table, size in bytes_of.items() if size <= _SMALL_BYTES]
-        payloads: dict[str, list[bytes]] = {}
-        for row in staged.where(sf.col("table").isin(small)).collect():
-            payloads.setdefault(row["table"], []).append(bytes(row["payload"]))
-        frames = {table: decode(staged, table) for table in bytes_of if table not in small}
-        for name, of_table in payloads.items():
-            schema = TRAVELLING[name].written_spark_schema
-            # One file: Spark would write one for each of its cores.
-            frames[name] = self.spark.createDataFrame(unpacked(name, of_table), schema).coalesce(1)
-        return dict(sorted(frames.items()))
+        return self.staging.keep(results)
 
-    def _refuse_lost(self, rows: int, rows_written: int) -> None:
-        # A worker with a file system of its own writes there without an error.
-        if rows < rows_written:
-            raise UsageError(
-                f"workers wrote to {self.target} on their own disks, which the driver cannot read",
-                "choose an --out on a shared file system or in object storage",
-            )
+    def rows_of(self, table_name: str, frame: DataFrame) -> Rows:
+        """Returns the rows of a frame for a table; the frame has all columns but `run_key` and timestamps."""
+        return self.staging.rows_of(TABLES[table_name], frame)
 
-    def write(self, frames: Mapping[str, DataFrame]) -> None:
+    def write(self, rows: Mapping[str, Rows]) -> None:
         """Replaces the rows of this run in every table but `runs`.
 
         Args:
-            frames: rows by name of the table, without `run_key`; nullable columns and derived timestamps may be absent.
-                Tables that are not named end up without rows of this run.
+            rows: by name of the table. Tables that are not named end up without rows of this run.
 
         Raises:
             GaveWayError: another attempt at this run wrote at the same time.
@@ -128,27 +92,27 @@ class RunTables:
         with self._giving_way():
             for wait_s in (*_WAITS_S, None):
                 try:
-                    self._write(frames)
+                    self._write(rows)
                     break
-                except _CONFLICTS:
+                except ConflictError:
                     if wait_s is None or not self._goes_first():
                         raise
                     time.sleep(wait_s)
 
     def _goes_first(self) -> bool:
         """Whether this attempt retries after a conflict; not if another attempt has written the row of `runs`."""
-        return self.staging.goes_first() and self._rows_of(RUNS).isEmpty()
+        return self.staging.goes_first() and not self._is_held(RUNS)
 
-    def _write(self, frames: Mapping[str, DataFrame]) -> None:
+    def _write(self, rows: Mapping[str, Rows]) -> None:
         # After a conflict the tables hold rows of both attempts.
         self._held = frozenset(TABLES) if self._number else self._tables_to_replace()
         # Taken after looking for other attempts: an attempt that was not seen looks later and gets a higher number.
         self._number = time.time_ns() // 1000
         if RUNS.name in self._held:
             # From here until `finish` the tables hold old and new rows, so the run must not look complete.
-            self._delete(RUNS)
+            self.tables.delete(RUNS.name, self.run_key)
         others = [table for table in TABLES.values() if table is not RUNS]
-        at_one_time(lambda table: self._replace(table, frames.get(table.name)), others)
+        at_one_time(lambda table: self._replace(table, rows.get(table.name)), others)
 
     def finish(self, run: Mapping[str, Any]) -> None:
         """Writes the row of `runs` and drops what attempts at this run staged.
@@ -159,13 +123,13 @@ class RunTables:
         Raises:
             GaveWayError: another attempt at this run wrote its row.
         """
-        row = pa.Table.from_batches([record_batch(RUNS.name, {name: [value] for name, value in run.items()})])
+        row = record_batch(RUNS.name, {name: [value] for name, value in run.items()})
         with self._giving_way():
             # `_write` has deleted the old row, so a row here is that of another attempt.
-            if RUNS.name in self._held and not self._rows_of(RUNS).isEmpty():
+            if RUNS.name in self._held and self._is_held(RUNS):
                 raise self._gave_way()
-            self._replace(RUNS, self.spark.createDataFrame(row, RUNS.written_spark_schema))
-            rows_of_run = self._rows_of(RUNS).select("started_at_us").collect()
+            self._replace(RUNS, held_rows(RUNS, [row]))
+            rows_of_run = self.tables.query(RUNS.name, "started_at_us", f"WHERE {of_run(self.run_key)}")
             if [found["started_at_us"] for found in rows_of_run] != [run["started_at_us"]]:
                 raise self._gave_way()
         self.staging.clear()
@@ -176,39 +140,29 @@ class RunTables:
 
     def _tables_to_replace(self) -> frozenset[str]:
         """Names of the tables that hold rows of this run, or may get some while this attempt writes."""
-        if self.staging.others():
-            return frozenset(TABLES)
         # A complete run may have rows in every table.
-        if not self.target.holds_no_file(RUNS.name) and not self._rows_of(RUNS).isEmpty():
+        if self.staging.others() or self._is_held(RUNS):
             return frozenset(TABLES)
         # Tables that this attempt created need no look: an attempt that wrote to them since was found above.
         existing = [table for table in TABLES.values() if table is not RUNS and table.name not in self.created]
-        held = at_one_time(lambda table: not self._rows_of(table).isEmpty(), existing)
-        return frozenset(table.name for table, is_held in zip(existing, held, strict=True) if is_held)
+        held = at_one_time(self._is_held, existing)
+        return frozenset(table.name for table, is_one in zip(existing, held, strict=True) if is_one)
 
-    def _rows_of(self, table: TableSchema) -> DataFrame:
-        return self.target.read(self.spark, table.name).where(sf.col(RUN_KEY) == self.run_key)
+    def _is_held(self, table: TableSchema) -> bool:
+        return is_held(self.tables, table.name, self.run_key)
 
-    def _replace(self, table: TableSchema, rows: DataFrame | None) -> None:
-        if rows is not None and table.name in self._held:
-            self._writer(table, rows).overwrite(sf.col(RUN_KEY) == self.run_key)
-        elif rows is not None:
-            self._writer(table, rows).append()
+    def _replace(self, table: TableSchema, rows: Rows | None) -> None:
+        if rows is not None:
+            write = self.tables.overwrite if table.name in self._held else self.tables.append
+            write(table, rows, self.run_key, self._number)
         elif table.name in self._held:
-            self._delete(table)
-
-    def _writer(self, table: TableSchema, rows: DataFrame) -> DataFrameWriterV2:
-        writer = self._complete(table, rows).writeTo(self.target.identifier(table.name))
-        return writer.option("txnAppId", self.run_key).option("txnVersion", str(self._number))
-
-    def _delete(self, table: TableSchema) -> None:
-        self.spark.sql(f"DELETE FROM {self.target.identifier(table.name)} WHERE {RUN_KEY} = '{self.run_key}'")
+            self.tables.delete(table.name, self.run_key)
 
     @contextmanager
     def _giving_way(self) -> Iterator[None]:
         try:
             yield
-        except _CONFLICTS as error:
+        except ConflictError as error:
             self.discard()
             raise self._gave_way() from error
         except GaveWayError:
@@ -217,21 +171,7 @@ class RunTables:
 
     def _gave_way(self) -> GaveWayError:
         return GaveWayError(
-            f"another audit of the same traces and settings wrote run {self.run_key} of {self.target} at the same time",
+            f"another audit of the same traces and settings wrote run {self.run_key} of {self.tables.target} at the "
+            "same time",
             "use its tables, or audit again if it was interrupted",
         )
-
-    def _complete(self, table: TableSchema, rows: DataFrame) -> DataFrame:
-        unknown = set(rows.columns) - {column.name for column in table.columns}
-        if unknown:
-            raise DispatchAuditError(f"{table.name} has no column {', '.join(sorted(unknown))}")
-
-        def value(name: str, derived_from: str | None) -> Column:
-            if name == RUN_KEY:
-                return sf.lit(self.run_key)
-            if derived_from is not None:
-                return sf.timestamp_micros(derived_from)
-            return sf.col(name) if name in rows.columns else sf.lit(None)
-
-        fields = zip(table.columns, table.spark_schema, strict=True)
-        return rows.select(*(value(c.name, c.derived_from).cast(field.dataType).alias(c.name) for c, field in fields))

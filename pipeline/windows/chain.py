@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.tables.target import Target
+from dispatch_audit.pipeline.tables.way import tables_of
 from dispatch_audit.pipeline.windows.window import Window, iso_8601
 
 StartsFrom = Literal["beginning", "state", "censored"]
@@ -62,9 +61,8 @@ class Plan:
 
 def history(spark: SparkSession, target: Target, chain: str) -> list[PastWindow]:
     """Returns the audited windows of a chain, in no order."""
-    try:
-        rows = target.read(spark, "runs").where(sf.col("chain") == chain).collect()
-    except AnalysisException:
+    tables = tables_of(spark, target)
+    if "chain" not in (tables.columns("runs") or {}):
         return []  # there is no table yet, or it is older than windows
     return [
         PastWindow(
@@ -76,7 +74,7 @@ def history(spark: SparkSession, target: Target, chain: str) -> list[PastWindow]
             rows=row["events_in"] - row["events_without_seq"],
             started_at_us=row["started_at_us"],
         )
-        for row in rows
+        for row in tables.query("runs", "*", f"WHERE chain = '{chain}'")
     ]
 
 

@@ -8,7 +8,9 @@ from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW
 from dispatch_audit.pipeline.tables.table_schema import RUN_KEY
+from dispatch_audit.pipeline.tables.tables import of_runs
 from dispatch_audit.pipeline.tables.target import Target
+from dispatch_audit.pipeline.tables.way import tables_of
 from dispatch_audit.pipeline.trace import Trace, read_events, trace_errors
 from dispatch_audit.pipeline.trace.seq_range import SeqRange
 from dispatch_audit.pipeline.windows.chain import PastWindow
@@ -43,10 +45,12 @@ def late_rows(
 
 def _same_seq_then(spark: SparkSession, windows: Sequence[PastWindow], target: Target) -> dict[str, int]:
     """Returns by run how many rows its audit quarantined because another row has the same seq."""
-    of_windows = sf.col(RUN_KEY).isin([window.run_key for window in windows])
-    of_seq = sf.col("reason").isin(REPEATED_ROW, DUPLICATE_SEQ)
-    counts = target.read(spark, "quarantine").where(of_windows & of_seq).groupBy(RUN_KEY).count()
-    return {row[RUN_KEY]: row["count"] for row in counts.collect()}
+    of_seq = f"reason IN ('{REPEATED_ROW}', '{DUPLICATE_SEQ}')"
+    where = f"WHERE {of_runs([window.run_key for window in windows])} AND {of_seq}"
+    counts = tables_of(spark, target).query(
+        "quarantine", f"{RUN_KEY}, count(*) AS number", f"{where} GROUP BY {RUN_KEY}"
+    )
+    return {row[RUN_KEY]: row["number"] for row in counts}
 
 
 def _same_seq_now(spark: SparkSession, trace: Trace, window: PastWindow) -> int:

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.errors import TraceError, UsageError
 from dispatch_audit.pipeline.replay.packed_source import NOTHING, Carried
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.subscription.checkpoint import STATE_VERSION
-from dispatch_audit.pipeline.tables.table_schema import RUN_KEY
+from dispatch_audit.pipeline.tables.tables import of_run
 from dispatch_audit.pipeline.tables.target import Target
+from dispatch_audit.pipeline.tables.way import tables_of
 from dispatch_audit.pipeline.trace import Trace
 from dispatch_audit.pipeline.trace.seq_range import SeqRange
 from dispatch_audit.pipeline.windows.chain import Plan
@@ -140,8 +140,8 @@ def resolved_window(spark: SparkSession, trace: Trace, plan: Plan, target: Targe
 
 def _carried(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> Carried:
     last = plan.before[-1]
-    state = target.read(spark, "state").where(sf.col(RUN_KEY) == last.run_key)
-    rows = state.select("topic", "subscription", "version").collect()
+    tables = tables_of(spark, target)
+    rows = tables.query("state", "topic, subscription, version", f"WHERE {of_run(last.run_key)}")
     other = {row["version"] for row in rows} - {STATE_VERSION}
     if other:
         raise UsageError(
@@ -150,6 +150,7 @@ def _carried(spark: SparkSession, trace: Trace, plan: Plan, target: Target) -> C
             f"audit all windows again: --reaudit {iso_8601(plan.before[0].window.from_us or 0)}",
         )
     groups = tuple(sorted(Group(row["topic"], row["subscription"]) for row in rows))
+    state = tables.frame("state", ("topic", "subscription", "payload"), last.run_key)
     return Carried(state, groups, replace(trace, seqs=SeqRange(plan.before[0].first_seq, last.next_seq)))
 
 

@@ -12,13 +12,17 @@ from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.settings import TraceSettings
-from dispatch_audit.pipeline.tables.table_schema import RUN_KEY
+from dispatch_audit.pipeline.tables.tables import of_runs
 from dispatch_audit.pipeline.tables.target import Target
+from dispatch_audit.pipeline.tables.way import tables_of
 from dispatch_audit.pipeline.trace import Trace, quarantined, trace_errors
 from dispatch_audit.pipeline.trace.quarantine.quarantine import refused_rows
 from dispatch_audit.pipeline.trace.quarantine.survey import cut_off_refused
 from dispatch_audit.pipeline.trace.quarantine.truncated_logs import truncated_rows
 from dispatch_audit.pipeline.windows.resolve import ResolvedWindow
+
+_COLUMNS = ("reason", "file", "line", "raw", "detail")
+_TIMES = "raw STRING, times LONG"
 
 
 class RowsWithoutSeq(NamedTuple):
@@ -52,8 +56,10 @@ def rows_without_seq(
         )
     with trace_errors():
         found = _without_seq(spark, window.whole, settings, closed=window.next_seq is None)
-        known = target.read(spark, "quarantine").where(sf.col(RUN_KEY).isin(*window.plan.others))
-        rows = _not_known(found, known).select("reason", "file", "line", "raw", "detail")
+        known = tables_of(spark, target).query(
+            "quarantine", "raw, count(*) AS times", f"WHERE {of_runs(window.plan.others)} GROUP BY raw"
+        )
+        rows = _not_known(found, spark.createDataFrame(known, _TIMES)).select(*_COLUMNS)
         return RowsWithoutSeq(rows, rows.count())
 
 
@@ -65,9 +71,8 @@ def _without_seq(spark: SparkSession, trace: Trace, settings: TraceSettings, *, 
     return rows if closed else rows.where("reason <> 'cut_off'")
 
 
-def _not_known(rows: DataFrame, known: DataFrame) -> DataFrame:
+def _not_known(rows: DataFrame, times: DataFrame) -> DataFrame:
     """Returns the rows beyond the known ones of the same text; a file may have moved, so its name does not matter."""
     same_text = Rows.partitionBy("raw").orderBy("file", "line")
-    times = known.groupBy("raw").agg(sf.count("*").alias("times"))
     numbered = rows.withColumn("nth", sf.row_number().over(same_text)).join(times, "raw", "left")
     return numbered.where("nth > coalesce(times, 0)")

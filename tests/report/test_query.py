@@ -1,18 +1,13 @@
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from ways import Way, held
 
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.report.query import summarise
 from dispatch_audit.pipeline.report.summary import CauseTotals, Summary
-from dispatch_audit.pipeline.tables.create import open_tables
-from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA, encode
 from dispatch_audit.pipeline.tables.schemas import TABLES
-from dispatch_audit.pipeline.tables.target import parse_target
-
-pytestmark = pytest.mark.spark
 
 GROUPS = ({"topic": "orders-0", "subscription": "workers"}, {"topic": "orders-1", "subscription": "workers"})
 
@@ -58,9 +53,9 @@ def run(verdict: str, quarantined: int) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def summary(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Summary:
+def summary(way: Way, tmp_path_factory: pytest.TempPathFactory) -> Summary:
     """Two runs in a target that holds a third, all written as an audit writes them."""
-    target = parse_target(str(tmp_path_factory.mktemp("audit")))
+    folder = tmp_path_factory.mktemp("audit")
     broken = {
         "metrics": [
             metric(GROUPS[0], "single_holder", violations=7, permitted=1),
@@ -92,14 +87,10 @@ def summary(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Su
         "cccc": (broken, run("violation", 3)),
     }
     for run_key, (rows_of, row) in runs.items():
-        payloads = []
-        for name, rows in rows_of.items():
-            names = {column: None for row_of in rows for column in row_of}
-            payloads.append((name, encode(name, {column: [row_of.get(column) for row_of in rows] for column in names})))
-        tables = open_tables(spark, target, run_key)
-        tables.write(tables.stage(spark.createDataFrame(payloads, RESULT_SCHEMA)))
+        tables = way.opened(folder, run_key)
+        tables.write(held(rows_of))
         tables.finish(row)
-    return summarise(spark, target.location, ["bbbb", "aaaa"])
+    return summarise(way.spark, way.named(folder), ["bbbb", "aaaa"])
 
 
 def test_runs_come_in_the_order_asked_for_and_no_other(summary: Summary) -> None:
@@ -156,10 +147,11 @@ def test_refused_rows_are_counted_by_reason(summary: Summary) -> None:
     assert list(summary.runs[1].refused.items()) == [("broken_json", 2), ("missing_field", 1)]
 
 
+@pytest.mark.spark
 def test_tables_can_be_opened_by_what_the_summary_says(spark: SparkSession, summary: Summary) -> None:
     assert spark.read.format("delta").load(summary.tables["runs"]).count() == 3
 
 
-def test_a_run_that_did_not_happen_is_a_usage_error(spark: SparkSession, summary: Summary) -> None:
+def test_a_run_that_did_not_happen_is_a_usage_error(way: Way, summary: Summary) -> None:
     with pytest.raises(UsageError, match="has no run dddd"):
-        summarise(spark, str(Path(summary.tables["runs"]).parent), ["aaaa", "dddd"])
+        summarise(way.spark, summary.tables["runs"].removesuffix("/runs"), ["aaaa", "dddd"])

@@ -13,6 +13,8 @@ from dispatch_audit.pipeline.replay.packing.distinct_keys import DistinctKeys
 from dispatch_audit.pipeline.replay.packing.pack import pack
 from dispatch_audit.pipeline.replay.packing.staged_batches import Kind, staged, staged_payload
 from dispatch_audit.pipeline.run.key_lookup import keys_of, with_keys
+from dispatch_audit.pipeline.tables.rows import Rows, held_rows
+from dispatch_audit.pipeline.tables.table_schema import Column, TableSchema
 from dispatch_audit.udfs.sticky_key_hash import key_ids
 
 pytestmark = pytest.mark.spark
@@ -32,7 +34,6 @@ ROWS: Sequence[tuple[str, int, int, bytes | None, str]] = [
 ]
 WANTED = [("a", 1, 2), ("b", 1, 2), ("b", 2, 1), ("a", 1, 3), ("a", 1, 5), ("a", 9, 9)]
 FOUND = {("a", 1, 2): b"first", ("b", 1, 2): NO_TEXT, ("a", 1, 5): b"y"}
-_ENTRIES = "topic STRING, ledger_id LONG, entry_id LONG, key_id LONG, key STRING"
 
 
 def _staged(spark: SparkSession, rows: Sequence[tuple[str, int, int, bytes | None, str]]) -> DataFrame:
@@ -58,24 +59,35 @@ def _row(seq: int, row: tuple[str, int, int, bytes | None, str]) -> Mapping[str,
     }
 
 
-def _found(keys: DataFrame) -> dict[tuple[str, int, int], bytes]:
-    return {(row["topic"], row["ledger_id"], row["entry_id"]): bytes(row["key"]) for row in keys.collect()}
+_TABLE = TableSchema(
+    "entries",
+    "",
+    (
+        Column("topic", "string", ""),
+        *(Column(name, "bigint", "", nullable=True) for name in ("ledger_id", "entry_id", "key_id")),
+        Column("key", "string", "", nullable=True),
+    ),
+    {},
+)
 
 
-def _entries(spark: SparkSession, key_id: int | None = None) -> list[DataFrame]:
+def _rows(entries: Sequence[tuple[str, int | None, int | None]], key_id: int | None) -> Rows:
+    named = [dict(zip(("topic", "ledger_id", "entry_id", "key_id"), (*e, key_id), strict=True)) for e in entries]
+    return held_rows(_TABLE, [pa.RecordBatch.from_pylist(named, _TABLE.arrow_schema)])
+
+
+def _entries(key_id: int | None = None) -> list[Rows]:
     # The last is a hash of which nothing was sent.
-    rows = [*((*entry, key_id, None) for entry in WANTED), ("a", None, None, None, None)]
-    return [spark.createDataFrame(rows[:3], _ENTRIES), spark.createDataFrame(rows[2:], _ENTRIES)]
+    return [_rows(WANTED[:3], key_id), _rows([*WANTED[2:], ("a", None, None)], key_id)]
 
 
 def test_entries_without_the_id_of_a_key_are_found_by_their_positions(spark: SparkSession) -> None:
-    assert _found(keys_of(_entries(spark), _staged(spark, ROWS), spark)) == FOUND
+    assert keys_of(_entries(), _staged(spark, ROWS), spark) == FOUND
 
 
 def test_a_known_id_names_the_key_wherever_it_was_sent(spark: SparkSession) -> None:
     (key_id,) = key_ids([b"collides"]).tolist()
-    found = _found(keys_of(_entries(spark, key_id), _staged(spark, ROWS), spark))
-    assert found == dict.fromkeys(WANTED, b"collides")
+    assert keys_of(_entries(key_id), _staged(spark, ROWS), spark) == dict.fromkeys(WANTED, b"collides")
 
 
 def test_what_a_window_does_not_name_is_looked_up_in_what_lies_before(spark: SparkSession) -> None:
@@ -84,18 +96,17 @@ def test_what_a_window_does_not_name_is_looked_up_in_what_lies_before(spark: Spa
         [
             ("a", 1, 3, b"a", "publish", None),
             ("b", 2, 1, b"b", "publish", "wrong_type"),
-            ("b", 9, 9, b"b", "ack", None),
+            ("a", 9, 9, b"b", "ack", None),
         ],
         "topic STRING, ledger_id LONG, entry_id LONG, key BINARY, event STRING, refused STRING",
     )
     staged_rows = _staged(spark, [row for row in ROWS if row[0] == "a"])
     expected = {entry: key for entry, key in FOUND.items() if entry[0] == "a"}
-    assert _found(keys_of(_entries(spark), staged_rows, spark, earlier)) == {**expected, ("a", 1, 3): b"a"}
+    assert keys_of(_entries(), staged_rows, spark, earlier) == {**expected, ("a", 1, 3): b"a"}
 
 
-def test_a_key_that_is_no_text_is_shown_as_base64(spark: SparkSession) -> None:
-    keys = spark.createDataFrame(
-        [("a", 1, 2, b"first"), ("b", 1, 2, NO_TEXT)], "topic STRING, ledger_id LONG, entry_id LONG, key BINARY"
-    )
-    shown = {row["topic"]: row["key"] for row in with_keys(_entries(spark)[0], keys).collect() if row["entry_id"] == 2}
-    assert shown == {"a": "first", "b": "/wA="}
+def test_a_key_that_is_no_text_is_shown_as_base64() -> None:
+    shown = with_keys(_entries()[0], {("a", 1, 2): b"first", ("b", 1, 2): NO_TEXT}).select("topic", "key").to_pydict()
+    assert shown == {"topic": ["a", "b", "b"], "key": ["first", "/wA=", None]}
+    keys = {("a", 1, 2): b"first", ("b", 1, 2): NO_TEXT, ("b", 2, 1): b""}
+    assert with_keys(_entries()[0], keys).select("key").to_pydict()["key"] == ["first", "/wA=", ""]

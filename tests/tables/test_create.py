@@ -4,14 +4,19 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from ways import Way, by_path
 
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.tables.create import open_tables
 from dispatch_audit.pipeline.tables.target import parse_target
 
-pytestmark = pytest.mark.spark
-
-UNFINISHED = ("_delta_log/", "_delta_log/_staged_commits/", "_delta_log/.00000000000000000000.json.7f31.tmp")
+WAY = Way(None, by_path)
+UNFINISHED = (
+    "_delta_log/",
+    "_delta_log/_staged_commits/",
+    "_delta_log/.00000000000000000000.json.7f31.tmp",
+    "_delta_log/00000000000000000000.json#1",
+)
 
 
 def leave(table: Path, *names: str) -> None:
@@ -28,12 +33,11 @@ def names_in(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-@pytest.mark.parametrize("left", [UNFINISHED[:1], UNFINISHED[1:2], UNFINISHED[2:], UNFINISHED])
-def test_a_creation_that_was_killed_is_made_good(left: tuple[str, ...], spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("left", [UNFINISHED[:1], UNFINISHED[1:2], UNFINISHED[2:3], UNFINISHED])
+def test_a_creation_that_was_killed_is_made_good(left: tuple[str, ...], tmp_path: Path) -> None:
     leave(tmp_path / "metrics", *left)
-    target = parse_target(str(tmp_path))
-    assert "metrics" in open_tables(spark, target, "aaaa").created
-    assert target.read(spark, "metrics").isEmpty()
+    assert "metrics" in WAY.opened(tmp_path, "aaaa").created
+    assert WAY.tables(tmp_path).query("metrics", "*") == []
 
 
 @pytest.mark.parametrize(
@@ -45,17 +49,34 @@ def test_a_creation_that_was_killed_is_made_good(left: tuple[str, ...], spark: S
         ["_delta_log/_staged_commits/1.json"],
     ],
 )
-def test_nothing_that_somebody_else_put_there_is_removed(
-    foreign: list[str], spark: SparkSession, tmp_path: Path
-) -> None:
+def test_nothing_that_somebody_else_put_there_is_removed(foreign: list[str], tmp_path: Path) -> None:
     leave(tmp_path / "runs", *foreign)
     before = names_in(tmp_path / "runs")
     with pytest.raises(UsageError, match=r"runs in .* is not a Delta table"):
-        open_tables(spark, parse_target(str(tmp_path)), "aaaa")
+        WAY.opened(tmp_path, "aaaa")
     assert names_in(tmp_path / "runs") == before
 
 
-def test_a_log_without_its_first_commits_is_a_usage_error(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.spark
+def test_spark_removes_nothing_either(spark: SparkSession, tmp_path: Path) -> None:
+    leave(tmp_path / "runs", "monday.txt")
+    with pytest.raises(UsageError, match=r"runs in .* is not a Delta table"):
+        open_tables(spark, parse_target(f"file://{tmp_path}"), "aaaa")
+    assert names_in(tmp_path / "runs") == ["monday.txt"]
+
+
+def test_a_log_without_its_first_commits_is_a_usage_error(way: Way, tmp_path: Path) -> None:
     leave(tmp_path / "runs", "_delta_log/00000000000000000003.json")
     with pytest.raises(UsageError, match=r"cannot read the table runs in .*; choose another --out"):
-        open_tables(spark, parse_target(str(tmp_path)), "aaaa")
+        way.opened(tmp_path, "aaaa")
+
+
+def test_a_target_that_cannot_be_written_is_a_usage_error(way: Way) -> None:
+    with pytest.raises(UsageError, match=r"cannot create tables in .*/proc/audit: .*; choose another --out"):
+        way.opened(Path("/proc/audit"), "aaaa")
+
+
+@pytest.mark.spark
+def test_a_catalog_that_is_not_there_is_a_usage_error(spark: SparkSession) -> None:
+    with pytest.raises(UsageError, match=r"cannot create the schema nowhere\.audit: .*; choose another --out"):
+        open_tables(spark, parse_target("nowhere.audit"), "aaaa")

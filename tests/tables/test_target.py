@@ -49,3 +49,10 @@ def test_a_file_is_no_target(tmp_path: Path) -> None:
 def test_an_empty_target_is_refused() -> None:
     with pytest.raises(UsageError, match="empty"):
         parse_target(" ")
+
+
+@pytest.mark.parametrize("name", ["a[1]", "a|b", "a^b", "a%20b"])
+def test_a_path_that_delta_rs_does_not_open_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"tables cannot be below .* because of"):
+        parse_target(str(tmp_path / name))
+    assert parse_target(str(tmp_path / "it's `100%` #1 {x} ü")).local

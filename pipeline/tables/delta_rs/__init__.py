@@ -1,0 +1,1 @@
+"""Tables below a local path, read and written by delta-rs, without a JVM."""

@@ -1,0 +1,138 @@
+"""The staging area below a local path: plain Parquet, which Spark writes once and the driver reads with Arrow.
+
+Rows of small tables are held by the driver. Those of large ones are read again each time, a few payloads at a time, so
+that the driver never holds all of them.
+"""
+
+import math
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as sf
+
+from dispatch_audit.pipeline.tables.payload import batches_in
+from dispatch_audit.pipeline.tables.rows import ArrowRows, Rows, held_rows
+from dispatch_audit.pipeline.tables.schemas import TRAVELLING
+from dispatch_audit.pipeline.tables.staging import SMALL_BYTES, STAGED, Staging
+from dispatch_audit.pipeline.tables.table_schema import TableSchema
+from dispatch_audit.pipeline.trace.sources import glob_of
+
+# Much longer than an audit takes: older staging areas were left by audits that were killed and never run again.
+_LEFT_BEHIND_S = 7 * 24 * 3600.0
+# A payload has the rows of one table for one group: hundreds of kilobytes for a busy partition.
+_PAYLOADS = 16
+_FRAME_ROWS = 8192
+
+
+class LocalStaging(Staging):
+    """The staging area of one attempt at a run, below a local path."""
+
+    def keep_packed(self, packed: DataFrame) -> DataFrame:
+        """Evaluates and stages the packed rows of a trace; returns them as staged."""
+        self._all_written(packed, "packed")
+        folder = glob_of(str(self._run / self.attempt / "packed"))
+        return packed.sparkSession.read.schema(packed.schema).parquet(f"file://{folder}")
+
+    def keep(self, results: DataFrame) -> dict[str, Rows]:
+        """Evaluates and stages the result of a replay; returns the rows by table."""
+        files = self._all_written(results, "result")
+        held: dict[str, list[pa.RecordBatch]] = {}
+        bytes_of: dict[str, int] = {}
+        files_of: dict[str, list[Path]] = {}
+        for file in files:
+            for name, payload in _payloads(file):
+                bytes_of[name] = bytes_of.get(name, 0) + len(payload)
+                of_table = files_of.setdefault(name, [])
+                if file not in of_table[-1:]:
+                    of_table.append(file)
+                if bytes_of[name] <= SMALL_BYTES:
+                    # A copy, because the payload keeps the batch of the file that it came in.
+                    held.setdefault(name, []).extend(batches_in(pa.py_buffer(payload.to_pybytes())))
+                else:
+                    held.pop(name, None)
+        return {
+            name: held_rows(TRAVELLING[name], held[name]) if name in held else _read_again(name, files_of[name])
+            for name in sorted(bytes_of)
+        }
+
+    def rows_of(self, table: TableSchema, frame: DataFrame) -> Rows:
+        """Stages the rows of a frame, because workers make them and the driver writes them."""
+        files = self._written(frame, table.name)
+
+        def read() -> Iterator[pa.RecordBatch]:
+            for file in files:
+                for batch in pq.ParquetFile(file, memory_map=True).iter_batches(_FRAME_ROWS):
+                    yield batch.select(table.arrow_schema.names).cast(table.arrow_schema)
+
+        return ArrowRows(table, read)
+
+    def attempts(self, before_s: float = math.inf) -> set[str]:
+        """Returns the attempts that staged something and began before `before_s`, also those killed while writing."""
+        return {folder.name for folder in _begun_before(Path(self._run).glob("*"), before_s)}
+
+    def drop(self, attempt: str) -> None:
+        """Drops what an attempt at this run staged."""
+        _remove(self._run / attempt)
+
+    def sweep(self) -> None:
+        """Drops what killed attempts at any run staged a week ago or earlier."""
+        for folder in _begun_before(self._run.parent.glob("*/*"), time.time() - _LEFT_BEHIND_S):
+            _remove(folder)
+
+    @property
+    def _run(self) -> Path:
+        return Path(self.target.location, STAGED, self.run_key)
+
+    def _all_written(self, frame: DataFrame, name: str) -> list[Path]:
+        """Writes a frame and returns its files. Raises a UsageError if the driver does not find all rows."""
+        written = Observation()
+        files = self._written(frame.observe(written, sf.count(sf.lit(1)).alias("rows")), name)
+        self.check_all_arrived(int(written.get["rows"]), sum(pq.read_metadata(file).num_rows for file in files))
+        return files
+
+    def _written(self, frame: DataFrame, name: str) -> list[Path]:
+        """Writes a frame and returns the files in the order of its partitions."""
+        folder = self._run / self.attempt / name
+        # With the scheme, because Spark's own file system need not be that of this machine.
+        # Its columns are binary and already narrow; compressing them would take longer than writing them.
+        frame.write.mode("overwrite").option("compression", "none").parquet(f"file://{folder}")
+        return sorted(folder.glob("*.parquet"))
+
+
+def _payloads(file: Path) -> Iterator[tuple[str, pa.Buffer]]:
+    """Yields the payloads of a staged file with the names of their tables."""
+    for batch in pq.ParquetFile(file, memory_map=True).iter_batches(_PAYLOADS, columns=["table", "payload"]):
+        for name, payload in zip(batch["table"].to_pylist(), batch["payload"], strict=True):
+            yield name, payload.as_buffer()
+
+
+def _read_again(name: str, files: Sequence[Path]) -> ArrowRows:
+    def read() -> Iterator[pa.RecordBatch]:
+        for file in files:
+            for table, payload in _payloads(file):
+                if table == name:
+                    yield from batches_in(payload)
+
+    return ArrowRows(TRAVELLING[name], read)
+
+
+def _begun_before(folders: Iterable[Path], time_s: float) -> list[Path]:
+    found = []
+    for folder in folders:
+        with suppress(FileNotFoundError):  # the attempt that made it has dropped it meanwhile
+            if folder.stat().st_mtime < time_s:
+                found.append(folder)
+    return found
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    for parent in (folder.parent, folder.parent.parent):
+        with suppress(OSError):  # another attempt is in it
+            parent.rmdir()

@@ -1,0 +1,1 @@
+"""Tables of a catalog or below a URI, read and written through Spark."""

@@ -1,0 +1,111 @@
+"""The staging area through Spark: in a catalog a table, below a URI plain Parquet."""
+
+import math
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as sf
+
+from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA, batches_in, decode
+from dispatch_audit.pipeline.tables.rows import Rows, held_rows
+from dispatch_audit.pipeline.tables.schemas import TRAVELLING
+from dispatch_audit.pipeline.tables.staging import SMALL_BYTES, STAGED, Staging
+from dispatch_audit.pipeline.tables.table_schema import TableSchema
+from dispatch_audit.pipeline.tables.target import Target
+from dispatch_audit.pipeline.tables.through_spark.spark_rows import SparkRows
+
+_PARTS = ("packed", "result")
+
+
+class SparkStaging(Staging):
+    """The staging area of one attempt at a run, in a catalog or below a URI."""
+
+    def __init__(self, spark: SparkSession, target: Target, run_key: str) -> None:
+        super().__init__(target, run_key)
+        self._spark = spark
+
+    def keep_packed(self, packed: DataFrame) -> DataFrame:
+        """Evaluates and stages the packed rows of a trace; returns them as staged."""
+        staged, rows_written = self._staged(packed, "packed")
+        self.check_all_arrived(rows_written, staged.count())
+        return staged
+
+    def keep(self, results: DataFrame) -> dict[str, Rows]:
+        """Evaluates and stages the result of a replay; returns the rows by table."""
+        staged, rows_written = self._staged(results, "result")
+        # Added up on the driver: an exchange would cost more than collecting the few numbers.
+        sizes = staged.select("table", sf.length("payload").alias("bytes")).collect()
+        self.check_all_arrived(rows_written, len(sizes))
+        bytes_of: dict[str, int] = {}
+        for row in sizes:
+            bytes_of[row["table"]] = bytes_of.get(row["table"], 0) + row["bytes"]
+        small = [name for name, size in bytes_of.items() if size <= SMALL_BYTES]
+        payloads: dict[str, list[bytes]] = {}
+        for row in staged.where(sf.col("table").isin(small)).collect():
+            payloads.setdefault(row["table"], []).append(bytes(row["payload"]))
+        found: dict[str, Rows] = {}
+        for name in sorted(bytes_of):
+            if name in payloads:
+                batches = [batch for payload in payloads[name] for batch in batches_in(pa.py_buffer(payload))]
+                found[name] = held_rows(TRAVELLING[name], batches)
+            else:
+                found[name] = SparkRows(TRAVELLING[name], decode(staged, name))
+        return found
+
+    def rows_of(self, table: TableSchema, frame: DataFrame) -> Rows:
+        """Returns the rows of a frame, which stay in Spark."""
+        return SparkRows(table, frame.select(*table.written_spark_schema.names))
+
+    def attempts(self, before_s: float = math.inf) -> set[str]:
+        """Returns the attempts that staged something; neither a catalog nor a URI shows when they began."""
+        if self.target.named:
+            prefix = f"{STAGED}_{self.run_key}_"
+            found = self._spark.sql(f"SHOW TABLES IN {self.target.quoted} LIKE '{prefix}*'").collect()
+            return {row["tableName"].removeprefix(prefix).partition("_")[0] for row in found}
+        every = self._spark.read.schema(RESULT_SCHEMA).option("recursiveFileLookup", "true")
+        run = f"{self.target.location}/{STAGED}/{self.run_key}"
+        try:
+            files = every.parquet(run).inputFiles()
+        except AnalysisException:  # there is no such folder
+            return set()
+        return {_attempt_of(file, self.run_key) for file in files}
+
+    def drop(self, attempt: str) -> None:
+        """Drops what an attempt at this run staged."""
+        for part in _PARTS:
+            if self.target.named:
+                self._spark.sql(f"DROP TABLE IF EXISTS {self._table(attempt, part)}")
+            else:
+                # `pyspark.sql` cannot remove a folder; overwriting it with no rows frees its space.
+                nothing = self._spark.createDataFrame([], RESULT_SCHEMA)
+                nothing.write.mode("overwrite").parquet(self._folder(attempt, part))
+
+    def sweep(self) -> None:
+        """Does nothing: it is not known when an attempt staged something."""
+
+    def _staged(self, rows: DataFrame, part: str) -> tuple[DataFrame, int]:
+        """Evaluates and stages rows; returns them as staged, and how many were written."""
+        written = Observation()
+        # Its columns are binary and already narrow; compressing them would take longer than writing them.
+        writer = rows.observe(written, sf.count(sf.lit(1)).alias("rows")).write.option("compression", "none")
+        if self.target.named:
+            writer.mode("overwrite").saveAsTable(self._table(self.attempt, part))
+            staged = self._spark.table(self._table(self.attempt, part))
+        else:
+            writer.mode("overwrite").parquet(self._folder(self.attempt, part))
+            staged = self._spark.read.schema(rows.schema).parquet(self._folder(self.attempt, part))
+        return staged, int(written.get["rows"])
+
+    def _folder(self, attempt: str, part: str) -> str:
+        return f"{self.target.location}/{STAGED}/{self.run_key}/{attempt}/{part}"
+
+    def _table(self, attempt: str, part: str) -> str:
+        return self.target.identifier(f"{STAGED}_{self.run_key}_{attempt}_{part}")
+
+
+def _attempt_of(file: str, run_key: str) -> str:
+    """Returns the attempt that staged a file: the folder below that of the run."""
+    parts = PurePosixPath(file).parts
+    return parts[len(parts) - parts[::-1].index(run_key)]

@@ -1,0 +1,89 @@
+"""A table that is written in one way is read and continued in the other."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from table_rows import ROWS
+from ways import TWO_TABLES, WITHOUT_RUNS, Way, by_path, by_uri, commits, held
+
+from dispatch_audit.pipeline.tables.schemas import TABLES
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["delta-rs first", "Spark first"])
+def ways(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[Way, Way]:
+    """The first way that writes, and the other one."""
+    local, through_spark = Way(None, by_path), Way(spark, by_uri)
+    return (local, through_spark) if request.param == "delta-rs first" else (through_spark, local)
+
+
+@pytest.fixture
+def written(ways: tuple[Way, Way], tmp_path: Path) -> Path:
+    ways[0].write_run(tmp_path, "aaaa", WITHOUT_RUNS)
+    return tmp_path
+
+
+def test_both_read_the_same_rows(ways: tuple[Way, Way], written: Path) -> None:
+    first, other = (way.tables(written) for way in ways)
+    for name, table in TABLES.items():
+        # The timestamps that repeat them come in the time zone of the reader.
+        names = table.arrow_schema.names
+        rows = [[row[column] for row in tables.query(name, "*") for column in names] for tables in (first, other)]
+        assert rows[0] == rows[1]
+        assert first.columns(name) == other.columns(name)
+
+
+def test_spark_sees_schema_comments_and_timestamps(spark: SparkSession, written: Path, ways: tuple[Way, Way]) -> None:
+    target = ways[0].target(written)
+    for name, table in TABLES.items():
+        assert target.read(spark, name).schema == table.spark_schema  # names, types, nullability and comments
+        described = spark.sql(f"DESCRIBE DETAIL {target.identifier(name)}").collect()[0]
+        assert described["description"] == table.comment
+        assert described["partitionColumns"] == ["run_key"]
+        assert (described["minReaderVersion"], described["minWriterVersion"]) == (1, 3)
+    (row,) = target.read(spark, "violations").selectExpr("unix_micros(ts) AS us").collect()
+    assert row["us"] == ROWS["violations"]["ts_us"]
+    (row,) = target.read(spark, "consumers").select("left_at").collect()
+    assert row["left_at"] is None
+
+
+def test_the_other_goes_on_and_replaces(ways: tuple[Way, Way], written: Path) -> None:
+    first, other = ways
+    before = [commits(written, name) for name in TABLES]
+    opened = other.opened(written, "bbbb")
+    assert not opened.created
+    assert [commits(written, name) for name in TABLES] == before
+    other.write_run(written, "bbbb", WITHOUT_RUNS)
+    other.write_run(written, "aaaa", TWO_TABLES)
+    for way in ways:
+        counts = {name: len(rows) for name, rows in way.contents(written).items()}
+        assert counts == {name: 2 if name in (*TWO_TABLES, "runs") else 1 for name in TABLES}
+    first.write_run(written, "bbbb", TWO_TABLES)
+    assert {len(rows) for rows in first.contents(written).values()} == {0, 2}
+
+
+def test_the_other_holds_the_constraints(ways: tuple[Way, Way], written: Path) -> None:
+    rows = held({"violations": [{**ROWS["violations"], "evidence": []}]})
+    with pytest.raises(Exception, match="CHECK constraint"):
+        ways[1].tables(written).append(TABLES["violations"], rows["violations"], "dddd", 1)
+
+
+def test_a_later_attempt_of_the_other_way_is_seen(ways: tuple[Way, Way], tmp_path: Path) -> None:
+    earlier, later = (way.opened(tmp_path, "aaaa") for way in ways)
+    earlier.write({})
+    later.write(held(TWO_TABLES))
+    earlier._replace(TABLES["metrics"], held(TWO_TABLES)["metrics"])
+    assert len(ways[0].tables(tmp_path).query("metrics", "*")) == 1
+
+
+def test_workers_read_the_rows_of_one_run(ways: tuple[Way, Way], spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "it's a {target}"
+    for run_key in ("aaaa", "bbbb"):
+        ways[0].write_run(folder, run_key, WITHOUT_RUNS)
+    for way in (Way(spark, by_path), Way(spark, by_uri)):
+        tables = way.tables(folder)
+        (row,) = tables.frame("state", ("topic", "payload"), "bbbb").collect()
+        assert bytes(row["payload"]) == ROWS["state"]["payload"]
+        assert tables.frame("state", ("topic", "payload"), "cccc").isEmpty()

@@ -1,0 +1,68 @@
+"""The two ways of reading and writing tables, for tests that hold for both."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from table_rows import ROWS, columns
+
+from dispatch_audit.pipeline.tables.create import open_tables
+from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA, encode, record_batch
+from dispatch_audit.pipeline.tables.rows import Rows, held_rows
+from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.tables.tables import Tables
+from dispatch_audit.pipeline.tables.target import Target, parse_target
+from dispatch_audit.pipeline.tables.way import tables_of
+from dispatch_audit.pipeline.tables.write import RunTables
+
+WITHOUT_RUNS = {name: [row] for name, row in ROWS.items() if name != "runs"}
+TWO_TABLES = {name: [ROWS[name]] for name in ("metrics", "quarantine")}
+
+
+class Way(NamedTuple):
+    """One way: how it names a folder, and the session that it needs."""
+
+    spark: SparkSession | None
+    named: Callable[[Path], str]
+
+    def target(self, folder: Path) -> Target:
+        return parse_target(self.named(folder))
+
+    def tables(self, folder: Path) -> Tables:
+        return tables_of(self.spark, self.target(folder))
+
+    def opened(self, folder: Path, run_key: str) -> RunTables:
+        return open_tables(self.spark, self.target(folder), run_key)
+
+    def write_run(self, folder: Path, run_key: str, rows: Mapping[str, list[dict[str, Any]]]) -> None:
+        tables = self.opened(folder, run_key)
+        tables.write(held(rows))
+        tables.finish(ROWS["runs"])
+
+    def contents(self, folder: Path) -> dict[str, list[str]]:
+        tables = self.tables(folder)
+        return {name: sorted(str(row) for row in tables.query(name, "*")) for name in TABLES}
+
+
+def by_path(folder: Path) -> str:
+    return str(folder)
+
+
+def by_uri(folder: Path) -> str:
+    return f"file://{folder}"
+
+
+def held(rows: Mapping[str, list[dict[str, Any]]]) -> dict[str, Rows]:
+    """Rows by name of the table, as the audit hands them to the tables."""
+    return {name: held_rows(TABLES[name], [record_batch(name, columns(*of_table))]) for name, of_table in rows.items()}
+
+
+def results(spark: SparkSession, rows: Mapping[str, list[dict[str, Any]]]) -> DataFrame:
+    """The same rows as the replay returns them."""
+    payloads = [(name, encode(name, columns(*of_table))) for name, of_table in rows.items()]
+    return spark.createDataFrame(payloads, RESULT_SCHEMA)
+
+
+def commits(folder: Path, table: str) -> int:
+    return len(list((folder / table / "_delta_log").glob("*.json")))
