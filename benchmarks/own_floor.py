@@ -8,16 +8,18 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.engine.functions import map_groups
+from dispatch_audit.pipeline.engine.worker_process import Function
 from dispatch_audit.pipeline.replay.packed_source import Placed, Reading, configure, counts_in
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, merged
-from dispatch_audit.pipeline.replay.replay_on_spark import in_order, packed_batches_in
+from dispatch_audit.pipeline.replay.replay_on_spark import packed_batches_in
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.delta_rs.local_staging import LocalStaging
 from dispatch_audit.pipeline.tables.target import parse_target
@@ -49,13 +51,15 @@ def own_floor(spark: SparkSession, folder: Path) -> DataFrame:
         folder: the trace.
     """
     found = placed(spark, folder)
-    return in_order(found.batches, found.tasks).groupBy("group").applyInPandas(_counter(found.groups), COUNTED)
+    return map_groups(found.batches, "group", "first_seq", found.tasks, _counter(found.groups), COUNTED)
 
 
-def _counter(groups: list[Group]):  # type: ignore[no-untyped-def]  # Spark takes hints of pandas frames for another kind
-    # The type hints are what makes Spark hand over the frames one by one, as to the replay.
-    def count(key: tuple[Any, ...], frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        rows = sum(part.events.seq.size for part in merged(packed_batches_in(frames, groups[key[0]])))
-        yield pd.DataFrame({"group": [key[0]], "rows": [rows]})
+def _counter(groups: list[Group]) -> Function:
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        first = next(batches)
+        number = first["group"][0].as_py()
+        packed = packed_batches_in(chain([first], batches), groups[number])
+        rows = sum(part.events.seq.size for part in merged(packed))
+        yield pa.record_batch([pa.array([number], pa.int32()), pa.array([rows], pa.int64())], names=["group", "rows"])
 
     return count

@@ -11,7 +11,7 @@ from benchmarks.own_floor import own_floor, placed
 from benchmarks.plan import Engine, Found, Name, Run, log_in
 from benchmarks.row_floor import row_floor
 from benchmarks.two_rules import Broken
-from dispatch_audit.jobs.load import Load, load_of
+from dispatch_audit.jobs.engines.load import Load, load_of
 from dispatch_audit.jobs.session import spark_session
 from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.run.request import AuditRequest

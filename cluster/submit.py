@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cluster.standalone import SPARK_HOME
-from dispatch_audit.jobs.session import DELTA_PACKAGE
+from dispatch_audit.jobs.engines.settings import DELTA_PACKAGE
 
 _ROOT = Path(__file__).resolve().parents[1]
 

@@ -18,7 +18,8 @@ import typer
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from dispatch_audit.jobs.load import Load, load_of
+from dispatch_audit.jobs.engines.choice import EngineOption
+from dispatch_audit.jobs.engines.load import Load, load_of
 from dispatch_audit.jobs.logs import log_runs, log_stage
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.reports import Format, parse_reports, write_reports
@@ -60,6 +61,13 @@ _Config = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE", help="TOML file with settings to change; conf/audit.toml has all.", show_default=False
+    ),
+]
+_Engine = Annotated[
+    EngineOption,
+    typer.Option(
+        help="auto: what is there (spark-submit, Databricks, SPARK_REMOTE), else Apache Spark if there is a Java, else "
+        "embedded; spark: Apache Spark; embedded: an engine for one machine, without Java."
     ),
 ]
 _LogFormat = Annotated[
@@ -134,6 +142,7 @@ def audit(
         str | None,
         typer.Option(metavar="TIME", help="Audit the window that holds this time, and all later ones, again."),
     ] = None,
+    engine: _Engine = "auto",
     config: _Config = None,
     log_format: _LogFormat = "text",
     quiet: _Quiet = False,
@@ -146,14 +155,14 @@ def audit(
         reports = parse_reports(report or ())
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             clock = [time.monotonic()]
-            begin("start Spark")
-            spark = _spark_session(load, debug, meanwhile_import="dispatch_audit.pipeline.audit")
-            # Imported here, because `_spark_session` imports it while Java starts.
+            begin("start the engine")
+            spark = _spark_session(engine, load, debug, meanwhile_import="dispatch_audit.pipeline.audit")
+            # Imported here, because `_spark_session` imports it while the engine starts.
             from dispatch_audit.pipeline.audit import audit as run_audit  # noqa: PLC0415
             from dispatch_audit.pipeline.report.query import summarise  # noqa: PLC0415
 
             clock.append(time.monotonic())
-            log_stage("start Spark", clock[-1] - clock[-2])
+            log_stage("start the engine", clock[-1] - clock[-2])
             result = run_audit(spark, request, begin)
             clock.append(time.monotonic())
             begin("report")
@@ -176,6 +185,7 @@ def validate(
     traces: _Traces,
     profile: _Profile = None,
     report_format: Annotated[Literal["text", "json"], typer.Option("--format", help="Format of the report.")] = "text",
+    engine: _Engine = "auto",
     config: _Config = None,
     log_format: _LogFormat = "text",
     quiet: _Quiet = False,
@@ -185,9 +195,9 @@ def validate(
     with errors_on_one_line(debug, log_format) as stderr:
         request, load = _request(traces, "", profile, config)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
-            begin("start Spark")
-            spark = _spark_session(load, debug, meanwhile_import="dispatch_audit.pipeline.validation")
-            # Imported here, because `_spark_session` imports it while Java starts.
+            begin("start the engine")
+            spark = _spark_session(engine, load, debug, meanwhile_import="dispatch_audit.pipeline.validation")
+            # Imported here, because `_spark_session` imports it while the engine starts.
             from dispatch_audit.pipeline.validation import validate as run_validation  # noqa: PLC0415
 
             results = run_validation(spark, request, begin)
@@ -202,7 +212,7 @@ def validate(
 
 
 def _request(traces: Sequence[str], out: str, profile: str | None, config: Path | None) -> tuple[AuditRequest, Load]:
-    """Returns the request, checked as far as possible without Spark, and the load that it puts on a JVM."""
+    """Returns the request, checked as far as possible without Spark, and the load that it puts on an engine."""
     settings = load_settings(config)
     if profile is not None:
         profile_named(profile)
@@ -212,14 +222,16 @@ def _request(traces: Sequence[str], out: str, profile: str | None, config: Path 
     return AuditRequest(tuple(traces), out, profile, settings), load
 
 
-def _spark_session(load: Load, debug: bool, *, meanwhile_import: str) -> SparkSession:
-    """Returns the session; imports a module while Java starts.
+def _spark_session(engine: EngineOption, load: Load, debug: bool, *, meanwhile_import: str) -> SparkSession:
+    """Returns the session; imports a module while the engine starts.
 
     Importing the compiler of the replay takes half a second, which a call with wrong arguments should not wait for.
     """
-    from dispatch_audit.jobs.session import spark_session  # noqa: PLC0415 - Delta and Java are needed from here on only
+    from dispatch_audit.jobs.session import spark_session  # noqa: PLC0415 - an engine is needed from here on only
 
-    session, _ = both(lambda: spark_session(NAME, quiet=not debug, load=load), lambda: import_module(meanwhile_import))
+    session, _ = both(
+        lambda: spark_session(NAME, quiet=not debug, load=load, engine=engine), lambda: import_module(meanwhile_import)
+    )
     return session
 
 

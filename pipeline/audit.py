@@ -14,6 +14,8 @@ from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.bad_rows import QuarantineCounts
 from dispatch_audit.pipeline.contract.severity import worst_verdict
+from dispatch_audit.pipeline.engine.limits import refuse_target
+from dispatch_audit.pipeline.engine.name import engine_name
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.replay.packed_source import NOTHING, Placed, Reading, configure, counts_in
 from dispatch_audit.pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW
@@ -31,6 +33,7 @@ from dispatch_audit.pipeline.spark_errors import worker_died
 from dispatch_audit.pipeline.tables.create import open_tables
 from dispatch_audit.pipeline.tables.rows import Rows
 from dispatch_audit.pipeline.tables.schemas import QUARANTINE
+from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.through_spark.spark_rows import frame_of
 from dispatch_audit.pipeline.tables.write import RunTables
 from dispatch_audit.pipeline.trace import Survey, Trace, quarantined, read_events, survey, trace_errors
@@ -83,6 +86,8 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
             before the unusable one are written.
         GaveWayError: another audit of the same traces and settings wrote at the same time.
     """
+    if not parse_target(request.target).local:
+        refuse_target(spark, request.target)
     configure(spark, request.settings)
     tasks = audit_tasks(request)
     if request.reaudit_us is not None:
@@ -258,6 +263,7 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
             "inputs": found.task.inputs,
             "settings": settings.model_dump_json(),
             "code_version": code_version(),
+            "engine": engine_name(spark),
             "from_ts_us": found.bounds_us()[0],
             "to_ts_us": found.bounds_us()[1],
             **({} if found.window is None else found.window.columns(found.without_seq.number)),

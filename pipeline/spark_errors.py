@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
+from dispatch_audit.pipeline import errors
 from dispatch_audit.pipeline.errors import DispatchAuditError, TraceError, UsageError
 
 _UNREADABLE = re.compile(r"\[FAILED_READ_FILE([.\w]*)\] Encountered error while reading file (\S+?)\.\s(.*)")
@@ -29,12 +30,18 @@ _NO_COLUMNS = re.compile(
     r"\[(?:UNABLE_TO_INFER_SCHEMA|CANNOT_MERGE_SCHEMAS|CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE|COLUMN_ALREADY_EXISTS"
     r"|DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION|PARQUET_TYPE_\w+|UNSUPPORTED_\w*TYPE\w*|DELTA_\w+)[.\w]*\] (.*)"
 )
-_WORKER_DIED = "Python worker exited unexpectedly"
+# An error of the audit that a worker raised, in the last line of its traceback.
+_OWN = re.compile(r"^dispatch_audit\.pipeline\.errors\.(\w+): (.*)", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last):"
+WORKER_DIED = "Python worker exited unexpectedly"
+"""How an engine reports that the process of a worker ended."""
 
 
 @contextmanager
 def trace_errors(source: str = "the trace") -> Iterator[None]:
     """Raises Spark's errors about the input as errors of the audit; wrap every job that reads a trace.
+
+    An error of the audit that a worker raised is raised as such.
 
     Args:
         source: name of the input, for errors of Spark that do not name it.
@@ -48,7 +55,7 @@ def trace_errors(source: str = "the trace") -> Iterator[None]:
     except DispatchAuditError:
         raise
     except Exception as error:
-        translated = _translated(str(error), source)
+        translated = _own(str(error)) or _translated(str(error), source)
         if translated is None:
             raise
         raise translated from error
@@ -56,12 +63,19 @@ def trace_errors(source: str = "the trace") -> Iterator[None]:
 
 def worker_died(error: Exception) -> bool:
     """Whether a job failed because the process of a worker ended; damaged Parquet can make pyarrow end it."""
-    return _WORKER_DIED in str(error)
+    return WORKER_DIED in str(error)
 
 
 def columns_do_not_merge(error: Exception) -> bool:
     """Whether the files of a Parquet log have columns of one name and different types."""
     return "[CANNOT_MERGE_" in str(error)
+
+
+def _own(text: str) -> DispatchAuditError | None:
+    """Returns the error of the audit that a worker raised."""
+    found = _OWN.search(text)
+    kind = getattr(errors, found[1], None) if found else None
+    return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, DispatchAuditError) else None
 
 
 def _translated(text: str, source: str) -> DispatchAuditError | None:
@@ -100,9 +114,12 @@ def plain_path(uri: str) -> str:
 def reason_of(error: Exception) -> str:
     """Returns the message of an error on one line, without Java class, stack trace and SQLSTATE.
 
-    Errors of Spark begin with their message. PySpark does not convert Hadoop's errors: their first line names the call
-    that failed, and their second line has the class of the exception and the message.
+    Errors of Spark begin with their message, those of a worker end with it. PySpark does not convert Hadoop's errors:
+    their first line names the call that failed, and their second line has the class of the exception and the message.
     """
+    before, traceback, inner = str(error).rpartition(_TRACEBACK)
+    if traceback:
+        return next((line for line in inner.splitlines() if line[:1].strip()), before.strip())
     lines = str(error).splitlines() or [type(error).__name__]
     message = lines[1] if len(lines) > 1 and lines[0].startswith("An error occurred while calling") else lines[0]
     while _JAVA_CLASS.match(message):

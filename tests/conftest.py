@@ -116,7 +116,7 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[Any]]:
             run_keys = tuple(run.run_key for run in outcome.runs)
             return AuditResult(request.target, run_keys, (trace,) * len(run_keys))
 
-        monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", lambda name, quiet, load: None)
+        monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", lambda name, **options: None)
         monkeypatch.setattr(dispatch_audit.pipeline.audit, "audit", audit)
         monkeypatch.setattr(dispatch_audit.pipeline.report.query, "summarise", lambda spark, target, run_keys: outcome)
         return requests

@@ -3,28 +3,27 @@
     rows of a trace -> mapInArrow(pack) -> staged packed batches (`dispatch_audit.pipeline.replay.pack_on_spark`)
                     -> each to the groups that need it (`dispatch_audit.pipeline.replay.place_on_spark`)
                     -> exchange on the group -> sort of the packed batches
-                    -> applyInPandas: replay of one group -> rows of all tables, as payloads
+                    -> applyInArrow: replay of one group -> rows of all tables, as payloads
 
 It uses only `pyspark.sql`, so that Spark Connect and serverless can run it. The functions that Spark sends to the
 workers contain plain values only; the workers need this package and its dependencies.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Any
 
-import pandas as pd
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from dispatch_audit.pipeline.engine.functions import map_groups
+from dispatch_audit.pipeline.engine.worker_process import Batches, Function
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, rows_for
-from dispatch_audit.pipeline.replay.packing.staged_batches import BATCH_COLUMNS, decoded
+from dispatch_audit.pipeline.replay.packing.staged_batches import decoded_batches
 from dispatch_audit.pipeline.replay.place_on_spark import NO_RECORDERS, STATE_SEQ
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA, encode
-
-_Replay = Callable[[tuple[Any, ...], Iterator[pd.DataFrame]], Iterator[pd.DataFrame]]
 
 
 def replayed(
@@ -52,14 +51,7 @@ def replayed(
         `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.
     """
     replay = _replayer(groups, config, findings_per_rule_max, keep_state, recorders)
-    return in_order(chunks, tasks).groupBy("group").applyInPandas(replay, RESULT_SCHEMA)
-
-
-def in_order(chunks: DataFrame, tasks: int) -> DataFrame:
-    """The chunks of each group together, ordered by their first seq, divided into so many tasks."""
-    # Without the sort the chunks of a group would come in any order: the exchange keeps none.
-    # By the number and not by its hash, which puts several groups into one task and leaves others without any.
-    return chunks.repartitionById(tasks, "group").sortWithinPartitions("group", "first_seq")
+    return map_groups(chunks, "group", "first_seq", tasks, replay, RESULT_SCHEMA)
 
 
 def _replayer(
@@ -68,11 +60,11 @@ def _replayer(
     findings_per_rule_max: int,
     keep_state: bool,
     recorders: Mapping[str, Recorders],
-) -> _Replay:
-    # The type hints are what makes Spark hand over the frames one by one, instead of the group as a whole.
-    def replay(key: tuple[Any, ...], frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        before, rest = _state_in(frames)
-        group = groups[key[0]]
+) -> Function:
+    def replay(batches: Batches) -> Batches:
+        first = next(batches)
+        group = groups[first["group"][0].as_py()]
+        before, rest = _state_in(first, batches)
         found = replay_group(
             group,
             packed_batches_in(rest, group),
@@ -83,23 +75,22 @@ def _replayer(
             recorders=recorders.get(group.topic, ONE),
         )
         for table, columns in found:
-            yield pd.DataFrame({"table": [table], "payload": [encode(table, columns)]})
+            payload = pa.array([encode(table, columns)], pa.binary())
+            yield pa.record_batch([pa.array([table], pa.string()), payload], names=["table", "payload"])
 
     return replay
 
 
-def _state_in(frames: Iterator[pd.DataFrame]) -> tuple[bytes | None, Iterator[pd.DataFrame]]:
+def _state_in(first: pa.RecordBatch, rest: Batches) -> tuple[bytes | None, Batches]:
     """The state that a group starts from, which is its first row if it has one; and the rows behind it."""
-    first = next(frames)
-    if first["first_seq"].iloc[0] != STATE_SEQ:
-        return None, chain([first], frames)
-    return bytes(first["events"].iloc[0]), chain([first.iloc[1:]], frames)
+    if first["first_seq"][0].as_py() != STATE_SEQ:
+        return None, chain([first], rest)
+    return first["events"][0].as_py(), chain([first.slice(1)], rest)
 
 
-def packed_batches_in(frames: Iterator[pd.DataFrame], group: Group) -> Iterator[PackedBatch]:
-    """The rows of a group, as a grouped function is given them."""
-    for frame in frames:
-        for packed in decoded(frame[list(BATCH_COLUMNS)].itertuples(index=False, name=None)):
-            of_group = rows_for(group.subscription, packed)
-            if of_group is not None:
-                yield of_group
+def packed_batches_in(batches: Batches, group: Group) -> Iterator[PackedBatch]:
+    """The rows of a group, as a function on groups is given them."""
+    for packed in decoded_batches(batches):
+        of_group = rows_for(group.subscription, packed)
+        if of_group is not None:
+            yield of_group

@@ -85,6 +85,7 @@ def _run(run: RunSummary) -> Iterator[str]:
     yield (
         f"{count(run.events_in, 'event')}, {run.events_quarantined:,} quarantined; completeness "
         f"{share(run.completeness)}; {broker}profile {_literal(run.profile)}; run `{run.run_key}`"
+        f"{f' on {run.engine}' if run.engine else ''}"
     )
     found = [counts for counts in run.rules if any(counts.findings.values())]
     if not found:

@@ -42,6 +42,7 @@ def _trace(run: RunSummary) -> dict[str, Any]:
         "completeness": run.completeness,
         "profile": run.profile,
         "pulsar_version": run.pulsar_version,
+        "engine": run.engine,
         "from_ts_us": run.from_ts_us,
         "to_ts_us": run.to_ts_us,
         "starts_from": run.starts_from,

@@ -45,6 +45,7 @@ def _suite(run: RunSummary, fail_on: FailOn) -> TestSuite:
         ("quarantined", str(run.events_quarantined)),
         ("pulsar_version", printable(run.pulsar_version or "")),
         ("profile", run.profile),
+        ("engine", run.engine or ""),
     ):
         suite.add_property(name, value)
     by_case: dict[tuple[str, str, str], list[Finding]] = {}

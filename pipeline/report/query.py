@@ -103,6 +103,7 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
         events_quarantined=run["events_quarantined"],
         profile=run["profile"],
         pulsar_version=run["pulsar_version"],
+        engine=run["engine"],
         from_ts_us=run["from_ts_us"],
         to_ts_us=run["to_ts_us"],
         rules=rules,

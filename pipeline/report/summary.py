@@ -158,6 +158,7 @@ class RunSummary:
         hot_keys: the most dispatched ones.
         mixed_producers: producers of batches of several keys, those with the most first.
         starts_from: the column of `runs`; None: the whole log was audited.
+        engine: the engine that ran the audit, and its version; None: an older version of the audit did not say.
         window: the part of a log that was audited; None: all of it.
         events_late: rows that were added to earlier windows after their audit.
         intervals_left_out: intervals of waiting beyond the limit, which `blocking` and `causes` lack.
@@ -183,6 +184,7 @@ class RunSummary:
     hot_keys: tuple[HotKey, ...] = ()
     mixed_producers: tuple[MixedProducer, ...] = ()
     starts_from: str | None = None
+    engine: str | None = None
     window: Window | None = None
     events_late: int = 0
     intervals_left_out: int = 0

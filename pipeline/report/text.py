@@ -114,7 +114,7 @@ def _basis(run: RunSummary) -> Text:
         lines.append(f"Window  {run.window.text}{_STARTS_FROM.get(run.starts_from, '')}")
     broker = f"Pulsar {printable(run.pulsar_version)}, " if run.pulsar_version else ""
     lines.append(f"Broker  {broker}by the rules of profile {run.profile}")
-    lines.append(f"Run     {run.run_key}")
+    lines.append(f"Run     {run.run_key}{f', on {run.engine}' if run.engine else ''}")
     return Text("\n".join(lines))
 
 

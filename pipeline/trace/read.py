@@ -4,6 +4,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 
+from dispatch_audit.pipeline.engine.limits import refuse_scan
 from dispatch_audit.pipeline.spark_errors import trace_errors
 from dispatch_audit.pipeline.trace.columnar import read_columns, with_valid_texts
 from dispatch_audit.pipeline.trace.json_lines import read_json_lines
@@ -24,9 +25,10 @@ def read_events(spark: SparkSession, trace: Trace) -> DataFrame:
         of rows is undefined; there is one row for each recorded row, and none for a blank line.
 
     Raises:
-        UsageError: a table or a remote path does not exist.
+        UsageError: a table or a remote path does not exist, or the engine cannot read it.
         TraceError: Parquet or Delta cannot be opened, or has a column of an impossible type.
     """
+    refuse_scan(spark, trace.path)
     with trace_errors():
         rows = reduce(DataFrame.unionByName, read_parts(spark, trace, origin=False))
     return rows if trace.seqs == ALL else rows.where(trace.seqs.sql)

@@ -11,7 +11,7 @@ from benchmarks.reliability_parts.kills import WRITING, Stage, moments_of
 from benchmarks.runs import ROOT
 
 STAGES = [
-    *(Stage("start Spark", 9.0), Stage("open tables", 3.0), Stage("replay", 12.0)),
+    *(Stage("start the engine", 9.0), Stage("open tables", 3.0), Stage("replay", 12.0)),
     *(Stage("write tables", 4.0), Stage("finish", 1.0), Stage("report", 2.0)),
 ]
 
@@ -26,7 +26,7 @@ def test_half_of_the_moments_lie_in_the_writing_and_the_others_in_all_of_an_audi
     assert all(name in WRITING for name in names[::2])
     if number == 20:
         assert set(names[::2]) == set(WRITING)
-        assert {"start Spark", "open tables", "replay"} <= set(names[1::2])
+        assert {"start the engine", "open tables", "replay"} <= set(names[1::2])
 
 
 @pytest.mark.e2e

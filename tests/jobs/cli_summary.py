@@ -24,6 +24,7 @@ def summary_of(*found: Severity) -> Summary:
         events_quarantined=0,
         profile="pulsar-4.2",
         pulsar_version="4.2.4",
+        engine="Spark 4.2.0",
         from_ts_us=None,
         to_ts_us=None,
         rules=(counts,),

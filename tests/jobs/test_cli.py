@@ -10,7 +10,6 @@ from cli_summary import summary_of
 
 import dispatch_audit.jobs.session
 import dispatch_audit.pipeline.validation
-from dispatch_audit.jobs.load import Load
 from dispatch_audit.jobs.nightly_audit import audit_arguments
 from dispatch_audit.pipeline.contract.severity import Severity, worst_verdict
 from dispatch_audit.pipeline.errors import TraceError
@@ -24,7 +23,7 @@ RunCli = Callable[..., tuple[int, str, str]]
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails a test that goes as far as starting Spark."""
 
-    def refuse(name: str, quiet: bool, load: Load) -> None:
+    def refuse(name: str, **options: object) -> None:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", refuse)
@@ -167,7 +166,7 @@ def test_validate_says_what_would_be_refused(
     run_cli: RunCli, monkeypatch: pytest.MonkeyPatch, trace: Path, fault: str, expected: int
 ) -> None:
     result = ValidationResult(str(trace), "pulsar-4.2", 1_000, 5, {"missing_field": 1, "broken_json": 4}, fault)
-    monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", lambda name, quiet, load: None)
+    monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", lambda name, **options: None)
     monkeypatch.setattr(dispatch_audit.pipeline.validation, "validate", lambda spark, request, progress: [result])
     code, out, err = run_cli("validate", trace)
     assert (code, err) == (expected, f"dispatch-audit: error: {fault}\n" if fault else "")

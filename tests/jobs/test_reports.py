@@ -125,7 +125,7 @@ def test_logs_are_one_object_a_line(run_cli: RunCli, audited: Any, trace: Path) 
     code, _, err = run_cli("audit", trace, "--out", "out", "--log-format", "json")
     start, report, run, end = logged(err)
     assert [(line["message"], line.get("stage")) for line in (start, report)] == [
-        ("stage", "start Spark"),
+        ("stage", "start the engine"),
         ("stage", "report"),
     ]
     assert all(line["seconds"] >= 0 and line["level"] == "INFO" for line in (start, report))

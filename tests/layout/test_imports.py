@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "dispatch_audit."
 ROOMS = (
     "dispatch_audit.jobs",
+    "dispatch_audit.jobs.engines",
     "dispatch_audit.pipeline.audit",
     "dispatch_audit.pipeline.validation",
     "dispatch_audit.pipeline.report",
@@ -49,6 +50,7 @@ ROOMS = (
     "dispatch_audit.pipeline.trace.quarantine",
     "dispatch_audit.pipeline.trace.parquet",
     "dispatch_audit.pipeline.trace",
+    "dispatch_audit.pipeline.engine",
     "dispatch_audit.pipeline.spark_errors",
     "dispatch_audit.pipeline.settings",
     "dispatch_audit.pipeline.contract",

@@ -8,12 +8,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.engine.functions import in_order
 from dispatch_audit.pipeline.replay.pack_on_spark import packed_publishes, packed_rows
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
 from dispatch_audit.pipeline.replay.place_on_spark import batches_of, numbers_of, placed, placed_states
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders, Term
-from dispatch_audit.pipeline.replay.replay_on_spark import in_order, replayed
+from dispatch_audit.pipeline.replay.replay_on_spark import replayed
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
 
@@ -60,5 +61,6 @@ def test_groups_are_dealt_out_to_the_tasks(spark: SparkSession) -> None:
         [(group, seq) for seq in range(3) for group in range(9)], "group INT, first_seq LONG"
     )
     for tasks, groups_a_task in ((9, {1}), (3, {3})):
-        dealt = in_order(chunks, tasks).groupBy(sf.spark_partition_id()).agg(sf.count_distinct("group").alias("groups"))
+        ordered = in_order(chunks, "group", "first_seq", tasks)
+        dealt = ordered.groupBy(sf.spark_partition_id()).agg(sf.count_distinct("group").alias("groups"))
         assert {row["groups"] for row in dealt.collect()} == groups_a_task

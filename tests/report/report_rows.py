@@ -98,6 +98,7 @@ BROKEN = RunSummary(
     events_quarantined=12,
     profile="pulsar-4.0.7",
     pulsar_version="4.0.8",
+    engine="Spark 4.2.0",
     from_ts_us=1_767_225_600_000_000,
     to_ts_us=1_767_225_690_000_000,
     rules=_BROKEN_RULES,

@@ -44,6 +44,7 @@ def run(verdict: str, quarantined: int) -> dict[str, Any]:
         "inputs": ["night"],
         "settings": "{}",
         "code_version": "0",
+        "engine": "Sail 0.7.2",
         "from_ts_us": 0,
         "to_ts_us": 9_000_000,
         "started_at_us": 0,

@@ -30,7 +30,7 @@ VIOLATION  traces/night: the contract of Key_Shared was broken
 Read    12,000 events, 12 quarantined (broken_json 10, missing_field 2); completeness 99.9 %
 Time    2026-01-01 00:00:00.000 to 2026-01-01 00:01:30.000 UTC (90.0 s)
 Broker  Pulsar 4.0.8, by the rules of profile pulsar-4.0.7
-Run     0123456789abcdef
+Run     0123456789abcdef, on Spark 4.2.0
         75 % of 12,000 rows judged (2,988 from before its state was known, 12 refused): \
 persistent://shop/eu/orders-partition-0, workers
 

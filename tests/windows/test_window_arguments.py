@@ -23,7 +23,7 @@ def asked(write_trace: WriteTrace, monkeypatch: pytest.MonkeyPatch) -> Any:
         requests.append(request)
         raise TraceError("far enough")
 
-    monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", lambda name, quiet, load: None)
+    monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", lambda name, **options: None)
     monkeypatch.setattr(dispatch_audit.pipeline.audit, "audit", audit)
 
     def run(*arguments: str) -> tuple[Any, AuditRequest | None]:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from dispatch_audit.pipeline.engine.functions import map_in_arrow
 from dispatch_audit.pipeline.trace.manifest import FILE_NAME
 from dispatch_audit.pipeline.trace.parquet.row_checks import plain
 from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
@@ -97,7 +98,7 @@ def by_workers(
     def run_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return work(shares[number] for batch in batches for number in batch.column(0).to_pylist())
 
-    return spark.range(0, len(shares), 1, len(shares)).mapInArrow(run_task, schema)
+    return map_in_arrow(spark.range(0, len(shares), 1, len(shares)), run_task, schema)
 
 
 def _files(log: Log) -> list[Path]:

@@ -14,7 +14,7 @@ _MAJOR_VERSION_MIN = 17
 _WAY_OUT = (
     "install Java 17 or 21 (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
     "Fedora: dnf install java-21-openjdk-headless; macOS: brew install openjdk@17) "
-    "and set JAVA_HOME if it is not on the PATH"
+    "and set JAVA_HOME if it is not on the PATH, or use --engine embedded"
 )
 
 
@@ -34,6 +34,15 @@ def require_java() -> None:
     version = _major_version(answer.stderr)
     if version is not None and version < _MAJOR_VERSION_MIN:
         raise UsageError(f"Spark needs Java {_MAJOR_VERSION_MIN} or later, but {java} is Java {version}", _WAY_OUT)
+
+
+def has_java() -> bool:
+    """Whether there is a Java that Spark can run on."""
+    try:
+        require_java()
+    except UsageError:
+        return False
+    return True
 
 
 def _java() -> str | None:

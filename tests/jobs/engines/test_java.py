@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatch_audit.jobs.java import require_java
+from dispatch_audit.jobs.engines.java import require_java
 from dispatch_audit.pipeline.errors import UsageError
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatch_audit.jobs.load import BRIEF_BYTES_MAX, Load, load_of
+from dispatch_audit.jobs.engines.load import BRIEF_BYTES_MAX, Load, load_of
 from dispatch_audit.pipeline.trace import open_traces
 
 SAMPLE = "data/samples/heavy-churn-3.0.7"

@@ -1,0 +1,39 @@
+"""Makes a session of Spark Connect."""
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from dispatch_audit.jobs.engines.java import require_java
+from dispatch_audit.jobs.engines.output import output_kept_apart, why
+from dispatch_audit.jobs.engines.settings import ALWAYS, DELTA, DELTA_PACKAGE, OWN_PROCESS, configured
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.spark_errors import reason_of
+
+
+def over_connect(builder: SparkSession.Builder, remote: str, quiet: bool) -> SparkSession:
+    """Returns a session with the server at `remote`, which has Delta, or with a new local server with Delta.
+
+    Args:
+        builder: of the session.
+        remote: `sc://host:port`, or `local[2]` and the like.
+        quiet: whether to hide the output of a local server.
+
+    Raises:
+        UsageError: a package or Java is missing, or the server does not answer.
+    """
+    settings = ALWAYS
+    if remote.startswith("local"):
+        require_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        settings = {**DELTA, **ALWAYS, **OWN_PROCESS, "spark.jars.packages": DELTA_PACKAGE}
+    # The server prints as long as it runs, and must not write to the terminal.
+    with output_kept_apart(quiet) as output:
+        try:
+            return configured(builder, settings).getOrCreate()
+        except ImportError as error:
+            way_out = "pip install 'pulsar-dispatch-audit[connect]'"
+            raise UsageError(f"Spark Connect lacks a package: {reason_of(error)}", way_out) from error
+        except Exception as error:
+            raise UsageError(f"Spark Connect does not start: {why(output, error)}", "check SPARK_REMOTE") from error

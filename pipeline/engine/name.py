@@ -1,0 +1,26 @@
+"""Names the engine behind a session."""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+SAIL: Final = "Sail"
+# Spark answers with the revision that it was built from, Sail with its version only.
+_ANSWER_OF_SAIL: Final = re.compile(r"\d+(\.\d+)+\w*")
+
+
+@lru_cache(maxsize=8)
+def engine_name(spark: SparkSession) -> str:
+    """Returns the engine of a session and its version, as the table `runs` has it: `Spark 4.2.0`, `Sail 0.7.2`."""
+    if not type(spark).__module__.startswith("pyspark.sql.connect"):
+        return f"Spark {spark.version}"
+    # Both speak Spark Connect and name the version of Spark that they speak.
+    answer = spark.sql("SELECT version()").collect()[0][0]
+    return f"{SAIL} {answer}" if _ANSWER_OF_SAIL.fullmatch(answer) else f"Spark Connect {spark.version}"
+
+
+def on_sail(spark: SparkSession) -> bool:
+    """Whether Sail runs the statements of a session."""
+    return engine_name(spark).startswith(SAIL)

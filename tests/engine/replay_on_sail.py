@@ -1,0 +1,88 @@
+"""Replays Parquet traces on the embedded engine and without an engine, and prints how many rows differ, as JSON.
+
+    python tests/engine/replay_on_sail.py WORKERS TRACE...
+
+A process of its own, because PySpark has sessions of one kind in a process: of the classic client or of Connect.
+"""
+
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from dispatch_audit.jobs.engines.embedded import embedded
+from dispatch_audit.jobs.engines.load import Load
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.engine.name import engine_name
+from dispatch_audit.pipeline.replay.packed_source import Reading, configure, counts_in
+from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group, rows_for
+from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
+from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.replay_on_spark import replayed
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.run.replay_config import replay_config
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.tables.payload import encode
+from dispatch_audit.pipeline.trace import Trace, open_traces
+from dispatch_audit.pipeline.trace.parquet.worker_reader import read_share, shares_of
+
+SETTINGS = load_settings()
+KEPT = SETTINGS.report.findings_per_rule_max
+
+
+def rows_in(payload: bytes) -> Iterator[str]:
+    """The rows of a payload as text."""
+    for batch in pa.ipc.open_stream(payload):
+        yield from map(repr, batch.to_pylist())
+
+
+def on_sail(spark: SparkSession, trace: Trace, config: ReplayConfig, scratch: str) -> Counter[tuple[str, str]]:
+    """The rows of all tables."""
+    reading = Reading(spark, trace, config.profile, SETTINGS)
+    packed = reading.packed_by_workers()
+    assert packed is not None
+    packed.write.mode("overwrite").parquet(scratch)
+    staged = spark.read.schema(STAGED_SCHEMA).parquet(scratch)
+    batches, groups, tasks, recorders = reading.placed(staged, counts_in(staged))
+    found = replayed(batches, groups, config, KEPT, tasks, recorders=recorders).toArrow()
+    tables = zip(found["table"].to_pylist(), found["payload"].to_pylist(), strict=True)
+    return Counter((table, row) for table, payload in tables for row in rows_in(payload))
+
+
+def without_engine(trace: Trace, config: ReplayConfig) -> Counter[tuple[str, str]]:
+    """The same rows, by the replay alone."""
+    read = (batch for share in shares_of(trace) for batch in read_share(share, COLUMNS, SETTINGS.spark.chunk_rows))
+    packed = [chunk for batch in read for chunk in pack(batch, config.profile)]
+    packed.sort(key=lambda chunk: chunk.first_seq)
+    rows: Counter[tuple[str, str]] = Counter()
+    for group in {Group(chunk.topic, chunk.subscription) for chunk in packed if chunk.subscription is not None}:
+        of_topic = [chunk for chunk in packed if chunk.topic == group.topic]
+        own = [found for chunk in of_topic if (found := rows_for(group.subscription, chunk)) is not None]
+        for table, columns in replay_group(group, own, config, KEPT):
+            rows.update((table, row) for row in rows_in(encode(table, columns)))
+    return rows
+
+
+def main(workers: str, *folders: str) -> None:
+    """Prints the engine, and for each trace the number of rows and of those that differ."""
+    load = Load.BRIEF if workers == "threads" else Load.ROWS
+    spark = embedded(SparkSession.builder.appName("tests"), quiet=True, load=load)
+    configure(spark, SETTINGS)
+    compared = {}
+    for trace in open_traces(folders):
+        manifest = trace.manifest
+        profile = profile_for(manifest.pulsar_version or "", manifest.settings)
+        config = replay_config(manifest, profile, SETTINGS, manifest.complete_from_start)
+        with tempfile.TemporaryDirectory() as scratch:
+            one, other = on_sail(spark, trace, config, scratch), without_engine(trace, config)
+        compared[trace.path] = {"rows": one.total(), "differing": ((one - other) + (other - one)).total()}
+    print(json.dumps({"engine": engine_name(spark), "traces": compared}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
