@@ -1,5 +1,7 @@
 # Everything a checkout needs: `make demo` shows a verdict, `make test` proves the checkout.
 PYTHON ?= python3
+# auto, spark or embedded (docs/CLUSTER.md).
+ENGINE ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -8,7 +10,7 @@ SLOWEST := --durations=25 --durations-min=5
 .PHONY: demo test test-slow lint types unit docs setup lock clean
 
 demo: setup
-	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never
+	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never --engine $(ENGINE)
 
 # The gate: all but what is slow, with a good part of the examples that tests draw. At its end it says what took longest.
 test: lint types setup

@@ -13,10 +13,14 @@ from examples import register_profiles
 from pyspark.sql import SparkSession
 from recorded import ALL, RECORDINGS
 
+from dispatch_audit.jobs.engines.java import has_java
+
 if TYPE_CHECKING:
     from ways import Way
 
 MANIFEST = {"trace_format": 1, "pulsar_version": "4.0.8", "complete_from_start": True}
+
+NO_JAVA = "there is no Java 17 or later for Apache Spark"
 
 WriteTrace = Callable[..., Path]
 RunCli = Callable[..., tuple[int, str, str]]
@@ -33,6 +37,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.config.pluginmanager.hasplugin("xdist") and (name := _recording(item)):
             # Of several processes one makes the replay.
             item.add_marker(pytest.mark.xdist_group(name))
+    need_java = [item for item in items if item.get_closest_marker("spark")]
+    if need_java and not has_java():
+        for item in need_java:
+            item.add_marker(pytest.mark.skip(reason=NO_JAVA))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says how many tests were left out because there is no Java."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    left_out = sum(isinstance(report.longrepr, tuple) and NO_JAVA in report.longrepr[2] for report in skipped)
+    if left_out:
+        terminalreporter.write_line(f"{left_out} tests were left out: {NO_JAVA}", yellow=True)
 
 
 def _recording(item: pytest.Item) -> str:
@@ -127,12 +143,14 @@ def audited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], list[Any]]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The product's own session, set for tiny data; the JVM starts when the first test asks for it."""
+    if not has_java():
+        pytest.skip(NO_JAVA)
     # Not imported above: collecting the tests that need no JVM should not wait for it.
     from dispatch_audit.jobs.session import spark_session
 
     # The workers have to be the interpreter of the tests, not the first python3 on the PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = spark_session("dispatch-audit tests")
+    session = spark_session("dispatch-audit tests", engine="spark")
     # More than one, so that a result that depends on the order of partitions shows; few, as each is a task.
     session.conf.set("spark.sql.shuffle.partitions", "2")
     # Delta replays its log with 50 tasks by default, for a handful of commits.

@@ -43,6 +43,8 @@ def embedded(builder: SparkSession.Builder, quiet: bool, load: Load) -> SparkSes
 
         server = SparkConnectServer("127.0.0.1", 0)
         server.start(background=True)
+        # Registered before the client registers its farewell, which runs first then and still finds the server.
+        atexit.register(server.stop)
         host, port = server.listening_address or ("", 0)
         session = configured(builder.remote(f"sc://{host}:{port}"), settings).getOrCreate()
     except ImportError as error:
@@ -50,5 +52,4 @@ def embedded(builder: SparkSession.Builder, quiet: bool, load: Load) -> SparkSes
         raise UsageError(f"the embedded engine lacks a package: {reason_of(error)}", way_out) from error
     except Exception as error:
         raise UsageError(f"the embedded engine does not start: {reason_of(error)}", "use --engine spark") from error
-    atexit.register(server.stop)
     return session
