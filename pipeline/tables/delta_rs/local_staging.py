@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame
 
+from dispatch_audit.pipeline.engine.counting import written_by_workers
 from dispatch_audit.pipeline.tables.payload import batches_in
 from dispatch_audit.pipeline.tables.rows import ArrowRows, Rows, held_rows
 from dispatch_audit.pipeline.tables.schemas import TRAVELLING
@@ -36,7 +36,7 @@ class LocalStaging(Staging):
     def keep_packed(self, packed: DataFrame) -> DataFrame:
         """Evaluates and stages the packed rows of a trace; returns them as staged."""
         self._all_written(packed, "packed")
-        folder = glob_of(str(self._run / self.attempt / "packed"))
+        folder = glob_of(str(self._folder("packed")))
         return packed.sparkSession.read.schema(packed.schema).parquet(f"file://{folder}")
 
     def keep(self, results: DataFrame) -> dict[str, Rows]:
@@ -63,7 +63,8 @@ class LocalStaging(Staging):
 
     def rows_of(self, table: TableSchema, frame: DataFrame) -> Rows:
         """Stages the rows of a frame, because workers make them and the driver writes them."""
-        files = self._written(frame, table.name)
+        self._write(frame, table.name)
+        files = self._files(table.name)
 
         def read() -> Iterator[pa.RecordBatch]:
             for file in files:
@@ -91,18 +92,23 @@ class LocalStaging(Staging):
 
     def _all_written(self, frame: DataFrame, name: str) -> list[Path]:
         """Writes a frame and returns its files. Raises a UsageError if the driver does not find all rows."""
-        written = Observation()
-        files = self._written(frame.observe(written, sf.count(sf.lit(1)).alias("rows")), name)
-        self.check_all_arrived(int(written.get["rows"]), sum(pq.read_metadata(file).num_rows for file in files))
+        written = written_by_workers(frame, lambda rows: self._write(rows, name))
+        files = self._files(name)
+        if written is not None:
+            self.check_all_arrived(written, sum(pq.read_metadata(file).num_rows for file in files))
         return files
 
-    def _written(self, frame: DataFrame, name: str) -> list[Path]:
-        """Writes a frame and returns the files in the order of its partitions."""
-        folder = self._run / self.attempt / name
+    def _write(self, frame: DataFrame, name: str) -> None:
         # With the scheme, because Spark's own file system need not be that of this machine.
         # Its columns are binary and already narrow; compressing them would take longer than writing them.
-        frame.write.mode("overwrite").option("compression", "none").parquet(f"file://{folder}")
-        return sorted(folder.glob("*.parquet"))
+        frame.write.mode("overwrite").option("compression", "none").parquet(f"file://{self._folder(name)}")
+
+    def _files(self, name: str) -> list[Path]:
+        """The files of a written frame, in the order of its partitions."""
+        return sorted(self._folder(name).glob("*.parquet"))
+
+    def _folder(self, name: str) -> Path:
+        return self._run / self.attempt / name
 
 
 def _payloads(file: Path) -> Iterator[tuple[str, pa.Buffer]]:
