@@ -9,6 +9,7 @@ is broken: an audit that finds anything but `permitted` is wrong. `dispatch-audi
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -26,9 +27,9 @@ from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 Order = Literal["time", "random"]
 
 VERSION = "4.0.8"
+SETTINGS = {"subscriptionKeySharedUseConsistentHashing": True}
 _START_US = 1_795_224_000_000_000
 _JOIN_GAP_US = 1_000
-_SETTINGS = {"subscriptionKeySharedUseConsistentHashing": True}
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,7 @@ def write_trace(folder: Path, shape: Shape) -> int:
     events.mkdir(parents=True)
     (folder / "trace.json").write_text(json.dumps(_manifest(shape), indent=1) + "\n")
     rng = np.random.default_rng(shape.seed)
-    keys_of: list[NDArray[np.int64]] = []
-    rows = _in_order([_partition(shape, rng, keys_of) for _ in range(shape.partitions)], shape, keys_of)
+    rows = rows_of(shape, rng)
     size = rows.event.size
     order = rng.permutation(size) if shape.order == "random" else np.arange(size)
     for number, part in enumerate(np.array_split(order, shape.files)):
@@ -77,11 +77,17 @@ def write_trace(folder: Path, shape: Shape) -> int:
     return size
 
 
+def rows_of(shape: Shape, rng: np.random.Generator) -> Rows:
+    """Returns the rows of all partitions, in the order of time."""
+    keys_of: list[NDArray[np.int64]] = []
+    return _in_order([_partition(shape, rng, keys_of) for _ in range(shape.partitions)], shape, keys_of)
+
+
 def _manifest(shape: Shape) -> dict[str, object]:
     return {
         "trace_format": 1,
         "pulsar_version": VERSION,
-        "settings": _SETTINGS,
+        "settings": SETTINGS,
         "recorder": {"name": "benchmarks.generate", "version": "1"},
         "complete_from_start": True,
         "note": note_of(shape),
@@ -99,8 +105,7 @@ def _partition(shape: Shape, rng: np.random.Generator, keys_of: list[NDArray[np.
     # The square makes low numbers busy: one in a hundred of the keys gets a tenth of the messages.
     key = (shape.keys * rng.random(messages) ** 2).astype(np.int64)
     keys_of.append(key)
-    sticky = sticky_hashes([key_bytes(number) for number in range(shape.keys)], "consistent_hashing")
-    hashes, hash_of_key = np.unique(sticky, return_inverse=True)
+    hashes, hash_of_key = _hashes_of_keys(shape.keys)
     begin = _START_US + shape.consumers * _JOIN_GAP_US
     span = messages * 1_000_000 // shape.rate
     published = begin + np.sort(rng.integers(0, max(span, 1), messages))
@@ -108,8 +113,16 @@ def _partition(shape: Shape, rng: np.random.Generator, keys_of: list[NDArray[np.
     return run(published, hash_of_key[key].astype(np.int64), work, _changes(shape, hashes, begin, span))
 
 
+@lru_cache(maxsize=4)
+def _hashes_of_keys(keys: int) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """The different hashes of so many keys, and the index of each key's hash among them."""
+    # Cached, because thousands of partitions have the same keys.
+    sticky = sticky_hashes([key_bytes(number) for number in range(keys)], "consistent_hashing")
+    return np.unique(sticky, return_inverse=True)
+
+
 def _changes(shape: Shape, hashes: NDArray[np.int64], begin: int, span: int) -> Changes:
-    log = AssignmentLog("consistent_hashing", profile=profile_for(VERSION, _SETTINGS))
+    log = AssignmentLog("consistent_hashing", profile=profile_for(VERSION, SETTINGS))
     changes: list[tuple[int, int, int]] = [(_START_US + n * _JOIN_GAP_US, n, 1) for n in range(shape.consumers)]
     present, joined = list(range(shape.consumers)), shape.consumers
     for n in range(shape.changes):

@@ -21,18 +21,17 @@ import typer
 from numpy.typing import NDArray
 
 from benchmarks.broker import JOINED, LEFT, PUBLISHED, Changes, Ints, Traffic, run
-from benchmarks.generate import VERSION
-from benchmarks.trace_columns import Rows, batches, key_bytes, name_of
+from benchmarks.generate import SETTINGS, VERSION
+from benchmarks.trace_columns import Rows, batches, key_bytes, name_of, topic_of, with_all_columns
 from dispatch_audit.pipeline.assignment import AssignmentLog
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
+from dispatch_audit.pipeline.replay.packing.pack import pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
-_GROUP: Final = Group("persistent://public/default/generated-partition-0", "ks")
-_SETTINGS: Final = {"subscriptionKeySharedUseConsistentHashing": True}
+_GROUP: Final = Group(topic_of(0), "ks")
 _SKEW_US: Final = 10_000
 _START_US: Final = 1_795_224_000_000_000
 _JOIN_GAP_US: Final = 100_000
@@ -41,15 +40,6 @@ _WORK_US: Final = 50_000
 _RATE: Final = 2_000
 _BEFORE_US: Final = 30_000
 _AFTER_US: Final = 100_000
-# Columns that the generator has no rows for.
-_EMPTY: Final = {
-    "batch_keys": pa.list_(pa.string()),
-    "permits": pa.int32(),
-    "deliver_at_ms": pa.int64(),
-    "allow_out_of_order": pa.bool_(),
-    "ranges": pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())])),
-    "snapshot": pa.string(),
-}
 
 
 class Change(NamedTuple):
@@ -89,11 +79,11 @@ def trace_with(restarts: bool, events: int, consumers: int, within_us: int, seed
     hashes, hash_of_key = np.unique(sticky, return_inverse=True)
     traffic = run(published, hash_of_key[key].astype(np.int64), work, _owned(changes, hashes))
     rows = _recorded(traffic, {change.consumer: change.name for change in changes}, key, rng)
-    return [_complete(batch) for batch in batches(rows, np.arange(rows.event.size))]
+    return [with_all_columns(batch) for batch in batches(rows, np.arange(rows.event.size))]
 
 
 def _owned(changes: Sequence[Change], hashes: NDArray[np.int64]) -> Changes:
-    log = AssignmentLog("consistent_hashing", profile=profile_for(VERSION, _SETTINGS))
+    log = AssignmentLog("consistent_hashing", profile=profile_for(VERSION, SETTINGS))
     owners = np.empty((len(changes), hashes.size), dtype=np.int32)
     for number, change in enumerate(changes):
         if change.joins:
@@ -129,13 +119,6 @@ def _recorded(traffic: Traffic, names: dict[int, int], key: Ints, rng: np.random
     )
 
 
-def _complete(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [
-        batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, _EMPTY[name]) for name in COLUMNS
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=list(COLUMNS))
-
-
 class Replayed(NamedTuple):
     """CPU time of a replay, and its findings on a broker without violations."""
 
@@ -146,8 +129,8 @@ class Replayed(NamedTuple):
 
 def replayed(trace: Sequence[pa.RecordBatch]) -> Replayed:
     """Packs and replays a trace, up to the rows of all tables."""
-    profile = profile_for(VERSION, _SETTINGS)
-    config = ReplayConfig(profile, VERSION, profile.broker(_SETTINGS), _SKEW_US, 10_000_000)
+    profile = profile_for(VERSION, SETTINGS)
+    config = ReplayConfig(profile, VERSION, profile.broker(SETTINGS), _SKEW_US, 10_000_000)
     began = time.process_time()
     chunks = [chunk for batch in trace for chunk in pack(batch, profile)]
     violations = not_provable = 0

@@ -9,10 +9,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.broker import ACKED, JOINED, LEFT, PUBLISHED, SENT
+from dispatch_audit.pipeline.replay.packing.pack import COLUMNS
 
 _LEDGER_ENTRIES = 50_000
 _ROW_GROUP = 131_072
 
+# Columns that the generator has no rows for.
+_EMPTY = {
+    "batch_keys": pa.list_(pa.string()),
+    "permits": pa.int32(),
+    "deliver_at_ms": pa.int64(),
+    "allow_out_of_order": pa.bool_(),
+    "ranges": pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())])),
+    "snapshot": pa.string(),
+}
 
 _EVENTS = ["publish", "dispatch", "ack", "join", "leave"]
 _POSITION = pa.struct([("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("ack_set", pa.list_(pa.int64()))])
@@ -65,9 +75,8 @@ def _batch(rows: Rows, at: NDArray[np.int64]) -> pa.RecordBatch:
     published, sent, acked, joined = (event == kind for kind in (PUBLISHED, SENT, ACKED, JOINED))
     entry = published | sent
     key_number = np.full(at.size, 0, dtype=np.int64)
-    for number, keys in enumerate(rows.keys_of):
-        of = entry & (partition == number)
-        key_number[of] = keys[message[of]]
+    starts = np.cumsum([0, *(keys.size for keys in rows.keys_of[:-1])])
+    key_number[entry] = np.concatenate(rows.keys_of)[starts[partition[entry]] + message[entry]]
     distinct, key_at = np.unique(key_number, return_inverse=True)
     ledger, within = message // _LEDGER_ENTRIES, message % _LEDGER_ENTRIES
     of_consumer = ~published
@@ -77,7 +86,7 @@ def _batch(rows: Rows, at: NDArray[np.int64]) -> pa.RecordBatch:
         "phase": _text(["start", "end"], late.astype(np.int8), ~published),
         "seq": pa.array(at + 1),
         "ts_us": pa.array(rows.ts_us[at]),
-        "topic": _text([_topic(n) for n in range(len(rows.keys_of))], partition),
+        "topic": _text([topic_of(n) for n in range(len(rows.keys_of))], partition),
         "subscription": _text(["ks"], np.zeros(at.size, dtype=np.int8), of_consumer),
         "ledger_id": _long(ledger, entry),
         "entry_id": _long(within, entry),
@@ -102,8 +111,17 @@ def _batch(rows: Rows, at: NDArray[np.int64]) -> pa.RecordBatch:
     return pa.record_batch(list(columns.values()), schema=trace_schema())
 
 
-def _topic(partition: int) -> str:
+def topic_of(partition: int) -> str:
+    """The topic of a partition."""
     return f"persistent://public/default/generated-partition-{partition}"
+
+
+def with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns that `pack` takes, of rows of `trace_schema`; the others are null."""
+    columns = [
+        batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, _EMPTY[name]) for name in COLUMNS
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=list(COLUMNS))
 
 
 def _text(

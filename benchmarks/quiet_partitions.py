@@ -1,0 +1,126 @@
+"""Measures what a quiet partition costs: packs and replays many of them in one process, without Spark.
+
+    .venv/bin/python -m benchmarks.quiet_partitions --partitions 200
+
+Each partition has ten consumers, four membership changes after their joins, and about a thousand events. The rows of
+all partitions lie in one log by time, so that a batch of the log has some rows of each of them. Prints the CPU time of
+this process for each partition, membership change and packed batch, and the size of the rows that the replay hands
+back, by table. A change costs what a partition with changes costs more than the same traffic among consumers that stay.
+"""
+
+import json
+import statistics
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import typer
+
+from benchmarks.generate import SETTINGS, VERSION, Shape, rows_of
+from benchmarks.trace_columns import batches, topic_of, with_all_columns
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.packing.narrow_events import decode_events, encode_events
+from dispatch_audit.pipeline.replay.packing.pack import pack
+from dispatch_audit.pipeline.replay.packing.packed_batch import (
+    Group,
+    PackedBatch,
+    decode_membership,
+    decode_snapshots,
+    encode_membership,
+    encode_snapshots,
+)
+from dispatch_audit.pipeline.replay.packing.producer_summary import decode_published, encode_published
+from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.tables.payload import encode
+
+_SKEW_US = 10_000
+_PROFILE = profile_for(VERSION, SETTINGS)
+_CONFIG = ReplayConfig(_PROFILE, VERSION, _PROFILE.broker(SETTINGS), _SKEW_US, 1_000_000)
+
+
+class Cost(NamedTuple):
+    """CPU seconds and packed batches of one round, and the rows and bytes that it handed back, by table."""
+
+    pack_s: float
+    replay_s: float
+    packed: int
+    rows: Counter[str]
+    bytes: Counter[str]
+
+
+def trace_of(shape: Shape) -> list[pa.RecordBatch]:
+    """The rows of all partitions in the order of time, with the columns that `pack` takes."""
+    rows = rows_of(shape, np.random.default_rng(shape.seed))
+    return [with_all_columns(batch) for batch in batches(rows, np.arange(rows.event.size))]
+
+
+def measured(trace: list[pa.RecordBatch], partitions: int) -> Cost:
+    """Packs and replays the trace, with all that is encoded and decoded on the way."""
+    groups = [Group(topic_of(number), "ks") for number in range(partitions)]
+    numbers = {group.topic: {group.subscription: number} for number, group in enumerate(groups)}
+    rows: Counter[str] = Counter()
+    size: Counter[str] = Counter()
+    began = time.process_time()
+    packed = [_there_and_back(chunk) for batch in trace for chunk in pack(batch, numbers, _PROFILE)]
+    between = time.process_time()
+    by_group: list[list[PackedBatch]] = [[] for _ in groups]
+    for chunk in packed:
+        by_group[chunk.group].append(chunk)
+    for group, chunks in zip(groups, by_group, strict=True):
+        for table, columns in replay_group(group, sorted(chunks, key=lambda chunk: chunk.first_seq), _CONFIG, 100):
+            rows[table] += len(next(iter(columns.values())))
+            size[table] += len(encode(table, columns))
+    return Cost(between - began, time.process_time() - between, len(packed), rows, size)
+
+
+def _there_and_back(chunk: PackedBatch) -> PackedBatch:
+    """The chunk, as it is after the exchange."""
+    return chunk._replace(
+        events=decode_events(encode_events(chunk.events)),
+        membership=decode_membership(encode_membership(chunk.membership)),
+        snapshots=decode_snapshots(encode_snapshots(chunk.snapshots)),
+        published=decode_published(encode_published(chunk.published)),
+    )
+
+
+def main(
+    partitions: Annotated[int, typer.Option(min=1, help="Topic partitions.")] = 200,
+    events: Annotated[int, typer.Option(min=100, help="Events of each partition, about.")] = 1_000,
+    consumers: Annotated[int, typer.Option(min=1, help="Consumers of each partition, at the start.")] = 10,
+    changes: Annotated[int, typer.Option(min=1, help="Membership changes of each partition after the start.")] = 4,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each trace is replayed.")] = 3,
+) -> None:
+    """Measures what quiet partitions cost; prints one JSON object."""
+    shape = Shape(partitions * events, partitions, consumers, changes=changes, order="time")
+    # Twelve more changes, for what one of them costs.
+    more = replace(shape, changes=changes + 12)
+    traces = {one.changes: trace_of(one) for one in (shape, more)}
+    measured(trace_of(replace(shape, partitions=2, events=2 * events)), 2)  # loads what is compiled
+    costs: dict[int, list[Cost]] = {number: [] for number in traces}
+    for _ in range(rounds):
+        for number, trace in traces.items():
+            costs[number].append(measured(trace, partitions))
+    plain, changed = (
+        {f: statistics.median(getattr(c, f) for c in of) for f in ("pack_s", "replay_s")} for of in costs.values()
+    )
+    first = costs[shape.changes][0]
+    figures = {
+        "partitions": partitions,
+        "rows": sum(batch.num_rows for batch in traces[shape.changes]),
+        "packed_batches": first.packed,
+        "ms_per_packed_batch": round(1e3 * plain["pack_s"] / first.packed, 3),
+        "ms_per_partition": round(1e3 * plain["replay_s"] / partitions, 2),
+        "ms_per_further_change": round(1e3 * (changed["replay_s"] - plain["replay_s"]) / partitions / 12, 3),
+        "kb_per_partition": round(first.bytes.total() / partitions / 1e3, 1),
+        "kb_by_table": {table: round(size / partitions / 1e3, 2) for table, size in first.bytes.most_common()},
+        "rows_by_table": {table: round(count / partitions, 1) for table, count in first.rows.most_common()},
+    }
+    print(json.dumps(figures, indent=1))  # noqa: T201 - its output
+
+
+if __name__ == "__main__":
+    typer.run(main)
