@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.assignment.join_orders import Precedence
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, union
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
 from dispatch_audit.pipeline.assignment.ranges.observed import MISTAKES, Behind
+from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, hashes_moved
 from dispatch_audit.pipeline.assignment.resolve import Resolved, doubtful, resolve
 from dispatch_audit.pipeline.assignment.selectors.factory import DEFAULT_POINTS, make_selector, slot_range
@@ -40,8 +41,8 @@ class Epoch:
         to_seq: the seq of the change that ends it; None while it is open.
         change: the change that begins it, in words: `join c3`, `leave c1` or `reset`.
         hashes_moved: how many hashes got another owner. Nobody counts as an owner, so the first join moves all hashes.
-        ranges: the assignment, in the form in which the broker reports it.
-        names: the name of each consumer in `ranges`.
+        owned: the assignment, in the form in which the broker reports it.
+        names: the name of each connected consumer.
         undecided: the hashes that possible orders of overlapping changes give to different consumers.
     """
 
@@ -50,9 +51,14 @@ class Epoch:
     to_seq: int | None
     change: str
     hashes_moved: int
-    ranges: tuple[HashRangeOf, ...]
+    owned: RangeColumns
     names: Mapping[int, str]
     undecided: Undecided = DECIDED
+
+    @property
+    def ranges(self) -> tuple[HashRangeOf, ...]:
+        """The assignment as single ranges."""
+        return self.owned.rows
 
     @cached_property
     def ranges_of(self) -> Mapping[int, frozenset[tuple[int, int]]]:
@@ -140,10 +146,11 @@ class AssignmentLog:
 
     def settle(self, resolved: Resolved) -> None:
         """Takes the assignments that are possible after the last of the changes."""
+        entered = self._selector
         self._selector, *self._others = resolved.worlds
         self._complete = resolved.complete
         self.undecided = resolved.undecided[-1]
-        self._correct()
+        self._correct(self._selector is not entered)
 
     def learn(self, behind: Behind) -> bool:
         """Takes observations of the assignment in force; returns whether they correct the open epoch."""
@@ -167,7 +174,7 @@ class AssignmentLog:
                 world.learn(behind.owner_of_range)
         self._selector, *self._others = worlds
         self.undecided = doubtful(worlds) if self._complete else ALL_HASHES
-        return self._correct()
+        return self._correct(perhaps_moved=True)
 
     def join(self, consumer: int, name: str, ranges: DeclaredRanges | None, seq: int) -> None:
         """Starts the epoch after a join, if the order of all changes is known.
@@ -224,21 +231,23 @@ class AssignmentLog:
             to_seq=None,
             change=change,
             hashes_moved=hashes_moved(before, self.routing, self._space),
-            ranges=tuple(self._selector.ranges()),
+            owned=self._selector.range_columns(),
             names=dict(self._names),
             undecided=undecided,
         )
 
-    def _correct(self) -> bool:
-        """Updates the open epoch from the selector; returns whether its ranges changed."""
+    def _correct(self, perhaps_moved: bool) -> bool:
+        """Updates the open epoch from the selector, whose ranges may have changed; returns whether they have."""
         if self.current is None:
             return False
-        ranges = tuple(self._selector.ranges())
-        corrected = ranges != self.current.ranges
-        # Ranges that were open before stay doubtful for the whole epoch.
+        owned = self._selector.range_columns() if perhaps_moved else self.current.owned
+        corrected = owned != self.current.owned
         before = self.current.undecided
+        if not corrected and self.undecided == before.ranges:
+            return False
+        # Ranges that were open before stay doubtful for the whole epoch.
         undecided = union([*before.ranges, *self.undecided]) if corrected else self.undecided
-        self.current = replace(self.current, ranges=ranges, undecided=before._replace(ranges=undecided))
+        self.current = replace(self.current, owned=owned, undecided=before._replace(ranges=undecided))
         if corrected:
             self.routing, self.promised = self._selector.routing(), self._selector.promised()
         return corrected

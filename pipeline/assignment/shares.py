@@ -2,6 +2,8 @@
 
 from collections import defaultdict
 
+import numpy as np
+
 from dispatch_audit.pipeline.assignment.epochs import Epoch
 
 
@@ -16,11 +18,13 @@ class HashShares:
         """Adds an epoch that lasted so many microseconds."""
         if lasted_us <= 0:
             return  # the wall clock stepped back, or the changes came in one row
-        space = sum(end - start + 1 for start, end, _ in epoch.ranges)
-        for consumer in epoch.names:
+        consumers, owned = sorted(epoch.names), epoch.owned
+        # The sums of floats are exact: no hash is above 2^31.
+        widths = np.bincount(np.searchsorted(consumers, owned.owners), owned.ends - owned.starts + 1, len(consumers))
+        space = int(widths.sum())
+        for consumer, width in zip(consumers, widths.tolist(), strict=True):
             self._there[consumer] += space * lasted_us
-        for start, end, consumer in epoch.ranges:
-            self._owned[consumer] += (end - start + 1) * lasted_us
+            self._owned[consumer] += int(width) * lasted_us
 
     def of_all(self) -> dict[int, float]:
         """The share of every consumer, 0 to 1."""

@@ -11,7 +11,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from dispatch_audit.jobs.engines.embedded import embedded
@@ -27,7 +26,7 @@ from dispatch_audit.pipeline.replay.replay_on_spark import replayed
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import load_settings
-from dispatch_audit.pipeline.tables.payload import encode
+from dispatch_audit.pipeline.tables.payload import batches_in, encode
 from dispatch_audit.pipeline.trace import Trace, open_traces
 from dispatch_audit.pipeline.trace.parquet.worker_reader import read_share, shares_of
 
@@ -37,7 +36,7 @@ KEPT = SETTINGS.report.findings_per_rule_max
 
 def rows_in(payload: bytes) -> Iterator[str]:
     """The rows of a payload as text."""
-    for batch in pa.ipc.open_stream(payload):
+    for batch in batches_in(payload):
         yield from map(repr, batch.to_pylist())
 
 

@@ -48,6 +48,17 @@ def contains(ranges: HashRanges, slots: Int64Array) -> npt.NDArray[np.bool_]:
     return inside
 
 
+def touched(starts: Int64Array, ends: Int64Array, ranges: HashRanges) -> npt.NDArray[np.bool_]:
+    """Which of n ranges have a hash in common with `ranges`."""
+    if not ranges:
+        return np.zeros(starts.size, dtype=np.bool_)
+    first_hashes, last_hashes = np.array(ranges, dtype=np.int64).T
+    first = np.searchsorted(last_hashes, starts)
+    common: npt.NDArray[np.bool_] = first < last_hashes.size
+    common &= first_hashes[np.minimum(first, last_hashes.size - 1)] <= ends
+    return common
+
+
 def symmetric_difference(some: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> HashRanges:
     """The hashes that are in one of two sets of disjoint ranges, and not in both."""
     # Each bound flips whether the hashes after it are in exactly one of the sets.

@@ -8,8 +8,9 @@ from itertools import combinations
 
 import numpy as np
 
+from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY, HashRangeOf
+from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY
 from dispatch_audit.pipeline.assignment.selectors.ring_selector import Member, RingSelector
 from dispatch_audit.udfs.sticky_key_hash import hash_range
 
@@ -25,7 +26,7 @@ class ConsistentHashing(RingSelector):
     def __init__(self, points: int, hash_rule: str) -> None:
         super().__init__(points, hash_rule, first_wins=True)
 
-    def ranges(self) -> list[HashRangeOf]:
+    def range_columns(self) -> RangeColumns:
         """The ranges as the broker reports them: ascending, neighbours of one consumer fused."""
         return self._ring.ranges(hash_range(self._hash_rule), fused=True)
 

@@ -9,8 +9,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY, HashRangeOf
+from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY
 from dispatch_audit.pipeline.assignment.selectors.ring_selector import Member, RingSelector
 from dispatch_audit.udfs.sticky_key_hash import HashRange
 
@@ -39,7 +40,7 @@ class ConsistentHashing3x(RingSelector):
         twin._indexed = set(self._indexed)
         return twin
 
-    def ranges(self) -> list[HashRangeOf]:
+    def range_columns(self) -> RangeColumns:
         """The ranges as the broker reports them: ascending, one for each point."""
         return self._ring.ranges(_REPORTED, fused=False)
 

@@ -7,7 +7,8 @@ replay's routing is the same two arrays.
 import numpy as np
 import numpy.typing as npt
 
-from dispatch_audit.pipeline.assignment.ranges.routing import HASH_MAX, NOBODY, HashRangeOf, Routing
+from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
+from dispatch_audit.pipeline.assignment.ranges.routing import HASH_MAX, NOBODY, Routing
 from dispatch_audit.udfs.sticky_key_hash import HashRange, Int64Array
 
 
@@ -85,7 +86,7 @@ class Ring:
         first = self._owners[0] if len(self._owners) else NOBODY
         return Routing(np.append(self._points, HASH_MAX), np.append(self._owners, first))
 
-    def ranges(self, space: HashRange, *, fused: bool) -> list[HashRangeOf]:
+    def ranges(self, space: HashRange, *, fused: bool) -> RangeColumns:
         """The ranges between the points, ascending and covering `space`.
 
         Args:
@@ -94,7 +95,7 @@ class Ring:
                 before the first are never merged, although the same consumer owns both.
         """
         if not len(self._points):
-            return []
+            return RangeColumns.of(())
         starts = np.concatenate(([space.first], self._points + 1))
         ends = np.append(self._points, space.last)
         owners = np.append(self._owners, self._owners[0])
@@ -104,4 +105,4 @@ class Ring:
             border = owners[1:] != owners[:-1]
             opens, closes = np.append(True, border), np.append(border, True)
             starts, ends, owners = starts[opens], ends[closes], owners[opens]
-        return list(zip(starts.tolist(), ends.tolist(), owners.tolist(), strict=True))
+        return RangeColumns(starts, ends, owners)

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
 from dispatch_audit.pipeline.assignment.ranges.observed import Behind
+from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing
 from dispatch_audit.pipeline.errors import AssignmentError
@@ -72,6 +73,10 @@ class Selector(ABC):
     @abstractmethod
     def ranges(self) -> list[HashRangeOf]:
         """The ranges as the broker reports them, ascending."""
+
+    def range_columns(self) -> RangeColumns:
+        """The same ranges as columns."""
+        return RangeColumns.of(self.ranges())
 
     def reported(self) -> ReportedRanges:
         """The ranges in the form of a broker's report, for comparison."""

@@ -1,32 +1,53 @@
 """Rows of `assignments`."""
 
 from collections.abc import Sequence
+from itertools import chain, repeat
 
-from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRange
+import numpy as np
+
+from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRanges
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns
 
 
-def assignments(topic: str, subscription: str, range_ownership: Sequence[OwnedRange]) -> Columns:
+def assignments(topic: str, subscription: str, parts: Sequence[OwnedRanges]) -> Columns:
     """A row for each owned range, as columns, because a consistent hashing ring has hundreds of ranges."""
-    if not range_ownership:
+    alike = [ranges for part in parts for ranges in _by_beginning(part)]
+    if not alike:
         return {}
-    ranges, names, began, undecided, last_epochs, until = zip(*range_ownership, strict=True)
-    starts, ends, consumers = zip(*ranges, strict=True)
-    epochs, since, changes, moved = zip(*began, strict=True)
+    sizes = [ranges.epochs.size for ranges in alike]
+    began = [ranges.beginnings[int(ranges.epochs[0])] for ranges in alike]
+    until = [(None, None) if ranges.until is None else tuple(ranges.until) for ranges in alike]
+    owners = [ranges.held.owners.tolist() for ranges in alike]
+    because = [
+        [ranges.because if is_open else None for is_open in ranges.open.tolist()]
+        if ranges.because
+        else [None] * ranges.epochs.size
+        for ranges in alike
+    ]
     return {
-        "topic": [topic] * len(range_ownership),
-        "subscription": [subscription] * len(range_ownership),
-        "epoch": epochs,
-        "last_epoch": last_epochs,
-        "consumer": consumers,
-        "consumer_name": names,
-        "range_start": starts,
-        "range_end": ends,
-        "from_seq": [point.seq for point in since],
-        "to_seq": [None if point is None else point.seq for point in until],
-        "from_ts_us": [point.ts_us for point in since],
-        "to_ts_us": [None if point is None else point.ts_us for point in until],
-        "change": changes,
-        "hashes_moved": moved,
-        "undecided": undecided,
+        "topic": [topic] * sum(sizes),
+        "subscription": [subscription] * sum(sizes),
+        "epoch": _repeated([of.epoch for of in began], sizes),
+        "last_epoch": _repeated([ranges.last_epoch for ranges in alike], sizes),
+        "consumer": [owner for of in owners for owner in of],
+        "consumer_name": [ranges.names[owner] for ranges, of in zip(alike, owners, strict=True) for owner in of],
+        "range_start": np.concatenate([ranges.held.starts for ranges in alike]).tolist(),
+        "range_end": np.concatenate([ranges.held.ends for ranges in alike]).tolist(),
+        "from_seq": _repeated([of.since.seq for of in began], sizes),
+        "to_seq": _repeated([seq for seq, _ in until], sizes),
+        "from_ts_us": _repeated([of.since.ts_us for of in began], sizes),
+        "to_ts_us": _repeated([ts_us for _, ts_us in until], sizes),
+        "change": _repeated([of.change for of in began], sizes),
+        "hashes_moved": _repeated([of.hashes_moved for of in began], sizes),
+        "undecided": [reason for of in because for reason in of],
     }
+
+
+def _by_beginning(part: OwnedRanges) -> list[OwnedRanges]:
+    """The ranges that began with the same change, by change: rows that say the same stand one behind the other."""
+    return [part.only(part.epochs == epoch) for epoch in np.unique(part.epochs)]
+
+
+def _repeated(values: Sequence[object], times: Sequence[int]) -> list[object]:
+    """Each value as often as the ranges that it is about."""
+    return [*chain.from_iterable(map(repeat, values, times))]

@@ -7,6 +7,7 @@ a checkpoint fails. What the caller says anew each time, the configuration of th
 from typing import Final
 
 from dispatch_audit.pipeline.assignment.epochs import AssignmentLog, Epoch, Undecided
+from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import Routing
 from dispatch_audit.pipeline.assignment.selectors.auto_split import AutoSplit
@@ -52,7 +53,7 @@ from dispatch_audit.pipeline.replay.subscription.checkpoint_schema import Kind, 
 from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.epoch_history import EpochHistory, OpenedEpoch
-from dispatch_audit.pipeline.replay.subscription.range_ownership import Beginning, OwnedRange, RangeOwnership
+from dispatch_audit.pipeline.replay.subscription.range_ownership import Beginning, OwnedRanges, RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.result import Stay, Surplus
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
@@ -87,7 +88,7 @@ _OF_A_GROUP: Final = (
     Kind("cold_start", ColdStart, "censored settled _complete _known _open _highest _ranges"),
     Kind("watermark", Watermark, "_unsettled_us _marks _clock_us"),
     Kind("range_ownership", RangeOwnership, "_going_on _epoch _until"),
-    Kind("owned_range", OwnedRange),
+    Kind("owned_ranges", OwnedRanges),
     Kind("beginning", Beginning),
     Kind("rows_seen", RowsSeen, "rows clock_steps _skew_us _first_seq _last_seq _last_us _distinct"),
     Kind("producers", Producers, "_parts _mixed"),
@@ -171,6 +172,7 @@ _OF_THE_ASSIGNMENT: Final = (
     Kind("epoch", Epoch),
     Kind("undecided", Undecided),
     Kind("routing", Routing),
+    Kind("range_columns", RangeColumns),
     Kind("reported_ranges", ReportedRanges, "ranges consumers"),
     Kind("hash_range", HashRange),
     Kind("hash_shares", HashShares, "_owned _there"),

@@ -1,22 +1,26 @@
 """The owners of ranges of hashes over time: one row for each range and owner, not one for each range and epoch.
 
 A membership change moves a few of the ranges, but a consistent hashing ring has a hundred for each consumer (contract
-2.1), so the ranges of every epoch would be too many rows.
+2.1), so the ranges of every epoch would be too many rows. They are columns, because one row in Python costs as much as
+a hundred in an array.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.assignment import Epoch
-from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf
+from dispatch_audit.pipeline.assignment.ranges.hash_ranges import touched
+from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
 
 
 class Beginning(NamedTuple):
-    """A membership change that gave a range to a consumer.
+    """A membership change that gave ranges to consumers.
 
     Attributes:
         epoch: the number of the epoch that it began.
@@ -31,26 +35,35 @@ class Beginning(NamedTuple):
     hashes_moved: int
 
 
-class OwnedRange(NamedTuple):
-    """A range of the selector, from the change that gave it these bounds and this owner until the next.
+class OwnedRanges(NamedTuple):
+    """Ranges of the selector, each from the change that gave it these bounds and this owner; all end together.
 
-    If the owner of a part of it is open for some of that time, that time has an `OwnedRange` of its own.
+    If the owner of a part of a range is open for some of that time, that time has a row of its own.
 
     Attributes:
-        held: the range and the trace's number of its owner.
-        name: the name of that consumer.
-        began: the change with which the ownership began.
-        undecided: why another consumer may own part of it; None: no other can.
-        last_epoch: the number of the last epoch; None while the ownership goes on.
-        until: the point at which it ended; None while it goes on.
+        held: the ranges and the trace's numbers of their owners.
+        epochs: the number of the epoch with which each ownership began.
+        open: of which ranges another consumer may own a part.
+        beginnings: the changes with which the ownerships began, by the number of the epoch; perhaps others too.
+        names: the names of the owners, by the trace's number; perhaps others too.
+        because: why another consumer may own a part of the open ones.
+        last_epoch: the number of the last epoch; None while the ownerships go on.
+        until: the point at which they ended; None while they go on.
     """
 
-    held: HashRangeOf
-    name: str
-    began: Beginning
-    undecided: str | None = None
+    held: RangeColumns
+    epochs: Ints
+    open: NDArray[np.bool_]
+    beginnings: Mapping[int, Beginning]
+    names: Mapping[int, str]
+    because: str
     last_epoch: int | None = None
     until: TracePoint | None = None
+
+    def only(self, which: NDArray[np.bool_]) -> "OwnedRanges":
+        """Some of the ranges."""
+        held = RangeColumns(self.held.starts[which], self.held.ends[which], self.held.owners[which])
+        return self._replace(held=held, epochs=self.epochs[which], open=self.open[which])
 
 
 class RangeOwnership:
@@ -58,46 +71,60 @@ class RangeOwnership:
 
     def __init__(self) -> None:
         """Starts before the first epoch."""
-        self._going_on: dict[tuple[HashRangeOf, str | None], OwnedRange] = {}
+        nothing = np.empty(0, dtype=np.int64)
+        self._going_on = OwnedRanges(RangeColumns.of(()), nothing, nothing.astype(np.bool_), {}, {}, "")
         self._epoch = -1
         self._until: TracePoint | None = None
 
-    def follow(self, epochs: Iterable[PlacedEpoch]) -> list[OwnedRange]:
+    def follow(self, epochs: Iterable[PlacedEpoch]) -> list[OwnedRanges]:
         """Takes the next epochs; returns the owned ranges that had ended by the beginning of the last of them.
 
         An epoch may come twice in a row: while it is open, and when it has ended.
         """
-        ended: list[OwnedRange] = []
+        ended: list[OwnedRanges] = []
         for epoch, since, until in epochs:
             if epoch.number == self._epoch:
                 self._until = until
                 continue
-            going_on, ranges = self._going_on, dict.fromkeys(_with_doubts(epoch))
+            before, now = self._going_on, _begun(epoch, since)
             # Epochs with unknown consumers are left out, and all ranges before such a gap end at it.
-            over = [held for held in going_on if held not in ranges] if since == self._until else list(going_on)
-            for held in over:
-                owned = going_on.pop(held)
-                ended.append(owned._replace(last_epoch=self._epoch, until=self._until))
-            began = Beginning(epoch.number, since, epoch.change, epoch.hashes_moved)
-            for held in ranges:
-                if held not in going_on:
-                    range_of, undecided = held
-                    going_on[held] = OwnedRange(range_of, epoch.names[range_of[2]], began, undecided)
-            self._epoch, self._until = epoch.number, until
+            if since == self._until:
+                stays, came_from = _same(now, before)
+                now.epochs[stays] = before.epochs[came_from]
+                over = np.ones(before.epochs.size, dtype=np.bool_)
+                over[came_from] = False
+                before_that = {number: before.beginnings[number] for number in set(before.epochs[came_from].tolist())}
+                now = now._replace(beginnings={**before_that, **now.beginnings})
+                before = before.only(over)
+            if before.epochs.size:
+                ended.append(before._replace(last_epoch=self._epoch, until=self._until))
+            self._going_on, self._epoch, self._until = now, epoch.number, until
         return ended
 
-    def going_on(self) -> list[OwnedRange]:
-        """The owned ranges of the latest epoch."""
-        return list(self._going_on.values())
+    def going_on(self) -> list[OwnedRanges]:
+        """The owned ranges of the latest epoch; none before the first."""
+        return [self._going_on] if self._going_on.epochs.size else []
 
 
-def _with_doubts(epoch: Epoch) -> list[tuple[HashRangeOf, str | None]]:
-    """The ranges of an epoch, each with the reason why part of it has an open owner, or None."""
+def _begun(epoch: Epoch, since: TracePoint) -> OwnedRanges:
+    """The ranges of an epoch, as if all of them began with it."""
+    beginning = Beginning(epoch.number, since, epoch.change, epoch.hashes_moved)
     ranges, because = epoch.undecided
-    if not ranges:
-        return [(held, None) for held in epoch.ranges]
-    starts, ends = np.array(ranges, dtype=np.int64).T
-    bounds = np.array([(start, end) for start, end, _ in epoch.ranges], dtype=np.int64).reshape(-1, 2)
-    first = np.searchsorted(ends, bounds[:, 0])
-    touched = (first < ends.size) & (starts[np.minimum(first, ends.size - 1)] <= bounds[:, 1])
-    return [(held, because if is_open else None) for held, is_open in zip(epoch.ranges, touched.tolist(), strict=True)]
+    size = epoch.owned.starts.size
+    is_open = touched(epoch.owned.starts, epoch.owned.ends, ranges)
+    epochs = np.full(size, epoch.number, dtype=np.int64)
+    return OwnedRanges(epoch.owned, epochs, is_open, {epoch.number: beginning}, epoch.names, because)
+
+
+def _same(now: OwnedRanges, before: OwnedRanges) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The indexes of the ranges of one epoch that were the same in the epoch before, now and then."""
+    then, starts = before.held, now.held.starts
+    if not then.starts.size:
+        return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
+    at = np.minimum(np.searchsorted(then.starts, starts), then.starts.size - 1)
+    same = (then.starts[at] == starts) & (then.ends[at] == now.held.ends) & (then.owners[at] == now.held.owners)
+    same &= before.open[at] == now.open
+    if now.because != before.because:
+        same &= ~now.open
+    stays = np.flatnonzero(same)
+    return stays, at[stays]

@@ -52,8 +52,7 @@ class LocalStaging(Staging):
                 if file not in of_table[-1:]:
                     of_table.append(file)
                 if bytes_of[name] <= SMALL_BYTES:
-                    # A copy, because the payload keeps the batch of the file that it came in.
-                    held.setdefault(name, []).extend(batches_in(pa.py_buffer(payload.to_pybytes())))
+                    held.setdefault(name, []).extend(batches_in(payload))
                 else:
                     held.pop(name, None)
         return {

@@ -3,7 +3,6 @@
 import math
 from pathlib import PurePosixPath
 
-import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
@@ -48,7 +47,7 @@ class SparkStaging(Staging):
         found: dict[str, Rows] = {}
         for name in sorted(bytes_of):
             if name in payloads:
-                batches = [batch for payload in payloads[name] for batch in batches_in(pa.py_buffer(payload))]
+                batches = [batch for payload in payloads[name] for batch in batches_in(payload)]
                 found[name] = held_rows(TRAVELLING[name], batches)
             else:
                 found[name] = SparkRows(TRAVELLING[name], decode(staged, name))

@@ -249,7 +249,7 @@ def test_values_within_each_other_without_end_are_refused() -> None:
     for _ in range(400):
         document["root"] = {"list": [document["root"]]}
     assert read_or_refused(payload_with(document, arrays)) is None
-    text = b'{"version":4,"root":' + b"[" * 200_000
+    text = b'{"version":%d,"root":' % STATE_VERSION + b"[" * 200_000
     assert read_or_refused(payload_of()[:HEAD] + zlib.compress(len(text).to_bytes(8, "little") + text)) is None
 
 

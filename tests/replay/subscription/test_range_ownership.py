@@ -1,14 +1,16 @@
 """Ranges folded over epochs, against the epochs themselves."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatch_audit.pipeline.assignment import AssignmentLog, Epoch
+from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf
 from dispatch_audit.pipeline.contract.profile import SelectorKind
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRange, RangeOwnership
+from dispatch_audit.pipeline.replay.subscription.range_ownership import Beginning, OwnedRanges, RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
 
 KINDS: Sequence[SelectorKind] = ("consistent_hashing", "auto_split")
@@ -39,15 +41,32 @@ def _place(seq: int) -> TracePoint:
     return TracePoint(seq, 1000 * seq)
 
 
-def all_of(epochs: Sequence[PlacedEpoch], cut: int = 0) -> list[OwnedRange]:
+class Tenure(NamedTuple):
+    """One row of `OwnedRanges`."""
+
+    held: HashRangeOf
+    name: str
+    began: Beginning
+    last_epoch: int | None
+    until: TracePoint | None
+
+
+def rows_of(part: OwnedRanges) -> list[Tenure]:
+    return [
+        Tenure(held, part.names[held[2]], part.beginnings[epoch], part.last_epoch, part.until)
+        for held, epoch in zip(part.held.rows, part.epochs.tolist(), strict=True)
+    ]
+
+
+def all_of(epochs: Sequence[PlacedEpoch], cut: int = 0) -> list[Tenure]:
     """What is told of them if at a cut the epoch behind it goes on."""
     range_ownership = RangeOwnership()
     open_then = [epoch._replace(until=None) for epoch in epochs[cut : cut + 1]]
     ended = [*range_ownership.follow([*epochs[:cut], *open_then]), *range_ownership.follow(epochs[cut:])]
-    return ended + range_ownership.going_on()
+    return [row for part in ended + range_ownership.going_on() for row in rows_of(part)]
 
 
-def holds(tenure: OwnedRange, epoch: int) -> bool:
+def holds(tenure: Tenure, epoch: int) -> bool:
     return tenure.began.epoch <= epoch and (tenure.last_epoch is None or epoch <= tenure.last_epoch)
 
 
