@@ -31,6 +31,7 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import (
     decode_snapshots,
     encode_membership,
     encode_snapshots,
+    rows_for,
 )
 from dispatch_audit.pipeline.replay.packing.producer_summary import decode_published, encode_published
 from dispatch_audit.pipeline.replay.replay_group import replay_group
@@ -61,16 +62,16 @@ def trace_of(shape: Shape) -> list[pa.RecordBatch]:
 def measured(trace: list[pa.RecordBatch], partitions: int) -> Cost:
     """Packs and replays the trace, with all that is encoded and decoded on the way."""
     groups = [Group(topic_of(number), "ks") for number in range(partitions)]
-    numbers = {group.topic: {group.subscription: number} for number, group in enumerate(groups)}
     rows: Counter[str] = Counter()
     size: Counter[str] = Counter()
     began = time.process_time()
-    packed = [_there_and_back(chunk) for batch in trace for chunk in pack(batch, numbers, _PROFILE)]
+    packed = [_there_and_back(chunk) for batch in trace for chunk in pack(batch, _PROFILE)]
     between = time.process_time()
-    by_group: list[list[PackedBatch]] = [[] for _ in groups]
+    by_topic: dict[str, list[PackedBatch]] = {group.topic: [] for group in groups}
     for chunk in packed:
-        by_group[chunk.group].append(chunk)
-    for group, chunks in zip(groups, by_group, strict=True):
+        by_topic[chunk.topic].append(chunk)
+    for group in groups:
+        chunks = [own for chunk in by_topic[group.topic] if (own := rows_for(group.subscription, chunk)) is not None]
         for table, columns in replay_group(group, sorted(chunks, key=lambda chunk: chunk.first_seq), _CONFIG, 100):
             rows[table] += len(next(iter(columns.values())))
             size[table] += len(encode(table, columns))

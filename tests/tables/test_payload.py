@@ -1,6 +1,7 @@
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from dispatch_audit.pipeline.errors import DispatchAuditError

@@ -40,6 +40,11 @@ class Code(IntEnum):
     OTHER = 19
 
 
+def among(*codes: Code) -> NDArray[np.bool_]:
+    """For each code whether it is one of these; a look-up in it takes a tenth of the time of `np.isin`."""
+    return np.isin(np.arange(max(Code) + 1), codes)
+
+
 class Events(NamedTuple):
     """Columns of equal length, in the order of `seq`.
 

@@ -4,7 +4,7 @@ Most columns of a chunk hold few different numbers that lie close together, and 
 them and to let them wait as they are costs a third of the bytes that the replay wants them in (docs/FIGURES.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.replay.packing.events import DTYPES, Column, Events
 
 _WIDTHS: Final = (0, 1, 2, 4, 8)
+_WIDTH_OF_BYTES: Final = (0, 1, 2, 4, 4, 8, 8, 8, 8)
 _SEQ: Final = Events._fields.index("seq")
 
 
@@ -33,7 +34,7 @@ class NarrowColumn(NamedTuple):
     @property
     def width(self) -> int:
         """Bytes of a value."""
-        return next(width for width in _WIDTHS if self.highest - self.lowest < 1 << 8 * width)
+        return _WIDTH_OF_BYTES[((self.highest - self.lowest).bit_length() + 7) // 8]
 
     @property
     def base(self) -> int:
@@ -101,7 +102,30 @@ class NarrowEvents(NamedTuple):
 
 def narrow(events: Events) -> NarrowEvents:
     """The same rows."""
-    return NarrowEvents(events.seq.size, tuple(map(_narrow, events)))
+    if not events.seq.size:
+        return NarrowEvents(0, tuple(NarrowColumn(0, 0, None) for _ in events))
+    return narrow_parts(events, np.zeros(1, dtype=np.intp))[0]
+
+
+def narrow_parts(events: Events, starts: NDArray[np.intp]) -> list[NarrowEvents]:
+    """The rows from each start up to the next one; the bounds of all parts are found at once.
+
+    Args:
+        events: at least one.
+        starts: ascending, the first is 0.
+    """
+    stops = np.append(starts[1:], events.seq.size).tolist()
+    bounds = [(np.minimum.reduceat(c, starts).tolist(), np.maximum.reduceat(c, starts).tolist()) for c in events]
+    return [
+        NarrowEvents(
+            stop - start,
+            tuple(
+                _narrow(column, start, stop, lowest[number], highest[number])
+                for column, (lowest, highest) in zip(events, bounds, strict=True)
+            ),
+        )
+        for number, (start, stop) in enumerate(zip(starts.tolist(), stops, strict=True))
+    ]
 
 
 def together(parts: Sequence[NarrowEvents]) -> NarrowEvents:
@@ -127,7 +151,7 @@ def decode_events(payload: bytes) -> NarrowEvents:
     rows, at = head[0], 8 * len(head)
     columns = [NarrowColumn(lowest, highest, None) for lowest, highest in zip(head[1::2], head[2::2], strict=True)]
     for number, width in _with_bytes(columns).items():
-        distances = np.frombuffer(payload, dtype=_dtype(width), count=rows, offset=at)
+        distances = np.frombuffer(payload, dtype=_DTYPE_OF[width], count=rows, offset=at)
         columns[number] = columns[number]._replace(distances=distances)
         at += width * rows
     return NarrowEvents(rows, tuple(columns))
@@ -142,16 +166,18 @@ def _with_bytes(columns: Sequence[NarrowColumn]) -> dict[int, int]:
     return dict(sorted(widths.items(), key=lambda item: -item[1]))
 
 
-def _dtype(width: int) -> "np.dtype[Any]":
-    return np.dtype(f"{'i' if width == max(_WIDTHS) else 'u'}{width}")
+_DTYPE_OF: Final[Mapping[int, "np.dtype[Any]"]] = {
+    width: np.dtype(f"{'i' if width == max(_WIDTHS) else 'u'}{width}") for width in _WIDTHS if width
+}
 
 
-def _narrow(column: Column) -> NarrowColumn:
-    bounds = NarrowColumn(int(column.min()), int(column.max()), None) if column.size else NarrowColumn(0, 0, None)
-    if not bounds.width:
+def _narrow(column: Column, start: int, stop: int, lowest: int, highest: int) -> NarrowColumn:
+    bounds = NarrowColumn(lowest, highest, None)
+    if lowest == highest:
         return bounds
     # What does not fit into the type of the column comes around, and fits into the unsigned one.
-    return bounds._replace(distances=(column - column.dtype.type(bounds.base)).astype(_dtype(bounds.width)))
+    distances = (column[start:stop] - column.dtype.type(bounds.base)).astype(_DTYPE_OF[bounds.width])
+    return bounds._replace(distances=distances)
 
 
 def _joined(parts: Sequence[NarrowColumn], sizes: Sequence[int]) -> NarrowColumn:
@@ -159,7 +185,7 @@ def _joined(parts: Sequence[NarrowColumn], sizes: Sequence[int]) -> NarrowColumn
     whole = NarrowColumn(min(part.lowest for part in parts), max(part.highest for part in parts), None)
     if not whole.width:
         return whole
-    distances = np.empty(sum(sizes), dtype=_dtype(whole.width))
+    distances = np.empty(sum(sizes), dtype=_DTYPE_OF[whole.width])
     stop = 0
     for part, size in zip(parts, sizes, strict=True):
         start, stop = stop, stop + size

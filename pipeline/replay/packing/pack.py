@@ -5,7 +5,8 @@ integer columns of one subscription, sorted, as one binary value, so that the ex
 rows instead of billions.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +14,11 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.replay.packing.encode import encoded_events, with_positions
-from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events
+from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
-from dispatch_audit.pipeline.replay.packing.narrow_events import narrow
+from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, narrow_parts
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
-from dispatch_audit.pipeline.replay.packing.producer_summary import published
+from dispatch_audit.pipeline.replay.packing.producer_summary import PublishColumns, publish_columns, published
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.trace.parquet.arrow_columns import numbered, places
 
@@ -61,14 +62,24 @@ class _Owner(NamedTuple):
     broker: str | None
 
 
-def _among(*codes: Code) -> NDArray[np.bool_]:
-    """For each code whether it is one of these."""
-    return np.isin(np.arange(max(Code) + 1), codes)
+_MEMBERSHIP = among(*(Code(code) for code in range(Code.JOIN_START, Code.RESET_END + 1)))
+_SNAPSHOT = among(Code.MARK_DELETE, Code.OTHER)
+_PUBLISH = among(Code.PUBLISH, Code.PUBLISH_DELAYED)
 
-
-_MEMBERSHIP = _among(*(Code(code) for code in range(Code.JOIN_START, Code.RESET_END + 1)))
-_SNAPSHOT = _among(Code.MARK_DELETE, Code.OTHER)
-_PUBLISH = _among(Code.PUBLISH, Code.PUBLISH_DELAYED)
+_SEQ = Events._fields.index("seq")
+_OF_SNAPSHOTS = ("seq", "ts_us", "snapshot")
+_OF_CHANGES = (
+    "seq",
+    "ts_us",
+    "event",
+    "phase",
+    "consumer",
+    "consumer_name",
+    "key_shared_mode",
+    "allow_out_of_order",
+    "ranges",
+    "reason",
+)
 
 # A cut at least every 262,144 seqs; chunks of fewer rows than that are not worth their trouble.
 _SPAN_BITS_MIN = 18
@@ -93,10 +104,11 @@ def pack(batch: pa.RecordBatch, profile: Profile) -> list[PackedBatch]:
     order = _order(owner, events.seq)
     owner, events, source = owner[order], events.take(order), source[order]
     cuts = np.flatnonzero((np.diff(owner) != 0) | (np.diff(events.seq >> _span_bits(owner, events.seq)) != 0)) + 1
-    starts, stops = np.concatenate(([0], cuts)), np.append(cuts, owner.size)
+    starts = np.concatenate(([0], cuts))
+    details = _Details.of(batch, events, source)
     return [
-        _chunk(batch, owners[owner[start]], events.rows(start, stop), source[start:stop])
-        for start, stop in zip(starts, stops, strict=True)
+        _chunk(details, owners[owner[start]], rows, start)
+        for start, rows in zip(starts.tolist(), narrow_parts(events, starts), strict=True)
     ]
 
 
@@ -144,28 +156,79 @@ def _owners(batch: pa.RecordBatch) -> tuple[list[_Owner], NDArray[np.int64]]:
     return owners, number[recorder, subscription]
 
 
-def _chunk(batch: pa.RecordBatch, owner: _Owner, events: Events, source: Column) -> PackedBatch:
-    rows = np.unique(source[_MEMBERSHIP[events.code]])
-    membership = tuple(_membership_row(row) for row in batch.take(pa.array(rows)).to_pylist()) if rows.size else ()
-    snapshots = _snapshot_rows(batch, np.unique(source[_SNAPSHOT[events.code]]))
-    publishes = source[_PUBLISH[events.code]]
+class _Rows(NamedTuple):
+    """Some events of a batch: their indexes, ascending, and the row of the batch of each."""
+
+    at: NDArray[np.intp]
+    rows: Column
+
+    def between(self, start: int, stop: int) -> Column:
+        """The rows of the events from `start` up to, not including, `stop`."""
+        first, last = self.at.searchsorted((start, stop))
+        return self.rows[first:last]
+
+
+class _Details(NamedTuple):
+    """What single rows of a batch carry besides their events; found for all of its chunks at once.
+
+    Each is ascending by event: the index of the event, and the row of the batch.
+    """
+
+    changes: _Rows
+    membership: Mapping[int, MembershipEvent]
+    stats: _Rows
+    snapshots: Mapping[int, StatsRow]
+    publishes: _Rows
+    published: PublishColumns
+
+    @staticmethod
+    def of(batch: pa.RecordBatch, events: Events, source: Column) -> "_Details":
+        """The details of the rows of a batch, given its events and the row of each."""
+        changes, stats, publishes = (_rows(events, source, kind) for kind in (_MEMBERSHIP, _SNAPSHOT, _PUBLISH))
+        membership, snapshots = _membership_rows(batch, changes.rows), _snapshot_rows(batch, stats.rows)
+        return _Details(changes, membership, stats, snapshots, publishes, publish_columns(batch))
+
+
+def _rows(events: Events, source: Column, kind: NDArray[np.bool_]) -> _Rows:
+    at = np.flatnonzero(kind[events.code])
+    return _Rows(at, source[at])
+
+
+def _chunk(details: _Details, owner: _Owner, events: NarrowEvents, start: int) -> PackedBatch:
+    stop, seq = start + events.rows, events.columns[_SEQ]
+    changes = {*details.changes.between(start, stop).tolist()}
+    stats = {*details.stats.between(start, stop).tolist()} & details.snapshots.keys()
+    publishes = details.publishes.between(start, stop)
     return PackedBatch(
         *owner,
         shared=publishes.size > 0,
-        first_seq=int(events.seq[0]),
-        last_seq=int(events.seq[-1]),
-        events=narrow(events),
-        membership=tuple(sorted(membership)),
-        snapshots=snapshots,
-        published=published(batch, publishes),
+        first_seq=seq.lowest,
+        last_seq=seq.highest,
+        events=events,
+        membership=tuple(sorted(details.membership[row] for row in changes)),
+        snapshots=tuple(sorted(details.snapshots[row] for row in stats)),
+        published=published(details.published, publishes),
     )
 
 
-def _snapshot_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> tuple[StatsRow, ...]:
-    if rows.size == 0:
-        return ()
-    found = batch.select(["seq", "ts_us", "snapshot"]).take(pa.array(rows)).to_pylist()
-    return tuple(sorted(StatsRow(*row.values()) for row in found if row["snapshot"] is not None))
+def _snapshot_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> dict[int, StatsRow]:
+    """The snapshots in some rows of a batch, by row."""
+    return {
+        at: StatsRow(*row.values()) for at, row in _taken(batch, rows, _OF_SNAPSHOTS) if row["snapshot"] is not None
+    }
+
+
+def _membership_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> dict[int, MembershipEvent]:
+    """The joins, leaves and resets in some rows of a batch, by row."""
+    return {at: _membership_row(row) for at, row in _taken(batch, rows, _OF_CHANGES)}
+
+
+def _taken(
+    batch: pa.RecordBatch, rows: NDArray[np.int64], columns: Sequence[str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    if rows.size:
+        distinct = np.unique(rows)
+        yield from zip(distinct.tolist(), batch.select(columns).take(pa.array(distinct)).to_pylist(), strict=True)
 
 
 def _membership_row(row: dict[str, object]) -> MembershipEvent:

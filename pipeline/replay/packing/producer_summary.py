@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.trace.parquet.arrow_columns import integers, numbered
+from dispatch_audit.pipeline.replay.packing.events import Column
+from dispatch_audit.pipeline.trace.parquet.arrow_columns import integers, numbered, places
 
 # Mixed batches that are shown; their number is counted.
 SHOWN_MAX: Final = 20
@@ -95,48 +96,99 @@ class Published(NamedTuple):
 NOTHING: Final = Published((), ())
 
 
-def published(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> Published:
+class PublishColumns(NamedTuple):
+    """The columns of a batch that say something of producers, with a value for each row.
+
+    Attributes:
+        batch: the batch itself.
+        names: the names of its producers, None last.
+        producer: the index of each row's producer among them.
+        seq: of the row.
+        sequence: the sequence id; -1: not recorded.
+        is_known: whether the sequence id is recorded.
+        messages: in the entry.
+        inspected: whether it is a batch whose keys are recorded.
+        mixed: whether that has several keys.
+        keyless: whether the entry has no key.
+    """
+
+    batch: pa.RecordBatch
+    names: list[str | None]
+    producer: NDArray[np.int64]
+    seq: NDArray[np.int64]
+    sequence: NDArray[np.int64]
+    is_known: NDArray[np.bool_]
+    messages: NDArray[np.int64]
+    inspected: NDArray[np.bool_]
+    mixed: NDArray[np.bool_]
+    keyless: NDArray[np.bool_]
+
+
+def publish_columns(batch: pa.RecordBatch) -> PublishColumns:
+    """The columns of typed rows (`pack.COLUMNS`) that say something of producers."""
+    names, producer = numbered(batch.column("producer_name"))
+    messages = integers(batch.column("batch_size"), 1)
+    inspected, keys = _different_keys(batch.column("batch_keys"))
+    keyless = places(batch.column("key_source"), ["none"]) == 0
+    return PublishColumns(
+        batch,
+        names,
+        producer,
+        integers(batch.column("seq"), -1),
+        integers(batch.column("sequence_id"), -1),
+        _mask(pc.is_valid(batch.column("sequence_id"))),
+        messages,
+        inspected & (messages > 1),
+        (messages > 1) & (keys > 1),
+        keyless | _mask(pc.is_null(batch.column("key"))),
+    )
+
+
+def published(columns: PublishColumns, rows: Column) -> Published:
     """What the publishes among the rows of a trace say.
 
     Args:
-        batch: typed rows (`pack.COLUMNS`).
+        columns: of the rows.
         rows: which of them are the publishes of one topic, in the order of seq.
     """
     if rows.size == 0:
         return NOTHING
-    # The replay leaves out all but the first of the rows of one seq.
-    rows = rows[np.diff(integers(batch.column("seq"), -1)[rows], prepend=-1) != 0]
-    own = {name: batch.column(name).take(pa.array(rows)) for name in _COLUMNS}
-    names, producer = numbered(own["producer_name"])
-    sequence, is_known = integers(own["sequence_id"], -1), _mask(pc.is_valid(own["sequence_id"]))
-    messages = integers(own["batch_size"], 1)
-    looked_into, keys = _different_keys(own["batch_keys"])
-    batches = messages > 1
-    mixed = batches & (keys > 1)
-    keyless = _mask(pc.fill_null(pc.equal(own["key_source"], "none"), False))
-    keyless |= _mask(pc.is_null(batch.column("key")))[rows]
+    seq = columns.seq[rows]
+    if bool((seq[1:] == seq[:-1]).any()):
+        # The replay leaves out all but the first of the rows of one seq.
+        rows = rows[np.append(True, seq[1:] != seq[:-1])]
     # Entries by producer, each in the order of seq: repetitions stand side by side.
-    order = np.argsort(producer, kind="stable")
-    starts = np.flatnonzero(np.diff(producer[order], prepend=-1))
-    again = np.zeros(order.size, dtype=np.bool_)
-    again[1:] = (sequence[order][1:] == sequence[order][:-1]) & is_known[order][1:] & is_known[order][:-1]
-    again[starts] = False
-    columns = (np.ones_like(messages), messages, batches, batches & looked_into, mixed, keyless)
-    sums = [np.add.reduceat(c[order].astype(np.int64), starts).tolist() for c in columns]
-    chunked = np.add.reduceat(again.astype(np.int64), starts).tolist()
-    seq = integers(own["seq"], -1)
+    order = np.argsort(columns.producer[rows], kind="stable")
+    ordered = rows[order]
+    producer, seq, sequence = columns.producer[ordered], columns.seq[ordered], columns.sequence[ordered]
+    is_known, messages = columns.is_known[ordered], columns.messages[ordered]
+    first = np.append(True, producer[1:] != producer[:-1])
+    starts = np.flatnonzero(first)
+    lasts = np.append(starts[1:], ordered.size) - 1
+    again = ~first
+    again[1:] &= (sequence[1:] == sequence[:-1]) & is_known[1:] & is_known[:-1]
+    mixed = columns.mixed[ordered]
+    counted = (messages > 1, columns.inspected[ordered], mixed, columns.keyless[ordered], again)
+    sums = [np.add.reduceat(column, starts, dtype=np.int64).tolist() for column in (messages, *counted)]
     ends = [
-        [(int(seq[at]), int(sequence[at]) if is_known[at] else None) for at in order[bounds]]
-        for bounds in (starts, np.append(starts[1:], order.size) - 1)
+        [
+            (at, number if known else None)
+            for at, number, known in zip(
+                seq[bounds].tolist(), sequence[bounds].tolist(), is_known[bounds].tolist(), strict=True
+            )
+        ]
+        for bounds in (starts, lasts)
     ]
-    producers = [names[int(producer[at])] for at in order[starts]]
-    sent = tuple(Sent._make(row) for row in zip(producers, *sums, chunked, *ends, strict=True))
-    shown = np.flatnonzero(mixed)[:SHOWN_MAX]
-    about = batch.select(_SHOWN).take(pa.array(rows[shown])).to_pylist() if shown.size else []
+    entries = (lasts - starts + 1).tolist()
+    producers = [columns.names[number] for number in producer[starts].tolist()]
+    sent = tuple(Sent._make(row) for row in zip(producers, entries, *sums, *ends, strict=True))
+    if not mixed.any():
+        return Published(sent, ())
+    shown = rows[columns.mixed[rows]][:SHOWN_MAX]
+    about = columns.batch.select(_SHOWN).take(pa.array(shown)).to_pylist()
     return Published(sent, tuple(map(_mixed, about)))
 
 
-_COLUMNS = ["seq", "batch_size", "key_source", "batch_keys", "producer_name", "sequence_id"]
 _SHOWN = ["seq", "ts_us", "ledger_id", "entry_id", "producer_name", "batch_size", "batch_keys"]
 
 

@@ -3,7 +3,6 @@
 import random
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from examples import examples
 from hypothesis import given
@@ -12,7 +11,13 @@ from local_replay import LOW, Columns, Log, batches, recorded_tables, tables_of
 from numpy.typing import NDArray
 from recorded import of_each
 
-from dispatch_audit.pipeline.replay.packing.producer_summary import decode_published, encode_published, published
+from dispatch_audit.pipeline.replay.packing.producer_summary import (
+    PublishColumns,
+    decode_published,
+    encode_published,
+    publish_columns,
+    published,
+)
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 
 # Seconds by itself.
@@ -86,12 +91,12 @@ def test_a_row_that_is_repeated_in_its_batch_is_counted_once_and_is_no_chunk() -
     log.publish(1, producer_name="p", sequence_id=1)
     (batch,) = batches([*log.rows, *log.rows], 100)
     rows = np.argsort(batch.column("seq").to_numpy(), kind="stable")
-    assert published(batch, rows).sent == published(*_once(log)).sent
+    assert published(publish_columns(batch), rows).sent == published(*_once(log)).sent
 
 
-def _once(log: Log) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
+def _once(log: Log) -> tuple[PublishColumns, NDArray[np.int64]]:
     (batch,) = batches(log.rows, 100)
-    return batch, np.arange(batch.num_rows)
+    return publish_columns(batch), np.arange(batch.num_rows)
 
 
 def test_every_subscription_has_the_producers_of_its_topic() -> None:
@@ -126,7 +131,7 @@ def test_any_cutting_gives_the_same_rows(chance: random.Random, rows_per_batch: 
 def test_what_travels_comes_back() -> None:
     log = _mixed_log(random.Random(1))
     (batch,) = batches(log.rows)
-    told = published(batch, np.arange(60))
+    told = published(publish_columns(batch), np.arange(60))
     assert told.mixed
     assert decode_published(encode_published(told)) == told
     assert decode_published(encode_published(published(batch, np.arange(0)))) == published(batch, np.arange(0))
@@ -137,7 +142,7 @@ def test_chunks_may_come_in_any_order() -> None:
     for entry in range(6):
         log.publish(entry, producer_name="p", sequence_id=entry // 2)
     (batch,) = batches(log.rows)
-    parts = [published(batch, np.array(rows)) for rows in ([3, 4], [0], [1, 2], [5])]
+    parts = [published(publish_columns(batch), np.array(rows)) for rows in ([3, 4], [0], [1, 2], [5])]
     producers = Producers()
     for part in parts:
         producers.add(part)
