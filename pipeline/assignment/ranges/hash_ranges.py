@@ -16,7 +16,10 @@ ALL_HASHES: HashRanges = ((0, HASH_MAX),)
 
 def union(ranges: Iterable[tuple[int, int]]) -> HashRanges:
     """The hashes that are in any of the ranges."""
-    starts, ends = np.array(sorted(ranges), dtype=np.int64).reshape(-1, 2).T
+    ascending = sorted(ranges)
+    if not ascending:
+        return ()
+    starts, ends = np.array(ascending, dtype=np.int64).T
     reach = np.maximum.accumulate(ends)
     # A range starts a new one if there is a gap between it and all ranges before it.
     first = np.ones(starts.size, dtype=np.bool_)

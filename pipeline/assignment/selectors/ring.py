@@ -38,9 +38,13 @@ class Ring:
 
     def occupy(self, points: Int64Array, consumer: int) -> None:
         """Gives distinct ascending points that are free to a consumer."""
-        at = np.searchsorted(self._points, points)
-        self._points = np.insert(self._points, at, points)
-        self._owners = np.insert(self._owners, at, consumer)
+        at = np.searchsorted(self._points, points) + np.arange(points.size)
+        others = np.ones(self._points.size + points.size, dtype=np.bool_)
+        others[at] = False
+        all_points, owners = np.empty((2, others.size), dtype=np.int64)
+        all_points[at], owners[at] = points, consumer
+        all_points[others], owners[others] = self._points, self._owners
+        self._points, self._owners = all_points, owners
 
     def hand_over(self, points: Int64Array, consumers: Int64Array | int) -> None:
         """Gives occupied points to other consumers."""
