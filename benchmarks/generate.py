@@ -105,23 +105,25 @@ def _partition(shape: Shape, rng: np.random.Generator, keys_of: list[NDArray[np.
     # The square makes low numbers busy: one in a hundred of the keys gets a tenth of the messages.
     key = (shape.keys * rng.random(messages) ** 2).astype(np.int64)
     keys_of.append(key)
-    hashes, hash_of_key = _hashes_of_keys(shape.keys)
-    begin = _START_US + shape.consumers * _JOIN_GAP_US
-    span = messages * 1_000_000 // shape.rate
+    _, hash_of_key = _hashes_of_keys(shape.keys)
+    begin, span = _START_US + shape.consumers * _JOIN_GAP_US, messages * 1_000_000 // shape.rate
     published = begin + np.sort(rng.integers(0, max(span, 1), messages))
     work = np.maximum(rng.exponential(shape.work_ms * 1000, messages), 100).astype(np.int64)
-    return run(published, hash_of_key[key].astype(np.int64), work, _changes(shape, hashes, begin, span))
+    return run(published, hash_of_key[key].astype(np.int64), work, _changes(shape, begin, span))
 
 
 @lru_cache(maxsize=4)
 def _hashes_of_keys(keys: int) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
     """The different hashes of so many keys, and the index of each key's hash among them."""
-    # Cached, because thousands of partitions have the same keys.
     sticky = sticky_hashes([key_bytes(number) for number in range(keys)], "consistent_hashing")
     return np.unique(sticky, return_inverse=True)
 
 
-def _changes(shape: Shape, hashes: NDArray[np.int64], begin: int, span: int) -> Changes:
+@lru_cache(maxsize=4)
+def _changes(shape: Shape, begin: int, span: int) -> Changes:
+    """The membership changes of each partition, from the first publish on within `span` microseconds."""
+    # Cached, because thousands of partitions have the same.
+    hashes, _ = _hashes_of_keys(shape.keys)
     log = AssignmentLog("consistent_hashing", profile=profile_for(VERSION, SETTINGS))
     changes: list[tuple[int, int, int]] = [(_START_US + n * _JOIN_GAP_US, n, 1) for n in range(shape.consumers)]
     present, joined = list(range(shape.consumers)), shape.consumers
