@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
@@ -28,7 +29,7 @@ _CODEC = "zstd"
 _LEVEL = 1
 
 
-def record_batch(table_name: str, columns: Mapping[str, Sequence[Any]]) -> pa.RecordBatch:
+def record_batch(table_name: str, columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> pa.RecordBatch:
     """Returns rows of one table in its Arrow form.
 
     Args:
@@ -55,7 +56,7 @@ def record_batch(table_name: str, columns: Mapping[str, Sequence[Any]]) -> pa.Re
     return batch
 
 
-def encode(table_name: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
+def encode(table_name: str, columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> bytes:
     """Returns the rows as a payload; arguments and errors are those of `record_batch`."""
     batch = record_batch(table_name, columns)
     sink = pa.BufferOutputStream()
@@ -66,7 +67,7 @@ def encode(table_name: str, columns: Mapping[str, Sequence[Any]]) -> bytes:
     return len(written).to_bytes(_LENGTH_BYTES, "little") + compressed
 
 
-def _array(field: pa.Field, values: Sequence[Any] | None, rows: int) -> pa.Array:
+def _array(field: pa.Field, values: Sequence[Any] | NDArray[Any] | None, rows: int) -> pa.Array:
     return pa.nulls(rows, field.type) if values is None else pa.array(values, field.type)
 
 

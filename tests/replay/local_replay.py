@@ -43,6 +43,7 @@ from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch, ReplayResult
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, judged
+from dispatch_audit.pipeline.replay.verdicts.naming import Columns as ReplayedColumns
 
 RECORDINGS: Final = Path(__file__).resolve().parents[1] / "data" / "traces"
 
@@ -566,8 +567,14 @@ def _tables(logs: Sequence[Sequence[Mapping[str, Any]]], config: ReplayConfig, r
     for group, chunks in chunks_of(logs, config, rows_per_batch).items():
         in_order, by = sorted(chunks, key=lambda chunk: chunk.first_seq), recorders.get(group.topic, ONE)
         for table, columns in replay_group(group, in_order, config, 0, recorders=by):
-            found[table] += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+            found[table] += rows_in(columns)
     return found
+
+
+def rows_in(columns: ReplayedColumns) -> list[Columns]:
+    """The rows of a table as the replay hands them over, with plain numbers."""
+    values = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def _replayed_groups(

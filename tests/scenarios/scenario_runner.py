@@ -31,6 +31,7 @@ from itertools import count, takewhile
 from typing import Any, Final, TypeAlias
 
 import audit_text
+import numpy as np
 import pyarrow as pa
 
 from dispatch_audit.pipeline.assignment import make_selector
@@ -209,7 +210,8 @@ class Story:
         chunks = pack(batch, config.profile)
         tables: audit_text.Tables = {}
         for table, found in replay_group(_GROUP, chunks, config, findings_per_rule_max=100):
-            rows = zip(*found.values(), strict=True)
+            values = [column.tolist() if isinstance(column, np.ndarray) else column for column in found.values()]
+            rows = zip(*values, strict=True)
             tables.setdefault(table, []).extend(dict(zip(found, row, strict=True)) for row in rows)
         return tables
 

@@ -38,6 +38,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,
     UNKNOWN,
     State,
+    common_of,
 )
 
 # Causes of a consumer; the others are causes of a hash.
@@ -121,6 +122,9 @@ class BlockingMonitor:
 
     def take_intervals(self, state: State, out: Output, mapping: RoutingArrays) -> None:
         """Takes the intervals that the kernel has reported, and empties its output of them."""
+        common_of(state)["stop_reason"] = 0
+        if not out.filled[INTERVALS]:
+            return
         for row in out.intervals[: out.filled[INTERVALS]]:
             interval = Interval(*(int(row[name]) for name in Interval._fields))
             if row.cause == STARVED:
@@ -130,7 +134,6 @@ class BlockingMonitor:
             else:
                 self._note(_hash_wait(row, interval))
         out.filled[INTERVALS] = 0
-        state.common[0].stop_reason = 0
 
     def members_change(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """Remembers the cause of a stall; call before consumers join, leave or become available and hide it."""
@@ -143,15 +146,18 @@ class BlockingMonitor:
 
     def ownership_moved(self, state: State, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
         """Remembers the moves of hashes with pending or waiting entries when another routing comes into force."""
-        hashes: Any = state.hashes
-        used = np.flatnonzero((hashes.hash != UNKNOWN) & ((hashes.held > 0) | (hashes.waiting > 0)))
-        sticky = hashes.hash[used]
+        hashes: Any = state.hashes.view(np.ndarray)
+        used = np.flatnonzero((hashes["hash"] != UNKNOWN) & ((hashes["held"] > 0) | (hashes["waiting"] > 0)))
+        if not used.size:
+            self._moves.clear()
+            return
+        sticky = hashes["hash"][used]
         then, now = owners_of(before, sticky), owners_of(after, sticky)
         known = set(sticky.tolist())
         self._moves = {h: moves for h, moves in self._moves.items() if h in known}
         for i in np.flatnonzero((then != now) & (then != NOBODY)):
             moves = self._moves.setdefault(int(sticky[i]), deque(maxlen=_MOVES_MAX))
-            moves.append(OwnershipMove(at, int(then[i]), int(now[i]), int(hashes.held[used[i]])))
+            moves.append(OwnershipMove(at, int(then[i]), int(now[i]), int(hashes["held"][used[i]])))
 
     def leave(self, state: State, mapping: RoutingArrays, consumer: int, at: TracePoint) -> None:
         """Notes the waits of recently joined consumers that end with a leave; call before the leave."""
@@ -179,14 +185,14 @@ class BlockingMonitor:
 
     def _idle_interval(self, state: State, at: TracePoint, ended_by: int, report_min_us: int) -> Interval | None:
         """The time since the last dispatch while entries waited; None if it is shorter than `report_min_us`."""
-        common = state.common
-        since_us = int(max(common[0].last_dispatch_ts, common[0].waiting_since_ts))
-        if common[0].waiting == 0 or at.ts_us - since_us < report_min_us:
+        common = common_of(state)
+        since_us = int(max(common["last_dispatch_ts"], common["waiting_since_ts"]))
+        if common["waiting"] == 0 or at.ts_us - since_us < report_min_us:
             return None
         since_seq = (
-            common[0].last_dispatch_seq
-            if common[0].last_dispatch_ts >= common[0].waiting_since_ts
-            else common[0].waiting_since_seq
+            common["last_dispatch_seq"]
+            if common["last_dispatch_ts"] >= common["waiting_since_ts"]
+            else common["waiting_since_seq"]
         )
         return Interval(int(since_seq), since_us, at.seq, at.ts_us, ended_by)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.errors import LimitError
 from dispatch_audit.pipeline.replay.blocking.wait_causes import end_wait
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.pair_index import Slots, drop, empty_table, put
@@ -23,12 +23,14 @@ from dispatch_audit.pipeline.replay.state.state import (
     Records,
     State,
     blank,
+    common_of,
 )
 
 # A replay read in flight is over by then (contract 6.6: measured 0.7 to 40 ms, allow 1 s; ten for a slow disk).
 IN_FLIGHT_US = 10_000_000
 # The smallest number of used slots to calculate with, so that small arrays do not grow often.
 _IN_USE_MIN = 1024
+_PARTIAL = among(Code.ACK_PART_START, Code.ACK_PART_END)
 
 
 class Need(NamedTuple):
@@ -56,7 +58,8 @@ def make_room(
     Raises:
         LimitError: more entries would be open than the limit allows.
     """
-    if state.common[0].free_entries < need.entries or state.common[0].free_hashes < need.entries:
+    common = common_of(state)
+    if common["free_entries"] < need.entries or common["free_hashes"] < need.entries:
         before_sweep(state)
         _sweep_entries(state, now_us - IN_FLIGHT_US)
         _sweep_hashes(state, out, np.zeros(state.hashes.size, dtype=np.int64))
@@ -66,16 +69,16 @@ def make_room(
         consumers = np.zeros(2 * need.consumers, dtype=state.consumers.dtype).view(np.recarray)
         consumers[: state.consumers.size] = state.consumers
         state = state._replace(consumers=consumers)
-    if state.common[0].words_used + need.words > state.words.size:
+    if common["words_used"] + need.words > state.words.size:
         state = _compacted_words(state, need.words)
-    if state.common[0].ledgers + need.ledgers > state.ledger_ids.size:
+    if common["ledgers"] + need.ledgers > state.ledger_ids.size:
         state = _recent_ledgers(state, need.ledgers)
     return state
 
 
 def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
     size = state.entries.size
-    free = int(state.common[0].free_entries)
+    free = int(common_of(state)["free_entries"])
     if size - free > open_entries_max:
         raise LimitError(
             f"{size - free:,} entries of one subscription are open at the same time; the limit is {open_entries_max:,}",
@@ -95,7 +98,7 @@ def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
 
 def _roomy_hashes(state: State, rows: int) -> State:
     size = state.hashes.size
-    free = int(state.common[0].free_hashes)
+    free = int(common_of(state)["free_hashes"])
     if free >= rows:
         return state
     grown = _slots(size - free, rows)
@@ -208,12 +211,14 @@ def _sweep_hashes(state: State, out: Output, used: Ints) -> None:
 
 def need_of(events: Events) -> Need:
     """The largest number of records that the events may add."""
-    partial = (events.code == Code.ACK_PART_START) | (events.code == Code.ACK_PART_END)
     positions = events.ledger[events.ledger >= 0]
-    return Need(
-        entries=positions.size,
-        consumers=0,
+    partial = _PARTIAL[events.code]
+    words = 0
+    if partial.any():
         # At the first word of an ack set room is made for all its words.
-        words=int((events.words_left[partial & (events.word == 0)] + 1).sum()),
-        ledgers=np.unique(positions).size if positions.size else 0,
-    )
+        words = int((events.words_left[partial & (events.word == 0)] + 1).sum())
+    # Most stretches lie within one ledger.
+    ledgers = min(positions.size, 1)
+    if ledgers and bool((positions != positions[0]).any()):
+        ledgers = np.unique(positions).size
+    return Need(entries=positions.size, consumers=0, words=words, ledgers=ledgers)

@@ -42,7 +42,8 @@ class ConsumerIndex:
 
     def has(self, numbers: Ints) -> NDArray[np.bool_]:
         """Which of the numbers have an index."""
-        return np.isin(numbers, self._ascending)
+        known: NDArray[np.bool_] = self.indexes(numbers) != NOBODY
+        return known
 
     def indexes(self, numbers: Ints) -> Ints:
         """The index of each number, `NOBODY` where it has none."""

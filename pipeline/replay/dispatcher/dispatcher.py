@@ -6,6 +6,7 @@ findings. Callers name consumers by the trace's numbers. The result depends on t
 
 from collections import abc
 from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     WAITING,
     Ints,
     Records,
+    common_of,
     new_state,
 )
 from dispatch_audit.pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US
@@ -95,7 +97,7 @@ class Dispatcher:
     @property
     def connected(self) -> int:
         """The number of connected consumers."""
-        return int(self._state.common[0].connected)
+        return int(common_of(self._state)["connected"])
 
     @property
     def draining(self) -> set[tuple[int, int]]:
@@ -128,18 +130,20 @@ class Dispatcher:
     def connect(self, number: int, at: TracePoint) -> None:
         """Connects a consumer; the caller passes the new routing to `route`."""
         self._before_change(at, BY_JOIN)
-        if self._state.common[0].resetting == RESTARTED:
+        if common_of(self._state)["resetting"] == RESTARTED:
             # Joins wait until the cursor is reset (5.10), and the row of its end may be missing.
             self.end_reset(at)
         self.register_consumer(number)
         index = self.consumers.of[number]
-        if self._state.consumers[index].connected == 0:
-            self._state.consumers[index].connected = 1
-            self._state.consumers[index].joined_ledger = self._state.common[0].highest_dispatched_ledger
-            self._state.consumers[index].joined_entry = self._state.common[0].highest_dispatched_entry
-            self._state.common[0].connected += 1
+        consumer: Any = self._state.consumers.view(np.ndarray)[index]
+        if consumer["connected"] == 0:
+            common = common_of(self._state)
+            consumer["connected"] = 1
+            consumer["joined_ledger"] = common["highest_dispatched_ledger"]
+            consumer["joined_entry"] = common["highest_dispatched_entry"]
+            common["connected"] += 1
             self._limit_look_ahead()
-        self._state.consumers[index].leaving = 0
+        consumer["leaving"] = 0
         if self.holds_back:
             self.monitor.recent.join(self._state, index, at)
 
@@ -178,7 +182,7 @@ class Dispatcher:
 
     def _limit_look_ahead(self) -> None:
         # The limit grows with the number of consumers (contract 4.7).
-        self._state.common[0].look_ahead_limit = self.monitor.limits.look_ahead(self.connected) or 0
+        common_of(self._state)["look_ahead_limit"] = self.monitor.limits.look_ahead(self.connected) or 0
 
     def open(self, keeps_order: bool, sticky: bool, drains: bool, holds_back: bool) -> None:
         """Sets the policy that the first consumer decides, for as long as any consumer is connected."""
@@ -196,7 +200,8 @@ class Dispatcher:
             served: the routing of the broker's selector, if a flaw makes it another one (contract 2.4).
         """
         self._drain_output()
-        promised, served_by = self.consumers.routing(routing), self.consumers.routing(served or routing)
+        promised = self.consumers.routing(routing)
+        served_by = promised if served is None or served is routing else self.consumers.routing(served)
         before = self._routings.change(promised, served_by, at.ts_us, self.policy.unordered_us)
         if self.drains:
             draining.remap(self._state, before, self._mapping, at.seq, at.ts_us)
@@ -246,13 +251,14 @@ class Dispatcher:
         consumers = self.consumers.indexes(events.consumer)
         # The kernel fills in the keys of dispatches, but the caller's rows must not change.
         events = events._replace(key_id=events.key_id.copy())
-        decided = decisions(events, bool(self._state.common[0].starts_seen))
         state, mapping = self._state, self._mapping
+        common = common_of(state)
+        decided = decisions(events, bool(common["starts_seen"]))
         at = 0
         while at < events.code.size:
             at = kernel.replay(state, self._out, events, consumers, hashes, mapping, at, self.policy)
-            row = min(at, events.code.size - 1)
-            if state.common[0].stop_reason != 0:
+            if common["stop_reason"] != 0:
+                row = min(at, events.code.size - 1)
                 self.monitor.stopped(
                     state, self._out, mapping, TracePoint(int(events.seq[row]), int(events.ts_us[row]))
                 )

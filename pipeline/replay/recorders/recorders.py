@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from numpy.typing import NDArray
+
 TRANSFER_ROWS: Final = 2
 """The number of places reserved after each term but the last, for both sides of the reset there."""
 
@@ -92,7 +94,9 @@ class Recorders(NamedTuple):
         """The recorder's own seq of the row at a place."""
         return self.term_of(place).seq(int(place)) if self.terms else int(place)
 
-    def in_own_numbers(self, table: str, columns: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
+    def in_own_numbers(
+        self, table: str, columns: Mapping[str, Sequence[Any] | NDArray[Any]]
+    ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
         """The columns of a table with the recorder of each row, and with the recorder's own seqs and numbers.
 
         An interval that continues after a transfer ends with the last row of the recorder before it.
@@ -120,7 +124,9 @@ class Recorders(NamedTuple):
     def _own_consumer(self, found: "re.Match[str]") -> str:
         return f"consumer {self.spoken_consumer(int(found[1]))}"
 
-    def _own_numbers(self, columns: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
+    def _own_numbers(
+        self, columns: Mapping[str, Sequence[Any] | NDArray[Any]]
+    ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
         return {**columns, "consumer": [self.consumer(number) for number in columns["consumer"]]}
 
     def _of_owner(self, term: Term, consumer: int) -> Term:
@@ -129,7 +135,9 @@ class Recorders(NamedTuple):
         return next((later for later in behind if later.recorder == consumer % len(self.names)), term)
 
     @staticmethod
-    def _in_terms(columns: Mapping[str, Sequence[Any]], terms: Sequence[Term]) -> Mapping[str, Sequence[Any]]:
+    def _in_terms(
+        columns: Mapping[str, Sequence[Any] | NDArray[Any]], terms: Sequence[Term]
+    ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
         own = {
             name: [None if place is None else term.seq(place) for place, term in zip(columns[name], terms, strict=True)]
             for name in (*_BEGINS, *_ENDS)

@@ -17,7 +17,6 @@ def assignments(topic: str, subscription: str, parts: Sequence[OwnedRanges]) -> 
     sizes = [ranges.epochs.size for ranges in alike]
     began = [ranges.beginnings[int(ranges.epochs[0])] for ranges in alike]
     until = [(None, None) if ranges.until is None else tuple(ranges.until) for ranges in alike]
-    owners = [ranges.held.owners.tolist() for ranges in alike]
     because = [
         [ranges.because if is_open else None for is_open in ranges.open.tolist()]
         if ranges.because
@@ -27,18 +26,18 @@ def assignments(topic: str, subscription: str, parts: Sequence[OwnedRanges]) -> 
     return {
         "topic": [topic] * sum(sizes),
         "subscription": [subscription] * sum(sizes),
-        "epoch": _repeated([of.epoch for of in began], sizes),
+        "epoch": np.repeat([of.epoch for of in began], sizes),
         "last_epoch": _repeated([ranges.last_epoch for ranges in alike], sizes),
-        "consumer": [owner for of in owners for owner in of],
-        "consumer_name": [ranges.names[owner] for ranges, of in zip(alike, owners, strict=True) for owner in of],
-        "range_start": np.concatenate([ranges.held.starts for ranges in alike]).tolist(),
-        "range_end": np.concatenate([ranges.held.ends for ranges in alike]).tolist(),
-        "from_seq": _repeated([of.since.seq for of in began], sizes),
+        "consumer": np.concatenate([ranges.held.owners for ranges in alike]),
+        "consumer_name": [ranges.names[owner] for ranges in alike for owner in ranges.held.owners.tolist()],
+        "range_start": np.concatenate([ranges.held.starts for ranges in alike]),
+        "range_end": np.concatenate([ranges.held.ends for ranges in alike]),
+        "from_seq": np.repeat([of.since.seq for of in began], sizes),
         "to_seq": _repeated([seq for seq, _ in until], sizes),
-        "from_ts_us": _repeated([of.since.ts_us for of in began], sizes),
+        "from_ts_us": np.repeat([of.since.ts_us for of in began], sizes),
         "to_ts_us": _repeated([ts_us for _, ts_us in until], sizes),
         "change": _repeated([of.change for of in began], sizes),
-        "hashes_moved": _repeated([of.hashes_moved for of in began], sizes),
+        "hashes_moved": np.repeat([of.hashes_moved for of in began], sizes),
         "undecided": [reason for of in because for reason in of],
     }
 
@@ -49,5 +48,5 @@ def _by_beginning(part: OwnedRanges) -> list[OwnedRanges]:
 
 
 def _repeated(values: Sequence[object], times: Sequence[int]) -> list[object]:
-    """Each value as often as the ranges that it is about."""
+    """Each value as often as the ranges that it is about; None stays None, as in no array of numbers."""
     return [*chain.from_iterable(map(repeat, values, times))]

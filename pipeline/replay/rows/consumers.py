@@ -10,7 +10,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, STILL_OPEN
-from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Records
+from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Records, chosen
 from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
 from dispatch_audit.pipeline.replay.verdicts.naming import Rows, position
@@ -24,7 +24,10 @@ def consumers(topic: str, subscription: str, found: ReplayResult) -> Rows:
     total = sum(dispatched for dispatched, _ in found.counts.values())
     index_of = {number: index for index, number in enumerate(found.numbers)}
     rows: Rows = []
-    episodes = found.episodes[found.episodes.to_seq > found.report_range.since.seq]
+    episodes = chosen(found.episodes, found.episodes.to_seq > found.report_range.since.seq)
+    holders = episodes.holder
+    drained_nothing = _draining(episodes[:0].view(np.recarray), found.report_range)
+    drainers = set(holders.tolist())
     for number, stay in found.stays.items():
         dispatched, acked = found.counts[number]
         gone = stay.left is not None and stay.left.seq <= found.report_range.since.seq
@@ -44,7 +47,11 @@ def consumers(topic: str, subscription: str, found: ReplayResult) -> Rows:
                 "acked": acked,
                 "hash_share": found.hash_shares.get(number),
                 "traffic_share": dispatched / total if total else None,
-                **_draining(episodes[episodes.holder == index].view(np.recarray), found.report_range),
+                **(
+                    _draining(chosen(episodes, holders == index), found.report_range)
+                    if index in drainers
+                    else drained_nothing
+                ),
                 **_joined(found.joins[index]),
                 "consumersAfterMarkDeletePosition": _written(found.monitor.recent.held_behind.get(index)),
             }
@@ -54,7 +61,7 @@ def consumers(topic: str, subscription: str, found: ReplayResult) -> Rows:
 
 def _draining(episodes: Records, report_range: ReportRange) -> dict[str, object]:
     """The statistics of PIP-379 for the hashes that one consumer drained."""
-    here = episodes[(episodes.ended_by == STILL_OPEN) & (episodes.returned_seq == UNKNOWN)]
+    here = chosen(episodes, (episodes.ended_by == STILL_OPEN) & (episodes.returned_seq == UNKNOWN))
     cleared = ~np.isin(episodes.ended_by, (STILL_OPEN, BY_RESET)) & report_range.holds(episodes.to_seq)
     most = _most_at_once(episodes)
     return {
@@ -69,6 +76,8 @@ def _draining(episodes: Records, report_range: ReportRange) -> dict[str, object]
 
 def _most_at_once(episodes: Records) -> int:
     """The largest number of hashes that drained at the same time."""
+    if not episodes.size:
+        return 0
     returned = episodes.returned_seq != UNKNOWN
     ends = np.where(returned, episodes.returned_seq, episodes.to_seq)
     seqs = np.concatenate((episodes.from_seq, ends))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints
+from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, chosen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.traffic.heavy_hitters import KeyCounts
 from dispatch_audit.pipeline.replay.verdicts.naming import Rows
@@ -65,7 +65,7 @@ def blocked_seconds(found: ReplayResult) -> dict[int, float]:
     for blocked in found.monitor.blocked:
         if blocked.scope == "hash":
             intervals[blocked.hash].append((blocked.span.from_ts, blocked.span.to_ts))
-    for episode in found.episodes[found.episodes.awaited > 0]:
+    for episode in chosen(found.episodes, found.episodes.awaited > 0):
         away = episode.returned_seq == UNKNOWN
         until = int(episode.to_ts if away else episode.returned_ts)
         intervals[int(episode.hash)].append((int(episode.blocked_ts), until))

@@ -11,7 +11,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.contract.rules import NAME_OF, RULES
 from dispatch_audit.pipeline.replay.state.output import FINDING
-from dispatch_audit.pipeline.replay.state.state import Records
+from dispatch_audit.pipeline.replay.state.state import Records, chosen, together
 
 # The limit for each rule, and for each exception that permits findings of it: about 250 MB.
 KEPT_MAX: Final = 1_000_000
@@ -46,7 +46,7 @@ class CappedFindings:
             if alike.size > room:
                 kept[alike[room:]] = False
                 self.beyond[rule, permitted] += alike.size - room
-        self._parts.append(found[kept].view(np.recarray))
+        self._parts.append(chosen(found, kept))
 
     def forget(self, reported_seq: int, recent_us: int, open_entries: Set[tuple[int, int]]) -> None:
         """Drops findings up to a row, except recent ones and those on open entries, and all counts."""
@@ -55,11 +55,10 @@ class CappedFindings:
         for ledger, entry in ((found.ledger, found.entry), (found.other_ledger, found.other_entry)):
             positions = zip(ledger.tolist(), entry.tolist(), strict=True)
             kept |= np.fromiter((position in open_entries for position in positions), np.bool_, found.size)
-        self._parts = [found[kept].view(np.recarray)]
+        self._parts = [chosen(found, kept)]
         self._counts.clear()
         self.beyond.clear()
 
     def all(self) -> Records:
         """All findings that were kept."""
-        found: Records = np.concatenate(self._parts).view(np.recarray)
-        return found
+        return together(self._parts)

@@ -13,10 +13,18 @@ from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.rules import GAP_DELIVERY, NAME_OF, RULES
 from dispatch_audit.pipeline.replay.rules.capped_findings import CappedFindings
 from dispatch_audit.pipeline.replay.rules.permitted import permitted
-from dispatch_audit.pipeline.replay.state.output import EPISODES, FINDINGS, UNSENT, WITHDRAWN, Output
+from dispatch_audit.pipeline.replay.state.output import (
+    EPISODE,
+    EPISODES,
+    FINDINGS,
+    UNSENT,
+    WITHDRAWAL,
+    WITHDRAWN,
+    Output,
+)
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.routings import Routings
-from dispatch_audit.pipeline.replay.state.state import Ints, Records
+from dispatch_audit.pipeline.replay.state.state import Ints, Records, chosen, together
 
 _DEPENDS_ON_ANOTHER = tuple(number for number, name in NAME_OF.items() if RULES[name].on_another)
 
@@ -32,9 +40,9 @@ class FindingCollector:
         """Takes the exceptions of the broker's profile."""
         self.findings = CappedFindings()
         self._exceptions = exceptions
-        self._episodes: list[Records] = []
-        self._unsent: list[Ints] = []
-        self._withdrawn: list[Records] = []
+        self._episodes: list[Records] = [np.empty(0, dtype=EPISODE).view(np.recarray)]
+        self._unsent: list[Ints] = [np.empty(0, dtype=np.int64)]
+        self._withdrawn: list[Records] = [np.empty(0, dtype=WITHDRAWAL).view(np.recarray)]
         self._without_end_told = 0
 
     def collect(self, out: Output, routings: Routings, policy: Policy) -> None:
@@ -45,15 +53,21 @@ class FindingCollector:
             routings: the former and present routings.
             policy: the policy under which the kernel reported.
         """
-        found: Records = out.findings[: out.filled[FINDINGS]].copy()
-        found = found[~routings.decided_before(found, policy.unordered_us)].view(np.recarray)
-        found.permitted = permitted(found, policy.keeps_order, self._exceptions)
-        gaps = found.rule == GAP_DELIVERY
-        found.other_consumer[gaps] = routings.served_to(found.hash[gaps])
-        self.findings.add(found)
-        self._episodes.append(out.episodes[: out.filled[EPISODES]].copy())
-        self._unsent.append(out.unsent[: out.filled[UNSENT]].copy())
-        self._withdrawn.append(out.withdrawn[: out.filled[WITHDRAWN]].copy())
+        filled = out.filled.tolist()
+        # Between two membership changes there is nothing as a rule.
+        if filled[FINDINGS]:
+            found: Records = out.findings[: filled[FINDINGS]].copy()
+            found = chosen(found, ~routings.decided_before(found, policy.unordered_us))
+            found.permitted = permitted(found, policy.keeps_order, self._exceptions)
+            gaps = found.rule == GAP_DELIVERY
+            found.other_consumer[gaps] = routings.served_to(found.hash[gaps])
+            self.findings.add(found)
+        if filled[EPISODES]:
+            self._episodes.append(out.episodes[: filled[EPISODES]].copy())
+        if filled[UNSENT]:
+            self._unsent.append(out.unsent[: filled[UNSENT]].copy())
+        if filled[WITHDRAWN]:
+            self._withdrawn.append(out.withdrawn[: filled[WITHDRAWN]].copy())
         out.filled[:] = 0
 
     def forget(self, reported_seq: int, recent_us: int, ledgers: Ints, entries: Ints) -> None:
@@ -67,15 +81,14 @@ class FindingCollector:
         """
         self.findings.forget(reported_seq, recent_us, set(zip(ledgers.tolist(), entries.tolist(), strict=True)))
         episodes = self.episodes
-        self._episodes = [episodes[(episodes.to_seq > reported_seq) | (episodes.to_ts > recent_us)]]
+        self._episodes = [chosen(episodes, (episodes.to_seq > reported_seq) | (episodes.to_ts > recent_us))]
         self._withdrawn = [part[part.since_ts > recent_us] for part in self._withdrawn]
         self._without_end_told += self.without_end
 
     @property
     def episodes(self) -> Records:
         """The draining episodes that ended and were not forgotten."""
-        found: Records = np.concatenate(self._episodes).view(np.recarray)
-        return found
+        return together(self._episodes)
 
     @property
     def without_end(self) -> int:
@@ -87,8 +100,8 @@ class FindingCollector:
         findings = self.findings.all()
         unsent = np.concatenate(self._unsent)
         certain = ~np.isin(findings.seq, unsent) & ~np.isin(findings.other_seq, unsent)
-        for withdrawn in np.concatenate(self._withdrawn).view(np.recarray):
+        for withdrawn in together(self._withdrawn):
             depends = (findings.other_ledger == withdrawn.ledger) & (findings.other_entry == withdrawn.entry)
             depends &= np.isin(findings.rule, _DEPENDS_ON_ANOTHER)
             certain &= ~(depends & (findings.ts_us >= withdrawn.since_ts) & (findings.seq < withdrawn.until_seq))
-        return findings[certain].view(np.recarray), self.episodes
+        return chosen(findings, certain), self.episodes

@@ -10,6 +10,7 @@ mark-delete could still break its order.
     hash:   free -> held by one consumer -> free; held and moved away = draining, until nothing is held there
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -261,6 +262,28 @@ class State(NamedTuple):
     ledger_ends: Ints
     common: Records  # one of COMMON
     checked: Ints
+
+
+def common_of(state: State) -> Any:
+    """The values of the subscription as a whole, to be read and set by name.
+
+    A record array looks up each name in Python, which takes ten times as long.
+    """
+    return state.common.view(np.ndarray)[0]
+
+
+def together(parts: Sequence[Records]) -> Records:
+    """The records of all parts, one behind the other, as numpy would take them together field by field."""
+    raw = np.concatenate([part.view(np.ndarray).view(np.uint8) for part in parts])
+    records: Records = raw.view(parts[0].dtype).view(np.recarray)
+    return records
+
+
+def chosen(records: Records, index: NDArray[Any]) -> Records:
+    """The records that an index or a mask selects; numpy copies records field by field, and this copies them whole."""
+    whole = records.view(np.ndarray).view(np.dtype((np.void, records.dtype.itemsize)))
+    found: Records = whole[index].view(records.dtype).view(np.recarray)
+    return found
 
 
 def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: int) -> State:

@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Mismatch
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
-from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, Records
+from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.subscription.completeness import Seen
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
@@ -153,10 +153,10 @@ class ReplayResult:
 
         An open episode whose hash has returned to its holder is not reported yet, because it may move away again.
         """
-        awaited = self.episodes[self.episodes.awaited > 0].view(np.recarray)
+        awaited = chosen(self.episodes, self.episodes.awaited > 0)
         found = self._in_range(awaited, awaited.blocked_seq)
         if not self.report_range.final:
-            found = found[(found.ended_by != STILL_OPEN) | (found.returned_seq == UNKNOWN)].view(np.recarray)
+            found = chosen(found, (found.ended_by != STILL_OPEN) | (found.returned_seq == UNKNOWN))
         return found
 
     @property
@@ -196,6 +196,5 @@ class ReplayResult:
     def _in_range(self, episodes: Records, since: Ints) -> Records:
         """The episodes that ended in the range, or are open at its end and began (`since`) before it, in order."""
         reported = self.report_range.holds_intervals(since, episodes.to_seq, episodes.ended_by == STILL_OPEN)
-        found = episodes[reported].view(np.recarray)
-        ordered: Records = found[np.lexsort((found.hash, found.from_seq))].view(np.recarray)
-        return ordered
+        found = chosen(episodes, reported)
+        return chosen(found, np.lexsort((found.hash, found.from_seq)))

@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.assignment.resolve import Resolved
 from dispatch_audit.pipeline.contract.profile import SelectorKind
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
@@ -35,7 +35,9 @@ from dispatch_audit.pipeline.replay.timeline.timeline import Timeline
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges, in_words
 from dispatch_audit.udfs.sticky_key_hash import sticky_from_murmur
 
-_MEMBERSHIP = [Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END]
+_MEMBERSHIP = among(Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END)
+_STARTS = among(Code.DISPATCH_START)
+_ENDS = among(Code.DISPATCH_END)
 _BATCH_INDEX_ACKS = "acknowledgmentAtBatchIndexLevelEnabled"
 
 
@@ -294,6 +296,8 @@ class Subscription:
         """The sticky hash of each row, -1 where it has no key."""
         keyed = events.murmur >= 0
         hashes = np.full(events.murmur.size, -1, dtype=np.int64)
+        if not keyed.any():
+            return hashes
         hashes[keyed] = self._sticky(events.murmur[keyed])
         return hashes
 
@@ -302,9 +306,9 @@ class Subscription:
 
     def replay(self, events: Events) -> None:
         """Replays rows under the routing in force; rows of consumers that never joined are refused, or censored."""
-        acted = (events.consumer >= 0) & ~np.isin(events.code, _MEMBERSHIP)
-        strange = acted & ~self._dispatcher.consumers.has(events.consumer)
-        if self._config.complete_from_start:
+        acted = (events.consumer >= 0) & ~_MEMBERSHIP[events.code]
+        strange = acted & ~self._dispatcher.consumers.has(events.consumer) if acted.any() else acted
+        if self._config.complete_from_start and strange.any():
             for at in np.flatnonzero(strange & (events.part == 0)):
                 detail = f"consumer {events.consumer[at]} has no join before this row"
                 self._refused.append(Refused(int(events.seq[at]), UNKNOWN_CONSUMER, detail))
@@ -321,7 +325,7 @@ class Subscription:
     def _count_undecided(self, events: Events, hashes: Ints) -> None:
         """Counts the dispatches of hashes whose owners are open, and learns the owners from them."""
         late = bool(self._recorded_late)
-        sent = events.code == (Code.DISPATCH_END if late else Code.DISPATCH_START)
+        sent = (_ENDS if late else _STARTS)[events.code]
         sent &= hashes >= 0
         self._undecided += int(np.count_nonzero(self._doubts.which(events.seq[sent], hashes[sent])))
         going_on = self._doubts.going_on
@@ -349,8 +353,8 @@ class Subscription:
     def _recognise(self, events: Events) -> None:
         """Notes, at the first dispatch, whether the recorder writes decisions to dispatch or only their ends."""
         if self._recorded_late is None:
-            starts = bool((events.code == Code.DISPATCH_START).any())
-            if starts or bool((events.code == Code.DISPATCH_END).any()):
+            starts = bool(_STARTS[events.code].any())
+            if starts or bool(_ENDS[events.code].any()):
                 self._recorded_late = not starts
                 policy = self._dispatcher.policy
                 late_us = 0 if starts else self._config.skew_us

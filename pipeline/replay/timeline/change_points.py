@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.assignment.ranges.observed import Behind, SeenDispatches, Sent
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
-from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events
+from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.state import Ints
@@ -24,6 +24,8 @@ Bounds: TypeAlias = tuple[int, int]
 """A change took effect after the first seq and before the second."""
 
 _NEVER = 1 << 40
+_STARTS = among(Code.DISPATCH_START)
+_ENDS = among(Code.DISPATCH_END)
 
 
 @compiled
@@ -73,10 +75,12 @@ class Evidence(NamedTuple):
     @staticmethod
     def of(rows: Events, hashes: Callable[[Events], Ints], recorded_late: bool) -> "Evidence":
         """The decisions among `rows`."""
-        sent = rows.take(rows.code == (Code.DISPATCH_END if recorded_late else Code.DISPATCH_START))
-        keys = hashes(sent)
+        sent = (_ENDS if recorded_late else _STARTS)[rows.code]
+        # Most changes have few rows around them.
+        rows = rows.take(np.flatnonzero(sent)) if sent.any() else rows.rows(0, 0)
+        keys = hashes(rows)
         known = keys >= 0
-        return Evidence(sent.seq[known], keys[known], sent.consumer[known], recorded_late)
+        return Evidence(rows.seq[known], keys[known], rows.consumer[known], recorded_late)
 
     def disagrees(self, routings: Sequence[Routing]) -> NDArray[np.bool_]:
         """(routings, decisions): whether the decision goes to another consumer than the routing's."""

@@ -6,15 +6,13 @@ this is open for events within the recorder skew (TRACE_FORMAT, "Phases").
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
 from dispatch_audit.pipeline.replay.timeline.change_points import Bounds
 
-_STARTS = (Code.DISPATCH_START, Code.ACK_START)
-_ENDS = (Code.DISPATCH_END, Code.ACK_END)
+_STARTS = among(Code.DISPATCH_START, Code.ACK_START)
+_ENDS = among(Code.DISPATCH_END, Code.ACK_END)
 _TRAFFIC = (
     "the recorder wrote only one side of dispatches and acknowledgements, so the trace does not show which entries "
     "were pending at that moment"
@@ -37,8 +35,8 @@ class OneSidedRecording:
     def note_traffic(self, events: Events) -> None:
         """Takes the next rows."""
         if not (self._starts and self._ends):
-            self._starts |= bool(np.isin(events.code, _STARTS).any())
-            self._ends |= bool(np.isin(events.code, _ENDS).any())
+            self._starts |= bool(_STARTS[events.code].any())
+            self._ends |= bool(_ENDS[events.code].any())
 
     def note_changes(self, changes: Sequence[Bracket], bounds: Sequence[Bounds]) -> None:
         """Takes the next joins and leaves, and the rows between which each took effect."""

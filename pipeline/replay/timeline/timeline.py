@@ -12,7 +12,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.assignment.join_orders import Precedence
 from dispatch_audit.pipeline.assignment.ranges.observed import Behind
-from dispatch_audit.pipeline.replay.packing.events import Code, Events, concatenated, no_events
+from dispatch_audit.pipeline.replay.packing.events import Code, Events, among, concatenated, no_events
 from dispatch_audit.pipeline.replay.packing.membership_rows import (
     CLOSED_BY_BROKER,
     RESTARTS,
@@ -36,6 +36,7 @@ from dispatch_audit.pipeline.replay.timeline.reported_ranges import View, view_o
 # The longest time between the moment that a snapshot describes and its row.
 SNAPSHOT_LAG_US = 100_000
 _NEVER: Final = 1 << 62
+_STARTS: Final = among(Code.DISPATCH_START)
 
 
 # The largest number of changes that are ordered by one snapshot.
@@ -148,7 +149,7 @@ class Timeline:
         self._held = concatenated([self._held, events])
         self._clock = np.maximum.accumulate(self._held.ts_us)
         # The start of a dispatch comes before its end, so this is known in time.
-        self._recorded_late = self._recorded_late and not bool((events.code == Code.DISPATCH_START).any())
+        self._recorded_late = self._recorded_late and not bool(_STARTS[events.code].any())
         for row in rows:
             self._note(row)
         for snapshot in snapshots:

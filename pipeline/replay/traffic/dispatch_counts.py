@@ -9,11 +9,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, State
 from dispatch_audit.pipeline.replay.traffic.heavy_hitters import ROOM, HeavyHitters, KeyCounts
 
 _SORTED_MIN: Final = 1 << 14
+_STARTS: Final = among(Code.DISPATCH_START)
+_ENDS: Final = among(Code.DISPATCH_END)
 
 
 class DispatchCounts:
@@ -39,6 +41,8 @@ class DispatchCounts:
             hashes: the sticky hash of each row, UNKNOWN where no row names its key.
             decided: which rows are decisions to dispatch.
         """
+        if not decided.any():
+            return
         keyed = np.flatnonzero(decided & (hashes != UNKNOWN))
         decisions_here = int(np.count_nonzero(decided))
         self.dispatched += decisions_here
@@ -63,9 +67,11 @@ def decisions(events: Events, starts_seen: bool) -> NDArray[np.bool_]:
         events: rows in the order of seq.
         starts_seen: whether a row before them was a start (`starts_seen` of the state).
     """
-    starts = events.code == Code.DISPATCH_START
-    after_start = np.logical_or.accumulate(starts) | starts_seen
-    decided: NDArray[np.bool_] = starts | ((events.code == Code.DISPATCH_END) & ~after_start)
+    starts: NDArray[np.bool_] = _STARTS[events.code]
+    if starts_seen:
+        return starts
+    after_start = np.logical_or.accumulate(starts)
+    decided: NDArray[np.bool_] = starts | (_ENDS[events.code] & ~after_start)
     return decided
 
 

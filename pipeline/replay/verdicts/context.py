@@ -30,10 +30,14 @@ class FindingContext:
 
     def __init__(self, found: ReplayResult, config: ReplayConfig) -> None:
         self.found = found
-        self._bugs = bugs_by_symptom(config.version, config.profile)
+        self._config = config
         self.exceptions: frozenset[ExceptionId] = frozenset(config.profile.exceptions)
         self.drains = config.profile.dispatcher == "draining"
         self.skew_us = config.skew_us
+
+    @cached_property
+    def _bugs(self) -> Mapping[Symptom, tuple[str, ...]]:
+        return bugs_by_symptom(self._config.version, self._config.profile)
 
     def bugs_with(self, *symptoms: Symptom) -> tuple[str, ...]:
         """The bugs with these symptoms that this broker can have (ids of `conf/known_bugs.toml`), in their order."""

@@ -21,6 +21,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     UNKNOWN,
     Ints,
     Records,
+    chosen,
 )
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
@@ -55,16 +56,20 @@ def dispatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
     context = FindingContext(found, config)
     verdicts = judged(found, config)
     reported = found.reported_findings
+    rules = found.findings.rule[reported]
     by_rule: list[RuleFindings] = []
     for rule, name in NAME_OF.items():
         if not applies(name, config):
             continue
-        indexes = reported[found.findings.rule[reported] == rule]
+        indexes = reported[rules == rule]
         counts: Counter[Severity] = Counter(verdicts[at].severity for at in indexes)
         for (beyond, permitted), count in found.beyond.items():
             if beyond == rule:
                 counts[plain_verdict(rule, permitted, context).severity] += count
-        worst = indexes[_by_badness(found.findings[indexes].view(np.recarray), [verdicts[at] for at in indexes])]
+        worst = indexes
+        if indexes.size:
+            of_rule = chosen(found.findings, indexes)
+            worst = indexes[_by_badness(of_rule, [verdicts[at] for at in indexes])]
         kept = worst if per_rule_max == ALL else worst[:per_rule_max]
         rows = [
             _row(found.findings[at], verdicts[at], names, found, not context.misrouted(found.findings.seq[at]))

@@ -47,6 +47,8 @@ def judged(found: ReplayResult, config: ReplayConfig) -> list[FindingVerdict]:
     """The verdict on each of `found.findings`, in their order; equal ones are one object."""
     context = FindingContext(found, config)
     findings = found.findings
+    if not findings.size:
+        return []
     plain = {(rule, permitted): plain_verdict(rule, permitted, context) for rule, permitted in _kinds(found)}
     verdicts = [plain[rule, by] for rule, by in zip(findings.rule.tolist(), findings.permitted.tolist(), strict=True)]
     for at, verdict in duplicates(context).items():

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from numpy.typing import NDArray
+
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.subscription.result import Stay
 
 Rows: TypeAlias = list[dict[str, Any]]
-Columns: TypeAlias = Mapping[str, Sequence[Any]]
+Columns: TypeAlias = Mapping[str, Sequence[Any] | NDArray[Any]]
 """Rows of one table by column; all columns have the same length, and without rows there are none."""
 
 

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from local_replay import Columns, Tables, chunks_of, named_in
+from local_replay import Columns, Tables, chunks_of, named_in, rows_in
 
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS
 from dispatch_audit.pipeline.replay.replay_group import replay_group
@@ -51,7 +51,7 @@ def told_by_windows(logs: Sequence[Sequence[Columns]], rules: ReplayConfig, cuts
                 if table == "state":
                     states[group] = columns["payload"][0]
                     continue
-                told[table] += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+                told[table] += rows_in(columns)
         windows.append(told)
     return windows
 
