@@ -6,6 +6,10 @@ key is one binary column `key`, whether it was recorded as `key_b64` or as `key`
 Source: TRACE_FORMAT, "Columns"; the fields of a snapshot have Pulsar's names in snake case.
 """
 
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -104,3 +108,8 @@ EVENT_SCHEMA = _struct(**_BEFORE_KEY, key=BinaryType(), **_AFTER_KEY)
 
 JSON_SCHEMA = _struct(**_BEFORE_KEY, key_b64=_TEXT, **_AFTER_KEY)
 """One event as a JSON object, which holds bytes as base64."""
+
+ARROW_TYPES: Mapping[str, pa.DataType] = {
+    field.name: field.type for schema in (EVENT_SCHEMA, JSON_SCHEMA) for field in to_arrow_schema(schema)
+}
+"""The columns of `EVENT_SCHEMA`, and `key_b64`, as Arrow types."""

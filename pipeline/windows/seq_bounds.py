@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from dispatch_audit.pipeline.spark_errors import trace_errors, worker_died
-from dispatch_audit.pipeline.trace.parquet.arrow_columns import integers
+from dispatch_audit.pipeline.trace.arrow_columns import integers
 from dispatch_audit.pipeline.trace.parquet.delta_files import as_files
 from dispatch_audit.pipeline.trace.parquet.worker_reader import (
     NotPlainError,

@@ -1,4 +1,4 @@
-"""What is plain is good: the quick tests of columns against the checks that decide."""
+"""What is good beyond doubt is good: the tests of columns, and the checks of single rows, against those in SQL."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from arrow_rows import ARROW_SCHEMA, batch_of, encoded
+from arrow_rows import ARROW_SCHEMA, batch_of, encoded, typed
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,18 +16,20 @@ from pyspark.sql import functions as sf
 from test_trace_validate import BAD_ROWS, LEGITIMATE_ROWS
 from trace_rows import ACK, FLOW, GOOD_ROWS, JOIN, LEAVE, PUBLISH, REDELIVER, REFUSED_JOIN, RESET, STATS, without
 
-from dispatch_audit.pipeline.trace.parquet.row_checks import plain
+from dispatch_audit.pipeline.trace.checks.good_rows import good_rows
+from dispatch_audit.pipeline.trace.checks.one_row import fault_of
+from dispatch_audit.pipeline.trace.checks.snapshots import checked_texts
 from dispatch_audit.pipeline.trace.validate import BY_EVENT, validated
 
 # Columns have types, so these cannot stand in them; see `test_parquet_files` for wrong types and base64.
 _OF_LINES = ("broken_json", "wrong_type", "bad_key")
 
-# Consumers with ranges of their own are rare: Spark looks at them.
-_LEFT_TO_SPARK = (JOIN, REFUSED_JOIN)
+# Consumers with ranges of their own are rare: they are looked at one by one.
+_ONE_BY_ONE = (JOIN, REFUSED_JOIN)
 _AUTO_SPLIT = {**JOIN, "key_shared_mode": "AUTO_SPLIT", "ranges": []}
 # Good, of no meaning where they stand, and nothing that a recorder writes: not worth a test of their own there.
 _ODD = ({**PUBLISH, "phase": "of no meaning here"},)
-PLAIN = [row for row in GOOD_ROWS if row not in _LEFT_TO_SPARK] + [_AUTO_SPLIT]
+PLAIN = [row for row in GOOD_ROWS if row not in _ONE_BY_ONE] + [_AUTO_SPLIT]
 
 KNOWN_BAD = [row for row, reason, _ in BAD_ROWS if reason not in _OF_LINES and isinstance(row, Mapping)]
 BAD: Sequence[Mapping[str, Any]] = [
@@ -53,9 +55,7 @@ _AT_LIMITS = (
     {**FLOW, "ts_us": 253_402_300_799_999_999, "seq": 2**63 - 1, "permits": 0},
     {**without(_AUTO_SPLIT, "consumer"), "phase": "start"},
 )
-GOOD = [
-    row for row in (*PLAIN, *LEGITIMATE_ROWS, *_AT_LIMITS) if isinstance(row, Mapping) and row not in _LEFT_TO_SPARK
-]
+GOOD = [row for row in (*PLAIN, *LEGITIMATE_ROWS, *_AT_LIMITS) if isinstance(row, Mapping) and row not in _ONE_BY_ONE]
 
 # For each column what it could hold; the row decides what of it is good.
 _NUMBERS = (None, -(2**31), -1, 0, 1, 2**31 - 1)
@@ -120,6 +120,17 @@ _VALUES: Mapping[str, Sequence[Any]] = {
 }
 
 
+def surely_good(batch: pa.RecordBatch) -> list[bool]:
+    """Which rows are good beyond doubt."""
+    texts, bad = checked_texts(batch.column("snapshot").to_pylist(maps_as_pydicts="strict"))
+    checked = batch.set_column(batch.schema.get_field_index("snapshot"), "snapshot", texts)
+    return list((good_rows(checked) & ~bad).tolist())
+
+
+def plain(batch: pa.RecordBatch) -> bool:
+    return all(surely_good(batch))
+
+
 def _changed(row: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
     return {name: value for name, value in row.items() if not (name == "key_b64" and "key" in changes)} | changes
 
@@ -152,8 +163,8 @@ def test_good_rows_together_are_plain() -> None:
     assert plain(encoded(batch_of([])))
 
 
-@pytest.mark.parametrize("row", _LEFT_TO_SPARK, ids=["named", "refused"])
-def test_consumers_with_ranges_of_their_own_are_left_to_spark(row: Mapping[str, Any]) -> None:
+@pytest.mark.parametrize("row", _ONE_BY_ONE, ids=["named", "refused"])
+def test_consumers_with_ranges_of_their_own_are_looked_at_one_by_one(row: Mapping[str, Any]) -> None:
     assert not plain(batch_of([row]))
     assert not plain(encoded(batch_of([row])))
 
@@ -189,53 +200,61 @@ def _mutated_twice(chance: random.Random, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def _refused(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
-    """The verdict on each row that counts, in one job."""
+def _refused(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str] | None]:
+    """The verdict of the checks in SQL on each row, in one job."""
     numbered = pa.table(batch_of(rows)).append_column("number", pa.array(range(len(rows))))
     frame = spark.createDataFrame(numbered)
     none = sf.lit(None).cast("string")
-    told = validated(frame.withColumns({"parse_reason": none, "parse_detail": none})).select("number", "refused")
-    return [row["refused"] for row in sorted(told.collect())]
+    checked = validated(frame.withColumns({"parse_reason": none, "parse_detail": none}))
+    found = sorted(checked.select("number", "refused", "detail").collect(), key=lambda row: int(row.number))
+    return [None if row.refused is None else (row.refused, row.detail) for row in found]
 
 
-@pytest.mark.spark
-def test_the_bad_rows_are_bad_and_the_good_ones_good(spark: SparkSession) -> None:
-    assert None not in _refused(spark, BAD)
-    assert set(_refused(spark, GOOD)) == {None}
+def _verdicts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None] | None]:
+    """The verdict of the checks of single rows."""
+    return [fault_of(typed(row)) for row in rows]
 
 
-def _more_lenient(spark: SparkSession, rows: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str | None]]:
-    verdicts = _refused(spark, rows)
-    assert {None, "missing_field", "impossible_value", "unknown_event", "unknown_phase"} == set(verdicts)
-    found = [plain(batch_of([row])) for row in rows]
+def test_the_bad_rows_are_bad_and_the_good_ones_good() -> None:
+    assert None not in _verdicts(BAD)
+    assert set(_verdicts(GOOD)) == {None}
+
+
+def _more_lenient(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    verdicts = _verdicts(rows)
+    reasons = {None if verdict is None else verdict[0] for verdict in verdicts}
+    assert {None, "missing_field", "impossible_value", "unknown_event", "unknown_phase"} == reasons
+    found = surely_good(batch_of(rows))
     # Neither side may be trivial.
     assert 0.2 < sum(found) / len(found) < 0.8
-    each = zip(rows, verdicts, found, strict=True)
-    return [(row, verdict) for row, verdict, is_plain in each if is_plain and verdict]
+    return [row for row, verdict, is_good in zip(rows, verdicts, found, strict=True) if is_good and verdict]
 
 
-@pytest.mark.spark
-def test_no_change_of_one_field_is_plain_and_refused(spark: SparkSession) -> None:
-    assert _more_lenient(spark, _mutated()) == []
+def test_no_change_of_one_field_is_surely_good_and_refused() -> None:
+    assert _more_lenient(_mutated()) == []
 
 
-@pytest.mark.spark
 @settings(max_examples=3, deadline=None)
 @given(st.integers(0, 2**32))
-def test_no_change_of_two_fields_is_plain_and_refused(spark: SparkSession, seed: int) -> None:
-    # So many rows that one Spark job is worth it; too many to be drawn by Hypothesis one by one.
-    assert _more_lenient(spark, _mutated_twice(random.Random(seed), 2_000)) == []
+def test_no_change_of_two_fields_is_surely_good_and_refused(seed: int) -> None:
+    assert _more_lenient(_mutated_twice(random.Random(seed), 2_000)) == []
+
+
+@pytest.mark.spark
+def test_the_checks_of_single_rows_are_those_in_sql(spark: SparkSession) -> None:
+    rows = [*BAD, *GOOD, *_mutated(), *_mutated_twice(random.Random("sql"), 4_000)]
+    assert _verdicts(rows) == _refused(spark, rows)
 
 
 @examples(200)
 @given(st.randoms(use_true_random=False), st.integers(1, 6), st.integers(0, 3))
-def test_a_batch_is_plain_if_each_of_its_rows_is(chance: random.Random, size: int, before: int) -> None:
+def test_each_row_of_a_batch_is_judged_by_itself(chance: random.Random, size: int, before: int) -> None:
     rows = [chance.choice([*PLAIN, *_mutated_twice(chance, 1)]) for _ in range(size)]
     ahead = _mutated_twice(chance, before)
-    each = all(plain(batch_of([row])) for row in rows)
-    assert plain(batch_of(rows)) == each
-    assert plain(encoded(batch_of(rows))) == each
-    assert plain(batch_of([*ahead, *rows]).slice(before)) == each
+    each = [plain(batch_of([row])) for row in rows]
+    assert surely_good(batch_of(rows)) == each
+    assert surely_good(encoded(batch_of(rows))) == each
+    assert surely_good(batch_of([*ahead, *rows]).slice(before)) == each
 
 
 def test_the_good_rows_are_of_every_event() -> None:

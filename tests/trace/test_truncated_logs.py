@@ -5,7 +5,7 @@ import json
 import pytest
 from trace_rows import GOOD_ROWS
 
-from dispatch_audit.pipeline.trace.quarantine.truncated_logs import begins_an_object
+from dispatch_audit.pipeline.trace.lines.truncated import begins_an_object
 
 
 @pytest.mark.parametrize("row", GOOD_ROWS, ids=lambda row: f"{row['event']}-{row['seq']}")

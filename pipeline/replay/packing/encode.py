@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, parsed_position
-from dispatch_audit.pipeline.trace.parquet.arrow_columns import integers, places
+from dispatch_audit.pipeline.trace.arrow_columns import integers, places
 from dispatch_audit.udfs.sticky_key_hash import hash_keys, keyless_keys
 
 # The code of an event without a phase, or of its start; the end of one with phases is the next code.

@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, n
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.packing.producer_summary import PublishColumns, publish_columns, published
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
-from dispatch_audit.pipeline.trace.parquet.arrow_columns import numbered, places
+from dispatch_audit.pipeline.trace.arrow_columns import numbered, places
 
 # The columns of a trace that the replay needs; nothing else is read.
 COLUMNS = (

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.packing.events import Column
-from dispatch_audit.pipeline.trace.parquet.arrow_columns import integers, numbered, places
+from dispatch_audit.pipeline.trace.arrow_columns import integers, numbered, places
 
 # Mixed batches that are shown; their number is counted.
 SHOWN_MAX: Final = 20

@@ -9,15 +9,14 @@ runtime there is no counting of references, which took atomic instructions at ev
 cannot make an array.
 """
 
-import hashlib
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import numba
 
+from dispatch_audit.pipeline.compile_cache import cache_folder
 from dispatch_audit.pipeline.contract.rules import NAME_OF
 
 # numba's stubs lack `_nrt`, which numba uses itself for functions that only borrow arrays.
@@ -40,24 +39,5 @@ def sources() -> list[Path]:
     return sorted(path for room in COMPILED_ROOMS for path in (rooms / room).glob("*.py"))
 
 
-def _cache_folder() -> Path:
-    """The cache folder for this version of the sources.
-
-    numba checks only the file of a function, not the files of the functions that it calls. With one folder it would use
-    code that was compiled with an older callee, or with older numbers of rules.
-    """
-    texts = [path.read_bytes() for path in sources()]
-    digest = hashlib.sha256(b"\0".join([*texts, repr(dict(NAME_OF)).encode()])).hexdigest()[:16]
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = home / "pulsar-dispatch-audit" / digest
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        # A worker without a writable home uses the temporary folder of the machine.
-        folder = Path(tempfile.gettempdir()) / f"pulsar-dispatch-audit-{os.getuid()}" / digest
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
-
-
 if "NUMBA_CACHE_DIR" not in os.environ:
-    vars(numba.config)["CACHE_DIR"] = str(_cache_folder())
+    vars(numba.config)["CACHE_DIR"] = str(cache_folder(sources(), repr(dict(NAME_OF))))

@@ -2,14 +2,13 @@
 
 Spark decodes Parquet to rows and encodes rows as Arrow, which costs more than the rest of the audit (docs/FIGURES.md).
 So Spark only distributes the names of files, and each worker reads its share of them with pyarrow. Spark still reads
-traces with rows that are not plain (`row_checks`), logs that are not local files, and columns of other types than those
-of the format.
+traces with rows that are not good beyond doubt (`dispatch_audit.pipeline.trace.checks.good_rows`), logs that are not
+local files, and columns of other types than those of the format.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,8 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from dispatch_audit.pipeline.engine.functions import map_in_arrow
+from dispatch_audit.pipeline.trace.checks.good_rows import good_rows
+from dispatch_audit.pipeline.trace.checks.snapshots import checked_texts
 from dispatch_audit.pipeline.trace.manifest import FILE_NAME
-from dispatch_audit.pipeline.trace.parquet.row_checks import plain
 from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
 from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
 from dispatch_audit.pipeline.trace.sources import PARQUET_ENDING, Log, Trace
@@ -258,9 +258,9 @@ def _row_group(
         # Arrow and Parquet accept texts that are not UTF-8, which would fail later, when they are printed.
         batch.validate(full=True)
         whole = _completed(batch, _TYPES)
-        if not plain(pa.record_batch(whole)):
+        whole["snapshot"], bad_snapshots = checked_texts(whole["snapshot"].to_pylist(maps_as_pydicts="strict"))
+        if bad_snapshots.any() or not good_rows(pa.record_batch(whole)).all():
             raise NotPlainError(f"rows {number}")
-        whole["snapshot"] = _as_json(whole["snapshot"])
         whole["refused"] = pa.nulls(batch.num_rows, pa.string())
         yield pa.record_batch([whole[name] for name in columns], names=list(columns))
 
@@ -311,19 +311,3 @@ def _filled(file: pq.ParquetFile, number: int, null: Set[str]) -> list[str]:
         if is_list or not empty:
             filled[name] = None
     return list(filled)
-
-
-def _as_json(snapshots: pa.Array) -> pa.Array:
-    if snapshots.null_count == len(snapshots):
-        return pa.nulls(len(snapshots), pa.string())
-    texts = (None if row is None else json.dumps(_without_nulls(row)) for row in snapshots.to_pylist())
-    return pa.array(texts, pa.string())
-
-
-def _without_nulls(value: Any) -> Any:
-    """Returns a value as Spark's `to_json` writes it: without nulls, and with Arrow's pairs as a map."""
-    if isinstance(value, dict):
-        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
-    if isinstance(value, list):
-        return dict(value) if value and isinstance(value[0], tuple) else [_without_nulls(inner) for inner in value]
-    return value

@@ -24,7 +24,7 @@ COUNTED_BY: Final = (
 )
 
 NOT_PLAIN: Final = "not plain"
-"""Stands in place of a reason for a file that only Spark can read (`trace.parquet.row_checks`)."""
+"""Stands in place of a reason for a file that only Spark can read (`trace.checks.good_rows`)."""
 
 _GROUPED = ["topic", "subscription", "broker", "refused"]
 _FOLDED = [

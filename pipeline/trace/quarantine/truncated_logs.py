@@ -6,18 +6,16 @@ so the file itself is read here, but only a local file whose last line was refus
 """
 
 import gzip
-import json
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from dispatch_audit.pipeline.trace.lines.truncated import begins_an_object
+
 _READ_BYTES = 1 << 20
-# The beginning of a literal, or of an exponent or fraction.
-_PART_OF_VALUE = re.compile(r"t(ru?)?|f(a(ls?)?)?|n(ul?)?|-|\.|[eE][+-]?")
 
 
 @dataclass(frozen=True)
@@ -40,22 +38,6 @@ def truncated_rows(refused_rows: DataFrame) -> tuple[TruncatedLog, ...]:
         for row in last_lines.select("file", "line", "raw").orderBy("file").collect()
         if begins_an_object(row["raw"]) and not _ends_with_newline(row["file"])
     )
-
-
-def begins_an_object(text: str) -> bool:
-    """Whether `text` is the beginning of a JSON object, but not the whole object."""
-    if not text.lstrip().startswith("{"):
-        return False
-    try:
-        # Integers are not converted: Python refuses those of thousands of digits.
-        json.loads(text, parse_int=str)
-    except RecursionError:
-        return False
-    except json.JSONDecodeError as error:
-        rest = text[error.pos :].rstrip()
-        in_string = error.msg.startswith(("Unterminated string", "Invalid \\"))
-        return not rest or in_string or _PART_OF_VALUE.fullmatch(rest) is not None
-    return False
 
 
 def _ends_with_newline(file: str) -> bool:

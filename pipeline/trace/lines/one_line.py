@@ -1,0 +1,101 @@
+"""Reads a single line: the values of its row, and why it is refused.
+
+If an object has a field twice, the last one counts. Bytes that are not UTF-8 become U+FFFD.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from dispatch_audit.pipeline.trace.checks.keys import key_of
+from dispatch_audit.pipeline.trace.checks.one_row import Fault, Values, fault_of
+from dispatch_audit.pipeline.trace.checks.typed_values import Fields, Number, Typed, typed, typed_fields
+from dispatch_audit.pipeline.trace.lines.layout import FIELDS
+from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
+
+_FIELDS: Final[dict[str, pa.DataType]] = {name: ARROW_TYPES[name] for name in FIELDS}
+# Limits of parsers: JSON itself has none, but a row beyond them comes from no recorder.
+_DEPTH_MAX: Final = 500
+_DIGITS_MAX: Final = 1000
+
+
+def _no_number(word: str) -> Number:
+    # NaN and Infinity are no JSON, but parsers take them for numbers; quoted, they are not taken for base64.
+    return Number(f'"{word}"')
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=Fields, parse_int=Number, parse_float=Number, parse_constant=_no_number
+)
+
+
+class OneLine(NamedTuple):
+    """A line by itself.
+
+    Attributes:
+        values: by columns of `EVENT_SCHEMA`, as far as they are readable.
+        fault: why the line is refused; None: it is a good row.
+    """
+
+    values: Values
+    fault: Fault | None
+
+
+def read_line(text: str) -> OneLine:
+    """Returns the row of a line that is not blank."""
+    fields = _fields_of(text)
+    if isinstance(fields, Fault):
+        return OneLine({}, fields)
+    values, partial = typed_fields(fields, _FIELDS)
+    key_text = values.pop("key_b64", None)
+    if partial:
+        return OneLine(values, Fault("wrong_type", _lost(fields, {**values, "key_b64": key_text})))
+    values["key"] = None if key_text is None else key_of(key_text)
+    if key_text is not None and values["key"] is None:
+        return OneLine(values, Fault("bad_key", f"key_b64 = {key_text}"))
+    return OneLine(values, fault_of(values))
+
+
+def snapshot_of(text: str) -> Typed:
+    """Returns the snapshot in a text that is one JSON object."""
+    return typed(_DECODER.decode(text), ARROW_TYPES["snapshot"])
+
+
+def _fields_of(text: str) -> Fields | Fault:
+    """Returns the fields of the one object in a line, or why it is not exactly one."""
+    broken = Fault("broken_json", None)
+    if text.count("{") + text.count("[") > _DEPTH_MAX and _is_deep(text):
+        return broken
+    try:
+        found = _DECODER.decode(f"[{text}]")
+    except (ValueError, RecursionError):
+        return broken
+    if len(found) > 1 and all(value is None or isinstance(value, Fields) for value in found):
+        return Fault("broken_json", "several objects in one line")
+    if len(found) != 1 or not isinstance(found[0], Fields):
+        return broken
+    too_long = any(isinstance(value, Number) and len(value) > _DIGITS_MAX for _, value in found[0])
+    return broken if too_long else found[0]
+
+
+def _is_deep(text: str) -> bool:
+    """Whether brackets are nested deeper than parsers go; brackets in texts do not count."""
+    depth = 0
+    for token in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text):
+        if token[0] in "[{":
+            depth += 1
+        elif token[0] in "]}":
+            depth -= 1
+        if depth > _DEPTH_MAX:
+            return True
+    return False
+
+
+def _lost(fields: Fields, values: Mapping[str, Any]) -> str:
+    """Returns the first field that lost its value."""
+    given = {name for name, value in fields if value is not None}
+    names = (name for name in FIELDS if name in given and values.get(name) is None)
+    return next(names, "a nested field")
