@@ -246,3 +246,32 @@ def test_verdicts_are_those_of_spark(spark: SparkSession, tmp_path: Path, seed: 
     rows = read_events(spark, trace).where("refused IS NULL").drop("snapshot", "refused", "detail").toArrow()
     found = ({name: row[name] for name in rows.column_names} for row in good)
     assert Counter(_normal(repr(row)) for row in found) == Counter(_normal(repr(row)) for row in rows.to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({"msg_in_replay": "1"}, True),
+        ({"msg_in_replay": True}, True),
+        ({"msg_in_replay": 1.0}, True),
+        ({"msg_in_replay": 2**63}, True),
+        ({"consumers": ""}, True),
+        ({"consumers": {}}, True),
+        ({"consumers_after_mark_delete_position": []}, True),
+        ({"consumers_after_mark_delete_position": {"c": 1}}, False),
+        ({"read_position": 1.5}, False),
+        ({"read_position": "\ud800"}, False),
+        ({"read_position": ""}, False),
+        ({"an_addition": 2**70}, False),
+    ],
+)
+def test_a_snapshot_is_typed_as_the_other_columns(tmp_path: Path, change: Mapping[str, Any], refused: bool) -> None:
+    bad = {**STATS, "snapshot": {**STATS["snapshot"], **change}}
+    good, aside, _ = read(written(tmp_path, [line_of(STATS), line_of(bad), line_of({**STATS, "seq": 1})]))
+    assert [row["refused"] for row in aside] == ["wrong_type"] * refused
+    assert len(good) == 3 - refused
+    spoilt, fault = read_line(line_of(bad).decode())
+    assert (fault is not None) == refused
+    if not refused:
+        known = {name: value for name, value in spoilt["snapshot"].items() if value is not None}
+        assert json.dumps(known) in [row["snapshot"] for row in good]

@@ -1,7 +1,7 @@
 """Turns snapshots into JSON text, as they travel to the replay, and finds those that are good beyond doubt."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,10 @@ _NAMES: Final = [field.name for field in ARROW_TYPES["snapshot"]]
 
 def snapshot_text(snapshot: Values) -> str:
     """Returns a snapshot as JSON: the fields of the format in its order, without nulls."""
-    return json.dumps(_without_nulls({name: snapshot.get(name) for name in _NAMES}))
+    known = _filled({name: snapshot.get(name) for name in _NAMES})
+    if known.get("consumers"):
+        known["consumers"] = [consumer and _consumer(consumer) for consumer in known["consumers"]]
+    return json.dumps(known)
 
 
 def checked_texts(snapshots: Sequence[Values | None]) -> tuple[pa.Array, Mask]:
@@ -31,7 +34,12 @@ def _is_bad(snapshot: Values | None) -> bool:
     return snapshot is not None and any(check.failed({"snapshot": snapshot}) for check in _CHECKS)
 
 
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
-    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
+def _filled(values: Values) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _consumer(values: Values) -> Values:
+    known = _filled(values)
+    if known.get("draining_hashes"):
+        known["draining_hashes"] = [found and _filled(found) for found in known["draining_hashes"]]
+    return known

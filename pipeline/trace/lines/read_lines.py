@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.trace.checks.snapshots import checked_texts
 from dispatch_audit.pipeline.trace.lines.blocks import blocks_of
 from dispatch_audit.pipeline.trace.lines.columns import ParsedColumns
 from dispatch_audit.pipeline.trace.lines.layout import rows_for
-from dispatch_audit.pipeline.trace.lines.one_line import read_line, snapshot_of
+from dispatch_audit.pipeline.trace.lines.one_line import read_line, snapshots_of
 from dispatch_audit.pipeline.trace.lines.parse import DOUBTFUL, parse_block
 from dispatch_audit.pipeline.trace.lines.truncated import begins_an_object
 
@@ -103,7 +103,7 @@ def _good(parsed: ParsedColumns, count: int, columns: Sequence[str]) -> tuple[pa
 
 def _snapshots(texts: pa.Array, at: NDArray[np.int64]) -> tuple[pa.Array, Mask]:
     """Returns the snapshots at these rows as the replay reads them, and which of them are doubtful."""
-    typed = [snapshot_of(text) for text in texts.take(pa.array(at)).to_pylist()]
+    typed = snapshots_of(texts.take(pa.array(at)).to_pylist())
     checked, bad = checked_texts([snapshot.value for snapshot in typed])
     places = np.full(len(texts), -1, dtype=np.int64)
     places[at] = np.arange(at.size)
