@@ -48,6 +48,7 @@ ROOMS = (
     "dispatch_audit.pipeline.assignment.ranges",
     "dispatch_audit.pipeline.tables",
     "dispatch_audit.pipeline.trace.quarantine",
+    "dispatch_audit.pipeline.trace.workers",
     "dispatch_audit.pipeline.trace.parquet",
     "dispatch_audit.pipeline.trace.lines",
     "dispatch_audit.pipeline.trace.checks",

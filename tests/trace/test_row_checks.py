@@ -18,7 +18,7 @@ from trace_rows import ACK, FLOW, GOOD_ROWS, JOIN, LEAVE, PUBLISH, REDELIVER, RE
 
 from dispatch_audit.pipeline.trace.checks.good_rows import good_rows
 from dispatch_audit.pipeline.trace.checks.one_row import fault_of
-from dispatch_audit.pipeline.trace.checks.snapshots import checked_texts
+from dispatch_audit.pipeline.trace.checks.snapshots import checked_structs
 from dispatch_audit.pipeline.trace.validate import BY_EVENT, validated
 
 # Columns have types, so these cannot stand in them; see `test_parquet_files` for wrong types and base64.
@@ -122,7 +122,7 @@ _VALUES: Mapping[str, Sequence[Any]] = {
 
 def surely_good(batch: pa.RecordBatch) -> list[bool]:
     """Which rows are good beyond doubt."""
-    texts, bad = checked_texts(batch.column("snapshot").to_pylist(maps_as_pydicts="strict"))
+    texts, bad = checked_structs(batch.column("snapshot"))
     checked = batch.set_column(batch.schema.get_field_index("snapshot"), "snapshot", texts)
     return list((good_rows(checked) & ~bad).tolist())
 

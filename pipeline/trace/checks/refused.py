@@ -37,13 +37,13 @@ class Refused(NamedTuple):
     Attributes:
         fault: why.
         values: of its columns, as far as they are readable.
-        line: its line in the share, or its row, 1-based.
+        line: its line in the share, or its row in a Parquet file, 1-based; None: rows of a Delta table have none.
         raw: the line, or the row as JSON.
     """
 
     fault: Fault
     values: Values
-    line: int
+    line: int | None
     raw: str
 
     def row(self) -> dict[str, Any]:

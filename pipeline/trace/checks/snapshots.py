@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.trace.checks.good_rows import Mask
 from dispatch_audit.pipeline.trace.checks.one_row import BY_EVENT, Values
@@ -23,15 +24,29 @@ def snapshot_text(snapshot: Values) -> str:
     return json.dumps(known)
 
 
-def checked_texts(snapshots: Sequence[Values | None]) -> tuple[pa.Array, Mask]:
-    """Returns snapshots as JSON, null where one fails a check, and which of them do."""
-    bad = np.array([_is_bad(snapshot) for snapshot in snapshots], dtype=np.bool_)
-    texts = (None if snapshot is None else snapshot_text(snapshot) for snapshot in snapshots)
-    return pa.array(texts, pa.string(), mask=bad), bad
+def checked_texts(size: int, at: NDArray[np.int64], snapshots: Sequence[Values]) -> tuple[pa.Array, Mask]:
+    """Returns a column of snapshots as JSON, null where there is none or one fails a check, and which rows fail.
+
+    Args:
+        size: number of rows.
+        at: rows that have a snapshot.
+        snapshots: their snapshots.
+    """
+    bad, place = np.zeros(size, dtype=np.bool_), np.full(size, -1, dtype=np.int64)
+    bad[at] = [_is_bad(snapshot) for snapshot in snapshots]
+    place[at] = np.arange(at.size)
+    texts = pa.array([snapshot_text(snapshot) for snapshot in snapshots], pa.string())
+    return texts.take(pa.array(place, mask=(place < 0) | bad)), bad
 
 
-def _is_bad(snapshot: Values | None) -> bool:
-    return snapshot is not None and any(check.failed({"snapshot": snapshot}) for check in _CHECKS)
+def checked_structs(structs: pa.Array) -> tuple[pa.Array, Mask]:
+    """Returns a column of structs as `checked_texts` does."""
+    at = np.flatnonzero(structs.is_valid().to_numpy(zero_copy_only=False))
+    return checked_texts(len(structs), at, structs.take(pa.array(at)).to_pylist(maps_as_pydicts="strict"))
+
+
+def _is_bad(snapshot: Values) -> bool:
+    return any(check.failed({"snapshot": snapshot}) for check in _CHECKS)
 
 
 def _filled(values: Values) -> dict[str, Any]:

@@ -22,6 +22,18 @@ class Number(str):
     __slots__ = ()
 
 
+def no_number(word: str) -> Number:
+    """Returns NaN or Infinity, which are no JSON, but which parsers take for numbers."""
+    # Quoted, they are not taken for base64.
+    return Number(f'"{word}"')
+
+
+DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=Fields, parse_int=Number, parse_float=Number, parse_constant=no_number
+)
+"""Parses JSON to the values that `typed` takes."""
+
+
 class OtherTypeError(Exception):
     """Raised for a value that its type cannot hold; users never see it."""
 
@@ -63,6 +75,17 @@ def _nested(value: Any, wanted: pa.DataType) -> Typed:
     if pa.types.is_map(wanted):
         return Typed({name: None if inner is None else _as_text(inner) for name, inner in _of(Fields, value)})
     return typed_fields(_of(Fields, value), {field.name: field.type for field in wanted})
+
+
+def typed_json(text: str, wanted: pa.DataType) -> Typed:
+    """Returns the value of a JSON text as the wanted type.
+
+    Raises:
+        OtherTypeError: the type cannot hold the value.
+        ValueError: the text is not JSON.
+        RecursionError: it is nested too deeply.
+    """
+    return typed(DECODER.decode(text), wanted)
 
 
 def typed_fields(fields: Fields, wanted: dict[str, pa.DataType]) -> Typed:

@@ -12,7 +12,15 @@ import pyarrow as pa
 
 from dispatch_audit.pipeline.trace.checks.keys import key_of
 from dispatch_audit.pipeline.trace.checks.one_row import Fault, Values, fault_of
-from dispatch_audit.pipeline.trace.checks.typed_values import Fields, Number, Typed, typed, typed_fields
+from dispatch_audit.pipeline.trace.checks.typed_values import (
+    DECODER,
+    Fields,
+    Number,
+    Typed,
+    no_number,
+    typed_fields,
+    typed_json,
+)
 from dispatch_audit.pipeline.trace.lines.layout import FIELDS
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 
@@ -22,16 +30,6 @@ _MAP: Final = "consumers_after_mark_delete_position"
 # Limits of parsers: JSON itself has none, but a row beyond them comes from no recorder.
 _DEPTH_MAX: Final = 500
 _DIGITS_MAX: Final = 1000
-
-
-def _no_number(word: str) -> Number:
-    # NaN and Infinity are no JSON, but parsers take them for numbers; quoted, they are not taken for base64.
-    return Number(f'"{word}"')
-
-
-_DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=Fields, parse_int=Number, parse_float=Number, parse_constant=_no_number
-)
 
 
 class OneLine(NamedTuple):
@@ -67,12 +65,12 @@ def snapshots_of(texts: Sequence[str]) -> list[Typed]:
         return [Typed(snapshot) for snapshot in _converted(texts)]
     except (pa.ArrowException, OverflowError, ValueError):
         # A value of another type, or half of a surrogate pair.
-        return [typed(_DECODER.decode(text), ARROW_TYPES["snapshot"]) for text in texts]
+        return [typed_json(text, ARROW_TYPES["snapshot"]) for text in texts]
 
 
 def _converted(texts: Sequence[str]) -> list[Values]:
     """Returns the snapshots by Arrow's conversion, which is fast and as strict, but for an empty text or list."""
-    found = [json.loads(text, parse_float=str, parse_constant=_no_number) for text in texts]
+    found = [json.loads(text, parse_float=str, parse_constant=no_number) for text in texts]
     if any(isinstance(snapshot.get(_MAP), list) or '""' in text for snapshot, text in zip(found, texts, strict=True)):
         raise ValueError
     snapshots: list[Values] = pa.array(found, ARROW_TYPES["snapshot"]).to_pylist(maps_as_pydicts="strict")
@@ -85,7 +83,7 @@ def _fields_of(text: str) -> Fields | Fault:
     if text.count("{") + text.count("[") > _DEPTH_MAX and _is_deep(text):
         return broken
     try:
-        found = _DECODER.decode(f"[{text}]")
+        found = DECODER.decode(f"[{text}]")
     except (ValueError, RecursionError):
         return broken
     if len(found) > 1 and all(value is None or isinstance(value, Fields) for value in found):

@@ -96,7 +96,7 @@ def _good(parsed: ParsedColumns, count: int, columns: Sequence[str]) -> tuple[pa
     if known.any():
         at = np.flatnonzero(known)
         found["snapshot"], bad_snapshots = _snapshots(found["snapshot"], at)
-        bad[at[bad_snapshots]] = True
+        bad = bad | bad_snapshots
     good = good_rows(pa.record_batch([found[name] for name in CHECKED], names=list(CHECKED))) & ~bad
     return pa.record_batch([found[name] for name in columns], names=list(columns)), good
 
@@ -104,11 +104,9 @@ def _good(parsed: ParsedColumns, count: int, columns: Sequence[str]) -> tuple[pa
 def _snapshots(texts: pa.Array, at: NDArray[np.int64]) -> tuple[pa.Array, Mask]:
     """Returns the snapshots at these rows as the replay reads them, and which of them are doubtful."""
     typed = snapshots_of(texts.take(pa.array(at)).to_pylist())
-    checked, bad = checked_texts([snapshot.value for snapshot in typed])
-    places = np.full(len(texts), -1, dtype=np.int64)
-    places[at] = np.arange(at.size)
-    spread = checked.take(pa.array(places, mask=places < 0))
-    return spread, bad | np.array([snapshot.partial for snapshot in typed], dtype=np.bool_)
+    checked, bad = checked_texts(len(texts), at, [snapshot.value for snapshot in typed])
+    bad[at] |= [snapshot.partial for snapshot in typed]
+    return checked, bad
 
 
 def _one_by_one(

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from dispatch_audit.pipeline.engine.functions import map_in_arrow
 from dispatch_audit.pipeline.trace.checks.good_rows import good_rows
-from dispatch_audit.pipeline.trace.checks.snapshots import checked_texts
+from dispatch_audit.pipeline.trace.checks.snapshots import checked_structs
 from dispatch_audit.pipeline.trace.manifest import FILE_NAME
 from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
 from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
@@ -258,7 +258,7 @@ def _row_group(
         # Arrow and Parquet accept texts that are not UTF-8, which would fail later, when they are printed.
         batch.validate(full=True)
         whole = _completed(batch, _TYPES)
-        whole["snapshot"], bad_snapshots = checked_texts(whole["snapshot"].to_pylist(maps_as_pydicts="strict"))
+        whole["snapshot"], bad_snapshots = checked_structs(whole["snapshot"])
         if bad_snapshots.any() or not good_rows(pa.record_batch(whole)).all():
             raise NotPlainError(f"rows {number}")
         whole["refused"] = pa.nulls(batch.num_rows, pa.string())

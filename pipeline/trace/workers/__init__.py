@@ -1,0 +1,1 @@
+"""Divides the files of a trace into shares, and reads a share in a worker."""
