@@ -12,27 +12,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from dispatch_audit.pipeline.spark_errors import trace_errors, worker_died
 from dispatch_audit.pipeline.trace.arrow_columns import integers
-from dispatch_audit.pipeline.trace.parquet.delta_files import as_files
-from dispatch_audit.pipeline.trace.parquet.worker_reader import (
-    NotPlainError,
-    Share,
-    by_workers,
-    read_columns,
-    shares_of,
-)
+from dispatch_audit.pipeline.trace.parquet.worker_reader import by_workers
 from dispatch_audit.pipeline.trace.read import read_events
 from dispatch_audit.pipeline.trace.sources import Trace
 from dispatch_audit.pipeline.trace.validate import TS_US_MAX
+from dispatch_audit.pipeline.trace.workers.read_share import read_unchecked
+from dispatch_audit.pipeline.trace.workers.shares import Share, shares_of
 
 _SCHEMA = "kind STRING, at INT, number LONG, name STRING"
 _ARROW = pa.schema([("kind", pa.string()), ("at", pa.int32()), ("number", pa.int64()), ("name", pa.string())])
 _NUMBERS = ("seq", "ts_us")
 _LOOKED_AT = (*_NUMBERS, "broker")
-_NOT_PLAIN = "not plain"
 
 
 class LogQuery(NamedTuple):
@@ -84,18 +78,15 @@ def find_seq_bounds(spark: SparkSession, trace: Trace, query: LogQuery) -> SeqBo
         TraceError: a file cannot be read.
     """
     with trace_errors():
-        shares = shares_of(as_files(spark, trace))
-        try:
-            found = _together(_looked_at_by_workers(spark, shares, query), query) if shares else None
-            if found is not None:
-                return found
-        except Exception as error:
-            # A damaged file ended the worker; Spark's own reader survives it and reports the damage.
-            if not worker_died(error):
-                raise
-        found = _together(_looked_at_by_spark(read_events(spark, trace), query), query)
-    assert found is not None, "Spark reads the files that are not plain"
-    return found
+        shares = shares_of(trace)
+        if shares is not None:
+            try:
+                return _together(_looked_at_by_workers(spark, shares, query).collect() if shares else [], query)
+            except Exception as error:
+                # A damaged file ended the worker; Spark's own reader survives it and reports the damage.
+                if not worker_died(error):
+                    raise
+        return _together(_looked_at_by_spark(read_events(spark, trace), query).collect(), query)
 
 
 def _looked_at_by_spark(events: DataFrame, query: LogQuery) -> DataFrame:
@@ -109,11 +100,8 @@ def _looked_at_by_spark(events: DataFrame, query: LogQuery) -> DataFrame:
 def _looked_at_by_workers(spark: SparkSession, shares: Sequence[Share], query: LogQuery) -> DataFrame:
     def look(shares_of_task: Iterator[Share]) -> Iterator[pa.RecordBatch]:
         for share in shares_of_task:
-            try:
-                for batch in read_columns(share, _LOOKED_AT):
-                    yield _answers(batch, query)
-            except (NotPlainError, OSError, pa.ArrowException):
-                yield pa.RecordBatch.from_pylist([{"kind": _NOT_PLAIN}], schema=_ARROW)
+            for batch in read_unchecked(share, _LOOKED_AT):
+                yield _answers(batch, query)
 
     return by_workers(spark, shares, look, _SCHEMA)
 
@@ -149,13 +137,11 @@ def _counted(seq: NDArray[np.int64], limits: Sequence[int]) -> NDArray[np.int64]
     return np.bincount(between, minlength=len(limits) + 1)
 
 
-def _together(answers: DataFrame, query: LogQuery) -> SeqBounds | None:
-    """Returns the answers of all batches as one; None: a file is not plain."""
+def _together(answers: Iterable[Row], query: LogQuery) -> SeqBounds:
+    """Returns the answers of all batches as one."""
     numbers: dict[tuple[str, int], list[int]] = {}
     brokers: set[str] = set()
-    for row in answers.collect():
-        if row["kind"] == _NOT_PLAIN:
-            return None
+    for row in answers:
         if row["name"] is not None:
             brokers.add(row["name"])
         numbers.setdefault((row["kind"], row["at"]), []).append(row["number"])

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 from arrow_rows import batch_of
 from conftest import MANIFEST
 from deltalake import write_deltalake
+from pyspark.sql import SparkSession
 from test_row_checks import BAD, GOOD, _verdicts
 from trace_rows import ACK, FLOW, GOOD_ROWS, PUBLISH, STATS, without
 
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Trace, open_traces
+from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Trace, open_traces, quarantined, read_events
 from dispatch_audit.pipeline.trace.seq_range import SeqRange
 from dispatch_audit.pipeline.trace.workers import shares
 from dispatch_audit.pipeline.trace.workers.read_share import read_share
@@ -243,3 +245,52 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     (trace,) = open_traces([tmp_path])
     assert read(trace) == ([], [])
     assert shares_of(trace) == [Share("json", str(tmp_path / "acks.jsonl.gz"), str(tmp_path / "acks.jsonl.gz"))]
+
+
+def _variants() -> dict[str, pa.Table]:
+    """Tables whose columns have other types, values beyond them, or texts that are not UTF-8."""
+    rows = [{**row, "seq": 2 + at} for at, row in enumerate([FLOW, PUBLISH, ACK, STATS, *BAD[::7]])]
+    count = len(rows)
+    large = pa.array([2**31 + at if at % 2 else 1 for at in range(count)], pa.int64())
+    encoded = table_of(rows).drop_columns(["key"])
+    as_text = [json.dumps(row["snapshot"]) if "snapshot" in row else None for row in rows]
+    odd = [b"a\xff" if at % 2 else b"b" for at in range(count)]
+    values = {
+        "seq": pa.array([Decimal(at) if at % 3 else None for at in range(count)], pa.decimal128(38, 0)),
+        "permits": large,
+        "batch_size": large,
+        "snapshot": pa.array(as_text),
+        "topic": pa.array(odd, pa.binary()),
+        "consumer_name": pa.array(odd, pa.binary()).view(pa.string()),
+        "ack_type": pa.array(odd, pa.binary()).view(pa.string()),
+        "positions": pa.array([[{"entry_id": at, "ledger_id": 2**at}] for at in range(count)]),
+        "ack_set": pa.array([[at, None] if at % 2 else [] for at in range(count)], pa.list_(pa.int32())),
+        "reason": pa.nulls(count, pa.float64()),
+    }
+    tables = {name: replaced(name, column, rows) for name, column in values.items()}
+    tables["key_b64"] = encoded.append_column("key_b64", pa.array((["a2V5", "!", None] * count)[:count]))
+    return tables
+
+
+@pytest.mark.spark
+def test_columns_of_other_types_are_read_as_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    trace = folder_of(tmp_path, **_variants())
+    good, refused = read(trace)
+    expected = read_events(spark, trace).where("refused IS NULL").drop("snapshot", "refused", "detail").toArrow()
+    assert Counter(repr({name: row[name] for name in expected.column_names}) for row in good) == Counter(
+        map(repr, expected.to_pylist())
+    )
+    aside = [row.asDict() for row in quarantined(spark, trace).collect()]
+    names = ("line", "topic", "subscription", "seq", "detail")
+    assert Counter((*(row[name] for name in names), row["refused"]) for row in refused) == Counter(
+        (*(row[name] for name in names), row["reason"]) for row in aside
+    )
+    texts = [sorted(_shown(row["raw"]) for row in rows) for rows in (refused, aside)]
+    assert texts[0] == texts[1]
+    # Neither side may be trivial.
+    assert len(good) > 10
+    assert len({row["refused"] for row in refused}) > 4
+
+
+def _shown(raw: str) -> str:
+    return json.dumps(json.loads(raw), sort_keys=True)

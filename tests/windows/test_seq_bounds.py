@@ -11,6 +11,7 @@ import pytest
 from conftest import MANIFEST
 from pyspark.sql import SparkSession
 
+from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.trace import Trace, open_traces, quarantined, read_events
 from dispatch_audit.pipeline.trace.parquet.worker_reader import read_columns, read_share, shares_of
 from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
@@ -101,6 +102,20 @@ def test_both_readers_give_the_rows_of_a_range(spark: SparkSession, tmp_path: Pa
         (share,) = shares_of(other)
         for batches in (read_share(share, ["seq"], 100), read_columns(share, ["seq"])):
             assert [row["seq"] for batch in batches for row in batch.to_pylist()] == expected
+
+
+@pytest.mark.parametrize("name", ["events.jsonl.gz", "events.parquet"])
+def test_a_damaged_file_is_named(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_text(json.dumps(MANIFEST))
+    (tmp_path / name).write_bytes(b"neither gzip nor Parquet, but long enough to be looked at")
+    (trace,) = open_traces([tmp_path])
+    with pytest.raises(TraceError, match=f"cannot read .*{name}: .+; copy it again or leave it out$"):
+        find_seq_bounds(spark, trace, LogQuery(()))
+
+
+def test_a_log_without_rows_has_no_bounds(spark: SparkSession, tmp_path: Path) -> None:
+    found = find_seq_bounds(spark, lines(tmp_path / "trace", []), LogQuery((1,), None, (3,)))
+    assert found == SeqBounds((None,), (0, 0), 0, None)
 
 
 def test_row_groups_outside_of_the_range_are_not_opened(tmp_path: Path) -> None:

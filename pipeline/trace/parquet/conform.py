@@ -110,7 +110,10 @@ def _nested(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _map(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if not (pa.types.is_map(column.type) or pa.types.is_struct(column.type)):
+    found = column.type
+    if pa.types.is_map(found) and (found.key_type, found.item_type) == (wanted.key_type, wanted.item_type):
+        return column.cast(wanted)
+    if not (pa.types.is_map(found) or pa.types.is_struct(found)):
         raise OtherColumnError
     values: list[dict[str, Any] | None] = column.to_pylist(maps_as_pydicts="strict")
     filled = (value and {name: inner for name, inner in value.items() if inner is not None} for value in values)

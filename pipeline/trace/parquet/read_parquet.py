@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -57,8 +58,9 @@ class ParquetRows:
         group = self._file.metadata.row_group(number)
         chunks = (group.column(at) for at in range(group.num_columns))
         found = next((chunk.statistics for chunk in chunks if chunk.path_in_schema == "seq"), None)
-        known = found is not None and found.has_min_max and isinstance(found.min, int)
-        return not known or seqs.meets(found.min, found.max)
+        if found is None or not found.has_min_max or not isinstance(found.min, int):
+            return True
+        return seqs.meets(found.min, found.max)
 
     def read(self, groups: Sequence[int], seqs: SeqRange, columns: Sequence[str], rows: int) -> Iterator[RowsRead]:
         """Yields the rows of some row groups in a range of seq, in batches of at most `rows`.
@@ -76,6 +78,19 @@ class ParquetRows:
                 inside = seqs.of(numbered)
                 if inside.num_rows:
                     yield from self._checked(inside, number, columns, rows)
+
+    def unchecked(self, groups: Sequence[int], seqs: SeqRange, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yields columns of `EVENT_SCHEMA` of all rows in a range of seq; raises as `read` does."""
+        names = [name for name in dict.fromkeys((*columns, "seq")) if name in self._schema.names]
+        for part in self._file.iter_batches(row_groups=groups, columns=names, use_threads=False):
+            inside = seqs.of(part)
+            found = {
+                name: self._conformed(inside.column(name), name)
+                if name in inside.schema.names
+                else pa.nulls(inside.num_rows, ARROW_TYPES[name])
+                for name in columns
+            }
+            yield pa.record_batch(found)
 
     def _checked(self, part: pa.RecordBatch, group: int, columns: Sequence[str], rows: int) -> Iterator[RowsRead]:
         found, faults = self._typed(part, columns)
@@ -196,4 +211,6 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _shown(value: object) -> object:
+    if isinstance(value, Decimal):
+        return int(value) if value == int(value) else float(value)
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

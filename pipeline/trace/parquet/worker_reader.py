@@ -8,7 +8,7 @@ local files, and columns of other types than those of the format.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,6 +31,7 @@ NAMES: Final = ("topic", "subscription", "broker")
 """The columns that name the order of a row; all rows are scanned for them before any is replayed."""
 # Checked by the statistics of the file, so that they need not be read.
 _NEVER_READ: Final = ("publish_time_ms", "size_bytes")
+_Part = TypeVar("_Part")
 # UnicodeDecodeError: a text that is not UTF-8; neither Arrow nor Parquet checks that.
 _UNREADABLE: Final = (OSError, pa.ArrowException, UnicodeDecodeError)
 
@@ -82,8 +83,8 @@ def shares_of(trace: Trace) -> list[Share]:
 
 def by_workers(
     spark: SparkSession,
-    shares: Sequence[Share],
-    work: Callable[[Iterator[Share]], Iterator[pa.RecordBatch]],
+    shares: Sequence[_Part],
+    work: Callable[[Iterator[_Part]], Iterator[pa.RecordBatch]],
     schema: str,
 ) -> DataFrame:
     """Returns the result of `work` on the shares, each in a task of its own.

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from dispatch_audit.pipeline.trace.parquet.read_parquet import ParquetRows
 from dispatch_audit.pipeline.trace.seq_range import ALL
 from dispatch_audit.pipeline.trace.workers.shares import Share
 
+_ROWS: Final = 1 << 16
 _UNREADABLE: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
 
 
@@ -27,8 +29,34 @@ def read_share(share: Share, columns: Sequence[str], rows: int) -> Iterator[Rows
     Raises:
         TraceError: the file cannot be read, or has a column of an impossible type.
     """
-    try:
+    with _unreadable(share):
         yield from _read(share, columns, rows)
+
+
+def read_unchecked(share: Share, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yields a few columns of every row of a share in its range of seq, good or not; null where they are not readable.
+
+    Args:
+        share: the share to read.
+        columns: of `EVENT_SCHEMA` and of `dispatch_audit.pipeline.trace.checks.refused.REFUSED_SCHEMA`.
+
+    Raises:
+        TraceError: the file cannot be read, or one of the columns has an impossible type.
+    """
+    with _unreadable(share):
+        if share.kind == "json":
+            for part in _read(share, columns, _ROWS):
+                yield part.good
+                yield part.refused.select(list(columns))
+        else:
+            file = _opened(share)
+            yield from file.unchecked(_row_groups(share, file), share.seqs, columns)
+
+
+@contextmanager
+def _unreadable(share: Share) -> Iterator[None]:
+    try:
+        yield
     except _UNREADABLE as error:
         why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TraceError(f"cannot read {share.path}: {why}", "copy it again or leave it out") from error
@@ -42,6 +70,13 @@ def _read(share: Share, columns: Sequence[str], rows: int) -> Iterator[RowsRead]
             good, refused = share.seqs.of(part.good), share.seqs.of(part.refused)
             yield RowsRead(good.select(list(columns)), refused, part.lines)
         return
-    file = ParquetRows(share.path, share.log, numbered=share.kind == "parquet")
-    groups = [number for number in file.groups(share.seqs) if number % share.step == share.begin]
-    yield from file.read(groups, share.seqs, columns, rows)
+    file = _opened(share)
+    yield from file.read(_row_groups(share, file), share.seqs, columns, rows)
+
+
+def _opened(share: Share) -> ParquetRows:
+    return ParquetRows(share.path, share.log, numbered=share.kind == "parquet")
+
+
+def _row_groups(share: Share, file: ParquetRows) -> list[int]:
+    return [number for number in file.groups(share.seqs) if number % share.step == share.begin]
