@@ -117,7 +117,7 @@ def submitted(cluster: StandaloneCluster, log: Path, *arguments: str, cwd: Path 
 
 def _wait_for(stage: str, out: Path, log: Path, job: Job) -> None:
     """Until tasks of the replay write what they found; or until the first rows of a table are there."""
-    begun = "_replay/*/*/_temporary/0/_temporary" if stage == "replay" else "*/run_key=*/*.parquet"
+    begun = "_replay/*/*/result/_temporary/0/_temporary" if stage == "replay" else "*/run_key=*/*.parquet"
     while not any(out.glob(begun)):
         if job.poll() is not None:
             raise DispatchAuditError(f"the job ended before {stage!r}: {log.read_text(errors='replace')[-3000:]}")

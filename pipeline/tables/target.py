@@ -4,6 +4,7 @@
 path, local or a URI. Write `./name.name` for a new folder of such a name.
 """
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from dispatch_audit.pipeline.errors import UsageError
 _CATALOG_SCHEMA = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*", re.ASCII)
 # delta-rs takes the path of a table for a URL, and does not open all that it encodes.
 _NOT_OPENED = re.compile(r"[\[\]\\^|]|%[0-9A-Fa-f]{2}")
+_ON_DATABRICKS = "DATABRICKS_RUNTIME_VERSION"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -68,6 +70,9 @@ def parse_target(text: str) -> Target:
     for ancestor in (path, *path.parents):
         if ancestor.exists() and not ancestor.is_dir():
             raise UsageError(f"{ancestor} is a file, but the tables need a folder", "choose another --out")
+    if _ON_DATABRICKS in os.environ:
+        # A path belongs to the file system of Databricks there, and not to this machine.
+        return Target(str(path.absolute()), named=False)
     # Spark would resolve a relative path against the working directory of its JVM.
     location = str(path.absolute())
     if found := _NOT_OPENED.search(location):

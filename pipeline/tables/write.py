@@ -1,14 +1,15 @@
 """Writes one run: replaces its own rows, leaves all other rows as they are, and writes `runs` last.
 
-A small audit spends much of its time in commits, so their number and kind were chosen by measurement (docs/FIGURES.md).
-An append is cheaper than an overwrite, so only tables that may hold rows of this run are overwritten. A table without
-rows, old or new, is not written. Several tables are written at one time.
+A small audit through Spark spends much of its time in commits, so their number and kind were chosen by measurement
+(docs/FIGURES.md). An append is cheaper than an overwrite, so only tables that may hold rows of this run are
+overwritten. A table without rows, old or new, is not written. Several tables are written at one time.
 
 Two attempts at one run may write at one time. Appends do not conflict in Delta, so each write is a transaction of the
-run (`txnAppId`) with a growing number (`txnVersion`): Delta refuses one of two writes that overlap, and skips a write
-whose number is below that of a later attempt. An attempt that finds another one's staging area overwrites, so that no
-row is there twice; it cannot know whether the other one is running or was killed. The attempt that does not write the
-row of `runs` gives way. Nothing is locked, so no lock is left when an attempt is killed.
+run with a growing number: one of two writes that overlap is refused, and a write whose number is below that of a later
+attempt is left out. An attempt that finds another one's staging area overwrites, so that no row is there twice; it
+cannot know whether the other one is running or was killed. The attempt that does not write the row of `runs` gives way.
+Nothing is locked, so no lock is left when an attempt is killed. All of this holds for both ways of writing
+(`dispatch_audit.pipeline.tables.tables`), also for one attempt in each.
 """
 
 import time

@@ -56,3 +56,9 @@ def test_a_path_that_delta_rs_does_not_open_is_refused(name: str, tmp_path: Path
     with pytest.raises(UsageError, match=r"tables cannot be below .* because of"):
         parse_target(str(tmp_path / name))
     assert parse_target(str(tmp_path / "it's `100%` #1 {x} ü")).local
+
+
+def test_a_path_of_databricks_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parse_target(str(tmp_path)).local
+    monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
+    assert not parse_target(str(tmp_path)).local

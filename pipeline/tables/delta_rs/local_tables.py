@@ -38,6 +38,8 @@ _PROTOCOL = {"delta.minWriterVersion": "3"}
 _OF_COORDINATORS = "_staged_commits"
 # Other runs may remove rows several times during one write.
 _TRIES = 20
+# The writer holds the open file in memory; with its default of 100 MB it takes twice as much.
+_FILE_BYTES = 32 << 20
 _BROKEN = "Invalid data found"
 
 
@@ -144,7 +146,7 @@ class LocalTables:
             reader = pa.RecordBatchReader.from_batches(table.stored_arrow_schema, source)
             commit = CommitProperties(app_transactions=[Transaction(run_key, number)])
             try:
-                write_deltalake(found, reader, commit_properties=commit, **how)
+                write_deltalake(found, reader, target_file_size=_FILE_BYTES, commit_properties=commit, **how)
                 return
             except CommitFailedError as error:
                 found = self._opened(table.name)
