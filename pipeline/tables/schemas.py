@@ -453,7 +453,7 @@ STATE = TableSchema(
         Column("version", "bigint", "version of the payload; an audit reads its own version only"),
         Column("payload", "binary", "the state, readable by the replay only"),
     ),
-    {"payload_given": "length(payload) > 0"},
+    {"payload_given": "payload <> X''"},
 )
 
 REFUSED = TableSchema(

@@ -105,10 +105,12 @@ class RunTables:
         return self.staging.goes_first() and not self._is_held(RUNS)
 
     def _write(self, rows: Mapping[str, Rows]) -> None:
-        # After a conflict the tables hold rows of both attempts.
-        self._held = frozenset(TABLES) if self._number else self._tables_to_replace()
-        # Taken after looking for other attempts: an attempt that was not seen looks later and gets a higher number.
+        is_first_try = not self._number
+        # Taken before looking for other attempts: one that is not seen has staged nothing yet, and it takes its number
+        # after that, so the number is higher.
         self._number = time.time_ns() // 1000
+        # After a conflict the tables hold rows of both attempts.
+        self._held = self._tables_to_replace() if is_first_try else frozenset(TABLES)
         if RUNS.name in self._held:
             # From here until `finish` the tables hold old and new rows, so the run must not look complete.
             self.tables.delete(RUNS.name, self.run_key)

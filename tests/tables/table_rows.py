@@ -138,7 +138,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "keyless_entries": 1,
         "chunked_entries": 0,
     },
-    "state": {**GROUP, "version": 1, "payload": b"state"},
+    "state": {**GROUP, "version": 1, "payload": b"\xff state"},
     "quarantine": {"reason": "broken_json", "file": "events.jsonl", "line": 3, "raw": "{"},
     "runs": {
         "verdict": "violation",

@@ -59,8 +59,8 @@ def test_a_run_is_staged_written_and_cleared(
 
 def test_rows_that_workers_make_become_rows_of_a_table(way: Way, spark: SparkSession, tmp_path: Path) -> None:
     tables = way.opened(tmp_path, "aaaa")
-    columns = "id AS line, 'f' AS file, concat('r', id % 2) AS reason, NULL AS detail, CAST(id AS STRING) AS raw"
-    rows = tables.rows_of("quarantine", spark.range(1, 6, numPartitions=2).selectExpr(columns))
+    texts = ("'f' AS file", "concat('r', id % 2) AS reason", "CAST(NULL AS STRING) AS detail", "string(id) AS raw")
+    rows = tables.rows_of("quarantine", spark.range(1, 6, numPartitions=2).selectExpr("id AS line", *texts))
     assert rows.counts("reason") == {"r1": 3, "r0": 2}
     tables.write({"quarantine": rows})
     found = tables.tables.query("quarantine", "line, raw, detail", "ORDER BY line")
