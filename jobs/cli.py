@@ -12,13 +12,14 @@ from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Literal, NamedTuple, NoReturn
 
 import typer
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 from dispatch_audit.jobs.engines.choice import EngineOption
+from dispatch_audit.jobs.engines.delta import needs_delta
 from dispatch_audit.jobs.engines.load import Load, load_of
 from dispatch_audit.jobs.logs import log_runs, log_stage
 from dispatch_audit.jobs.progress import shown_stages
@@ -150,13 +151,13 @@ def audit(
 ) -> None:
     """Audits traces: which consumer held which key, whether order was kept, and who blocked whom."""
     with errors_on_one_line(debug, log_format) as stderr:
-        request, load = _request(traces, out, profile, config)
+        request, needs = _request(traces, out, profile, config)
         request = _with_window(request, begin_at, end_at, reaudit)
         reports = parse_reports(report or ())
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             clock = [time.monotonic()]
             begin("start the engine")
-            spark = _spark_session(engine, load, debug, meanwhile_import="dispatch_audit.pipeline.audit")
+            spark = _spark_session(engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.audit")
             # Imported here, because `_spark_session` imports it while the engine starts.
             from dispatch_audit.pipeline.audit import audit as run_audit  # noqa: PLC0415
             from dispatch_audit.pipeline.report.query import summarise  # noqa: PLC0415
@@ -193,10 +194,10 @@ def validate(
 ) -> None:
     """Reads traces and reports the rows that an audit would refuse; writes no tables."""
     with errors_on_one_line(debug, log_format) as stderr:
-        request, load = _request(traces, "", profile, config)
+        request, needs = _request(traces, "", profile, config)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start the engine")
-            spark = _spark_session(engine, load, debug, meanwhile_import="dispatch_audit.pipeline.validation")
+            spark = _spark_session(engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.validation")
             # Imported here, because `_spark_session` imports it while the engine starts.
             from dispatch_audit.pipeline.validation import validate as run_validation  # noqa: PLC0415
 
@@ -211,27 +212,35 @@ def validate(
         raise typer.Exit(exit_code)
 
 
-def _request(traces: Sequence[str], out: str, profile: str | None, config: Path | None) -> tuple[AuditRequest, Load]:
-    """Returns the request, checked as far as possible without Spark, and the load that it puts on an engine."""
+class _Needs(NamedTuple):
+    """What an engine has to be prepared for: the load of the traces, and whether Spark needs Delta Lake."""
+
+    load: Load
+    delta: bool
+
+
+def _request(traces: Sequence[str], out: str, profile: str | None, config: Path | None) -> tuple[AuditRequest, _Needs]:
+    """Returns the request, checked as far as possible without an engine, and what it needs of one."""
     settings = load_settings(config)
     if profile is not None:
         profile_named(profile)
-    if out:
-        parse_target(out)
-    load = load_of(open_traces(traces, profile))
-    return AuditRequest(tuple(traces), out, profile, settings), load
+    target = parse_target(out) if out else None
+    opened = open_traces(traces, profile)
+    needs = _Needs(load_of(opened), needs_delta(target, opened))
+    return AuditRequest(tuple(traces), out, profile, settings), needs
 
 
-def _spark_session(engine: EngineOption, load: Load, debug: bool, *, meanwhile_import: str) -> SparkSession:
+def _spark_session(engine: EngineOption, needs: _Needs, debug: bool, *, meanwhile_import: str) -> SparkSession:
     """Returns the session; imports a module while the engine starts.
 
     Importing the compiler of the replay takes half a second, which a call with wrong arguments should not wait for.
     """
     from dispatch_audit.jobs.session import spark_session  # noqa: PLC0415 - an engine is needed from here on only
 
-    session, _ = both(
-        lambda: spark_session(NAME, quiet=not debug, load=load, engine=engine), lambda: import_module(meanwhile_import)
-    )
+    def start() -> SparkSession:
+        return spark_session(NAME, quiet=not debug, load=needs.load, engine=engine, delta=needs.delta)
+
+    session, _ = both(start, lambda: import_module(meanwhile_import))
     return session
 
 

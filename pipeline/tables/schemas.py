@@ -66,7 +66,7 @@ RUNS = TableSchema(
         Column("inputs", "array<string>", "paths of the trace as given"),
         Column("settings", "string", "settings of the audit, JSON"),
         Column("code_version", "string", "version of dispatch-audit"),
-        _optional("engine", "string", "engine that ran the audit, and its version; NULL: an audit before 0.2"),
+        _optional("engine", "string", "engine that ran the audit, and its version; NULL: the audit did not say"),
         *_moment("from_ts", "first event of the trace", nullable=True),
         *_moment("to_ts", "last event of the trace", nullable=True),
         _optional("chain", "string", "hash of inputs, profile and settings; the windows of one log share it"),

@@ -1,33 +1,16 @@
 """What the embedded engine replays is what the replay alone gives."""
 
-import gzip
 import json
 import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from arrow_rows import batch_of
-from recorded import RECORDINGS
+from parquet_recordings import as_parquet
 
 SCRIPT = Path(__file__).with_name("replay_on_sail.py")
 # Each kind of dispatcher, and several groups in a trace.
 NAMES = ("crash-1-4.0.8", "crash-1-3.3.2", "crash-3-4.0.8-classic", "two-subscriptions-4.2.4", "four-partitions-4.0.8")
-
-
-def as_parquet(name: str, folder: Path) -> Path:
-    """A recorded trace with its logs as Parquet files of several row groups."""
-    folder.mkdir(parents=True)
-    recorded = RECORDINGS / name
-    (folder / "trace.json").write_text((recorded / "trace.json").read_text())
-    for log in recorded.glob("*.jsonl.gz"):
-        if "oracle" not in log.name:
-            rows = [json.loads(line) for line in gzip.decompress(log.read_bytes()).splitlines()]
-            path = folder / f"{log.name.partition('.')[0]}.parquet"
-            pq.write_table(pa.Table.from_batches([batch_of(rows)]), path, row_group_size=500)
-    return folder
 
 
 @pytest.mark.heavy
