@@ -74,3 +74,11 @@ def test_what_is_published_is_what_the_audit_wrote() -> None:
     options = {name: value for step in steps(audit) for name, value in step.get("with", {}).items()}
     assert (options["report_paths"], options["sarif_file"]) == (written["junit"], written["sarif"])
     assert options["path"].split() == sorted(written.values(), reverse=True)
+
+
+def test_the_workflow_to_copy_needs_no_java() -> None:
+    (audit,) = (workflow for workflow in WORKFLOWS if workflow.name == "audit-traces.yml")
+    shell = "".join(shells(audit))
+    assert "--engine embedded" in shell
+    assert "pip install '.[embedded]'" in shell
+    assert not any("java" in step.get("uses", "") for step in steps(audit))

@@ -20,7 +20,6 @@ def block(language: str) -> str:
     return str(text)
 
 
-@pytest.mark.spark
 @pytest.mark.e2e
 def test_the_shell_runs_and_writes_what_it_names(tmp_path: Path) -> None:
     (tmp_path / "data").symlink_to(ROOT / "data")
@@ -30,7 +29,13 @@ def test_the_shell_runs_and_writes_what_it_names(tmp_path: Path) -> None:
         input=block("bash"),
         cwd=tmp_path,
         # One of the samples: test_audit_of_samples.py audits the folder of all.
-        env={**os.environ, "PATH": programs, "PYTHONPATH": str(ROOT), "TRACES": "data/samples/join-leave-4.0.8"},
+        env={
+            **os.environ,
+            "PATH": programs,
+            "JAVA_HOME": "/nonexistent",
+            "PYTHONPATH": str(ROOT),
+            "TRACES": "data/samples/join-leave-4.0.8",
+        },
         capture_output=True,
         text=True,
         timeout=600,
