@@ -5,12 +5,13 @@ columns `..._max` are the largest values at any moment.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.state.output import BY_RESET, STILL_OPEN
-from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Records, chosen
+from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints, chosen
 from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
 from dispatch_audit.pipeline.replay.verdicts.naming import Rows, position
@@ -25,9 +26,9 @@ def consumers(topic: str, subscription: str, found: ReplayResult) -> Rows:
     index_of = {number: index for index, number in enumerate(found.numbers)}
     rows: Rows = []
     episodes = chosen(found.episodes, found.episodes.to_seq > found.report_range.since.seq)
-    holders = episodes.holder
-    drained_nothing = _draining(episodes[:0].view(np.recarray), found.report_range)
-    drainers = set(holders.tolist())
+    drained = _Drained(*(np.array(episodes[name]) for name in _Drained._fields))
+    by_holder = {holder: drained.of(holder) for holder in set(drained.holder.tolist())}
+    by_none = _draining(drained.of(NOBODY), found.report_range)
     for number, stay in found.stays.items():
         dispatched, acked = found.counts[number]
         gone = stay.left is not None and stay.left.seq <= found.report_range.since.seq
@@ -47,11 +48,7 @@ def consumers(topic: str, subscription: str, found: ReplayResult) -> Rows:
                 "acked": acked,
                 "hash_share": found.hash_shares.get(number),
                 "traffic_share": dispatched / total if total else None,
-                **(
-                    _draining(chosen(episodes, holders == index), found.report_range)
-                    if index in drainers
-                    else drained_nothing
-                ),
+                **(_draining(by_holder[index], found.report_range) if index in by_holder else by_none),
                 **_joined(found.joins[index]),
                 "consumersAfterMarkDeletePosition": _written(found.monitor.recent.held_behind.get(index)),
             }
@@ -59,29 +56,48 @@ def consumers(topic: str, subscription: str, found: ReplayResult) -> Rows:
     return rows
 
 
-def _draining(episodes: Records, report_range: ReportRange) -> dict[str, object]:
+class _Drained(NamedTuple):
+    """What the statistics depend on of draining episodes, as columns."""
+
+    holder: Ints
+    hash: Ints
+    from_seq: Ints
+    to_seq: Ints
+    returned_seq: Ints
+    ended_by: Ints
+    held_at_end: Ints
+
+    def of(self, holder: int) -> "_Drained":
+        """The episodes of one holder."""
+        here = np.flatnonzero(self.holder == holder)
+        return _Drained(*(column[here] for column in self))
+
+
+def _draining(episodes: _Drained, report_range: ReportRange) -> dict[str, object]:
     """The statistics of PIP-379 for the hashes that one consumer drained."""
-    here = chosen(episodes, (episodes.ended_by == STILL_OPEN) & (episodes.returned_seq == UNKNOWN))
-    cleared = ~np.isin(episodes.ended_by, (STILL_OPEN, BY_RESET)) & report_range.holds(episodes.to_seq)
+    is_open = episodes.ended_by == STILL_OPEN
+    here = is_open & (episodes.returned_seq == UNKNOWN)
+    held = episodes.held_at_end[here].tolist()
+    cleared = ~is_open & (episodes.ended_by != BY_RESET) & report_range.holds(episodes.to_seq)
     most = _most_at_once(episodes)
     return {
-        "drainingHashesCount": int(here.size),
+        "drainingHashesCount": len(held),
         "drainingHashesClearedTotal": int(np.count_nonzero(cleared)),
-        "drainingHashesUnackedMessages": int(here.held_at_end.sum()),
-        "drainingHashes": [f"{h} ({entries(held)})" for h, held in zip(here.hash, here.held_at_end, strict=True)],
+        "drainingHashesUnackedMessages": sum(held),
+        "drainingHashes": [f"{h} ({entries(n)})" for h, n in zip(episodes.hash[here].tolist(), held, strict=True)],
         "draining_hashes_max": most,
         "draining_bytes_max": most * _BYTES_A_HASH,
     }
 
 
-def _most_at_once(episodes: Records) -> int:
+def _most_at_once(episodes: _Drained) -> int:
     """The largest number of hashes that drained at the same time."""
-    if not episodes.size:
+    if not episodes.hash.size:
         return 0
     returned = episodes.returned_seq != UNKNOWN
     ends = np.where(returned, episodes.returned_seq, episodes.to_seq)
     seqs = np.concatenate((episodes.from_seq, ends))
-    steps = np.concatenate((np.ones(episodes.size, np.int64), -np.ones(episodes.size, np.int64)))
+    steps = np.concatenate((np.ones(returned.size, np.int64), -np.ones(returned.size, np.int64)))
     # At one row ends count before beginnings.
     order = np.lexsort((steps, seqs))
     return int(np.cumsum(steps[order]).max(initial=0))

@@ -1,6 +1,8 @@
 """Rows of `draining`: the draining hashes (PIP-379)."""
 
-from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
+import numpy as np
+
+from dispatch_audit.pipeline.replay.state.output import ENDINGS, EPISODE, STILL_OPEN
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, or_none
 
@@ -9,28 +11,30 @@ def draining(topic: str, subscription: str, found: ReplayResult) -> Rows:
     """A row for each draining episode: from the move of a hash until its holder has no pending entry of it."""
     names = Names(found.numbers, found.stays, found.recorders)
     rows: Rows = []
-    for episode in found.reported_drainings:
-        is_open = bool(episode.ended_by == STILL_OPEN)
+    # As plain numbers: a record looks up each field by name in Python.
+    for values in found.reported_drainings.view(np.ndarray).tolist():
+        episode: dict[str, int] = dict(zip(EPISODE.names or (), values, strict=True))
+        is_open = episode["ended_by"] == STILL_OPEN
         rows.append(
             {
                 "topic": topic,
                 "subscription": subscription,
-                "sticky_hash": int(episode.hash),
-                "holder": names.number(episode.holder),
-                "holder_name": names.name(episode.holder),
-                "new_owner": names.number(episode.new_owner),
-                "new_owner_name": names.name(episode.new_owner),
-                "from_seq": int(episode.from_seq),
-                "to_seq": None if is_open else int(episode.to_seq),
-                "from_ts_us": int(episode.from_ts),
-                "to_ts_us": None if is_open else int(episode.to_ts),
-                "entries_at_start": int(episode.held_at_start),
+                "sticky_hash": episode["hash"],
+                "holder": names.number(episode["holder"]),
+                "holder_name": names.name(episode["holder"]),
+                "new_owner": names.number(episode["new_owner"]),
+                "new_owner_name": names.name(episode["new_owner"]),
+                "from_seq": episode["from_seq"],
+                "to_seq": None if is_open else episode["to_seq"],
+                "from_ts_us": episode["from_ts"],
+                "to_ts_us": None if is_open else episode["to_ts"],
+                "entries_at_start": episode["held_at_start"],
                 "blocked_attempts": found.blocked_attempts.within(
-                    int(episode.holder), int(episode.hash), int(episode.from_seq), int(episode.to_seq)
+                    episode["holder"], episode["hash"], episode["from_seq"], episode["to_seq"]
                 ),
-                "returned_seq": or_none(episode.returned_seq),
-                "returned_ts_us": or_none(episode.returned_ts),
-                "ended_by": None if is_open else ENDINGS[episode.ended_by],
+                "returned_seq": or_none(episode["returned_seq"]),
+                "returned_ts_us": or_none(episode["returned_ts"]),
+                "ended_by": None if is_open else ENDINGS[episode["ended_by"]],
             }
         )
     return rows

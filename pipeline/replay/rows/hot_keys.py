@@ -28,26 +28,29 @@ def hot_keys(topic: str, subscription: str, found: ReplayResult, each_max: int) 
     by_traffic = hashes.group[_most(hashes, each_max)].tolist()
     unkeyed: list[int] = []
     for sticky in dict.fromkeys([*by_traffic, *_largest(peaks, each_max), *_largest(blocked, each_max)]):
-        first, last = np.searchsorted(keys.group, (sticky, sticky + 1))
         if sticky in shown:
             continue
+        first, last = np.searchsorted(keys.group, (sticky, sticky + 1))
         if first < last:
             chosen.add(int(first + np.argmax(keys.times[first:last])))
         else:
             unkeyed.append(sticky)
     rows: Rows = []
-    for at in sorted(chosen, key=lambda at: (-keys.times[at], keys.group[at], keys.key[at])):
-        sticky = int(keys.group[at])
-        first, last = np.searchsorted(keys.group, (sticky, sticky + 1))
+    shown_keys = keys.rows(np.array(sorted(chosen), dtype=np.int64))
+    shown_keys = shown_keys.rows(np.lexsort((shown_keys.key, shown_keys.group, -shown_keys.times)))
+    first, last = np.searchsorted(keys.group, (shown_keys.group, shown_keys.group + 1))
+    for sticky, key_id, times, ledger, entry, keys_on_hash in zip(
+        *(column.tolist() for column in (*shown_keys, last - first)), strict=True
+    ):
         rows.append(
             {
-                **_hash_columns(topic, subscription, sticky, int(last - first), hashes, peaks, blocked),
-                "key_id": int(keys.key[at]),
-                "ledger_id": int(keys.ledger[at]),
-                "entry_id": int(keys.entry[at]),
-                "dispatched": int(keys.times[at]),
+                **_hash_columns(topic, subscription, sticky, keys_on_hash, hashes, peaks, blocked),
+                "key_id": key_id,
+                "ledger_id": ledger,
+                "entry_id": entry,
+                "dispatched": times,
                 "dispatched_error_max": error,
-                "dispatched_share": int(keys.times[at]) / found.traffic.dispatched,
+                "dispatched_share": times / found.traffic.dispatched,
             }
         )
     # No entry of the hash was dispatched, or so few that its keys were not kept.
