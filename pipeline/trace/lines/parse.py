@@ -160,7 +160,9 @@ def _field(text: Text, at: int, end: int) -> int:
     """Returns the number of the field whose name is the text from `at` to `end`; -1: unknown."""
     if end == at:
         return -1
-    place = text[at] * FIRST_FACTOR + text[end - 1] * LAST_FACTOR + (end - at) * SIZE_FACTOR
+    # Uncompiled, the product of a byte would be a byte.
+    first, last = np.int64(text[at]), np.int64(text[end - 1])
+    place = first * FIRST_FACTOR + last * LAST_FACTOR + (end - at) * SIZE_FACTOR
     field = FIELD_AT[place % TABLE_SIZE]
     return field if field >= 0 and named(text, at, end, NAMES[field], SIZES[field]) else -1
 
