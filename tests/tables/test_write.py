@@ -63,6 +63,16 @@ def test_what_comes_after_a_later_attempt_is_left_out(way: Way, tmp_path: Path) 
     assert len(way.tables(tmp_path).query("metrics", "*")) == 1
 
 
+def test_an_attempt_that_writes_while_another_one_looks_is_the_later_one(
+    way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, quick = (way.opened(tmp_path, "aaaa") for _ in range(2))
+    # The slow one sees nobody, and goes on only when the quick one has written.
+    monkeypatch.setattr(slow.staging, "others", lambda: quick.write(held(TWO_TABLES)))
+    slow.write(held(TWO_TABLES))
+    assert len(way.tables(tmp_path).query("metrics", "*")) == 1
+
+
 def test_audits_that_create_the_tables_at_one_time_all_land(way: Way, tmp_path: Path) -> None:
     keys = ["aaaa", "bbbb", "cccc"]
     at_one_time(lambda run_key: way.write_run(tmp_path, run_key, TWO_TABLES), keys)
