@@ -8,6 +8,7 @@ before all traces have been replayed.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -20,6 +21,7 @@ from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.replay.packed_source import NOTHING, Placed, Reading, configure, counts_in
 from dispatch_audit.pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW
 from dispatch_audit.pipeline.replay.replay_on_spark import replayed
+from dispatch_audit.pipeline.replay.staged_refusals import refused_in
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.run.audit_task import AuditTask, audit_tasks
 from dispatch_audit.pipeline.run.key_lookup import keys_of, with_keys
@@ -37,10 +39,30 @@ from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.through_spark.spark_rows import frame_of
 from dispatch_audit.pipeline.tables.write import RunTables
 from dispatch_audit.pipeline.trace import Survey, Trace, quarantined, read_events, survey, trace_errors
-from dispatch_audit.pipeline.trace.quarantine.row_counts import NOT_PLAIN, Count
+from dispatch_audit.pipeline.trace.quarantine.quarantine import QUARANTINE_COLUMNS, refused_rows
+from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
+from dispatch_audit.pipeline.trace.quarantine.survey import Refused
+from dispatch_audit.pipeline.trace.reasons import STATEFUL
 from dispatch_audit.pipeline.windows.resolve import ResolvedWindow, resolved_window
 from dispatch_audit.pipeline.windows.rows_without_seq import RowsWithoutSeq, rows_without_seq
 from dispatch_audit.pipeline.windows.window import WHOLE
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """A trace that was read once.
+
+    Attributes:
+        staged: its packed rows and what else was staged, as `STAGED_SCHEMA`.
+        counts: of the rows read.
+        refused: returns the rows that the checks refused.
+        by_workers: whether workers read its files, or Spark scanned it.
+    """
+
+    staged: DataFrame
+    counts: list[Count]
+    refused: Refused
+    by_workers: bool
 
 
 @dataclass(frozen=True)
@@ -50,7 +72,7 @@ class _Replayed:
     task: AuditTask
     window: ResolvedWindow | None
     trace: Trace
-    staged: DataFrame
+    packed: _Packed
     survey: Survey
     without_seq: RowsWithoutSeq
     tables: RunTables
@@ -150,9 +172,9 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
         tables = open_tables(spark, target, task.run_key)
     try:
         with stages.stage("read") as stage, trace_errors():
-            staged, counts = _packed(reading, tables)
-            stage["rows"] = sum(count.rows for count in counts)
-        found = survey(spark, counts, trace, settings.trace)
+            packed = _packed(reading, tables)
+            stage["rows"] = sum(count.rows for count in packed.counts)
+        found = survey(packed.counts, packed.refused, trace, settings.trace)
         if window is None:
             without_seq = RowsWithoutSeq(None, 0)
         else:
@@ -160,28 +182,27 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
             window.refuse_empty(found.rows_in)
         with stages.stage("replay"), trace_errors():
             keep_state = window is not None and window.next_seq is not None
-            rows = tables.stage(_results(reading.placed(staged, counts), config, settings, keep_state))
+            rows = tables.stage(_results(reading.placed(packed.staged, packed.counts), config, settings, keep_state))
     except Exception:
         tables.discard()
         raise
-    return _Replayed(task, window, trace, staged, found, without_seq, tables, rows, stages, started_at_us)
+    return _Replayed(task, window, trace, packed, found, without_seq, tables, rows, stages, started_at_us)
 
 
-def _packed(reading: Reading, tables: RunTables) -> tuple[DataFrame, list[Count]]:
-    """Reads and packs the trace; returns the staged rows, and the counts of the rows read."""
+def _packed(reading: Reading, tables: RunTables) -> _Packed:
+    """Reads, checks and packs the trace, and stages its rows."""
     by_workers = reading.packed_by_workers()
     if by_workers is not None:
         try:
             staged = tables.keep(by_workers)
-            counts = counts_in(staged)
-            if all(count.refused != NOT_PLAIN for count in counts):
-                return staged, counts
+            return _Packed(staged, counts_in(staged), lambda: refused_in(staged), by_workers=True)
         except Exception as error:
             # A damaged file ended the worker; Spark's own reader survives it and reports the damage.
             if not worker_died(error):
                 raise
     staged = tables.keep(reading.packed_by_spark())
-    return staged, counts_in(staged)
+    refused = partial(refused_rows, reading.spark, reading.trace)
+    return _Packed(staged, counts_in(staged), refused, by_workers=False)
 
 
 def _results(placed: Placed, config: ReplayConfig, settings: Settings, keep_state: bool) -> DataFrame:
@@ -212,8 +233,7 @@ def _quarantine(spark: SparkSession, found: _Replayed, settings: Settings) -> in
         quarantined_before = sf.col("reason").isin(REPEATED_ROW, DUPLICATE_SEQ) & (sf.col("seq") < first)
         refused_late = refused_late.where(~quarantined_before)
     with found.stages.stage("quarantine") as stage:
-        rows = quarantined(spark, found.trace, cut_off=found.survey.cut_off, refused_late=refused_late)
-        rows = rows.select(*QUARANTINE.arrow_schema.names)
+        rows = _refused(spark, found, refused_late).select(*QUARANTINE.arrow_schema.names)
         if without_seq.rows is not None:
             rows = rows.unionByName(without_seq.rows)
         found.rows["quarantine"] = found.tables.rows_of("quarantine", rows)
@@ -224,6 +244,18 @@ def _quarantine(spark: SparkSession, found: _Replayed, settings: Settings) -> in
     if counts.bad_share(found.survey.rows_in + before) > settings.trace.quarantine_ratio_max:
         raise _too_much_refused(found, counts, settings.trace.quarantine_ratio_max)
     return counts.rows + without_seq.number
+
+
+def _refused(spark: SparkSession, found: _Replayed, late: DataFrame | None) -> DataFrame:
+    """Returns the rows that the checks refused, and those that the replay refused."""
+    if not found.packed.by_workers:
+        return quarantined(spark, found.trace, cut_off=found.survey.cut_off, refused_late=late)
+    early = found.packed.refused().select(*QUARANTINE_COLUMNS)
+    if late is None:
+        return early
+    # The replay names rows by seq; only a second scan finds their texts.
+    rows = quarantined(spark, found.trace, refused_late=late)
+    return early.unionByName(rows.where(sf.col("reason").isin(*STATEFUL)))
 
 
 def _counted(found: _Replayed) -> QuarantineCounts:
@@ -242,7 +274,7 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
             # A finding of a window may name an entry that was published long before it.
             before = None if found.window is None else found.window.carried.earlier
             earlier = None if before is None else read_events(spark, before)
-            keys = keys_of([rows[table] for table in keyed], found.staged, spark, earlier)
+            keys = keys_of([rows[table] for table in keyed], found.packed.staged, spark, earlier)
             rows.update({table: with_keys(rows[table], keys) for table in keyed})
     with stages.stage("write tables"):
         tables.write(rows)

@@ -75,7 +75,10 @@ def _own(text: str) -> DispatchAuditError | None:
     """Returns the error of the audit that a worker raised."""
     found = _OWN.search(text)
     kind = getattr(errors, found[1], None) if found else None
-    return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, DispatchAuditError) else None
+    if not (found and isinstance(kind, type) and issubclass(kind, DispatchAuditError)):
+        return None
+    message, _, way_out = found[2].rpartition("; ")
+    return kind(message, way_out) if message else kind(found[2])
 
 
 def _translated(text: str, source: str) -> DispatchAuditError | None:

@@ -1,13 +1,22 @@
 """Counts the rows of a trace that an audit would read and refuse, without a replay and without tables."""
 
+from functools import partial
+
 from pyspark.sql import SparkSession
 
-from dispatch_audit.pipeline.replay.packed_source import configure
+from dispatch_audit.pipeline.replay.pack_on_spark import checked_files
+from dispatch_audit.pipeline.replay.packed_source import configure, counts_in
+from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
+from dispatch_audit.pipeline.replay.staged_refusals import refused_in
 from dispatch_audit.pipeline.run.audit_task import profile_of
 from dispatch_audit.pipeline.run.request import AuditRequest, ValidationResult
 from dispatch_audit.pipeline.run.stages import Progress
-from dispatch_audit.pipeline.trace import counted, open_traces, read_events, trace_errors
-from dispatch_audit.pipeline.trace.quarantine.survey import counted_up, fault_of
+from dispatch_audit.pipeline.spark_errors import worker_died
+from dispatch_audit.pipeline.trace import Trace, counted, open_traces, read_events, trace_errors
+from dispatch_audit.pipeline.trace.quarantine.quarantine import refused_rows
+from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
+from dispatch_audit.pipeline.trace.quarantine.survey import Refused, counted_up, fault_of
+from dispatch_audit.pipeline.trace.workers.shares import shares_of
 
 
 def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[ValidationResult]:
@@ -23,10 +32,9 @@ def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> 
     for trace in open_traces(request.paths, request.profile):
         profile = profile_of(trace, request)
         progress("survey")
-        with trace_errors():
-            counts = counted(read_events(spark, trace))
-        found = counted_up(spark, counts, trace)
-        fault = fault_of(spark, found, trace, request.settings.trace)
+        counts, refused = counts_of(spark, trace, request.settings.spark.chunk_rows)
+        found = counted_up(counts, refused, trace)
+        fault = fault_of(found, refused, trace, request.settings.trace)
         results.append(
             ValidationResult(
                 path=trace.path,
@@ -38,3 +46,20 @@ def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> 
             )
         )
     return results
+
+
+def counts_of(spark: SparkSession, trace: Trace, chunk_rows: int) -> tuple[list[Count], Refused]:
+    """Returns the counts of the rows of a trace, and what returns its refused rows."""
+    with trace_errors():
+        shares = shares_of(trace)
+        if shares:
+            try:
+                # They are few: of the refused rows only those that a message may name.
+                found = checked_files(spark, shares, chunk_rows).toArrow()
+                staged = spark.createDataFrame(found, STAGED_SCHEMA)
+                return counts_in(staged), lambda: refused_in(staged)
+            except Exception as error:
+                # A damaged file ended the worker; Spark's own reader survives it and reports the damage.
+                if not worker_died(error):
+                    raise
+        return counted(read_events(spark, trace)), partial(refused_rows, spark, trace)

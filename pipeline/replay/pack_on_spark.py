@@ -3,7 +3,7 @@
 files or rows of a trace -> mapInArrow(check, count, pack) -> rows of `STAGED_SCHEMA`
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -15,39 +15,95 @@ from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.replay.packing.distinct_keys import DistinctKeys
 from dispatch_audit.pipeline.replay.packing.flat_rows import flattened, restored
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
-from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, Kind, staged, staged_payload
-from dispatch_audit.pipeline.trace.parquet.worker_reader import NotPlainError, Share, by_workers, read_share
+from dispatch_audit.pipeline.replay.packing.staged_batches import (
+    STAGED_SCHEMA,
+    Kind,
+    staged,
+    staged_lines,
+    staged_payload,
+    staged_refused,
+)
 from dispatch_audit.pipeline.trace.quarantine.row_counts import COUNTED_BY, RowCounts
+from dispatch_audit.pipeline.trace.workers.by_workers import by_workers
+from dispatch_audit.pipeline.trace.workers.read_share import read_share
+from dispatch_audit.pipeline.trace.workers.shares import Share
 
-_COLUMNS: Final = (*COLUMNS, *(name for name in COUNTED_BY if name not in COLUMNS))
+_COUNTED: Final = tuple(name for name in COUNTED_BY if name != "refused")
+_COLUMNS: Final = (*COLUMNS, *(name for name in _COUNTED if name not in COLUMNS))
 
 _Batches = Iterable[pa.RecordBatch]
-_Pack = Callable[[_Batches], Iterator[pa.RecordBatch]]
-
-
-def packed_rows(events: DataFrame, profile: Profile) -> DataFrame:
-    """Packs the rows of `dispatch_audit.pipeline.trace.read_events`; `STAGED_SCHEMA`, in no order.
-
-    Args:
-        events: the rows.
-        profile: of the broker.
-    """
-    packed = _packer(profile)
-
-    def read(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        return packed(map(restored, batches))
-
-    return flattened(events, _COLUMNS).mapInArrow(read, STAGED_SCHEMA)
 
 
 def packed_files(spark: SparkSession, shares: Sequence[Share], profile: Profile, chunk_rows: int) -> DataFrame:
-    """Packs files that the workers read, as `packed_rows` does; the counts report a file that is not plain."""
-    packed = _packer(profile)
+    """Packs the files of a trace, which workers read; `STAGED_SCHEMA`, in no order.
+
+    Args:
+        spark: the session.
+        shares: at least one.
+        profile: of the broker.
+        chunk_rows: most rows that are packed at a time.
+    """
 
     def read(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
-        return packed(batch for share in own for batch in read_share(share, _COLUMNS, chunk_rows))
+        packer = _Packer(profile)
+        for share in own:
+            lines = 0
+            for part in read_share(share, _COLUMNS, chunk_rows):
+                yield from packer.packed(part.good)
+                lines += part.lines
+                if part.refused.num_rows:
+                    packer.counts.add(part.refused)
+                    yield staged_refused(share.path, share.begin, part.refused)
+            if share.kind == "json":
+                yield staged_lines(share.path, share.begin, lines)
+        yield from packer.rest()
 
     return by_workers(spark, shares, read, STAGED_SCHEMA)
+
+
+def checked_files(spark: SparkSession, shares: Sequence[Share], chunk_rows: int) -> DataFrame:
+    """Reads and checks the files of a trace without packing them; `STAGED_SCHEMA`, in no order.
+
+    Of the refused rows it has those at which a log ends too early, and the first of each share.
+
+    Args:
+        spark: the session.
+        shares: at least one.
+        chunk_rows: most rows that are checked at a time.
+    """
+
+    def read(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
+        counts = RowCounts()
+        for share in own:
+            lines, is_first = 0, True
+            for part in read_share(share, _COUNTED, chunk_rows):
+                counts.add(_as_good(part.good))
+                counts.add(part.refused)
+                lines += part.lines
+                shown = pc.equal(part.refused.column("refused"), "cut_off").to_numpy(zero_copy_only=False).copy()
+                shown[:1] |= is_first
+                if shown.any():
+                    is_first = False
+                    yield staged_refused(share.path, share.begin, part.refused.filter(pa.array(shown)))
+            if share.kind == "json":
+                yield staged_lines(share.path, share.begin, lines)
+        yield staged_payload(Kind.COUNTS, counts.encode())
+
+    return by_workers(spark, shares, read, STAGED_SCHEMA)
+
+
+def packed_rows(events: DataFrame, profile: Profile) -> DataFrame:
+    """Packs the rows of `dispatch_audit.pipeline.trace.read_events`, as `packed_files` does."""
+
+    def read(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        packer = _Packer(profile)
+        for batch in map(restored, batches):
+            is_good = pc.is_null(batch.column("refused"))
+            packer.counts.add(batch.filter(pc.invert(is_good)))
+            yield from packer.packed(batch.filter(is_good).drop_columns(["refused"]))
+        yield from packer.rest()
+
+    return flattened(events, (*_COLUMNS, "refused")).mapInArrow(read, STAGED_SCHEMA)
 
 
 def packed_publishes(events: DataFrame, topics: Iterable[str], profile: Profile) -> DataFrame:
@@ -67,34 +123,39 @@ def packed_publishes(events: DataFrame, topics: Iterable[str], profile: Profile)
     return flattened(published, COLUMNS).mapInArrow(read, STAGED_SCHEMA)
 
 
-def _packer(profile: Profile) -> _Pack:
-    def packed(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        counts, keys = RowCounts(), DistinctKeys()
+class _Packer:
+    """Packs the rows of a task, and counts all of them.
 
-        def of_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-            counts.add(batch)
-            refused = batch.column("refused")
-            good = batch if refused.null_count == batch.num_rows else batch.filter(pc.is_null(refused))
-            keys.add(good.column("key"))
-            yield staged(pack(good, profile))
-            if keys.is_full:
-                yield from _keys(keys)
+    Attributes:
+        counts: the counts.
+    """
 
-        try:
-            # No variable for a batch, because it would keep the last one while memory is released.
-            for rows in map(of_batch, batches):
-                yield from rows
-        except NotPlainError:
-            counts.give_up()
-        yield from _keys(keys)
+    def __init__(self, profile: Profile) -> None:
+        self.counts = RowCounts()
+        self._keys = DistinctKeys()
+        self._profile = profile
+
+    def packed(self, good: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yields the packed batches of good rows, as `STAGED_SCHEMA`."""
+        self.counts.add(_as_good(good))
+        self._keys.add(good.column("key"))
+        yield staged(pack(good, self._profile))
+        if self._keys.is_full:
+            yield from self._new_keys()
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """Yields what else the task has found, as `STAGED_SCHEMA`."""
+        yield from self._new_keys()
         # The worker is used again: release the memory of packing before it replays.
         pa.default_memory_pool().release_unused()
-        yield staged_payload(Kind.COUNTS, counts.encode())
+        yield staged_payload(Kind.COUNTS, self.counts.encode())
 
-    return packed
+    def _new_keys(self) -> Iterator[pa.RecordBatch]:
+        payload = self._keys.take()
+        if payload is not None:
+            yield staged_payload(Kind.KEYS, payload)
 
 
-def _keys(keys: DistinctKeys) -> Iterator[pa.RecordBatch]:
-    payload = keys.take()
-    if payload is not None:
-        yield staged_payload(Kind.KEYS, payload)
+def _as_good(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns good rows with the column that says so."""
+    return rows.append_column("refused", pa.nulls(rows.num_rows, pa.string()))

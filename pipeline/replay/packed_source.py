@@ -10,15 +10,14 @@ from pyspark.sql import functions as sf
 from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.replay.pack_on_spark import packed_files, packed_publishes, packed_rows
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
-from dispatch_audit.pipeline.replay.packing.staged_batches import Kind
+from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, Kind
 from dispatch_audit.pipeline.replay.place_on_spark import batches_of, numbers_of, placed, placed_states
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.recorders_on_spark import recorders_in
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.trace import Trace, read_events, trace_errors
-from dispatch_audit.pipeline.trace.parquet.delta_files import as_files
-from dispatch_audit.pipeline.trace.parquet.worker_reader import shares_of
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count, decoded
+from dispatch_audit.pipeline.trace.workers.shares import shares_of
 
 # The bytes of rows or packed batches that a worker is given at a time, which it needs besides the open state.
 _FRAME_BYTES = 8 << 20
@@ -93,11 +92,14 @@ class Reading:
     def packed_by_workers(self) -> DataFrame | None:
         """Files that the workers read, as `STAGED_SCHEMA`; None where Spark has to read them.
 
-        That Spark has to read them may also show only when the frame is evaluated: then the counts in it say
-        `NOT_PLAIN`, or a worker dies.
+        When the frame is evaluated, a damaged file may end a worker: Spark survives it and reports the damage.
         """
-        shares = shares_of(as_files(self.spark, self.trace))
-        return packed_files(self.spark, shares, self.profile, self.settings.spark.chunk_rows) if shares else None
+        shares = shares_of(self.trace)
+        if shares is None:
+            return None
+        if not shares:
+            return self.spark.createDataFrame([], STAGED_SCHEMA)
+        return packed_files(self.spark, shares, self.profile, self.settings.spark.chunk_rows)
 
     def placed(self, staged: DataFrame, counts: Sequence[Count]) -> Placed:
         """Returns the input of the replay.

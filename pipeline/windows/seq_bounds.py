@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from dispatch_audit.pipeline.spark_errors import trace_errors, worker_died
 from dispatch_audit.pipeline.trace.arrow_columns import integers
-from dispatch_audit.pipeline.trace.parquet.worker_reader import by_workers
 from dispatch_audit.pipeline.trace.read import read_events
 from dispatch_audit.pipeline.trace.sources import Trace
 from dispatch_audit.pipeline.trace.validate import TS_US_MAX
+from dispatch_audit.pipeline.trace.workers.by_workers import by_workers
 from dispatch_audit.pipeline.trace.workers.read_share import read_unchecked
 from dispatch_audit.pipeline.trace.workers.shares import Share, shares_of
 

@@ -28,7 +28,8 @@ from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.payload import batches_in, encode
 from dispatch_audit.pipeline.trace import Trace, open_traces
-from dispatch_audit.pipeline.trace.parquet.worker_reader import read_share, shares_of
+from dispatch_audit.pipeline.trace.workers.read_share import read_share
+from dispatch_audit.pipeline.trace.workers.shares import shares_of
 
 SETTINGS = load_settings()
 KEPT = SETTINGS.report.findings_per_rule_max
@@ -55,7 +56,8 @@ def on_sail(spark: SparkSession, trace: Trace, config: ReplayConfig, scratch: st
 
 def without_engine(trace: Trace, config: ReplayConfig) -> Counter[tuple[str, str]]:
     """The same rows, by the replay alone."""
-    read = (batch for share in shares_of(trace) for batch in read_share(share, COLUMNS, SETTINGS.spark.chunk_rows))
+    shares = shares_of(trace) or ()
+    read = (part.good for share in shares for part in read_share(share, COLUMNS, SETTINGS.spark.chunk_rows))
     packed = [chunk for batch in read for chunk in pack(batch, config.profile)]
     packed.sort(key=lambda chunk: chunk.first_seq)
     rows: Counter[tuple[str, str]] = Counter()

@@ -26,6 +26,7 @@ ROOMS = (
     "dispatch_audit.pipeline.bad_rows",
     "dispatch_audit.pipeline.replay.packed_source",
     "dispatch_audit.pipeline.replay.replay_on_spark",
+    "dispatch_audit.pipeline.replay.staged_refusals",
     "dispatch_audit.pipeline.replay.place_on_spark",
     "dispatch_audit.pipeline.replay.pack_on_spark",
     "dispatch_audit.pipeline.replay.recorders_on_spark",

@@ -10,12 +10,9 @@ from conftest import MANIFEST
 from pyspark.sql import SparkSession
 from test_row_checks import PLAIN
 
-from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.packed_source import Reading
-from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.trace import Trace, open_traces, read_events
-from dispatch_audit.pipeline.trace.parquet.delta_files import as_files
-from dispatch_audit.pipeline.trace.parquet.worker_reader import read_share, shares_of
+from dispatch_audit.pipeline.trace.workers.read_share import read_share
+from dispatch_audit.pipeline.trace.workers.shares import shares_of
 
 pytestmark = pytest.mark.spark
 
@@ -33,18 +30,22 @@ def trace_of(folder: Path, spark: SparkSession, *partition: str) -> Trace:
     return trace
 
 
-def seqs_by_workers(trace: Trace) -> list[int]:
-    batches = (batch for share in shares_of(trace) for batch in read_share(share, ["seq"], 100))
+def seqs_by_workers(trace: Trace) -> list[int] | None:
+    shares = shares_of(trace)
+    if shares is None:
+        return None
+    batches = (part.good for share in shares for part in read_share(share, ["seq"], 100))
     return sorted(int(seq) for batch in batches for seq in batch.column("seq").to_pylist())
 
 
-@pytest.mark.parametrize("name", ["trace", "a b%20c", "it's 100%", "x=1"])
+@pytest.mark.parametrize("name", ["trace", "it's 100%", "a b", "x=1"])
 def test_a_plain_table_is_its_files(name: str, spark: SparkSession, tmp_path: Path) -> None:
     trace = trace_of(tmp_path / name, spark)
-    files = as_files(spark, trace)
-    assert [log.kind for log in files.logs] == ["parquet", "parquet"]
-    assert seqs_by_workers(files) == sorted(SEQS)
-    assert Reading(spark, trace, profile_for("4.0.8", {}), load_settings()).packed_by_workers() is not None
+    assert seqs_by_workers(trace) == sorted(SEQS)
+
+
+def test_one_whose_path_delta_rs_cannot_open_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    assert seqs_by_workers(trace_of(tmp_path / "a b%20c", spark)) is None
 
 
 def test_of_a_table_that_was_changed_it_is_those_of_the_latest_version(spark: SparkSession, tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def test_of_a_table_that_was_changed_it_is_those_of_the_latest_version(spark: Sp
     table = f"delta.`{tmp_path}/trace/events`"
     spark.sql(f"DELETE FROM {table} WHERE seq = {SEQS[0]}")
     spark.sql(f"ALTER TABLE {table} ADD COLUMN note STRING")
-    assert seqs_by_workers(as_files(spark, trace)) == sorted(SEQS[1:])
+    assert seqs_by_workers(trace) == sorted(SEQS[1:])
     assert read_events(spark, trace).count() == len(SEQS) - 1
 
 
@@ -65,21 +66,21 @@ def test_one_whose_log_says_how_to_read_its_files_is_left_to_spark(
     value = "name" if setting.endswith("mode") else "true"
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{setting}' = '{value}')")
     spark.sql(f"DELETE FROM {table} WHERE seq = {SEQS[0]}")
-    assert as_files(spark, trace) == trace
+    assert seqs_by_workers(trace) is None
     assert read_events(spark, trace).count() == len(SEQS) - 1
 
 
 def test_one_with_partitions_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     trace = trace_of(tmp_path / "trace", spark, "event")
-    assert as_files(spark, trace) == trace
+    assert seqs_by_workers(trace) is None
     assert read_events(spark, trace).where("event IS NULL").count() == 0
 
 
 def test_one_that_lost_a_file_or_its_log_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     trace = trace_of(tmp_path / "trace", spark)
     next((tmp_path / "trace" / "events").glob("*.parquet")).unlink()
-    assert as_files(spark, trace) == trace
+    assert seqs_by_workers(trace) is None
     (tmp_path / "other" / "events" / "_delta_log").mkdir(parents=True)
     (tmp_path / "other" / "trace.json").write_text(json.dumps(MANIFEST))
     (empty,) = open_traces([tmp_path / "other"])
-    assert as_files(spark, empty) == empty
+    assert seqs_by_workers(empty) is None

@@ -12,8 +12,9 @@ from trace_rows import FLOW, GOOD_ROWS, JOIN, PUBLISH, REFUSED_JOIN, TOPIC
 
 from dispatch_audit.pipeline.errors import TraceError, UsageError
 from dispatch_audit.pipeline.settings import TraceSettings, load_settings
-from dispatch_audit.pipeline.trace import Survey, counted, open_traces, read_events, survey, trace_errors
+from dispatch_audit.pipeline.trace import Survey, open_traces, read_events, survey, trace_errors
 from dispatch_audit.pipeline.trace.quarantine.truncated_logs import TruncatedLog
+from dispatch_audit.pipeline.validation import counts_of
 
 pytestmark = pytest.mark.spark
 
@@ -24,9 +25,7 @@ CUT = json.dumps(FLOW)[:-9]
 
 def surveyed(spark: SparkSession, folder: Path, settings: TraceSettings = DEFAULTS) -> Survey:
     (trace,) = open_traces([folder])
-    with trace_errors():
-        counts = counted(read_events(spark, trace))
-    return survey(spark, counts, trace, settings)
+    return survey(*counts_of(spark, trace, 1_000), trace, settings)
 
 
 def test_rows_are_counted_by_group_and_reason(spark: SparkSession, write_trace: WriteTrace) -> None:
@@ -110,8 +109,8 @@ def _truncated_gzip() -> bytes:
 @pytest.mark.parametrize(
     ("log", "content", "why"),
     [
-        ("messages.jsonl.gz", _truncated_gzip(), "Unexpected end of input stream"),
-        ("messages.jsonl.gz", b"plain text\n" * 99, "not a gzip file"),
+        ("messages.jsonl.gz", _truncated_gzip(), "Compressed file ended"),
+        ("messages.jsonl.gz", b"plain text\n" * 99, "Not a gzipped file"),
         ("messages.parquet", b"PAR1 and no more", "."),
     ],
     ids=["truncated gzip", "no gzip", "no parquet"],

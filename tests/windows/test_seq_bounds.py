@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.trace import Trace, open_traces, quarantined, read_events
-from dispatch_audit.pipeline.trace.parquet.worker_reader import read_columns, read_share, shares_of
 from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
+from dispatch_audit.pipeline.trace.workers.read_share import read_share, read_unchecked
+from dispatch_audit.pipeline.trace.workers.shares import shares_of
 from dispatch_audit.pipeline.windows.seq_bounds import LogQuery, SeqBounds, find_seq_bounds
 
 pytestmark = pytest.mark.spark
@@ -99,8 +100,9 @@ def test_both_readers_give_the_rows_of_a_range(spark: SparkSession, tmp_path: Pa
         one = by_lines.__class__(by_lines.manifest, by_lines.path, by_lines.logs, seqs)
         other = by_files.__class__(by_files.manifest, by_files.path, by_files.logs, seqs)
         assert sorted(row["seq"] for row in read_events(spark, one).collect()) == expected
-        (share,) = shares_of(other)
-        for batches in (read_share(share, ["seq"], 100), read_columns(share, ["seq"])):
+        (share,) = shares_of(other) or []
+        checked = (part.good for part in read_share(share, ["seq"], 100))
+        for batches in (checked, read_unchecked(share, ["seq"])):
             assert [row["seq"] for batch in batches for row in batch.to_pylist()] == expected
 
 
@@ -119,12 +121,12 @@ def test_a_log_without_rows_has_no_bounds(spark: SparkSession, tmp_path: Path) -
 
 
 def test_row_groups_outside_of_the_range_are_not_opened(tmp_path: Path) -> None:
-    """A row group that Spark would have to read is no fault as long as it is not meant."""
+    """A bad row in a row group outside of the range is nobody's fault."""
     rows = rows_of()
     rows[-1]["ts_us"] = -1
     trace = parquet(tmp_path / "trace", rows)
-    (share,) = shares_of(Trace(trace.manifest, trace.path, trace.logs, SeqRange(None, 7)))
-    assert sum(batch.num_rows for batch in read_share(share, ["seq"], 100)) == 6
+    (share,) = shares_of(Trace(trace.manifest, trace.path, trace.logs, SeqRange(None, 7))) or []
+    assert sum(part.good.num_rows for part in read_share(share, ["seq"], 100)) == 6
 
 
 def test_quarantine_has_the_rows_of_the_range_by_their_lines(spark: SparkSession, tmp_path: Path) -> None:

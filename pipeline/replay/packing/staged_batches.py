@@ -48,6 +48,8 @@ class Kind(IntEnum):
     PACKED = 0
     COUNTS = 1  # of the rows that a task read, as `dispatch_audit.pipeline.tables.payload` encodes them
     KEYS = 2  # different keys (`dispatch_audit.pipeline.replay.packing.distinct_keys`)
+    REFUSED = 3  # rows that the checks refuse, with the share of the file that they are in
+    LINES = 4  # how many lines a share of a file has
 
 
 def staged(packed: Sequence[PackedBatch]) -> pa.RecordBatch:
@@ -59,6 +61,27 @@ def staged(packed: Sequence[PackedBatch]) -> pa.RecordBatch:
 def staged_payload(kind: Kind, payload: bytes) -> pa.RecordBatch:
     """The row of something else than packed batches, of `STAGED_ARROW`."""
     return pa.RecordBatch.from_pylist([{"kind": int(kind), "events": payload}], schema=STAGED_ARROW)
+
+
+def staged_refused(file: str, begin: int, refused: pa.RecordBatch) -> pa.RecordBatch:
+    """The row of rows that the checks refuse, of `STAGED_ARROW`.
+
+    Args:
+        file: the file.
+        begin: of its share.
+        refused: the rows, of `dispatch_audit.pipeline.trace.checks.refused.REFUSED_SCHEMA`.
+    """
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, refused.schema) as stream:
+        stream.write_batch(refused)
+    row = {"kind": int(Kind.REFUSED), "topic": file, "first_seq": begin, "events": bytes(sink.getvalue())}
+    return pa.RecordBatch.from_pylist([row], schema=STAGED_ARROW)
+
+
+def staged_lines(file: str, begin: int, lines: int) -> pa.RecordBatch:
+    """The row of the number of lines in a share of a file, of `STAGED_ARROW`."""
+    row = {"kind": int(Kind.LINES), "topic": file, "first_seq": begin, "last_seq": lines}
+    return pa.RecordBatch.from_pylist([row], schema=STAGED_ARROW)
 
 
 def encoded(packed: Sequence[PackedBatch]) -> pa.RecordBatch:

@@ -23,9 +23,6 @@ COUNTED_BY: Final = (
     "entry_bucket_dispatch",
 )
 
-NOT_PLAIN: Final = "not plain"
-"""Stands in place of a reason for a file that only Spark can read (`trace.checks.good_rows`)."""
-
 _GROUPED = ["topic", "subscription", "broker", "refused"]
 _FOLDED = [
     ("rows", "sum"),
@@ -96,10 +93,6 @@ class RowCounts:
                 schema=_SCHEMA,
             )
         )
-
-    def give_up(self) -> None:
-        """Records that a file is left to Spark."""
-        self._take(pa.Table.from_pylist([{"refused": NOT_PLAIN, "rows": 0, "entry_buckets": 0}], schema=_SCHEMA))
 
     def add_counts(self, counts: Iterable[Mapping[str, Any]]) -> None:
         """Adds other counts, given as mappings with the attributes of `Count`."""

@@ -1,17 +1,16 @@
 """Surveys a trace: its rows by subscription, and whether it can carry a verdict."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.settings import TraceSettings
 from dispatch_audit.pipeline.spark_errors import trace_errors
 from dispatch_audit.pipeline.trace.entry_buckets import entry_buckets_refused
-from dispatch_audit.pipeline.trace.quarantine.quarantine import refused_rows
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
 from dispatch_audit.pipeline.trace.quarantine.truncated_logs import TruncatedLog, truncated_rows
 from dispatch_audit.pipeline.trace.seq_range import ALL
@@ -69,18 +68,23 @@ class Survey:
     def refused_by_reason(self) -> Mapping[str, int]:
         """Number of refused rows by reason code."""
         total = sum((Counter(group.refused) for group in self.groups), Counter())
-        # The counts know truncated rows only as broken; the files show which ones are truncated.
-        total["broken_json"] -= len(self.cut_off)
-        total["cut_off"] += len(self.cut_off)
+        # Where Spark read the rows, the counts know truncated ones only as broken.
+        uncounted = len(self.cut_off) - total["cut_off"]
+        total["broken_json"] -= uncounted
+        total["cut_off"] += uncounted
         return MappingProxyType(dict(+total))
 
 
-def survey(spark: SparkSession, counts: Sequence[Count], trace: Trace, settings: TraceSettings) -> Survey:
+Refused = Callable[[], DataFrame]
+"""Returns the refused rows of a trace, as `dispatch_audit.pipeline.trace.quarantine.quarantine.refused_rows` does."""
+
+
+def survey(counts: Sequence[Count], refused: Refused, trace: Trace, settings: TraceSettings) -> Survey:
     """Returns the content of a trace that can be audited.
 
     Args:
-        spark: the session, for a second scan of refused rows.
         counts: of its rows (`dispatch_audit.pipeline.trace.quarantine.row_counts`).
+        refused: its refused rows; called only if there are any.
         trace: the counted trace.
         settings: allowed share of refused rows, and whether truncated logs are allowed.
 
@@ -88,14 +92,14 @@ def survey(spark: SparkSession, counts: Sequence[Count], trace: Trace, settings:
         TraceError: a file cannot be read, there are no rows, too many are refused, a log is truncated, or a
             subscription used entry-bucket dispatch.
     """
-    found = counted_up(spark, counts, trace)
-    fault = fault_of(spark, found, trace, settings)
+    found = counted_up(counts, refused, trace)
+    fault = fault_of(found, refused, trace, settings)
     if fault is not None:
         raise fault
     return found
 
 
-def counted_up(spark: SparkSession, counts: Sequence[Count], trace: Trace) -> Survey:
+def counted_up(counts: Sequence[Count], refused: Refused, trace: Trace) -> Survey:
     """Returns the content of a trace, whether the settings allow to audit it or not; arguments as of `survey`.
 
     Raises:
@@ -106,17 +110,18 @@ def counted_up(spark: SparkSession, counts: Sequence[Count], trace: Trace) -> Su
     # A window of a log may be empty.
     if found.rows_in == 0 and trace.seqs == ALL:
         raise TraceError(f"{trace.path}: the trace is empty", "check that the recorder was running")
-    if not found.refused_by_reason.get("broken_json"):
+    reasons = {count.refused for count in counts if count.rows}
+    if not reasons & {"broken_json", "cut_off"}:
         return found
     with trace_errors():
-        return Survey(found.groups, truncated_rows(refused_rows(spark, trace)))
+        return Survey(found.groups, truncated_rows(refused()))
 
 
-def fault_of(spark: SparkSession, found: Survey, trace: Trace, settings: TraceSettings) -> TraceError | None:
+def fault_of(found: Survey, refused: Refused, trace: Trace, settings: TraceSettings) -> TraceError | None:
     """Returns why the settings refuse a trace; None: they accept it. The arguments are those of `survey`."""
     if found.refused > settings.quarantine_ratio_max * found.rows_in:
         with trace_errors():
-            return _too_much_refused(found, refused_rows(spark, trace), trace, settings)
+            return _too_much_refused(found, refused(), trace, settings)
     if found.cut_off and settings.truncated_log == "refuse":
         return cut_off_refused(found.cut_off[0])
     return None

@@ -32,11 +32,12 @@ def truncated_rows(refused_rows: DataFrame) -> tuple[TruncatedLog, ...]:
     Args:
         refused_rows: as `dispatch_audit.pipeline.trace.quarantine.quarantine.refused_rows` returns them.
     """
-    last_lines = refused_rows.where((sf.col("reason") == "broken_json") & sf.col("last_line"))
+    last_lines = (sf.col("reason") == "broken_json") & sf.col("last_line")
+    rows = refused_rows.where(last_lines | (sf.col("reason") == "cut_off"))
     return tuple(
         TruncatedLog(row["file"], row["line"])
-        for row in last_lines.select("file", "line", "raw").orderBy("file").collect()
-        if begins_an_object(row["raw"]) and not _ends_with_newline(row["file"])
+        for row in rows.select("file", "line", "raw", "reason").orderBy("file").collect()
+        if row["reason"] == "cut_off" or (begins_an_object(row["raw"]) and not _ends_with_newline(row["file"]))
     )
 
 

@@ -7,6 +7,7 @@ tables whose rows depend on more than their files.
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
+from urllib.parse import unquote
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
@@ -100,7 +101,7 @@ def _files_of_table(path: str) -> list[Path] | None:
         # The values of partition columns are in the log only.
         if table.protocol().min_reader_version != _PLAIN_READER or table.metadata().partition_columns:
             return None
-        files = [Path(uri.removeprefix("file://")) for uri in sorted(table.file_uris())]
+        files = [Path(unquote(uri.removeprefix("file://"))) for uri in sorted(table.file_uris())]
     except (DeltaError, OSError):
         return None  # reading it as a table reports the error
     return files if all(map(Path.is_file, files)) else None
