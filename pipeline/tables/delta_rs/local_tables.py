@@ -108,7 +108,7 @@ class LocalTables:
         assert self.spark is not None, "workers read it"
         fields = [field for field in TABLES[table_name].spark_schema if field.name in columns]
         schema = StructType(fields)
-        files = self._opened(table_name).file_uris(partition_filters=[(RUN_KEY, "=", run_key)])
+        files = self._opened(table_name).file_uris(file_pruning_predicate=of_run(run_key))
         if not files:
             return self.spark.createDataFrame([], schema)
         frame = self.spark.read.schema(schema).parquet(*(f"file://{glob_of(unquote(file))}" for file in files))
