@@ -69,6 +69,9 @@ class Tables(Protocol):
     def overwrite(self, table: TableSchema, rows: Rows, run_key: str, number: int) -> None:
         """Replaces the rows of a run. Raises ConflictError."""
 
+    def write_absent(self, table: TableSchema, rows: Rows, run_key: str, number: int) -> None:
+        """Writes rows of a run that the table has none of. Raises ConflictError, also if it has some."""
+
     def delete(self, table_name: str, run_key: str) -> None:
         """Deletes the rows of a run. Raises ConflictError."""
 

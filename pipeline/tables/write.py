@@ -129,9 +129,8 @@ class RunTables:
         row = record_batch(RUNS.name, {name: [value] for name, value in run.items()})
         with self._giving_way():
             # `_write` has deleted the old row, so a row here is that of another attempt.
-            if RUNS.name in self._held and self._is_held(RUNS):
-                raise self._gave_way()
-            self._replace(RUNS, held_rows(RUNS, [row]))
+            write = self.tables.write_absent if RUNS.name in self._held else self.tables.append
+            write(RUNS, held_rows(RUNS, [row]), self.run_key, self._number)
             rows_of_run = self.tables.query(RUNS.name, "started_at_us", f"WHERE {of_run(self.run_key)}")
             if [found["started_at_us"] for found in rows_of_run] != [run["started_at_us"]]:
                 raise self._gave_way()

@@ -122,6 +122,14 @@ class LocalTables:
         """Replaces the rows of a run."""
         self._write(table, rows, run_key, number, mode="overwrite", predicate=of_run(run_key))
 
+    def write_absent(self, table: TableSchema, rows: Rows, run_key: str, number: int) -> None:
+        """Writes rows of a run that the table has none of."""
+        found = self._opened(table.name)
+        # The write is refused if anything of the run comes after this version of the table.
+        if found.file_uris(file_pruning_predicate=of_run(run_key)):
+            raise ConflictError(f"{table.name} has rows of run {run_key}")
+        self._write(table, rows, run_key, number, found, mode="append")
+
     def delete(self, table_name: str, run_key: str) -> None:
         """Deletes the rows of a run."""
         try:
@@ -135,9 +143,12 @@ class LocalTables:
         """Returns the staging area of a new attempt at a run."""
         return LocalStaging(self.target, run_key)
 
-    def _write(self, table: TableSchema, rows: Rows, run_key: str, number: int, **how: Any) -> None:
+    def _write(
+        self, table: TableSchema, rows: Rows, run_key: str, number: int, found: DeltaTable | None = None, **how: Any
+    ) -> None:
+        """Writes rows on top of a version of a table; None: the newest."""
         assert isinstance(rows, ArrowRows), "rows are staged for the driver"
-        found = self._opened(table.name)
+        found = self._opened(table.name) if found is None else found
         last = found.transaction_version(run_key)
         for _ in range(_TRIES):
             if last is not None and last >= number:

@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.spark_errors import reason_of
 from dispatch_audit.pipeline.tables.rows import Rows
 from dispatch_audit.pipeline.tables.staging import Staging
 from dispatch_audit.pipeline.tables.table_schema import RUN_KEY, TableSchema
-from dispatch_audit.pipeline.tables.tables import ConflictError, of_run
+from dispatch_audit.pipeline.tables.tables import ConflictError, is_held, of_run
 from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.tables.through_spark.spark_rows import frame_of
 from dispatch_audit.pipeline.tables.through_spark.spark_staging import SparkStaging
@@ -103,6 +103,13 @@ class SparkTables:
         """Replaces the rows of a run."""
         with _conflicts():
             self._writer(table, rows, run_key, number).overwrite(sf.col(RUN_KEY) == run_key)
+
+    def write_absent(self, table: TableSchema, rows: Rows, run_key: str, number: int) -> None:
+        """Writes rows of a run that the table has none of."""
+        if is_held(self, table.name, run_key):
+            raise ConflictError(f"{table.name} has rows of run {run_key}")
+        # Rows that come between the look and the write are replaced, so that none are there twice.
+        self.overwrite(table, rows, run_key, number)
 
     def delete(self, table_name: str, run_key: str) -> None:
         """Deletes the rows of a run."""
