@@ -38,5 +38,5 @@ def spark_session(
     if choice is Engine.LOCAL_SPARK:
         return local_spark(builder, quiet, load, delta)
     # Not configured: Databricks has Delta, and the setting for Delta would hide Unity Catalog; an active session has
-    # the settings of whoever made it.
+    # the settings of the program that made it.
     return builder.getOrCreate()

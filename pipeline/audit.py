@@ -273,7 +273,7 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
         with stages.stage("look up keys"):
             # A finding of a window may name an entry that was published long before it.
             before = None if found.window is None else found.window.carried.earlier
-            earlier = None if before is None else read_events(spark, before)
+            earlier = None if before is None else partial(read_events, spark, before)
             keys = keys_of([rows[table] for table in keyed], found.packed.staged, spark, earlier)
             rows.update({table: with_keys(rows[table], keys) for table in keyed})
     with stages.stage("write tables"):

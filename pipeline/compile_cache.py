@@ -1,4 +1,4 @@
-"""Keeps compiled functions on disk, in a folder for each version of the sources that they are made of.
+"""Compiles functions, and keeps them on disk in a folder for each version of the sources that they are made of.
 
 numba checks only the file of a function, not the files of the functions that it calls. With one folder it would use
 code that was compiled with an older callee.
@@ -7,17 +7,47 @@ code that was compiled with an older callee.
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+# numba's stubs lack `_nrt`, which numba uses itself for functions that only borrow arrays.
+_njit: Any = numba.njit
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 
-def cache_folder(sources: Iterable[Path], constants: str = "") -> Path:
-    """Returns the folder for code compiled from these sources, and makes it.
+class Compiler:
+    """A decorator: the function is compiled at its first call and cached on disk for later processes.
+
+    Two options decide the speed (docs/FIGURES.md). The functions pass the whole state, a hundred machine words, to each
+    other, so every function is inlined where it is called. And they only borrow the arrays of their caller: without
+    numba's runtime there is no counting of references, which took atomic instructions at every step. In return a
+    compiled function cannot make an array.
 
     Args:
         sources: every file that the compiled functions come from.
         constants: other values that are compiled in.
     """
+
+    def __init__(self, sources: Iterable[Path], constants: str = "") -> None:
+        self._folder = None if "NUMBA_CACHE_DIR" in os.environ else str(_cache_folder(sources, constants))
+
+    def __call__(self, function: _Function) -> _Function:
+        """Returns the function, to be compiled."""
+        # numba takes the folder when it decorates a function.
+        config = vars(numba.config)
+        before = config["CACHE_DIR"]
+        config["CACHE_DIR"] = self._folder or before
+        try:
+            return cast(_Function, _njit(cache=True, forceinline=True, _nrt=False)(function))
+        finally:
+            config["CACHE_DIR"] = before
+
+
+def _cache_folder(sources: Iterable[Path], constants: str) -> Path:
+    """Returns the folder for code compiled from these sources, and makes it."""
     texts = [path.read_bytes() for path in sources]
     digest = hashlib.sha256(b"\0".join([*texts, constants.encode()])).hexdigest()[:16]
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -3,7 +3,7 @@
 files or rows of a trace -> mapInArrow(check, count, pack) -> rows of `STAGED_SCHEMA`
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -46,16 +46,7 @@ def packed_files(spark: SparkSession, shares: Sequence[Share], profile: Profile,
 
     def read(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
         packer = _Packer(profile)
-        for share in own:
-            lines = 0
-            for part in read_share(share, _COLUMNS, chunk_rows):
-                yield from packer.packed(part.good)
-                lines += part.lines
-                if part.refused.num_rows:
-                    packer.counts.add(part.refused)
-                    yield staged_refused(share.path, share.begin, part.refused)
-            if share.kind == "json":
-                yield staged_lines(share.path, share.begin, lines)
+        yield from _staged(own, chunk_rows, _COLUMNS, packer.counts, packer.packed, lambda refused: refused)
         yield from packer.rest()
 
     return by_workers(spark, shares, read, STAGED_SCHEMA)
@@ -64,7 +55,7 @@ def packed_files(spark: SparkSession, shares: Sequence[Share], profile: Profile,
 def checked_files(spark: SparkSession, shares: Sequence[Share], chunk_rows: int) -> DataFrame:
     """Reads and checks the files of a trace without packing them; `STAGED_SCHEMA`, in no order.
 
-    Of the refused rows it has those at which a log ends too early, and the first of each share.
+    Of the refused rows it has those at which a log ends too early, and the first of each batch.
 
     Args:
         spark: the session.
@@ -74,19 +65,7 @@ def checked_files(spark: SparkSession, shares: Sequence[Share], chunk_rows: int)
 
     def read(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
         counts = RowCounts()
-        for share in own:
-            lines, is_first = 0, True
-            for part in read_share(share, _COUNTED, chunk_rows):
-                counts.add(_as_good(part.good))
-                counts.add(part.refused)
-                lines += part.lines
-                shown = pc.equal(part.refused.column("refused"), "cut_off").to_numpy(zero_copy_only=False).copy()
-                shown[:1] |= is_first
-                if shown.any():
-                    is_first = False
-                    yield staged_refused(share.path, share.begin, part.refused.filter(pa.array(shown)))
-            if share.kind == "json":
-                yield staged_lines(share.path, share.begin, lines)
+        yield from _staged(own, chunk_rows, _COUNTED, counts, lambda good: iter(()), _shown)
         yield staged_payload(Kind.COUNTS, counts.encode())
 
     return by_workers(spark, shares, read, STAGED_SCHEMA)
@@ -98,9 +77,8 @@ def packed_rows(events: DataFrame, profile: Profile) -> DataFrame:
     def read(batches: _Batches) -> Iterator[pa.RecordBatch]:
         packer = _Packer(profile)
         for batch in map(restored, batches):
-            is_good = pc.is_null(batch.column("refused"))
-            packer.counts.add(batch.filter(pc.invert(is_good)))
-            yield from packer.packed(batch.filter(is_good).drop_columns(["refused"]))
+            packer.counts.add(batch)
+            yield from packer.packed(batch.filter(pc.is_null(batch.column("refused"))))
         yield from packer.rest()
 
     return flattened(events, (*_COLUMNS, "refused")).mapInArrow(read, STAGED_SCHEMA)
@@ -123,11 +101,50 @@ def packed_publishes(events: DataFrame, topics: Iterable[str], profile: Profile)
     return flattened(published, COLUMNS).mapInArrow(read, STAGED_SCHEMA)
 
 
+def _staged(
+    shares: Iterator[Share],
+    chunk_rows: int,
+    columns: Sequence[str],
+    counts: RowCounts,
+    packed: Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]],
+    kept: Callable[[pa.RecordBatch], pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Yields what a task stages of its shares, and counts their rows.
+
+    Args:
+        shares: the shares of the task.
+        chunk_rows: most good rows of a batch.
+        columns: of the good rows.
+        counts: gets all rows.
+        packed: yields what is staged of a batch of good rows.
+        kept: returns the refused rows to stage.
+    """
+    for share in shares:
+        lines = 0
+        for part in read_share(share, columns, chunk_rows):
+            counts.add(part.good.append_column("refused", pa.nulls(part.good.num_rows, pa.string())))
+            counts.add(part.refused)
+            yield from packed(part.good)
+            lines += part.lines
+            refused = kept(part.refused)
+            if refused.num_rows:
+                yield staged_refused(share.path, share.begin, refused)
+        if share.kind == "json":
+            yield staged_lines(share.path, share.begin, lines)
+
+
+def _shown(refused: pa.RecordBatch) -> pa.RecordBatch:
+    """Returns the rows that a message may name: those at which a log ends too early, and the first."""
+    shown = pc.equal(refused.column("refused"), "cut_off").to_numpy(zero_copy_only=False).copy()
+    shown[:1] = True
+    return refused.filter(pa.array(shown))
+
+
 class _Packer:
-    """Packs the rows of a task, and counts all of them.
+    """Packs the good rows of a task.
 
     Attributes:
-        counts: the counts.
+        counts: of all rows of the task; the caller adds them.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -137,7 +154,6 @@ class _Packer:
 
     def packed(self, good: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yields the packed batches of good rows, as `STAGED_SCHEMA`."""
-        self.counts.add(_as_good(good))
         self._keys.add(good.column("key"))
         yield staged(pack(good, self._profile))
         if self._keys.is_full:
@@ -154,8 +170,3 @@ class _Packer:
         payload = self._keys.take()
         if payload is not None:
             yield staged_payload(Kind.KEYS, payload)
-
-
-def _as_good(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns good rows with the column that says so."""
-    return rows.append_column("refused", pa.nulls(rows.num_rows, pa.string()))

@@ -32,7 +32,7 @@ class Placed(NamedTuple):
         batches: `PLACED_SCHEMA`, not yet evaluated.
         groups: the subscriptions, by their numbers.
         tasks: into how many the groups are divided.
-        recorders: of each topic of which rows name any.
+        recorders: of each topic whose rows name any.
     """
 
     batches: DataFrame

@@ -56,7 +56,7 @@ def placed(
         spark: the session.
         batches: of `BATCH_SCHEMA`.
         numbers: the groups that get some.
-        recorders: of each topic of which rows name any.
+        recorders: of each topic whose rows name any.
     """
     moved = {topic: of_topic for topic, of_topic in recorders.items() if of_topic.terms}
     if moved:

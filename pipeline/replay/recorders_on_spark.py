@@ -37,7 +37,7 @@ Named = Mapping[str, Sequence[str | None]]
 
 
 def recorders_in(batches: DataFrame, named: Named, skew_us: int) -> dict[str, Recorders]:
-    """The recorders of each topic of which rows name any.
+    """The recorders of each topic whose rows name any.
 
     Args:
         batches: the packed batches of the trace, of `BATCH_SCHEMA`.

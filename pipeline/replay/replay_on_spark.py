@@ -45,7 +45,7 @@ def replayed(
         findings_per_rule_max: how many findings of a rule are kept for each group.
         tasks: the number of tasks that the groups are divided into.
         keep_state: whether the log goes on after these rows, so that a state is written for the next window.
-        recorders: of each topic of which rows name any.
+        recorders: of each topic whose rows name any.
 
     Returns:
         `RESULT_SCHEMA`; evaluating it runs the replay, so it is written down once and read from there.

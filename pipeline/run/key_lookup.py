@@ -6,7 +6,7 @@ not occur in it, are looked up in the log.
 """
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
 import numpy as np
@@ -48,7 +48,7 @@ def with_keys(rows: Rows, keys: Mapping[Entry, bytes]) -> Rows:
 
 
 def keys_of(
-    rows: Sequence[Rows], staged: DataFrame, spark: SparkSession, earlier: DataFrame | None = None
+    rows: Sequence[Rows], staged: DataFrame, spark: SparkSession, earlier: Callable[[], DataFrame] | None = None
 ) -> dict[Entry, bytes]:
     """Returns the key of each entry, where the trace has one.
 
@@ -56,8 +56,8 @@ def keys_of(
         rows: rows with `topic`, `ledger_id`, `entry_id` and `key_id` (null: not known); few.
         staged: the staged rows of the trace.
         spark: the session.
-        earlier: rows of `dispatch_audit.pipeline.trace.read_events` before those, searched for the entries that the
-            trace does not name.
+        earlier: returns rows of `dispatch_audit.pipeline.trace.read_events` before those; called only for entries that
+            the trace does not name.
     """
     wanted = _wanted(rows)
     for entry, key_id in _ids_in(staged, {entry for entry, ids in wanted.items() if not ids}):
@@ -66,7 +66,7 @@ def keys_of(
     # If rows of one entry have different keys, the lowest is taken, so that the result is the same every time.
     found = {entry: min(keys[i] for i in ids & keys.keys()) for entry, ids in wanted.items() if ids & keys.keys()}
     if earlier is not None and wanted.keys() - found.keys():
-        found |= _in_rows(spark, earlier, wanted.keys() - found.keys())
+        found |= _in_rows(spark, earlier(), wanted.keys() - found.keys())
     return found
 
 

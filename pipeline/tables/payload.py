@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from dispatch_audit.pipeline.arrow_stream import stream_of
 from dispatch_audit.pipeline.errors import DispatchAuditError
 from dispatch_audit.pipeline.tables.schemas import TRAVELLING
 
@@ -58,11 +59,7 @@ def record_batch(table_name: str, columns: Mapping[str, Sequence[Any] | NDArray[
 
 def encode(table_name: str, columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> bytes:
     """Returns the rows as a payload; arguments and errors are those of `record_batch`."""
-    batch = record_batch(table_name, columns)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    written = sink.getvalue()
+    written = stream_of(record_batch(table_name, columns))
     compressed: bytes = pa.Codec(_CODEC, _LEVEL).compress(written, asbytes=True)
     return len(written).to_bytes(_LENGTH_BYTES, "little") + compressed
 

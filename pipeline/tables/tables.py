@@ -1,4 +1,4 @@
-"""The interface to the tables of a target, of which there are two implementations.
+"""The interface to the tables of a target; it has two implementations.
 
 Tables below a local path are read and written by delta-rs, without a JVM; tables of a catalog or below a URI through
 Spark. Both follow the protocol of Delta, so that each reads and continues what the other wrote.

@@ -58,6 +58,7 @@ ROOMS = (
     "dispatch_audit.pipeline.spark_errors",
     "dispatch_audit.pipeline.settings",
     "dispatch_audit.pipeline.compile_cache",
+    "dispatch_audit.pipeline.arrow_stream",
     "dispatch_audit.pipeline.contract",
     "dispatch_audit.udfs",
     "dispatch_audit.pipeline.errors",

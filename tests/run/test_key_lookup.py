@@ -102,7 +102,7 @@ def test_what_a_window_does_not_name_is_looked_up_in_what_lies_before(spark: Spa
     )
     staged_rows = _staged(spark, [row for row in ROWS if row[0] == "a"])
     expected = {entry: key for entry, key in FOUND.items() if entry[0] == "a"}
-    assert keys_of(_entries(), staged_rows, spark, earlier) == {**expected, ("a", 1, 3): b"a"}
+    assert keys_of(_entries(), staged_rows, spark, lambda: earlier) == {**expected, ("a", 1, 3): b"a"}
 
 
 def test_a_key_that_is_no_text_is_shown_as_base64() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dispatch_audit.pipeline.arrow_stream import stream_of
 from dispatch_audit.udfs.sticky_key_hash import key_ids
 
 # Beyond this a worker forgets which keys it has passed on, so that its memory is bounded; a key may come twice then.
@@ -49,10 +50,7 @@ class DistinctKeys:
         if self.is_full:
             self._known.clear()
             self._bytes = 0
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
-        return bytes(sink.getvalue())
+        return bytes(stream_of(batch))
 
 
 def keys_by_id(payloads: Iterable[bytes], wanted: Set[int]) -> Mapping[int, bytes]:

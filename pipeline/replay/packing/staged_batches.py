@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from dispatch_audit.pipeline.arrow_stream import stream_of
 from dispatch_audit.pipeline.replay.packing.narrow_events import decode_events, encode_events
 from dispatch_audit.pipeline.replay.packing.packed_batch import (
     PackedBatch,
@@ -46,7 +47,7 @@ class Kind(IntEnum):
     """What a staged row holds."""
 
     PACKED = 0
-    COUNTS = 1  # of the rows that a task read, as `dispatch_audit.pipeline.tables.payload` encodes them
+    COUNTS = 1  # of the rows that a task read (`dispatch_audit.pipeline.trace.quarantine.row_counts`)
     KEYS = 2  # different keys (`dispatch_audit.pipeline.replay.packing.distinct_keys`)
     REFUSED = 3  # rows that the checks refuse, with the share of the file that they are in
     LINES = 4  # how many lines a share of a file has
@@ -71,10 +72,7 @@ def staged_refused(file: str, begin: int, refused: pa.RecordBatch) -> pa.RecordB
         begin: of its share.
         refused: the rows, of `dispatch_audit.pipeline.trace.checks.refused.REFUSED_SCHEMA`.
     """
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, refused.schema) as stream:
-        stream.write_batch(refused)
-    row = {"kind": int(Kind.REFUSED), "topic": file, "first_seq": begin, "events": bytes(sink.getvalue())}
+    row = {"kind": int(Kind.REFUSED), "topic": file, "first_seq": begin, "events": bytes(stream_of(refused))}
     return pa.RecordBatch.from_pylist([row], schema=STAGED_ARROW)
 
 

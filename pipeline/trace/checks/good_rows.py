@@ -158,7 +158,7 @@ def _flat(lists: pa.Array) -> pa.Array:
 
 
 def _rows_with(lists: pa.Array, elements: Mask) -> Mask:
-    """Returns the rows of which an element is in the mask."""
+    """Returns the rows with an element in the mask."""
     rows = np.zeros(len(lists), dtype=np.bool_)
     rows[np.repeat(np.arange(len(lists)), _lengths(lists))[elements]] = True
     return rows

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES, JSON_SCHEMA
 
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 TEXT, NUMBER, BOOL, JSON, TEXTS, WORDS, POSITIONS, RANGES = range(8)
 """The kinds of fields; JSON is a value that stays text."""
 

@@ -7,17 +7,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.trace.lines.compiled import compiled
-from dispatch_audit.pipeline.trace.lines.layout import ELEMENT_NAMES, ELEMENT_SIZES, POSITIONS, TEXTS, WORDS, Rows
+from dispatch_audit.pipeline.trace.lines.layout import (
+    ELEMENT_NAMES,
+    ELEMENT_SIZES,
+    INT_MAX,
+    INT_MIN,
+    POSITIONS,
+    TEXTS,
+    WORDS,
+    Rows,
+)
 from dispatch_audit.pipeline.trace.lines.tokens import (
     CLOSE_LIST,
     CLOSE_OBJECT,
-    COMMA,
     DOUBT,
     OPEN_LIST,
     OPEN_OBJECT,
     QUOTE,
     Text,
     integer,
+    item_behind,
     named,
     null_end,
     space_end,
@@ -26,32 +35,22 @@ from dispatch_audit.pipeline.trace.lines.tokens import (
     value_end,
 )
 
-_INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
-
 
 @compiled
 def list_end(text: Text, at: int, kind: int, rows: Rows) -> int:
     """Parses the list at `at` and adds its elements to `rows`."""
+    if kind == WORDS:
+        return _words_end(text, at, rows.words, rows.used, 1)
     if text[at] != OPEN_LIST:
         return DOUBT
     at = space_end(text, at + 1)
     if text[at] == CLOSE_LIST:
         return at + 1
-    while True:
-        if kind == TEXTS:
-            at = _item_end(text, at, rows)
-        elif kind == WORDS:
-            at = _word_end(text, at, rows.words, rows.used, 1)
-        else:
-            at = _element_end(text, at, kind, rows)
-        if at == DOUBT:
-            return DOUBT
-        at = space_end(text, at)
-        if text[at] == CLOSE_LIST:
-            return at + 1
-        if text[at] != COMMA:
-            return DOUBT
-        at = space_end(text, at + 1)
+    more = True
+    while more:
+        at = _item_end(text, at, rows) if kind == TEXTS else _element_end(text, at, kind, rows)
+        at, more = item_behind(text, at, CLOSE_LIST)
+    return at
 
 
 @compiled
@@ -69,30 +68,19 @@ def _item_end(text: Text, at: int, rows: Rows) -> int:
 
 
 @compiled
-def _word_end(text: Text, at: int, words: NDArray[np.int64], used: NDArray[np.int64], counter: int) -> int:
-    value, at = integer(text, at)
-    words[used[counter]] = value
-    used[counter] += 1
-    return at
-
-
-@compiled
-def _words_end(text: Text, at: int, rows: Rows) -> int:
+def _words_end(text: Text, at: int, words: NDArray[np.int64], used: NDArray[np.int64], counter: int) -> int:
+    """Parses the list of numbers at `at` and adds them to `words`; `used[counter]` is how many these have."""
     if text[at] != OPEN_LIST:
         return DOUBT
     at = space_end(text, at + 1)
     if text[at] == CLOSE_LIST:
         return at + 1
-    while True:
-        at = _word_end(text, at, rows.set_words, rows.used, 3)
-        if at == DOUBT:
-            return DOUBT
-        at = space_end(text, at)
-        if text[at] == CLOSE_LIST:
-            return at + 1
-        if text[at] != COMMA:
-            return DOUBT
-        at = space_end(text, at + 1)
+    more = True
+    while more:
+        words[used[counter]], at = integer(text, at)
+        used[counter] += 1
+        at, more = item_behind(text, at, CLOSE_LIST)
+    return at
 
 
 @compiled
@@ -103,8 +91,8 @@ def _element_end(text: Text, at: int, kind: int, rows: Rows) -> int:
     at = space_end(text, at + 1)
     # The fields of ranges follow those of positions in the table of names.
     first_field, fields = (0, 3) if kind == POSITIONS else (3, 2)
-    seen, numbers, has_set = 0, (0, 0), False
-    while True:
+    seen, numbers, has_set, more = 0, (0, 0), False, True
+    while more:
         name = at + 1
         if text[at] != QUOTE:
             return DOUBT
@@ -126,19 +114,12 @@ def _element_end(text: Text, at: int, kind: int, rows: Rows) -> int:
             at = value_end(text, at)
         elif field == 2:
             has_set = text[at] == OPEN_LIST
-            at = _words_end(text, at, rows) if has_set else null_end(text, at)
+            at = _words_end(text, at, rows.set_words, rows.used, 3) if has_set else null_end(text, at)
         else:
             value, at = integer(text, at)
             numbers = (value, numbers[1]) if field == 0 else (numbers[0], value)
-        if at == DOUBT:
-            return DOUBT
-        at = space_end(text, at)
-        if text[at] == CLOSE_OBJECT:
-            break
-        if text[at] != COMMA:
-            return DOUBT
-        at = space_end(text, at + 1)
-    if seen & 3 != 3:
+        at, more = item_behind(text, at, CLOSE_OBJECT)
+    if at == DOUBT or seen & 3 != 3:
         return DOUBT
     if kind == POSITIONS:
         element = rows.used[2]
@@ -146,9 +127,9 @@ def _element_end(text: Text, at: int, kind: int, rows: Rows) -> int:
         rows.set_known[element], rows.set_end[element] = has_set, rows.used[3]
         rows.used[2] = element + 1
     else:
-        if min(numbers) < _INT_MIN or max(numbers) > _INT_MAX:
+        if min(numbers) < INT_MIN or max(numbers) > INT_MAX:
             return DOUBT
         element = rows.used[4]
         rows.ranges[0, element], rows.ranges[1, element] = numbers
         rows.used[4] = element + 1
-    return at + 1
+    return at

@@ -60,7 +60,7 @@ def read_line(text: str) -> OneLine:
 
 
 def snapshots_of(texts: Sequence[str]) -> list[Typed]:
-    """Returns the snapshots in texts, each of which is one JSON object."""
+    """Returns the snapshots in texts of one JSON object each."""
     try:
         return [Typed(snapshot) for snapshot in _converted(texts)]
     except (pa.ArrowException, OverflowError, ValueError):

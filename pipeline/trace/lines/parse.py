@@ -15,6 +15,8 @@ from dispatch_audit.pipeline.trace.lines.layout import (
     BOOL,
     FIELD_AT,
     FIRST_FACTOR,
+    INT_MAX,
+    INT_MIN,
     IS_INT,
     JSON,
     KINDS,
@@ -31,7 +33,6 @@ from dispatch_audit.pipeline.trace.lines.layout import (
 from dispatch_audit.pipeline.trace.lines.lists import list_end
 from dispatch_audit.pipeline.trace.lines.tokens import (
     CLOSE_OBJECT,
-    COMMA,
     DOUBT,
     NEWLINE,
     OPEN_OBJECT,
@@ -39,6 +40,7 @@ from dispatch_audit.pipeline.trace.lines.tokens import (
     Text,
     false_end,
     integer,
+    item_behind,
     named,
     null_end,
     space_end,
@@ -49,7 +51,6 @@ from dispatch_audit.pipeline.trace.lines.tokens import (
 )
 
 _N, _T = ord("n"), ord("t")
-_INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
 
 BLANK: Final = 0
 ROW: Final = 1
@@ -125,8 +126,8 @@ def _row_end(text: Text, at: int, row: int, rows: Rows) -> int:
     at = space_end(text, at + 1)
     if text[at] == CLOSE_OBJECT:
         return at + 1
-    seen = np.uint64(0)
-    while True:
+    seen, more = np.uint64(0), True
+    while more:
         name = at + 1
         if text[at] != QUOTE:
             return DOUBT
@@ -145,14 +146,8 @@ def _row_end(text: Text, at: int, row: int, rows: Rows) -> int:
                 return DOUBT
             seen |= bit
             at = null_end(text, at) if text[at] == _N else _field_end(text, at, field, row, rows)
-        if at == DOUBT:
-            return DOUBT
-        at = space_end(text, at)
-        if text[at] == CLOSE_OBJECT:
-            return at + 1
-        if text[at] != COMMA:
-            return DOUBT
-        at = space_end(text, at + 1)
+        at, more = item_behind(text, at, CLOSE_OBJECT)
+    return at
 
 
 @compiled
@@ -179,7 +174,7 @@ def _field_end(text: Text, at: int, field: int, row: int, rows: Rows) -> int:
     if kind == NUMBER:
         value, end = integer(text, at)
         rows.numbers[slot, row], rows.known[slot, row] = value, True
-        return DOUBT if IS_INT[field] and (value < _INT_MIN or value > _INT_MAX) else end
+        return DOUBT if IS_INT[field] and (value < INT_MIN or value > INT_MAX) else end
     if kind == BOOL:
         is_true = text[at] == _T
         rows.numbers[slot, row], rows.known[slot, row] = is_true, True

@@ -42,6 +42,26 @@ def space_end(text: Text, at: int) -> int:
 
 
 @compiled
+def item_behind(text: Text, at: int, closing: int) -> tuple[int, bool]:
+    """Goes from behind an item of a list or object to the next one.
+
+    Args:
+        text: the text.
+        at: the index behind the item, or DOUBT.
+        closing: the bracket that ends the list or object.
+
+    Returns:
+        The index of the next item and True; or the index behind the list or object, or DOUBT, and False.
+    """
+    if at == DOUBT:
+        return DOUBT, False
+    at = space_end(text, at)
+    if text[at] == closing:
+        return at + 1, False
+    return (space_end(text, at + 1), True) if text[at] == COMMA else (DOUBT, False)
+
+
+@compiled
 def string_end(text: Text, at: int) -> int:
     """Returns the index of the closing quote of the string whose first byte is at `at`."""
     while True:

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
+from dispatch_audit.pipeline.arrow_stream import stream_of
+
 # The columns that a batch must have to be counted.
 COUNTED_BY: Final = (
     "topic",
@@ -101,11 +103,7 @@ class RowCounts:
     def encode(self) -> bytes:
         """Returns the counts as an Arrow IPC stream, for `decoded`."""
         self._fold()
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, _SCHEMA) as stream:
-            for part in self._parts:
-                stream.write_table(part)
-        return bytes(sink.getvalue())
+        return bytes(stream_of(pa.concat_tables([_SCHEMA.empty_table(), *self._parts])))
 
     def counts(self) -> list[Count]:
         """Returns the counts, in no order."""
