@@ -1,8 +1,8 @@
-"""The process that runs one plan once: `python -m benchmarks.child PLAN WARM_UP TRACE SCRATCH`.
+"""The process that runs one plan: `python -m benchmarks.child PLAN ENGINE WARM_UP TRACE SCRATCH`.
 
-It starts the engine, runs the plan on a small trace (to start workers and compile code), then on the measured one. It
-writes a line of JSON to stdout for each step, so that the parent process knows when to measure; before the measured
-step it waits for a line on stdin, and after it for the end of stdin.
+It starts the engine, runs the plan on a small trace (to start workers and compile code), on that trace once more, and
+on the large one. It writes a line of JSON to stdout for each step, so that the parent process knows when to measure;
+before both measured steps it waits for a line on stdin, and at the end for the end of stdin.
 """
 # ruff: noqa: PLC0415 - a plan without Spark must not carry Spark's memory, and no plan that of the others
 
@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from typing import cast
 
-from benchmarks.plan import Engine, Name
+from benchmarks.plan import Engine, EngineName, Found, Name, Run
 
 
-def started(name: Name, trace: Path) -> Engine:
+def started(name: Name, engine: EngineName, trace: Path) -> Engine:
     """A plan with an engine that suits a trace."""
     if name == "duckdb":
         from benchmarks import plan_duckdb
@@ -27,26 +27,35 @@ def started(name: Name, trace: Path) -> Engine:
         return plan_polars.started()
     from benchmarks import plans_spark
 
-    return plans_spark.started(name, trace)
+    return plans_spark.started(name, engine, trace)
 
 
-def main(name: Name, warm_up: Path, trace: Path, scratch: Path) -> None:
+def main(name: Name, engine_name: EngineName, warm_up: Path, trace: Path, scratch: Path) -> None:
     """Runs one plan; `benchmarks.runs` is at the other end."""
-    engine = started(name, trace)
+    engine = started(name, engine_name, trace)
     _say({"step": "started"})
     engine.prepare(warm_up, scratch / "warm-up")()
+    small = engine.prepare(warm_up, scratch / "small")
+    _say({"step": "warm"})
+    _measured(small)
     run = engine.prepare(trace, scratch / "measured")
     shuffled = engine.shuffled_bytes()
-    _say({"step": "warm"})
-    sys.stdin.readline()
-    begin = time.monotonic()
-    found = run()
-    wall_s = time.monotonic() - begin
-    _say({"step": "done"})
+    _say({"step": "ready"})
+    wall_s, found = _measured(run)
     total = engine.shuffled_bytes()
     shuffle_bytes = None if shuffled is None or total is None else total - shuffled
     _say({"step": "result", "wall_s": wall_s, "shuffle_bytes": shuffle_bytes, "found": dict(found())})
     sys.stdin.read()
+
+
+def _measured(run: Run) -> tuple[float, Found]:
+    """Runs when the other end says so; returns the wall seconds, and the result."""
+    sys.stdin.readline()
+    begin = time.monotonic()
+    found = run()
+    wall_s = time.monotonic() - begin
+    _say({"step": "done", "wall_s": wall_s})
+    return wall_s, found
 
 
 def _say(message: dict[str, object]) -> None:
@@ -54,4 +63,4 @@ def _say(message: dict[str, object]) -> None:
 
 
 if __name__ == "__main__":
-    main(cast(Name, sys.argv[1]), *map(Path, sys.argv[2:5]))
+    main(cast(Name, sys.argv[1]), cast(EngineName, sys.argv[2]), *map(Path, sys.argv[3:6]))

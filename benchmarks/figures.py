@@ -22,6 +22,8 @@ Figure = Literal[
     "shuffle_bytes",
     "start_s",
     "warm_up_s",
+    "fixed_s",
+    "cpu_us_per_event",
 ]
 
 
@@ -56,13 +58,14 @@ RATIOS: Mapping[str, tuple[Name, Name, Figure]] = {
 """Name of each ratio: plan, over plan, by which figure. The lower the better for the audit."""
 
 
-def figures_of(run: Measured, events: int, cores: int) -> dict[Figure, float]:
+def figures_of(run: Measured, events: int, cores: int, small_events: int) -> dict[Figure, float]:
     """The figures of one run; without `shuffle_bytes` where there is no exchange.
 
     Args:
         run: a run.
         events: rows of the trace.
         cores: of the machine.
+        small_events: rows of the small trace; as many as the other has: `cpu_us_per_event` is missing.
     """
     cpu_s = run.used.cpu_jvm_s + run.used.cpu_python_s
     figures: dict[Figure, float] = {
@@ -80,7 +83,11 @@ def figures_of(run: Measured, events: int, cores: int) -> dict[Figure, float]:
         "peak_worker_mb": run.used.peak_worker_mb,
         "start_s": run.start_s,
         "warm_up_s": run.warm_up_s,
+        "fixed_s": run.small_s,
     }
+    if events != small_events:
+        # What each event beyond the small trace takes.
+        figures["cpu_us_per_event"] = 1e6 * (cpu_s - run.small_cpu_s) / (events - small_events)
     return figures if run.shuffle_bytes is None else {**figures, "shuffle_bytes": run.shuffle_bytes}
 
 

@@ -19,6 +19,7 @@ import typer
 from numpy.typing import NDArray
 
 from benchmarks.broker import PUBLISHED, Changes, Traffic, run
+from benchmarks.stored_as import Source, store_as
 from benchmarks.trace_columns import Rows, batches, key_bytes, name_of, trace_schema
 from dispatch_audit.pipeline.assignment import AssignmentLog
 from dispatch_audit.pipeline.contract.profile import profile_for
@@ -180,27 +181,13 @@ def main(
     order: Annotated[Order, typer.Option(help="Of the rows.")] = "random",
     files: Annotated[int, typer.Option(help="Parquet files.")] = 8,
     seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 1,
-    delta: Annotated[bool, typer.Option(help="Write the log as a Delta table, by Spark.")] = False,
+    source: Annotated[Source, typer.Option(help="As what the log is stored.")] = "parquet",
 ) -> None:
     """Writes a large trace without a violation."""
     shape = Shape(events, partitions, consumers, keys, changes, rate, work_ms, order, files, seed)
     written = write_trace(folder, shape)
-    if delta:
-        as_delta(folder)
+    store_as(folder, source)
     print(f"{written} rows in {folder}")  # noqa: T201 - its output
-
-
-def as_delta(folder: Path) -> None:
-    """Replaces the Parquet files by a Delta table with the same rows."""
-    # Imported here, because Parquet is written without a JVM.
-    from dispatch_audit.jobs.session import spark_session  # noqa: PLC0415
-
-    parquet = folder / "events.parquet"
-    spark = spark_session("dispatch-audit generate")
-    spark.read.parquet(str(parquet)).write.format("delta").save(str(folder / "events.delta"))
-    for file in parquet.iterdir():
-        file.unlink()
-    parquet.rmdir()
 
 
 if __name__ == "__main__":

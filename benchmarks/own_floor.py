@@ -8,6 +8,7 @@ import atexit
 import shutil
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -35,11 +36,10 @@ def placed(spark: SparkSession, folder: Path) -> Placed:
     (trace,) = open_traces([folder])
     profile = profile_for(trace.manifest.pulsar_version, trace.manifest.settings)
     reading = Reading(spark, trace, profile, settings)
-    packed = reading.packed_by_workers()
     folder_of_stage = tempfile.mkdtemp(prefix="own-floor-")
     atexit.register(shutil.rmtree, folder_of_stage, ignore_errors=True)
     staging = LocalStaging(parse_target(folder_of_stage), "floor")
-    staged = staging.keep_packed(reading.packed_by_spark() if packed is None else packed)
+    staged = reading.packed(partial(staging.keep_rows, name="packed"))
     return reading.placed(staged, counts_in(staged))
 
 

@@ -10,6 +10,11 @@ PLANS: tuple[Name, ...] = get_args(Name)
 READS_ALL: frozenset[Name] = frozenset({"audit", "row_floor", "own_floor"})
 """Plans that return the number of rows; the others return how often each rule was broken."""
 
+READS_TRACES: frozenset[Name] = frozenset({"audit", "own_floor"})
+"""Plans with the readers of the audit, which take every source and run on every engine."""
+
+EngineName = Literal["spark", "embedded"]
+
 Found: TypeAlias = Callable[[], Mapping[str, int]]
 """Returns the result of a run, to check that the plan did its work. Not measured."""
 
@@ -31,9 +36,9 @@ class Engine(NamedTuple):
 
 
 def log_in(trace: Path) -> Path:
-    """The log of a generated trace: a folder of Parquet files, or a Delta table."""
-    delta = trace / "events.delta"
-    return delta if delta.exists() else trace / "events.parquet"
+    """The log of a generated trace: a folder of Parquet files or of JSON Lines, or a Delta table."""
+    (log,) = trace.glob("events.*")
+    return log
 
 
 def files_in(trace: Path) -> Path:

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks import two_rules
 from benchmarks.own_floor import own_floor, placed
-from benchmarks.plan import Engine, Found, Name, Run, log_in
+from benchmarks.plan import READS_TRACES, Engine, EngineName, Found, Name, Run, log_in
 from benchmarks.row_floor import row_floor
 from benchmarks.two_rules import Broken
 from dispatch_audit.jobs.engines.load import Load, load_of
@@ -19,15 +19,14 @@ from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.trace import open_traces
 
-# These plans run in the session that the command line would choose; for the others the JVM reads every row.
-_LIKE_THE_AUDIT: frozenset[Name] = frozenset({"audit", "own_floor"})
 
-
-def started(name: Name, trace: Path) -> Engine:
+def started(name: Name, engine: EngineName, trace: Path) -> Engine:
     """A plan of `_PREPARED` with the session that suits it and its trace."""
-    load = load_of(open_traces([trace])) if name in _LIKE_THE_AUDIT else Load.ROWS
-    spark = spark_session("dispatch-audit benchmark", load=load)
-    return Engine(partial(_PREPARED[name], spark), partial(_shuffled_bytes, spark))
+    # The plans with readers of their own need the JVM for every row; the others get what the command line would choose.
+    load = load_of(open_traces([trace])) if name in READS_TRACES else Load.ROWS
+    spark = spark_session("dispatch-audit benchmark", load=load, engine=engine)
+    shuffled = partial(_shuffled_bytes, spark) if engine == "spark" else lambda: None
+    return Engine(partial(_PREPARED[name], spark), shuffled)
 
 
 def two_rules_on(spark: SparkSession, trace: Path) -> Run:

@@ -23,6 +23,8 @@ _LINES: tuple[tuple[str, Figure, float, int], ...] = (
     ("shuffled MB", "shuffle_bytes", 1e6, 1),
     ("start s", "start_s", 1, 1),
     ("warm-up s", "warm_up_s", 1, 1),
+    ("fixed s", "fixed_s", 1, 2),
+    ("CPU µs/event", "cpu_us_per_event", 1, 2),
 )
 
 

@@ -16,7 +16,7 @@ from typing import IO, Any
 import psutil
 
 from benchmarks.measure import ProcessTree, Used
-from benchmarks.plan import PLANS, READS_ALL, Name
+from benchmarks.plan import PLANS, READS_ALL, EngineName, Name
 from dispatch_audit.pipeline.errors import DispatchAuditError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,7 +32,9 @@ class Measured:
     Attributes:
         plan: which.
         start_s: wall seconds until the engine ran, with all imports.
-        warm_up_s: wall seconds of the run on the small trace, and of getting ready.
+        warm_up_s: wall seconds of the first run on the small trace.
+        small_s: wall seconds of the second run on the small trace.
+        small_cpu_s: CPU seconds of that.
         wall_s: wall seconds of the run that counts.
         used: what that took.
         shuffle_bytes: written into exchanges; None where there are none.
@@ -42,6 +44,8 @@ class Measured:
     plan: Name
     start_s: float
     warm_up_s: float
+    small_s: float
+    small_cpu_s: float
     wall_s: float
     used: Used
     shuffle_bytes: int | None
@@ -54,35 +58,39 @@ def in_rotation(plans: Sequence[Name], round_number: int) -> list[Name]:
     return [*plans[first:], *plans[:first]]
 
 
-def run_once(plan: Name, warm_up: Path, trace: Path) -> Measured:
+def run_once(plan: Name, warm_up: Path, trace: Path, engine: EngineName = "spark") -> Measured:
     """Runs a plan in a fresh process.
 
     Args:
         plan: which.
         warm_up: a small trace of the same shape.
         trace: the trace that counts.
+        engine: of plans that run on several.
 
     Raises:
         DispatchAuditError: the process failed, or took an hour for a step.
     """
-    with tempfile.TemporaryDirectory(prefix="side-by-side-") as scratch, _child(plan, warm_up, trace, scratch) as child:
+    with (
+        tempfile.TemporaryDirectory(prefix="side-by-side-") as scratch,
+        _child(plan, engine, (warm_up, trace, Path(scratch))) as child,
+    ):
         begin = time.monotonic()
         child.heard("started")
         started = time.monotonic()
         child.heard("warm")
         warm = time.monotonic()
-        tree = ProcessTree(child.process.pid)
-        tree.begin()
-        child.go_on()
-        child.heard("done", tree)
-        tree.sample()
+        small_s, small = child.measured()
+        child.heard("ready")
+        _, used = child.measured()
         result = child.heard("result")
         return Measured(
             plan=plan,
             start_s=started - begin,
             warm_up_s=warm - started,
+            small_s=small_s,
+            small_cpu_s=small.cpu_jvm_s + small.cpu_python_s,
             wall_s=result["wall_s"],
-            used=tree.used(),
+            used=used,
             shuffle_bytes=result["shuffle_bytes"],
             found=result["found"],
         )
@@ -121,9 +129,15 @@ class _Child:
                 tree.sample()
         raise DispatchAuditError(f"{self.plan} was not {step} after {_STEP_S_MAX:g} s")
 
-    def go_on(self) -> None:
+    def measured(self) -> tuple[float, Used]:
+        """Lets the child go on, and returns the wall seconds of its step and what that took."""
         assert self.process.stdin is not None, "it was started with a pipe"
+        tree = ProcessTree(self.process.pid)
+        tree.begin()
         self.process.stdin.write(b"go\n")
+        done = self.heard("done", tree)
+        tree.sample()
+        return float(done["wall_s"]), tree.used()
 
     def _parsed(self, line: bytes, step: str) -> Mapping[str, Any]:
         if not line:
@@ -137,8 +151,8 @@ class _Child:
 
 
 @contextmanager
-def _child(plan: Name, warm_up: Path, trace: Path, scratch: str) -> Iterator[_Child]:
-    command = [sys.executable, "-m", "benchmarks.child", plan, *map(str, (warm_up, trace, scratch))]
+def _child(plan: Name, engine: EngineName, paths: tuple[Path, Path, Path]) -> Iterator[_Child]:
+    command = [sys.executable, "-m", "benchmarks.child", plan, engine, *map(str, paths)]
     # Spark's workers find the package by the path, not by the folder that the user stands in.
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     with tempfile.TemporaryFile() as errors:
@@ -149,7 +163,7 @@ def _child(plan: Name, warm_up: Path, trace: Path, scratch: str) -> Iterator[_Ch
             stdout=subprocess.PIPE,
             stderr=errors,
             bufsize=0,
-            cwd=scratch,
+            cwd=paths[-1],
             env={**os.environ, "PYTHONPATH": path},
         )
         try:

@@ -21,20 +21,25 @@ from rich.console import Console
 from benchmarks.baseline import STORED, load_baseline, save_baseline
 from benchmarks.figures import PlanFigures, figures_of, ratios, summed_up
 from benchmarks.generate import Order, Shape
-from benchmarks.plan import PLANS, Name
+from benchmarks.plan import PLANS, READS_TRACES, EngineName, Name
 from benchmarks.report import as_json, print_tables
 from benchmarks.runs import in_rotation, require_equal_work, run_once
-from benchmarks.traces import Source, require_trace, rows_in
+from benchmarks.stored_as import Source
+from benchmarks.traces import require_trace, rows_in
 from dispatch_audit.pipeline.errors import DispatchAuditError
 
 # Enough for each plan to compile what it runs, and for every group to have rows.
 _WARM_UP_EVENTS = 20_000
+_COLUMNAR: frozenset[Source] = frozenset({"parquet", "delta"})
 
 
 def main(
     events: Annotated[int, typer.Option(min=1, help="Rows of the trace, about.")] = 1_000_000,
     rounds: Annotated[int, typer.Option(min=1, help="How often each plan is run.")] = 3,
     source: Annotated[Source, typer.Option(help="As what the log is stored.")] = "parquet",
+    engine: Annotated[
+        EngineName, typer.Option(help="Of the audit and its own plan; the others run on one each.")
+    ] = "spark",
     order: Annotated[Order, typer.Option(help="Of the rows in the files.")] = "random",
     partitions: Annotated[int, typer.Option(min=1, help="Topic partitions.")] = 8,
     consumers: Annotated[int, typer.Option(min=1, help="Consumers of each partition, at the start.")] = 10,
@@ -56,6 +61,7 @@ def main(
     wanted: dict[str, int | str] = {
         "events": events,
         "source": source,
+        "engine": engine,
         "order": order,
         "partitions": partitions,
         "consumers": consumers,
@@ -64,7 +70,10 @@ def main(
     }
     try:
         expected = load_baseline(baseline, wanted) if check else None
-        rows, plans = _measured(shape, source, trace, [plan for plan in PLANS if not only or plan in only], rounds)
+        # The others read the Parquet files by themselves, on Spark or on an engine of their own.
+        possible = [plan for plan in PLANS if (source in _COLUMNAR and engine == "spark") or plan in READS_TRACES]
+        names = [plan for plan in possible if not only or plan in only]
+        rows, plans = _measured(shape, source, trace, names, rounds, engine)
         found = ratios(plans)
         conditions: dict[str, int | str] = {**wanted, "events": rows, "rounds": rounds, "cores": _cores()}
         if print_json:
@@ -84,7 +93,7 @@ def main(
 
 
 def _measured(
-    shape: Shape, source: Source, folder: Path | None, names: Sequence[Name], rounds: int
+    shape: Shape, source: Source, folder: Path | None, names: Sequence[Name], rounds: int, engine: EngineName
 ) -> tuple[int, dict[Name, PlanFigures]]:
     """Rows of the trace, and the figures of each plan."""
     with tempfile.TemporaryDirectory(prefix="side-by-side-") as scratch:
@@ -92,16 +101,16 @@ def _measured(
         warm_up = Path(scratch) / "warm-up"
         require_trace(trace, shape, source)
         require_trace(warm_up, replace(shape, events=min(shape.events, _WARM_UP_EVENTS)), source)
-        rows = rows_in(trace)
+        rows, small = rows_in(trace), rows_in(warm_up)
         runs = []
         for number in range(rounds):
             for name in in_rotation(names, number):
-                run = run_once(name, warm_up, trace)
+                run = run_once(name, warm_up, trace, engine)
                 typer.echo(f"round {number + 1} of {rounds}: {name} {run.wall_s:.1f} s", err=True)
                 runs.append(run)
         require_equal_work(runs, rows)
     return rows, {
-        name: summed_up([figures_of(run, rows, _cores()) for run in runs if run.plan == name]) for name in names
+        name: summed_up([figures_of(run, rows, _cores(), small) for run in runs if run.plan == name]) for name in names
     }
 
 

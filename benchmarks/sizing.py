@@ -74,8 +74,8 @@ def main(
             trace, warm_up = Path(scratch) / f"trace-{number}", Path(scratch) / f"warm-up-{number}"
             require_trace(trace, shape, "parquet")
             require_trace(warm_up, replace(shape, events=20_000), "parquet")
-            rows = rows_in(trace)
-            runs = [figures_of(run_once("audit", warm_up, trace), rows, 1) for _ in range(rounds)]
+            rows, small = rows_in(trace), rows_in(warm_up)
+            runs = [figures_of(run_once("audit", warm_up, trace), rows, 1, small) for _ in range(rounds)]
             figures = summed_up(runs)
             found = {str(figure): round(figures[figure].median, 2) for figure in _REPORTED}
             by_property.setdefault(name, []).append({name: value, "rows": rows, **found})

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.bad_rows import QuarantineCounts
 from dispatch_audit.pipeline.contract.severity import worst_verdict
@@ -19,30 +18,28 @@ from dispatch_audit.pipeline.engine.limits import refuse_target
 from dispatch_audit.pipeline.engine.name import engine_name
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.replay.packed_source import NOTHING, Placed, Reading, configure, counts_in
-from dispatch_audit.pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW
+from dispatch_audit.pipeline.replay.packing.refused import REPEATED_ROW
 from dispatch_audit.pipeline.replay.replay_on_spark import replayed
-from dispatch_audit.pipeline.replay.staged_refusals import refused_in
+from dispatch_audit.pipeline.replay.staged_texts import rows_in
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.run.audit_task import AuditTask, audit_tasks
 from dispatch_audit.pipeline.run.key_lookup import keys_of, with_keys
+from dispatch_audit.pipeline.run.refused_by_replay import refused_by_replay
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.run.request import AuditRequest, AuditResult
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.run.stages import Progress, Stages
 from dispatch_audit.pipeline.run.verdict import completeness_of, severities_in
 from dispatch_audit.pipeline.settings import Settings
-from dispatch_audit.pipeline.spark_errors import worker_died
 from dispatch_audit.pipeline.tables.create import open_tables
 from dispatch_audit.pipeline.tables.rows import Rows
 from dispatch_audit.pipeline.tables.schemas import QUARANTINE
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.through_spark.spark_rows import frame_of
 from dispatch_audit.pipeline.tables.write import RunTables
-from dispatch_audit.pipeline.trace import Survey, Trace, quarantined, read_events, survey, trace_errors
-from dispatch_audit.pipeline.trace.quarantine.quarantine import QUARANTINE_COLUMNS, refused_rows
+from dispatch_audit.pipeline.trace import Survey, Trace, survey, trace_errors
+from dispatch_audit.pipeline.trace.checks.asked import ASKED_BY, AskedRows
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
-from dispatch_audit.pipeline.trace.quarantine.survey import Refused
-from dispatch_audit.pipeline.trace.reasons import STATEFUL
 from dispatch_audit.pipeline.windows.resolve import ResolvedWindow, resolved_window
 from dispatch_audit.pipeline.windows.rows_without_seq import RowsWithoutSeq, rows_without_seq
 from dispatch_audit.pipeline.windows.window import WHOLE
@@ -55,14 +52,14 @@ class _Packed:
     Attributes:
         staged: its packed rows and what else was staged, as `STAGED_SCHEMA`.
         counts: of the rows read.
-        refused: returns the rows that the checks refused.
-        by_workers: whether workers read its files, or Spark scanned it.
     """
 
     staged: DataFrame
     counts: list[Count]
-    refused: Refused
-    by_workers: bool
+
+    def refused(self) -> DataFrame:
+        """Returns the rows that the checks refused."""
+        return rows_in(self.staged).where("reason IS NOT NULL")
 
 
 @dataclass(frozen=True)
@@ -178,7 +175,8 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
         if window is None:
             without_seq = RowsWithoutSeq(None, 0)
         else:
-            without_seq = rows_without_seq(spark, window, target, settings.trace)
+            keep = partial(tables.keep, name="without_seq")
+            without_seq = rows_without_seq(spark, window, target, settings.trace, keep)
             window.refuse_empty(found.rows_in)
         with stages.stage("replay"), trace_errors():
             keep_state = window is not None and window.next_seq is not None
@@ -191,18 +189,8 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
 
 def _packed(reading: Reading, tables: RunTables) -> _Packed:
     """Reads, checks and packs the trace, and stages its rows."""
-    by_workers = reading.packed_by_workers()
-    if by_workers is not None:
-        try:
-            staged = tables.keep(by_workers)
-            return _Packed(staged, counts_in(staged), lambda: refused_in(staged), by_workers=True)
-        except Exception as error:
-            # A damaged file ended the worker; Spark's own reader survives it and reports the damage.
-            if not worker_died(error):
-                raise
-    staged = tables.keep(reading.packed_by_spark())
-    refused = partial(refused_rows, reading.spark, reading.trace)
-    return _Packed(staged, counts_in(staged), refused, by_workers=False)
+    staged = reading.packed(tables.keep)
+    return _Packed(staged, counts_in(staged))
 
 
 def _results(placed: Placed, config: ReplayConfig, settings: Settings, keep_state: bool) -> DataFrame:
@@ -226,16 +214,15 @@ def _quarantine(spark: SparkSession, found: _Replayed, settings: Settings) -> in
     refused, without_seq = found.rows.pop("refused", None), found.without_seq
     if not found.survey.refused and refused is None and without_seq.rows is None:
         return 0
-    refused_late = None if refused is None else frame_of(spark, refused)
-    first = found.trace.seqs.first
-    if refused_late is not None and first is not None:
-        # A new subscription also gets the publishes of earlier windows, which quarantined these rows already.
-        quarantined_before = sf.col("reason").isin(REPEATED_ROW, DUPLICATE_SEQ) & (sf.col("seq") < first)
-        refused_late = refused_late.where(~quarantined_before)
+    columns = QUARANTINE.arrow_schema.names
     with found.stages.stage("quarantine") as stage:
-        rows = _refused(spark, found, refused_late).select(*QUARANTINE.arrow_schema.names)
+        rows = found.packed.refused().select(*columns)
+        if refused is not None:
+            asked, keep = AskedRows.of(refused.select(*ASKED_BY)), partial(found.tables.keep, name="asked")
+            late = refused_by_replay(spark, found.trace, frame_of(spark, refused), asked, keep)
+            rows = rows.union(late.select(*columns))
         if without_seq.rows is not None:
-            rows = rows.unionByName(without_seq.rows)
+            rows = rows.union(without_seq.rows.select(*columns))
         found.rows["quarantine"] = found.tables.rows_of("quarantine", rows)
         counts = _counted(found)
         stage["rows"] = counts.rows + without_seq.number
@@ -244,18 +231,6 @@ def _quarantine(spark: SparkSession, found: _Replayed, settings: Settings) -> in
     if counts.bad_share(found.survey.rows_in + before) > settings.trace.quarantine_ratio_max:
         raise _too_much_refused(found, counts, settings.trace.quarantine_ratio_max)
     return counts.rows + without_seq.number
-
-
-def _refused(spark: SparkSession, found: _Replayed, late: DataFrame | None) -> DataFrame:
-    """Returns the rows that the checks refused, and those that the replay refused."""
-    if not found.packed.by_workers:
-        return quarantined(spark, found.trace, cut_off=found.survey.cut_off, refused_late=late)
-    early = found.packed.refused().select(*QUARANTINE_COLUMNS)
-    if late is None:
-        return early
-    # The replay names rows by seq; only a second scan finds their texts.
-    rows = quarantined(spark, found.trace, refused_late=late)
-    return early.unionByName(rows.where(sf.col("reason").isin(*STATEFUL)))
 
 
 def _counted(found: _Replayed) -> QuarantineCounts:
@@ -272,8 +247,7 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
     if keyed:
         with stages.stage("look up keys"):
             # A finding of a window may name an entry that was published long before it.
-            before = None if found.window is None else found.window.carried.earlier
-            earlier = None if before is None else partial(read_events, spark, before)
+            earlier = None if found.window is None else found.window.carried.earlier
             keys = keys_of([rows[table] for table in keyed], found.packed.staged, spark, earlier)
             rows.update({table: with_keys(rows[table], keys) for table in keyed})
     with stages.stage("write tables"):

@@ -1,22 +1,18 @@
 """Counts the rows of a trace that an audit would read and refuse, without a replay and without tables."""
 
-from functools import partial
+from pyspark.sql import DataFrame, SparkSession
 
-from pyspark.sql import SparkSession
-
-from dispatch_audit.pipeline.replay.pack_on_spark import checked_files
+from dispatch_audit.pipeline.replay.pack_on_spark import checked_rows
 from dispatch_audit.pipeline.replay.packed_source import configure, counts_in
 from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
-from dispatch_audit.pipeline.replay.staged_refusals import refused_in
+from dispatch_audit.pipeline.replay.staged_texts import rows_in
 from dispatch_audit.pipeline.run.audit_task import profile_of
 from dispatch_audit.pipeline.run.request import AuditRequest, ValidationResult
 from dispatch_audit.pipeline.run.stages import Progress
-from dispatch_audit.pipeline.spark_errors import worker_died
-from dispatch_audit.pipeline.trace import Trace, counted, open_traces, read_events, trace_errors
-from dispatch_audit.pipeline.trace.quarantine.quarantine import refused_rows
+from dispatch_audit.pipeline.trace import Trace, open_traces
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
 from dispatch_audit.pipeline.trace.quarantine.survey import Refused, counted_up, fault_of
-from dispatch_audit.pipeline.trace.workers.shares import shares_of
+from dispatch_audit.pipeline.trace.workers.tasks import evaluated
 
 
 def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> list[ValidationResult]:
@@ -50,16 +46,10 @@ def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> 
 
 def counts_of(spark: SparkSession, trace: Trace, chunk_rows: int) -> tuple[list[Count], Refused]:
     """Returns the counts of the rows of a trace, and what returns its refused rows."""
-    with trace_errors():
-        shares = shares_of(trace)
-        if shares:
-            try:
-                # They are few: of the refused rows only those that a message may name.
-                found = checked_files(spark, shares, chunk_rows).toArrow()
-                staged = spark.createDataFrame(found, STAGED_SCHEMA)
-                return counts_in(staged), lambda: refused_in(staged)
-            except Exception as error:
-                # A damaged file ended the worker; Spark's own reader survives it and reports the damage.
-                if not worker_died(error):
-                    raise
-        return counted(read_events(spark, trace)), partial(refused_rows, spark, trace)
+
+    def collected(frame: DataFrame) -> DataFrame:
+        # They are few: of the refused rows only those that a message may name.
+        return spark.createDataFrame(frame.toArrow(), STAGED_SCHEMA)
+
+    staged = evaluated(spark, trace, checked_rows(chunk_rows), STAGED_SCHEMA, collected)
+    return counts_in(staged), lambda: rows_in(staged)

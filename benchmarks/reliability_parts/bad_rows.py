@@ -18,10 +18,11 @@ from pyspark.sql import SparkSession
 
 from benchmarks.line_damage import another_value, cut, flipped, noise, repeated_name
 from benchmarks.runs import ROOT
+from benchmarks.typed_rows import typed_rows
 from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import load_settings
-from dispatch_audit.pipeline.trace import EVENT_SCHEMA, open_traces, read_events
+from dispatch_audit.pipeline.trace import EVENT_SCHEMA, open_traces
 
 _SAMPLE: Final = ROOT / "data" / "samples" / "hung-consumer-4.0.8"
 _NUMBERS: Final = ("seq", "ts_us", "ledger_id", "entry_id", "consumer", "permits", "batch_size")
@@ -48,7 +49,7 @@ def bad_rows(spark: SparkSession, folder: Path, count: int, seed: int) -> dict[s
     """
     dice = random.Random(seed)
     (trace,) = open_traces([_SAMPLE])
-    good = read_events(spark, trace).drop("refused", "detail").orderBy("seq").toArrow()
+    good = typed_rows(trace)
     lines = count // 2
     written = _write_lines(folder / "lines", good, lines, dice)
     written += _write_columns(folder / "columns", good, count - lines, dice)

@@ -3,15 +3,16 @@
 import random
 from pathlib import Path
 
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
 from benchmarks.runs import ROOT
+from benchmarks.typed_rows import typed_rows
 from benchmarks.window_rows import reported_by
 from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import Settings, load_settings
-from dispatch_audit.pipeline.trace import open_traces, read_events
+from dispatch_audit.pipeline.trace import open_traces
 from dispatch_audit.pipeline.windows.window import WHOLE, Window
 
 SAMPLES = ROOT / "data" / "samples"
@@ -37,18 +38,18 @@ def cuts(spark: SparkSession, folder: Path, count: int, seed: int) -> dict[str, 
     equal = 0
     for number in range(count):
         sample = samples[number % len(samples)]
-        windows = windows_of(sample_bounds(spark, sample), chance)
+        windows = windows_of(sample_bounds(sample), chance)
         target = folder / f"cut-{number}"
         reported = reported_by(spark, str(target), _audited(spark, sample, target, windows, settings))
         equal += reported == reported_by(spark, str(folder / "at-once"), at_once[sample])
     return {"cuts_tried": count, "cuts_equal": equal}
 
 
-def sample_bounds(spark: SparkSession, sample: Path) -> tuple[int, int]:
+def sample_bounds(sample: Path) -> tuple[int, int]:
     """First and last time in a trace, microseconds since 1970 UTC."""
     (trace,) = open_traces([sample])
-    bounds = read_events(spark, trace).agg(sf.min("ts_us"), sf.max("ts_us")).collect()[0]
-    return int(bounds[0]), int(bounds[1])
+    bounds = pc.min_max(typed_rows(trace).column("ts_us"))
+    return bounds["min"].as_py(), bounds["max"].as_py()
 
 
 def windows_of(bounds_us: tuple[int, int], chance: random.Random) -> list[Window]:

@@ -18,13 +18,14 @@ from pyspark.sql import SparkSession
 
 from benchmarks.runs import ROOT
 from benchmarks.table_rows import rows_of_tables
+from benchmarks.typed_rows import typed_rows
 from cluster.standalone import StandaloneCluster
 from cluster.submit import submit_command, submit_environment
 from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.errors import DispatchAuditError
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import load_settings
-from dispatch_audit.pipeline.trace import open_traces, read_events
+from dispatch_audit.pipeline.trace import open_traces
 
 Job: TypeAlias = "subprocess.Popen[bytes]"
 
@@ -91,8 +92,7 @@ def traces_for_both_readers(spark: SparkSession, folder: Path) -> list[str]:
         trace.mkdir()
         shutil.copy(ROOT / "data" / "samples" / sample / "trace.json", trace)
         (recorded,) = open_traces([ROOT / "data" / "samples" / sample])
-        rows = read_events(spark, recorded).drop("refused", "detail")
-        rows.write.format(kind).save(str(trace / "events"))
+        spark.createDataFrame(typed_rows(recorded)).write.format(kind).save(str(trace / "events"))
         made.append(str(trace))
     return made
 

@@ -31,7 +31,7 @@ def load_of(traces: Sequence[Trace]) -> Load:
     logs = [log for trace in traces for log in trace.logs]
     if all(log.local for log in logs) and sum(map(sum, map(_sizes, logs))) <= BRIEF_BYTES_MAX:
         return Load.BRIEF
-    return Load.CHUNKS if all(log.local and log.kind in ("parquet", "delta") for log in logs) else Load.ROWS
+    return Load.CHUNKS if all(log.local for log in logs) else Load.ROWS
 
 
 def _sizes(log: Log) -> Iterator[int]:

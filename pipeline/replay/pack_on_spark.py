@@ -1,6 +1,6 @@
-"""Rows of a trace to staged packed batches on Spark: the first half of the replay.
+"""What tasks do with the parts of a trace: they check, count and pack rows, and stage what they found.
 
-files or rows of a trace -> mapInArrow(check, count, pack) -> rows of `STAGED_SCHEMA`
+parts of a trace -> tasks(check, count, pack) -> rows of `STAGED_SCHEMA`
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,129 +8,122 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.replay.packing.distinct_keys import DistinctKeys
-from dispatch_audit.pipeline.replay.packing.flat_rows import flattened, restored
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
 from dispatch_audit.pipeline.replay.packing.staged_batches import (
-    STAGED_SCHEMA,
     Kind,
     staged,
     staged_lines,
     staged_payload,
-    staged_refused,
+    staged_texts,
 )
+from dispatch_audit.pipeline.trace.checks.asked import AskedRows
+from dispatch_audit.pipeline.trace.checks.row_batches import RowsRead
 from dispatch_audit.pipeline.trace.quarantine.row_counts import COUNTED_BY, RowCounts
-from dispatch_audit.pipeline.trace.workers.by_workers import by_workers
-from dispatch_audit.pipeline.trace.workers.read_share import read_share
-from dispatch_audit.pipeline.trace.workers.shares import Share
+from dispatch_audit.pipeline.trace.workers.part import Part
+from dispatch_audit.pipeline.trace.workers.tasks import Work
 
 _COUNTED: Final = tuple(name for name in COUNTED_BY if name != "refused")
 _COLUMNS: Final = (*COLUMNS, *(name for name in _COUNTED if name not in COLUMNS))
+# Of rows whose texts are looked for; the rows themselves are not needed.
+_NOTHING: Final = ("seq",)
+_CHUNK_ROWS: Final = 1 << 16
 
-_Batches = Iterable[pa.RecordBatch]
 
-
-def packed_files(spark: SparkSession, shares: Sequence[Share], profile: Profile, chunk_rows: int) -> DataFrame:
-    """Packs the files of a trace, which workers read; `STAGED_SCHEMA`, in no order.
+def packed_rows(profile: Profile, chunk_rows: int) -> Work:
+    """Returns work that packs the rows of a trace, counts them, and stages the refused ones with their texts.
 
     Args:
-        spark: the session.
-        shares: at least one.
         profile: of the broker.
         chunk_rows: most rows that are packed at a time.
     """
 
-    def read(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
+    def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
         packer = _Packer(profile)
-        yield from _staged(own, chunk_rows, _COLUMNS, packer.counts, packer.packed, lambda refused: refused)
+        for part, found in _found(parts, _COLUMNS, chunk_rows):
+            packer.counts.add(found.good.append_column("refused", pa.nulls(found.good.num_rows, pa.string())))
+            packer.counts.add(found.refused)
+            yield from packer.packed(found.good)
+            yield from _texts(part, found.refused)
+            yield from _lines(part, found)
         yield from packer.rest()
 
-    return by_workers(spark, shares, read, STAGED_SCHEMA)
+    return work
 
 
-def checked_files(spark: SparkSession, shares: Sequence[Share], chunk_rows: int) -> DataFrame:
-    """Reads and checks the files of a trace without packing them; `STAGED_SCHEMA`, in no order.
+def checked_rows(chunk_rows: int) -> Work:
+    """Returns work that counts the rows of a trace without packing them.
 
-    Of the refused rows it has those at which a log ends too early, and the first of each batch.
+    Of the refused rows it stages those at which a log ends too early, and the first of each batch.
 
     Args:
-        spark: the session.
-        shares: at least one.
         chunk_rows: most rows that are checked at a time.
     """
 
-    def read(own: Iterator[Share]) -> Iterator[pa.RecordBatch]:
+    def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
         counts = RowCounts()
-        yield from _staged(own, chunk_rows, _COUNTED, counts, lambda good: iter(()), _shown)
+        for part, found in _found(parts, _COUNTED, chunk_rows):
+            counts.add(found.good.append_column("refused", pa.nulls(found.good.num_rows, pa.string())))
+            counts.add(found.refused)
+            yield from _texts(part, _shown(found.refused))
+            yield from _lines(part, found)
         yield staged_payload(Kind.COUNTS, counts.encode())
 
-    return by_workers(spark, shares, read, STAGED_SCHEMA)
+    return work
 
 
-def packed_rows(events: DataFrame, profile: Profile) -> DataFrame:
-    """Packs the rows of `dispatch_audit.pipeline.trace.read_events`, as `packed_files` does."""
-
-    def read(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        packer = _Packer(profile)
-        for batch in map(restored, batches):
-            packer.counts.add(batch)
-            yield from packer.packed(batch.filter(pc.is_null(batch.column("refused"))))
-        yield from packer.rest()
-
-    return flattened(events, (*_COLUMNS, "refused")).mapInArrow(read, STAGED_SCHEMA)
-
-
-def packed_publishes(events: DataFrame, topics: Iterable[str], profile: Profile) -> DataFrame:
-    """Packs only the publishes of some topics, and counts nothing; `STAGED_SCHEMA`, in no order.
+def rows_with_texts(kept: Callable[[RowsRead], pa.RecordBatch | pa.Table], asked: AskedRows | None = None) -> Work:
+    """Returns work that stages only rows with their texts.
 
     Args:
-        events: rows of `dispatch_audit.pipeline.trace.read_events`.
+        kept: returns those to stage.
+        asked: good rows whose texts are wanted.
+    """
+
+    def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
+        for part, found in _found(parts, _NOTHING, _CHUNK_ROWS, asked):
+            yield from _texts(part, kept(found))
+            yield from _lines(part, found)
+
+    return work
+
+
+def packed_publishes(topics: Iterable[str], profile: Profile, chunk_rows: int) -> Work:
+    """Returns work that packs only the publishes of some topics, and counts nothing.
+
+    Args:
         topics: the topics.
         profile: of the broker.
+        chunk_rows: most rows that are packed at a time.
     """
+    wanted = pa.array(sorted(topics), pa.string())
 
-    def read(batches: _Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield staged(pack(restored(batch), profile))
+    def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
+        for _, found in _found(parts, COLUMNS, chunk_rows):
+            topic, event = (found.good.column(name).cast(pa.string()) for name in ("topic", "event"))
+            is_publish = pc.and_(pc.equal(event, "publish"), pc.is_in(topic, value_set=wanted))
+            yield staged(pack(found.good.filter(is_publish), profile))
 
-    published = events.where("refused IS NULL AND event = 'publish'").where(sf.col("topic").isin(sorted(topics)))
-    return flattened(published, COLUMNS).mapInArrow(read, STAGED_SCHEMA)
+    return work
 
 
-def _staged(
-    shares: Iterator[Share],
-    chunk_rows: int,
-    columns: Sequence[str],
-    counts: RowCounts,
-    packed: Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]],
-    kept: Callable[[pa.RecordBatch], pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    """Yields what a task stages of its shares, and counts their rows.
+def _found(
+    parts: Iterator[Part], columns: Sequence[str], rows: int, asked: AskedRows | None = None
+) -> Iterator[tuple[Part, RowsRead]]:
+    for part in parts:
+        yield from ((part, found) for found in part.read(columns, rows, asked))
 
-    Args:
-        shares: the shares of the task.
-        chunk_rows: most good rows of a batch.
-        columns: of the good rows.
-        counts: gets all rows.
-        packed: yields what is staged of a batch of good rows.
-        kept: returns the refused rows to stage.
-    """
-    for share in shares:
-        lines = 0
-        for part in read_share(share, columns, chunk_rows):
-            counts.add(part.good.append_column("refused", pa.nulls(part.good.num_rows, pa.string())))
-            counts.add(part.refused)
-            yield from packed(part.good)
-            lines += part.lines
-            refused = kept(part.refused)
-            if refused.num_rows:
-                yield staged_refused(share.path, share.begin, refused)
-        if share.kind == "json":
-            yield staged_lines(share.path, share.begin, lines)
+
+def _texts(part: Part, rows: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
+    if rows.num_rows:
+        yield staged_texts(part.file, part.begin, rows)
+
+
+def _lines(part: Part, found: RowsRead) -> Iterator[pa.RecordBatch]:
+    if part.has_lines and found.lines:
+        yield staged_lines(part.file, part.begin, found.lines)
 
 
 def _shown(refused: pa.RecordBatch) -> pa.RecordBatch:

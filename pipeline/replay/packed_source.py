@@ -1,6 +1,6 @@
-"""Reads a trace into staged packed batches, by Spark or by the workers, and prepares them for the replay."""
+"""Reads a trace into staged packed batches, and prepares them for the replay."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,16 +8,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.contract.profile import Profile
-from dispatch_audit.pipeline.replay.pack_on_spark import packed_files, packed_publishes, packed_rows
+from dispatch_audit.pipeline.replay.pack_on_spark import packed_publishes, packed_rows
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, Kind
 from dispatch_audit.pipeline.replay.place_on_spark import batches_of, numbers_of, placed, placed_states
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.recorders_on_spark import recorders_in
 from dispatch_audit.pipeline.settings import Settings
-from dispatch_audit.pipeline.trace import Trace, read_events, trace_errors
+from dispatch_audit.pipeline.trace import Trace
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count, decoded
-from dispatch_audit.pipeline.trace.workers.shares import shares_of
+from dispatch_audit.pipeline.trace.workers.tasks import evaluated, in_tasks
 
 # The bytes of rows or packed batches that a worker is given at a time, which it needs besides the open state.
 _FRAME_BYTES = 8 << 20
@@ -84,28 +84,24 @@ class Reading:
     settings: Settings
     carried: Carried = NOTHING
 
-    def packed_by_spark(self) -> DataFrame:
-        """Rows that Spark reads and validates, as `STAGED_SCHEMA`."""
-        with trace_errors():
-            return packed_rows(read_events(self.spark, self.trace), self.profile)
+    def packed(self, keep: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        """Returns the packed rows of the trace and what else was staged, evaluated, as `STAGED_SCHEMA`.
 
-    def packed_by_workers(self) -> DataFrame | None:
-        """Files that the workers read, as `STAGED_SCHEMA`; None where Spark has to read them.
+        Args:
+            keep: evaluates a frame once and returns its rows.
 
-        When the frame is evaluated, a damaged file may end a worker: Spark survives it and reports the damage.
+        Raises:
+            UsageError: a table or a remote path does not exist, or the engine cannot read it.
+            TraceError: a file cannot be read.
         """
-        shares = shares_of(self.trace)
-        if shares is None:
-            return None
-        if not shares:
-            return self.spark.createDataFrame([], STAGED_SCHEMA)
-        return packed_files(self.spark, shares, self.profile, self.settings.spark.chunk_rows)
+        work = packed_rows(self.profile, self.settings.spark.chunk_rows)
+        return evaluated(self.spark, self.trace, work, STAGED_SCHEMA, keep)
 
     def placed(self, staged: DataFrame, counts: Sequence[Count]) -> Placed:
         """Returns the input of the replay.
 
         Args:
-            staged: the evaluated rows of `packed_by_spark` or `packed_by_workers`.
+            staged: the result of `packed`.
             counts: the counts in them.
 
         Raises:
@@ -121,8 +117,8 @@ class Reading:
         new = {group: number for group, number in numbers.items() if group not in self.carried.groups}
         if self.carried.earlier is not None and new:
             # A publish belongs to every subscription of the topic, also to one that appears later.
-            earlier = read_events(self.spark, self.carried.earlier)
-            publishes = packed_publishes(earlier, {group.topic for group in new}, self.profile)
+            work = packed_publishes({group.topic for group in new}, self.profile, self.settings.spark.chunk_rows)
+            publishes = in_tasks(self.spark, self.carried.earlier, work, STAGED_SCHEMA)
             rows = rows.unionByName(placed(self.spark, batches_of(publishes), new))
         return Placed(rows, groups, _tasks(self.spark, self.settings, groups), recorders)
 

@@ -6,7 +6,7 @@ not occur in it, are looked up in the log.
 """
 
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,8 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.packing.staged_batches import Kind, decoded_batches
 from dispatch_audit.pipeline.replay.place_on_spark import batches_of
 from dispatch_audit.pipeline.tables.rows import Rows
+from dispatch_audit.pipeline.trace import Trace
+from dispatch_audit.pipeline.trace.workers.good_columns import good_columns
 
 Entry = tuple[str, int, int]
 """Topic, ledger and entry."""
@@ -48,7 +50,7 @@ def with_keys(rows: Rows, keys: Mapping[Entry, bytes]) -> Rows:
 
 
 def keys_of(
-    rows: Sequence[Rows], staged: DataFrame, spark: SparkSession, earlier: Callable[[], DataFrame] | None = None
+    rows: Sequence[Rows], staged: DataFrame, spark: SparkSession, earlier: Trace | None = None
 ) -> dict[Entry, bytes]:
     """Returns the key of each entry, where the trace has one.
 
@@ -56,8 +58,7 @@ def keys_of(
         rows: rows with `topic`, `ledger_id`, `entry_id` and `key_id` (null: not known); few.
         staged: the staged rows of the trace.
         spark: the session.
-        earlier: returns rows of `dispatch_audit.pipeline.trace.read_events` before those; called only for entries that
-            the trace does not name.
+        earlier: the rows before those; read only for entries that the trace does not name.
     """
     wanted = _wanted(rows)
     for entry, key_id in _ids_in(staged, {entry for entry, ids in wanted.items() if not ids}):
@@ -66,7 +67,7 @@ def keys_of(
     # If rows of one entry have different keys, the lowest is taken, so that the result is the same every time.
     found = {entry: min(keys[i] for i in ids & keys.keys()) for entry, ids in wanted.items() if ids & keys.keys()}
     if earlier is not None and wanted.keys() - found.keys():
-        found |= _in_rows(spark, earlier(), wanted.keys() - found.keys())
+        found |= _in_rows(spark, earlier, wanted.keys() - found.keys())
     return found
 
 
@@ -126,9 +127,10 @@ def _keys_in(staged: DataFrame, wanted: Set[int]) -> Mapping[int, bytes]:
     return {row["key_id"]: bytes(row["key"]) for row in rows}
 
 
-def _in_rows(spark: SparkSession, events: DataFrame, wanted: Set[Entry]) -> dict[Entry, bytes]:
+def _in_rows(spark: SparkSession, trace: Trace, wanted: Set[Entry]) -> dict[Entry, bytes]:
     """Returns the keys of entries that rows of a trace name."""
-    named = events.where("refused IS NULL AND key IS NOT NULL").where(sf.col("event").isin(*_NAMING))
+    rows = good_columns(spark, trace, ("event", *_ENTRY, "key"))
+    named = rows.where("key IS NOT NULL").where(sf.col("event").isin(*_NAMING))
     entries = sf.broadcast(spark.createDataFrame(sorted(wanted), _SCHEMA))
     keys = named.join(entries, _ENTRY, "left_semi").groupBy(*_ENTRY).agg(sf.min("key").alias("key"))
     return {(row["topic"], row["ledger_id"], row["entry_id"]): bytes(row["key"]) for row in keys.collect()}

@@ -42,8 +42,8 @@ class Staging(ABC):
     begun_s: float = field(default_factory=time.time, init=False)
 
     @abstractmethod
-    def keep_packed(self, packed: DataFrame) -> DataFrame:
-        """Evaluates and stages the packed rows of a trace; returns them as staged. Raises as `keep` does."""
+    def keep_rows(self, rows: DataFrame, name: str) -> DataFrame:
+        """Evaluates and stages rows of a trace under a name; returns them as staged. Raises as `keep` does."""
 
     @abstractmethod
     def keep(self, results: DataFrame) -> dict[str, Rows]:

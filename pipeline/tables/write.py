@@ -55,13 +55,17 @@ class RunTables:
     def __post_init__(self) -> None:
         self.staging = self.tables.staging(self.run_key)
 
-    def keep(self, packed: DataFrame) -> DataFrame:
-        """Evaluates the packed rows of a trace once, and returns them as staged.
+    def keep(self, rows: DataFrame, name: str = "packed") -> DataFrame:
+        """Evaluates rows of a trace once, and returns them as staged.
+
+        Args:
+            rows: of any columns, in no order.
+            name: under which they are staged; each may be used once.
 
         Raises:
             UsageError: rows that workers wrote are missing below the path.
         """
-        return self.staging.keep_packed(packed)
+        return self.staging.keep_rows(rows, name)
 
     def stage(self, results: DataFrame) -> dict[str, Rows]:
         """Runs the replay once and stages its result.

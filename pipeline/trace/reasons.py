@@ -1,7 +1,7 @@
 """The reason codes of the table `quarantine`.
 
-Checks of a single row find the first group (`dispatch_audit.pipeline.trace.validate`). The second needs the rows before
-it, so the replay finds it.
+Checks of a single row find the first group (`dispatch_audit.pipeline.trace.checks.one_row`). The second needs the rows
+before it, so the replay finds it.
 """
 
 from collections.abc import Mapping

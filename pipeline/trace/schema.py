@@ -104,7 +104,7 @@ _AFTER_KEY = {
 }
 
 EVENT_SCHEMA = _struct(**_BEFORE_KEY, key=BinaryType(), **_AFTER_KEY)
-"""One typed event. Every column is nullable: `trace.validate` has the columns that each event needs."""
+"""One typed event. Every column is nullable: `trace.checks.one_row` has the columns that each event needs."""
 
 JSON_SCHEMA = _struct(**_BEFORE_KEY, key_b64=_TEXT, **_AFTER_KEY)
 """One event as a JSON object, which holds bytes as base64."""

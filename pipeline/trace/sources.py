@@ -21,8 +21,9 @@ from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
 LogKind = Literal["json", "parquet", "delta", "table"]
 
 LOG_NAMES = ("messages", "acks", "consumers", "stats", "events")
-JSON_ENDINGS = (".jsonl", ".jsonl.gz")
+JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 PARQUET_ENDING = ".parquet"
+_OF_LINES = ", ".join(JSON_ENDINGS)
 
 _URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
 _TABLE = re.compile(r"^\w+\.\w+\.\w+$")
@@ -163,7 +164,7 @@ def _log_at(path: Path) -> Log:
     kinds = {kind for file in path.rglob("*") if (kind := _kind_by_name(file.name)) is not None}
     if len(kinds) != 1:
         found = "both JSON Lines and Parquet files" if kinds else "no log files"
-        raise TraceError(f"{path} has {found}", "put either .jsonl and .jsonl.gz files or .parquet files in it")
+        raise TraceError(f"{path} has {found}", f"put only {_OF_LINES} files or only .parquet files in it")
     kind = kinds.pop()
     if kind == "parquet":
         # Besides the manifest every file must be a log, because its writer may expect that it is read.
@@ -172,8 +173,18 @@ def _log_at(path: Path) -> Log:
     return Log(kind, str(path))
 
 
+def files_of(log: Log) -> list[Path]:
+    """Returns the files of a local log of JSON Lines or Parquet, in the order of their names."""
+    path = Path(log.path)
+    if not path.is_dir():
+        return [path]
+    return [
+        file for file in sorted(path.rglob("*")) if _kind_by_name(file.name) == log.kind and _is_visible(file, path)
+    ]
+
+
 def _is_visible(file: Path, folder: Path) -> bool:
-    """Whether Spark reads a file below a folder as a part of it."""
+    """Whether a file below a folder is part of a log, as Spark has it: hidden ones are not."""
     hidden = any(name.startswith(("_", ".")) and "=" not in name for name in file.relative_to(folder).parts)
     return file.is_file() and not hidden
 
@@ -186,7 +197,7 @@ def _kind_of_file(path: Path) -> LogKind:
     kind = _kind_by_name(path.name)
     if kind is None:
         # An error and no silent skip: a verdict on half a trace would be wrong.
-        raise TraceError(f"{path} is not a log", "logs end in .jsonl, .jsonl.gz or .parquet; convert or rename it")
+        raise TraceError(f"{path} is not a log", f"logs end in {_OF_LINES} or .parquet; convert or rename it")
     if not path.is_file():
         raise TraceError(f"{path} is not a regular file, but a pipe, a device or a broken link", "write it to a file")
     return kind

@@ -11,8 +11,9 @@ from dispatch_audit.pipeline.tables.table_schema import RUN_KEY
 from dispatch_audit.pipeline.tables.tables import of_runs
 from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.tables.way import tables_of
-from dispatch_audit.pipeline.trace import Trace, read_events, trace_errors
+from dispatch_audit.pipeline.trace import Trace, trace_errors
 from dispatch_audit.pipeline.trace.seq_range import SeqRange
+from dispatch_audit.pipeline.trace.workers.good_columns import good_columns
 from dispatch_audit.pipeline.windows.chain import PastWindow
 
 
@@ -55,6 +56,7 @@ def _same_seq_then(spark: SparkSession, windows: Sequence[PastWindow], target: T
 
 def _same_seq_now(spark: SparkSession, trace: Trace, window: PastWindow) -> int:
     """Returns how many good rows of a window have the seq of another one."""
-    good = read_events(spark, replace(trace, seqs=SeqRange(window.first_seq, window.next_seq))).where("refused IS NULL")
+    rows = replace(trace, seqs=SeqRange(window.first_seq, window.next_seq))
+    good = good_columns(spark, rows, ("topic", "subscription", "seq"))
     (found,) = good.groupBy("topic", "subscription", "seq").count().agg(sf.sum(sf.col("count") - 1)).collect()
     return found[0] or 0

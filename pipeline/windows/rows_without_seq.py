@@ -4,21 +4,27 @@ Most are broken lines. A log that is still written often ends in half a row: a w
 row out, because it will be whole when the next window reads it.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Window as Rows
 from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.replay.pack_on_spark import rows_with_texts
+from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
+from dispatch_audit.pipeline.replay.staged_texts import rows_in
 from dispatch_audit.pipeline.settings import TraceSettings
 from dispatch_audit.pipeline.tables.tables import of_runs
 from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.tables.way import tables_of
-from dispatch_audit.pipeline.trace import Trace, quarantined, trace_errors
-from dispatch_audit.pipeline.trace.quarantine.quarantine import refused_rows
-from dispatch_audit.pipeline.trace.quarantine.survey import cut_off_refused
-from dispatch_audit.pipeline.trace.quarantine.truncated_logs import truncated_rows
+from dispatch_audit.pipeline.trace import trace_errors
+from dispatch_audit.pipeline.trace.checks.row_batches import RowsRead
+from dispatch_audit.pipeline.trace.quarantine.survey import cut_off_refused, truncated_logs
+from dispatch_audit.pipeline.trace.workers.tasks import evaluated
 from dispatch_audit.pipeline.windows.resolve import ResolvedWindow
 
 _COLUMNS = ("reason", "file", "line", "raw", "detail")
@@ -38,9 +44,20 @@ class RowsWithoutSeq(NamedTuple):
 
 
 def rows_without_seq(
-    spark: SparkSession, window: ResolvedWindow, target: Target, settings: TraceSettings
+    spark: SparkSession,
+    window: ResolvedWindow,
+    target: Target,
+    settings: TraceSettings,
+    keep: Callable[[DataFrame], DataFrame],
 ) -> RowsWithoutSeq:
     """Returns such rows of the whole log that no other window of the chain has in `quarantine`.
+
+    Args:
+        spark: the session.
+        window: the window.
+        target: where the tables of the chain are.
+        settings: allowed share of such rows, and whether truncated logs are allowed.
+        keep: evaluates a frame once and returns its rows.
 
     Raises:
         TraceError: they are too large a share of the log, or a log that is taken to be complete is truncated.
@@ -55,7 +72,13 @@ def rows_without_seq(
             "check the recorder, or raise trace.quarantine_ratio_max",
         )
     with trace_errors():
-        found = _without_seq(spark, window.whole, settings, closed=window.next_seq is None)
+        closed = window.next_seq is None
+        found = rows_in(evaluated(spark, window.whole, rows_with_texts(_without_seq), STAGED_SCHEMA, keep))
+        if closed and settings.truncated_log == "refuse":
+            for cut_off in truncated_logs(found):
+                raise cut_off_refused(cut_off)
+        if not closed:
+            found = found.where("reason <> 'cut_off'")
         known = tables_of(spark, target).query(
             "quarantine", "raw, count(*) AS times", f"WHERE {of_runs(window.plan.others)} GROUP BY raw"
         )
@@ -63,12 +86,8 @@ def rows_without_seq(
         return RowsWithoutSeq(rows, rows.count())
 
 
-def _without_seq(spark: SparkSession, trace: Trace, settings: TraceSettings, *, closed: bool) -> DataFrame:
-    cut_off = truncated_rows(refused_rows(spark, trace))
-    if cut_off and closed and settings.truncated_log == "refuse":
-        raise cut_off_refused(cut_off[0])
-    rows = quarantined(spark, trace, cut_off=cut_off).where("seq IS NULL")
-    return rows if closed else rows.where("reason <> 'cut_off'")
+def _without_seq(found: RowsRead) -> pa.RecordBatch:
+    return found.refused.filter(pc.is_null(found.refused.column("seq")))
 
 
 def _not_known(rows: DataFrame, times: DataFrame) -> DataFrame:

@@ -14,14 +14,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from dispatch_audit.pipeline.spark_errors import trace_errors, worker_died
 from dispatch_audit.pipeline.trace.arrow_columns import integers
-from dispatch_audit.pipeline.trace.read import read_events
+from dispatch_audit.pipeline.trace.checks.one_row import TS_US_MAX
 from dispatch_audit.pipeline.trace.sources import Trace
-from dispatch_audit.pipeline.trace.validate import TS_US_MAX
-from dispatch_audit.pipeline.trace.workers.by_workers import by_workers
-from dispatch_audit.pipeline.trace.workers.read_share import read_unchecked
-from dispatch_audit.pipeline.trace.workers.shares import Share, shares_of
+from dispatch_audit.pipeline.trace.workers.part import Part
+from dispatch_audit.pipeline.trace.workers.tasks import evaluated
 
 _SCHEMA = "kind STRING, at INT, number LONG, name STRING"
 _ARROW = pa.schema([("kind", pa.string()), ("at", pa.int32()), ("number", pa.int64()), ("name", pa.string())])
@@ -77,33 +74,13 @@ def find_seq_bounds(spark: SparkSession, trace: Trace, query: LogQuery) -> SeqBo
         UsageError: a table or a remote path does not exist.
         TraceError: a file cannot be read.
     """
-    with trace_errors():
-        shares = shares_of(trace)
-        if shares is not None:
-            try:
-                return _together(_looked_at_by_workers(spark, shares, query).collect() if shares else [], query)
-            except Exception as error:
-                # A damaged file ended the worker; Spark's own reader survives it and reports the damage.
-                if not worker_died(error):
-                    raise
-        return _together(_looked_at_by_spark(read_events(spark, trace), query).collect(), query)
 
-
-def _looked_at_by_spark(events: DataFrame, query: LogQuery) -> DataFrame:
-    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield _answers(batch, query)
-
-    return events.select(*_LOOKED_AT).mapInArrow(look, _SCHEMA)
-
-
-def _looked_at_by_workers(spark: SparkSession, shares: Sequence[Share], query: LogQuery) -> DataFrame:
-    def look(shares_of_task: Iterator[Share]) -> Iterator[pa.RecordBatch]:
-        for share in shares_of_task:
-            for batch in read_unchecked(share, _LOOKED_AT):
+    def look(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
+        for part in parts:
+            for batch in part.unchecked(_LOOKED_AT):
                 yield _answers(batch, query)
 
-    return by_workers(spark, shares, look, _SCHEMA)
+    return _together(evaluated(spark, trace, look, _SCHEMA, DataFrame.collect), query)
 
 
 def _answers(batch: pa.RecordBatch, query: LogQuery) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from dispatch_audit.pipeline.errors import UsageError
-from dispatch_audit.pipeline.trace.validate import TS_US_MAX
+from dispatch_audit.pipeline.trace.checks.one_row import TS_US_MAX
 from dispatch_audit.pipeline.utc import EPOCH, utc
 
 _DATE_FIRST = re.compile(r"\d{4}-\d\d-\d\d")

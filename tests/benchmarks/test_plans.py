@@ -56,7 +56,7 @@ def test_a_plan_in_a_process_of_its_own(trace: Path) -> None:
 
 
 def test_a_plan_that_fails_says_why(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(DispatchAuditError, match=r"^duckdb failed before it was warm; "):
+    with pytest.raises(DispatchAuditError, match=r"^duckdb failed before it was ready; "):
         run_once("duckdb", trace, tmp_path / "nothing")
     assert "No files found" in capsys.readouterr().err
 

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from samples import SAMPLES, unzipped
 
 from benchmarks.table_rows import rows_of_tables
+from benchmarks.typed_rows import typed_rows
 from dispatch_audit.jobs.cli import main
+from dispatch_audit.pipeline.trace import open_traces
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 RULES = ("single_holder", "early_duplicate", "first_delivery_order")
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
@@ -42,15 +44,6 @@ def run_cli(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> RunCli:
 
 def table(spark: SparkSession, out: Path, name: str) -> DataFrame:
     return spark.read.format("delta").load(str(out / name))
-
-
-def unzipped(sample: str, folder: Path) -> Path:
-    """A copy of a sample whose logs are plain text."""
-    shutil.copytree(SAMPLES / sample, folder)
-    for log in folder.glob("*.jsonl.gz"):
-        (folder / log.name.removesuffix(".gz")).write_bytes(gzip.decompress(log.read_bytes()))
-        log.unlink()
-    return folder
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -110,10 +103,8 @@ def test_columns_say_the_same_as_lines(kind: str, spark: SparkSession, run_cli: 
     trace = tmp_path / "trace"
     trace.mkdir()
     shutil.copy(SAMPLES / "heavy-churn-3.0.7" / "trace.json", trace)
-    from dispatch_audit.pipeline.trace import open_traces, read_events
-
     (sample,) = open_traces([SAMPLES / "heavy-churn-3.0.7"])
-    read_events(spark, sample).drop("refused", "detail").write.format(kind).save(str(trace / "events"))
+    spark.createDataFrame(typed_rows(sample)).write.format(kind).save(str(trace / "events"))
     reports = []
     for source in (SAMPLES / "heavy-churn-3.0.7", trace):
         _, out, _ = run_cli("audit", source, "--out", tmp_path / "out", "--format", "json", "--quiet")

@@ -11,10 +11,11 @@ from conftest import RunCli
 from pyspark.sql import SparkSession
 
 from benchmarks.table_rows import rows_of_tables
+from benchmarks.typed_rows import typed_rows
 from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import load_settings
-from dispatch_audit.pipeline.trace import open_traces, read_events
+from dispatch_audit.pipeline.trace import open_traces
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data" / "samples" / "join-leave-4.0.8"
 # What counts deliveries; all other tables are about what happened. Producers are counted before rows are compared.
@@ -57,7 +58,7 @@ def _same_file(trace: Path, _: SparkSession) -> None:
 def _as(kind: str) -> Callable[[Path, SparkSession], None]:
     def write(trace: Path, spark: SparkSession) -> None:
         (sample,) = open_traces([SAMPLE])
-        rows = read_events(spark, sample).drop("refused", "detail")
+        rows = spark.createDataFrame(typed_rows(sample))
         seqs = [json.loads(row)["seq"] for row in _third()]
         for log in trace.glob("*.jsonl.gz"):
             log.unlink()

@@ -11,11 +11,13 @@ import pytest
 from deltalake import DeltaTable
 from parquet_recordings import as_parquet
 from pyspark.sql import SparkSession
+from samples import unzipped
 
 from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.windows.window import window_of
 
 PROGRAM = Path(sys.executable).with_name("dispatch-audit")
 # Of `runs`: times and the engine, which are no results.
@@ -46,6 +48,43 @@ def test_tables_are_those_of_spark(name: str, spark: SparkSession, tmp_path: Pat
     audit(spark, AuditRequest((str(trace),), str(tmp_path / "spark"), None, load_settings()), lambda stage: None)
     for table in TABLES:
         assert rows_of(tmp_path / "embedded", table) == rows_of(tmp_path / "spark", table), table
+
+
+def _spoilt(folder: Path) -> tuple[Path, int]:
+    """A sample with rows that the checks refuse, and rows that only the replay refuses; and a moment in its middle."""
+    trace = unzipped("join-leave-4.0.8", folder)
+    messages = trace / "messages.jsonl"
+    rows = messages.read_text().splitlines()
+    sent = json.loads(next(row for row in rows if '"dispatch"' in row))
+    middle = json.loads(rows[len(rows) // 2])
+    again = [json.dumps(middle | {"ts_us": middle["ts_us"] + 1}), rows[40], rows[-40]]
+    stranger = json.dumps(sent | {"seq": 10**9, "ts_us": middle["ts_us"] + 10**7, "consumer": 4711})
+    messages.write_text("\n".join([*rows, "no JSON", json.dumps(sent | {"ledger_id": -4}), *again, stranger]) + "\n")
+    return trace, int(middle["ts_us"])
+
+
+@pytest.mark.spark
+def test_refused_rows_and_windows_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    trace, moment_us = _spoilt(tmp_path / "trace")
+    moment = str(moment_us)
+    # The windows of one target continue each other.
+    for out, begin, end in (("whole", None, None), ("windows", None, moment), ("windows", moment, None)):
+        options = [*(("--from", begin) if begin else ()), *(("--to", end) if end else ())]
+        done = run("audit", trace, "--out", tmp_path / f"{out}-embedded", "--fail-on", "never", "--quiet", *options)
+        assert (done.returncode, done.stderr) == (0, "")
+        target, window = str(tmp_path / f"{out}-spark"), window_of(begin, end)
+        audit(spark, AuditRequest((str(trace),), target, None, load_settings(), window), lambda stage: None)
+        for table in TABLES:
+            one, other = (rows_of(tmp_path / f"{out}-{engine}", table) for engine in ("embedded", "spark"))
+            assert one == other, (options, table)
+    reasons = DeltaTable(str(tmp_path / "whole-embedded" / "quarantine")).to_pyarrow_table().column("reason")
+    assert Counter(reasons.to_pylist()) == {
+        "broken_json": 1,
+        "impossible_value": 1,
+        "duplicate_seq": 1,
+        "repeated_row": 2,
+        "unknown_consumer": 1,
+    }
 
 
 @pytest.mark.parametrize("target", ["catalog.schema", "file:///tmp/tables"])

@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from dispatch_audit.jobs.engines.embedded import embedded
 from dispatch_audit.jobs.engines.load import Load
@@ -28,7 +28,7 @@ from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.payload import batches_in, encode
 from dispatch_audit.pipeline.trace import Trace, open_traces
-from dispatch_audit.pipeline.trace.workers.read_share import read_share
+from dispatch_audit.pipeline.trace.workers.file_part import FilePart
 from dispatch_audit.pipeline.trace.workers.shares import shares_of
 
 SETTINGS = load_settings()
@@ -44,10 +44,12 @@ def rows_in(payload: bytes) -> Iterator[str]:
 def on_sail(spark: SparkSession, trace: Trace, config: ReplayConfig, scratch: str) -> Counter[tuple[str, str]]:
     """The rows of all tables."""
     reading = Reading(spark, trace, config.profile, SETTINGS)
-    packed = reading.packed_by_workers()
-    assert packed is not None
-    packed.write.mode("overwrite").parquet(scratch)
-    staged = spark.read.schema(STAGED_SCHEMA).parquet(scratch)
+
+    def keep(packed: DataFrame) -> DataFrame:
+        packed.write.mode("overwrite").parquet(scratch)
+        return spark.read.schema(STAGED_SCHEMA).parquet(scratch)
+
+    staged = reading.packed(keep)
     batches, groups, tasks, recorders = reading.placed(staged, counts_in(staged))
     found = replayed(batches, groups, config, KEPT, tasks, recorders=recorders).toArrow()
     tables = zip(found["table"].to_pylist(), found["payload"].to_pylist(), strict=True)
@@ -56,8 +58,8 @@ def on_sail(spark: SparkSession, trace: Trace, config: ReplayConfig, scratch: st
 
 def without_engine(trace: Trace, config: ReplayConfig) -> Counter[tuple[str, str]]:
     """The same rows, by the replay alone."""
-    shares = shares_of(trace) or ()
-    read = (part.good for share in shares for part in read_share(share, COLUMNS, SETTINGS.spark.chunk_rows))
+    shares = (share for log in trace.logs for share in shares_of(log, trace.seqs) or ())
+    read = (part.good for share in shares for part in FilePart(share).read(COLUMNS, SETTINGS.spark.chunk_rows))
     packed = [chunk for batch in read for chunk in pack(batch, config.profile)]
     packed.sort(key=lambda chunk: chunk.first_seq)
     rows: Counter[tuple[str, str]] = Counter()

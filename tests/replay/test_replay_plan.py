@@ -16,7 +16,8 @@ from dispatch_audit.pipeline.replay.place_on_spark import batches_of, numbers_of
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders, Term
 from dispatch_audit.pipeline.replay.replay_on_spark import replayed
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
-from dispatch_audit.pipeline.trace.schema import EVENT_SCHEMA
+from dispatch_audit.pipeline.trace import Trace, open_traces
+from dispatch_audit.pipeline.trace.workers.tasks import in_tasks
 
 pytestmark = pytest.mark.spark
 
@@ -36,8 +37,7 @@ def test_the_replay_of_staged_rows_has_one_exchange_and_one_sort(
     if of_window:
         state = spark.createDataFrame([("t", "s", b"state")], "topic STRING, subscription STRING, payload BINARY")
         chunks = chunks.unionByName(placed_states(state, numbers_of(groups)))
-        events = spark.createDataFrame([], EVENT_SCHEMA).withColumn("refused", sf.lit(None).cast("string"))
-        publishes = packed_publishes(events, {"t"}, profile)
+        publishes = in_tasks(spark, _trace(tmp_path), packed_publishes({"t"}, profile, 100), STAGED_SCHEMA)
         chunks = chunks.unionByName(placed(spark, batches_of(publishes), numbers_of(groups)))
     replayed(
         chunks, groups, config, findings_per_rule_max=10, tasks=2, keep_state=of_window, recorders=recorders
@@ -48,12 +48,22 @@ def test_the_replay_of_staged_rows_has_one_exchange_and_one_sort(
     assert len(re.findall(r"\bMapInArrow\b", plan)) == (2 if of_window else 1 if moved else 0)
 
 
-def test_rows_are_packed_without_an_exchange(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    events = spark.createDataFrame([], EVENT_SCHEMA).withColumn("refused", sf.lit(None).cast("string"))
-    packed_rows(events, profile_for("4.0.8", {})).explain()
+@pytest.mark.parametrize("scanned", [True, False], ids=["scanned", "by workers"])
+def test_rows_are_packed_without_an_exchange(
+    scanned: bool, spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = packed_rows(profile_for("4.0.8", {}), 100)
+    in_tasks(spark, _trace(tmp_path), work, STAGED_SCHEMA, scanned=scanned).explain()
     plan = capsys.readouterr().out
     assert "Exchange" not in plan
     assert len(re.findall(r"\bMapInArrow\b", plan)) == 1
+
+
+def _trace(folder: Path) -> Trace:
+    (folder / "trace.json").write_text('{"trace_format": 1, "pulsar_version": "4.0.8"}')
+    (folder / "events.jsonl").write_text("{}\n")
+    (trace,) = open_traces([folder])
+    return trace
 
 
 def test_groups_are_dealt_out_to_the_tasks(spark: SparkSession) -> None:

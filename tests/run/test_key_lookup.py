@@ -5,8 +5,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from conftest import WriteTrace
 from local_replay import batches
 from pyspark.sql import DataFrame, SparkSession
+from trace_rows import ACK, PUBLISH
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.packing.distinct_keys import DistinctKeys
@@ -15,6 +17,7 @@ from dispatch_audit.pipeline.replay.packing.staged_batches import Kind, staged, 
 from dispatch_audit.pipeline.run.key_lookup import keys_of, with_keys
 from dispatch_audit.pipeline.tables.rows import Rows, held_rows
 from dispatch_audit.pipeline.tables.table_schema import Column, TableSchema
+from dispatch_audit.pipeline.trace import open_traces
 from dispatch_audit.udfs.sticky_key_hash import key_ids
 
 pytestmark = pytest.mark.spark
@@ -90,19 +93,16 @@ def test_a_known_id_names_the_key_wherever_it_was_sent(spark: SparkSession) -> N
     assert keys_of(_entries(key_id), _staged(spark, ROWS), spark) == dict.fromkeys(WANTED, b"collides")
 
 
-def test_what_a_window_does_not_name_is_looked_up_in_what_lies_before(spark: SparkSession) -> None:
-    # Rows of the log before the window, one of which the checks refused.
-    earlier = spark.createDataFrame(
-        [
-            ("a", 1, 3, b"a", "publish", None),
-            ("b", 2, 1, b"b", "publish", "wrong_type"),
-            ("a", 9, 9, b"b", "ack", None),
-        ],
-        "topic STRING, ledger_id LONG, entry_id LONG, key BINARY, event STRING, refused STRING",
-    )
+def test_what_a_window_does_not_name_is_looked_up_in_what_lies_before(
+    spark: SparkSession, write_trace: WriteTrace
+) -> None:
+    # Rows of the log before the window, one of which the checks refuse.
+    a = {**PUBLISH, "topic": "a", "ledger_id": 1, "entry_id": 3, "key_b64": "YQ=="}
+    b = {**PUBLISH, "topic": "b", "ledger_id": 2, "entry_id": 1, "key_b64": "Yg==", "batch_size": 0}
+    (earlier,) = open_traces([write_trace([a, b, {**ACK, "key_b64": "Yg=="}])])
     staged_rows = _staged(spark, [row for row in ROWS if row[0] == "a"])
     expected = {entry: key for entry, key in FOUND.items() if entry[0] == "a"}
-    assert keys_of(_entries(), staged_rows, spark, lambda: earlier) == {**expected, ("a", 1, 3): b"a"}
+    assert keys_of(_entries(), staged_rows, spark, earlier) == {**expected, ("a", 1, 3): b"a"}
 
 
 def test_a_key_that_is_no_text_is_shown_as_base64() -> None:

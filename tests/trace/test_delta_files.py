@@ -8,11 +8,10 @@ import pytest
 from arrow_rows import batch_of
 from conftest import MANIFEST
 from pyspark.sql import SparkSession
+from reading import read, scanned, shares_in
 from test_row_checks import PLAIN
 
-from dispatch_audit.pipeline.trace import Trace, open_traces, read_events
-from dispatch_audit.pipeline.trace.workers.read_share import read_share
-from dispatch_audit.pipeline.trace.workers.shares import shares_of
+from dispatch_audit.pipeline.trace import Trace, open_traces
 
 pytestmark = pytest.mark.spark
 
@@ -31,11 +30,11 @@ def trace_of(folder: Path, spark: SparkSession, *partition: str) -> Trace:
 
 
 def seqs_by_workers(trace: Trace) -> list[int] | None:
-    shares = shares_of(trace)
-    if shares is None:
-        return None
-    batches = (part.good for share in shares for part in read_share(share, ["seq"], 100))
-    return sorted(int(seq) for batch in batches for seq in batch.column("seq").to_pylist())
+    return None if shares_in(trace) is None else [int(row["seq"]) for row in read(trace)[0]]
+
+
+def seqs_by_scan(spark: SparkSession, trace: Trace) -> list[int]:
+    return [int(row["seq"]) for row in scanned(spark, trace)[0]]
 
 
 @pytest.mark.parametrize("name", ["trace", "it's 100%", "a b", "x=1"])
@@ -54,7 +53,7 @@ def test_of_a_table_that_was_changed_it_is_those_of_the_latest_version(spark: Sp
     spark.sql(f"DELETE FROM {table} WHERE seq = {SEQS[0]}")
     spark.sql(f"ALTER TABLE {table} ADD COLUMN note STRING")
     assert seqs_by_workers(trace) == sorted(SEQS[1:])
-    assert read_events(spark, trace).count() == len(SEQS) - 1
+    assert seqs_by_scan(spark, trace) == sorted(SEQS[1:])
 
 
 @pytest.mark.parametrize("setting", ["delta.enableDeletionVectors", "delta.columnMapping.mode"])
@@ -67,13 +66,14 @@ def test_one_whose_log_says_how_to_read_its_files_is_left_to_spark(
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{setting}' = '{value}')")
     spark.sql(f"DELETE FROM {table} WHERE seq = {SEQS[0]}")
     assert seqs_by_workers(trace) is None
-    assert read_events(spark, trace).count() == len(SEQS) - 1
+    assert seqs_by_scan(spark, trace) == sorted(SEQS[1:])
 
 
-def test_one_with_partitions_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
-    trace = trace_of(tmp_path / "trace", spark, "event")
-    assert seqs_by_workers(trace) is None
-    assert read_events(spark, trace).where("event IS NULL").count() == 0
+def test_of_one_with_partitions_the_log_has_their_values(spark: SparkSession, tmp_path: Path) -> None:
+    trace = trace_of(tmp_path / "trace", spark, "event", "subscription")
+    expected = scanned(spark, trace)
+    assert read(trace) == expected
+    assert [row["event"] for row in expected[0]] == [row["event"] for row in sorted(PLAIN, key=lambda row: row["seq"])]
 
 
 def test_one_that_lost_a_file_or_its_log_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,18 +16,17 @@ import pytest
 from arrow_rows import batch_of
 from conftest import MANIFEST
 from pyspark.sql import SparkSession
+from reading import read
 from test_row_checks import PLAIN
 from trace_rows import FLOW, JOIN, TOPIC
 
 from dispatch_audit.pipeline.audit import audit
-from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.errors import TraceError, UsageError
-from dispatch_audit.pipeline.replay.packed_source import Reading
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import Settings, load_settings
-from dispatch_audit.pipeline.trace import open_traces, quarantined, read_events
-from dispatch_audit.pipeline.trace.workers.read_share import read_share
+from dispatch_audit.pipeline.trace import open_traces
+from dispatch_audit.pipeline.trace.workers.file_part import FilePart
 from dispatch_audit.pipeline.trace.workers.shares import Share
 from dispatch_audit.pipeline.validation import validate
 
@@ -130,8 +129,7 @@ def test_columns_that_the_format_does_not_know_may_be_of_any_type(
     assert (result.events_in, result.events_quarantined) == (len(_ROWS), 0)
 
 
-@pytest.mark.spark
-def test_texts_that_are_no_utf8_are_read_as_in_json(spark: SparkSession, tmp_path: Path) -> None:
+def test_texts_that_are_no_utf8_are_read_as_in_json(tmp_path: Path) -> None:
     names = ("topic", "subscription", "event", "consumer_name", "producer_name", "batch_keys")
     whole = _table().slice(0, 1)
     tables = []
@@ -143,26 +141,22 @@ def test_texts_that_are_no_utf8_are_read_as_in_json(spark: SparkSession, tmp_pat
         tmp_path, {f"events/{name}.parquet": _parquet(table) for name, table in zip(names, tables, strict=True)}
     )
     (trace,) = open_traces([folder])
-    rows = read_events(spark, trace).toArrow().to_pylist()
-    assert {name: [row[name] for row in rows].count("a\ufffd") for name in names[:-1]} == dict.fromkeys(names[:-1], 1)
-    assert ["a\ufffd"] in [row["batch_keys"] for row in rows]
-    aside = quarantined(spark, trace).collect()
-    assert sorted((Path(row.file).stem, row.reason, row.detail) for row in aside) == [
-        ("event", "unknown_event", "event = a\ufffd"),
-        ("subscription", "impossible_value", "subscription = a\ufffd"),
-        ("topic", "impossible_value", "topic = a\ufffd"),
+    good, refused = read(trace)
+    assert [[row[name] for row in good].count("a\ufffd") for name in ("consumer_name", "producer_name")] == [1, 1]
+    assert ["a\ufffd"] in [row["batch_keys"] for row in good]
+    assert sorted((row["refused"], row["detail"]) for row in refused) == [
+        ("impossible_value", "subscription = a\ufffd"),
+        ("impossible_value", "topic = a\ufffd"),
+        ("unknown_event", "event = a\ufffd"),
     ]
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("inside", ["events/trace.json", "trace.json"])
-def test_a_manifest_may_lie_among_parquet_files(spark: SparkSession, tmp_path: Path, inside: str) -> None:
+def test_a_manifest_may_lie_among_parquet_files(tmp_path: Path, inside: str) -> None:
     log = "events/a.parquet" if "/" in inside else "a.parquet"
     folder = folder_of(tmp_path, {log: _PARQUET, inside: b"{}"})
     (trace,) = open_traces([folder])
-    assert read_events(spark, trace).count() == len(_ROWS)
-    packed = Reading(spark, trace, profile_for("4.0.8", {}), lenient()).packed_by_workers()
-    assert packed is not None
+    assert len(read(trace)[0]) == len(_ROWS)
 
 
 def test_another_file_among_parquet_files_is_not_passed_over(tmp_path: Path) -> None:
@@ -209,7 +203,7 @@ def _outcome(file: str) -> None:
     """Reads a file and ends the process: with 0 if it can be read, with 1 if not."""
     os.close(2)
     try:
-        list(read_share(Share("parquet", file, file, 0, 1), COLUMNS, 1_000))
+        list(FilePart(Share("parquet", file, file, 0, 1)).read(COLUMNS, 1_000))
     except TraceError:
         os._exit(1)
     os._exit(0)

@@ -1,7 +1,9 @@
-"""What workers read of Parquet files is what was written, and what Spark reads of them."""
+"""What workers read of Parquet files is what was written, and a scan of Spark gives the same packed rows."""
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +11,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from arrow_rows import ARROW_SCHEMA, batch_of
-from conftest import MANIFEST, WriteTrace
+from conftest import MANIFEST
+from deltalake import write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from reading import parts_in
 from test_row_checks import PLAIN
 from trace_rows import ACK, FLOW, PUBLISH, REDELIVER, STATS, TOPIC, without
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.packed_source import Reading
+from dispatch_audit.pipeline.replay.pack_on_spark import packed_rows
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import merged, rows_for
-from dispatch_audit.pipeline.replay.packing.staged_batches import decoded
+from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, decoded
 from dispatch_audit.pipeline.replay.place_on_spark import batches_of
-from dispatch_audit.pipeline.settings import load_settings
-from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Trace, open_traces, read_events
-from dispatch_audit.pipeline.trace.workers.read_share import read_share
-from dispatch_audit.pipeline.trace.workers.shares import shares_of
+from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Log, Trace, open_traces
+from dispatch_audit.pipeline.trace.workers.tasks import in_tasks
 
 _PROFILE = profile_for("4.0.8", {})
 
@@ -79,10 +81,10 @@ def replaced(name: str, column: pa.Array, rows: Sequence[Mapping[str, Any]] = PL
 
 def read(trace: Trace, columns: Sequence[str] = COLUMNS, rows: int = 1 << 16) -> Iterator[dict[str, Any]]:
     """The good rows that workers read."""
-    for share in shares_of(trace) or ():
-        for part in read_share(share, columns, rows):
-            assert part.good.num_rows <= rows
-            yield from part.good.to_pylist()
+    for part in parts_in(trace):
+        for found in part.read(columns, rows):
+            assert found.good.num_rows <= rows
+            yield from found.good.to_pylist()
 
 
 def _of_group(staged: DataFrame) -> list[object]:
@@ -94,36 +96,25 @@ def _of_group(staged: DataFrame) -> list[object]:
     return [[column.tolist() for column in part.events], part.membership, snapshots, part.repeated]
 
 
-def _by_both(spark: SparkSession, trace: Trace) -> tuple[list[object], list[object]]:
-    workers = Reading(spark, trace, _PROFILE, load_settings()).packed_by_workers()
-    assert workers is not None
-    return _of_group(workers), _of_group(Reading(spark, trace, _PROFILE, load_settings()).packed_by_spark())
-
-
 @pytest.mark.spark
-def test_a_file_that_spark_wrote_gives_the_packed_rows_that_spark_gives(
-    spark: SparkSession, write_trace: WriteTrace, tmp_path: Path
-) -> None:
-    (lines,) = open_traces([write_trace([*_RICH])])
-    (tmp_path / "again").mkdir()
-    (tmp_path / "again" / "trace.json").write_text(json.dumps(MANIFEST))
-    events = read_events(spark, lines)
-    assert events.where("refused IS NOT NULL").count() == 0
-    events.select(*EVENT_SCHEMA.names).coalesce(1).write.parquet(str(tmp_path / "again" / "events"))
-    (trace,) = open_traces([tmp_path / "again"])
-    by_workers, by_spark = _by_both(spark, trace)
-    assert by_workers == by_spark
-    assert "31:5" in str(by_workers[2])
-
-
-@pytest.mark.spark
-def test_several_files_and_row_groups_give_the_packed_rows_that_spark_gives(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("kind", ["parquet", "delta", "table", "json"])
+def test_a_scan_gives_the_packed_rows_that_workers_give(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     table = table_of(_RICH)
     trace = trace_of(tmp_path, table.slice(0, 7), table.slice(7), row_group_size=3)
-    by_workers, by_spark = _by_both(spark, trace)
-    assert by_workers == by_spark
+    work = packed_rows(_PROFILE, 1_000)
+    expected = _of_group(in_tasks(spark, trace, work, STAGED_SCHEMA))
+    assert "31:5" in str(expected[2])
+    if kind != "parquet":
+        shutil.rmtree(tmp_path / "events")
+    if kind == "json":
+        (tmp_path / "events.jsonl").write_text("".join(json.dumps(row) + "\n" for row in _RICH))
+    elif kind != "parquet":
+        write_deltalake(tmp_path / "events", table)
+    (again,) = open_traces([tmp_path])
+    if kind == "table":
+        spark.read.format("delta").load(str(tmp_path / "events")).createOrReplaceTempView("rows_of_a_trace")
+        again = replace(again, logs=(Log("table", "rows_of_a_trace", local=False),))
+    assert _of_group(in_tasks(spark, again, work, STAGED_SCHEMA, scanned=True)) == expected
 
 
 def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
@@ -211,27 +202,25 @@ def _write(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["day=1/a.parquet", "_x=1/a.parquet", "more/a.parquet", "a=1.parquet"])
-def test_what_only_spark_can_list_is_left_to_it(name: str, tmp_path: Path) -> None:
+def test_files_in_folders_are_of_the_log(name: str, tmp_path: Path) -> None:
     trace = trace_of(tmp_path, table_of(PLAIN))
     _write(tmp_path / "events" / name)
-    assert shares_of(trace) is None
+    assert len(list(read(trace))) == 2 * len(PLAIN)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     "name", ["_a.parquet", ".a.parquet", "_SUCCESS", ".part-0.parquet.crc", "_temporary/a.parquet"]
 )
-def test_hidden_files_are_of_no_log(name: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_hidden_files_are_of_no_log(name: str, tmp_path: Path) -> None:
     trace = trace_of(tmp_path, table_of(PLAIN))
     _write(tmp_path / "events" / name)
-    assert [Path(share.path).name for share in shares_of(trace) or ()] == ["part-0.parquet"]
-    assert read_events(spark, trace).count() == len(PLAIN)
+    assert [Path(part.file).name for part in parts_in(trace)] == ["part-0.parquet"]
 
 
 def test_dictionary_encoded_texts_are_packed_as_others_are(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, table_of(_RICH))
-    (share,) = shares_of(trace) or []
-    (batch,) = (part.good for part in read_share(share, COLUMNS, 1 << 16))
+    (part,) = parts_in(trace)
+    (batch,) = (found.good for found in part.read(COLUMNS, 1 << 16))
     assert pa.types.is_dictionary(batch.column("topic").type)
     texts = {"topic": pa.string(), "key": pa.binary()}
     plain = pa.record_batch(

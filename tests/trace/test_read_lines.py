@@ -11,18 +11,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from damage import PIECES, damaged
-from pyspark.sql import SparkSession
-from test_trace_validate import BAD_ROWS, LEGITIMATE_ROWS
-from trace_rows import ACK, FLOW, GOOD_ROWS, PUBLISH, STATS
+from damage import PIECES, damaged, is_one_object
+from judged_rows import BAD_ROWS, LEGITIMATE_ROWS
+from trace_rows import ACK, FLOW, GOOD_ROWS, JOIN, PUBLISH, STATS
 
-from dispatch_audit.pipeline.trace import EVENT_SCHEMA, open_traces, quarantined, read_events
+from dispatch_audit.pipeline.trace import EVENT_SCHEMA
+from dispatch_audit.pipeline.trace.checks.asked import AskedRows
 from dispatch_audit.pipeline.trace.lines import blocks
 from dispatch_audit.pipeline.trace.lines.one_line import read_line
-from dispatch_audit.pipeline.trace.lines.read_lines import read_lines
+from dispatch_audit.pipeline.trace.lines.read_lines import LineReader
 
 _COLUMNS = EVENT_SCHEMA.names
 _MANY = 100_000
+VERDICTS = Path(__file__).parents[1] / "data" / "verdicts_of_lines.jsonl.gz"
 
 
 def line_of(row: Mapping[str, Any] | str) -> bytes:
@@ -34,7 +35,7 @@ def read(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
     """The good rows of a part of a file, the refused ones, and the number of its lines."""
     good, refused, lines = [], [], 0
-    for part in read_lines(str(path), begin, end, _COLUMNS, rows):
+    for part in LineReader(_COLUMNS, rows).file(str(path), begin, end):
         assert part.good.num_rows <= rows
         good += part.good.to_pylist()
         refused += part.refused.to_pylist()
@@ -214,38 +215,49 @@ def test_small_blocks_give_the_same_rows(tmp_path: Path, name: str, monkeypatch:
     assert read(path, rows=2) == expected
 
 
-def _normal(text: str | None) -> str | None:
+def _normal(text: Any) -> Any:
     # How many U+FFFD stand for bytes that are not UTF-8 is up to the reader.
-    while text and "\ufffd\ufffd" in text:
+    while isinstance(text, str) and "\ufffd\ufffd" in text:
         text = text.replace("\ufffd\ufffd", "\ufffd")
     return text
 
 
-# A number beyond the range of a double in a text field is "Infinity" to Spark.
-_NOT_AS_SPARK = b"1e400"
+def test_verdicts_are_those_that_spark_gave(tmp_path: Path) -> None:
+    """Until version 0.4 Spark parsed lines, and its SQL checked rows; its verdicts on damaged lines were kept."""
+    with gzip.open(VERDICTS, "rt") as recorded:
+        known = [json.loads(line) for line in recorded]
+    lines = [row["line"].encode("latin-1") for row in known]
+    good, refused, _ = read(written(tmp_path, lines))
+    names = ("detail", "topic", "subscription", "seq")
+    found = {row["line"]: [row["refused"], *(_normal(row[name]) for name in names)] for row in refused}
+    judged = [(row["verdict"], number) for number, row in enumerate(known, 1) if row["verdict"] is not None]
+    # Spark took two lines that break off within a nested field for rows with a wrong type.
+    broken = {n for verdict, n in judged if verdict[0] == "wrong_type" and not is_one_object(lines[n - 1])}
+    assert len(broken) == 2
+    nothing = ["broken_json", None, None, None, None]
+    assert found == {n: nothing if n in broken else [_normal(part) for part in verdict] for verdict, n in judged}
+    assert len(good) > 500
+    assert {"broken_json", "wrong_type", "bad_key", "unknown_event", "missing_field", "impossible_value"} <= {
+        verdict[0] for verdict, _ in judged
+    }
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("seed", range(2))
-def test_verdicts_are_those_of_spark(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    dice = random.Random(f"spark {seed}")
-    lines = [damaged(dice.choice(GOOD_ROWS), dice) for _ in range(3_000)]
-    lines += ["".join(dice.choices(PIECES, k=dice.randrange(9))).encode(errors="surrogatepass") for _ in range(1_000)]
-    lines = [line for line in lines if _NOT_AS_SPARK not in line]
-    path = written(tmp_path, lines)
-    (tmp_path / "trace.json").write_text('{"trace_format": 1, "pulsar_version": "4.0.8"}')
-    (trace,) = open_traces([tmp_path])
-    good, refused, _ = read(path)
-
-    def verdict(row: Mapping[str, Any], reason: str) -> tuple[Any, ...]:
-        texts = (_normal(row[name]) for name in ("topic", "subscription", "detail"))
-        return (row["line"], row[reason], row["seq"], *texts)
-
-    expected = [row.asDict() for row in quarantined(spark, trace).collect()]
-    assert {verdict(row, "refused") for row in refused} == {verdict(row, "reason") for row in expected}
-    rows = read_events(spark, trace).where("refused IS NULL").drop("snapshot", "refused", "detail").toArrow()
-    found = ({name: row[name] for name in rows.column_names} for row in good)
-    assert Counter(_normal(repr(row)) for row in found) == Counter(_normal(repr(row)) for row in rows.to_pylist())
+@pytest.mark.parametrize("name", ["events.jsonl", "events.jsonl.gz"])
+def test_good_rows_that_are_asked_for_come_with_their_texts(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The escaped name makes the parser leave a row to the function for single lines, like declared ranges.
+    rows = [{**FLOW, "seq": seq} for seq in range(40)] + [{**FLOW, "topic": "other", "seq": 3}, {**JOIN, "seq": 7}]
+    lines = [b"", *map(line_of, rows), line_of({**FLOW, "seq": 3, "permits": -1})]
+    path = written(tmp_path, lines, name)
+    asked = AskedRows.of(pa.table({"topic": [FLOW["topic"]] * 4, "seq": [7, 3, 3, 99]}))
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1_000)
+    parts = LineReader(["seq"], 10, asked=asked).file(str(path), 0, None)
+    found = sorted((row for part in parts for row in part.asked.to_pylist()), key=lambda row: int(row["line"]))
+    assert [(row["line"], row["refused"], row["raw"].encode()) for row in found] == [
+        (line, None, lines[line - 1]) for line in (5, 9, 43)
+    ]
+    assert {row["subscription"] for row in found} == {"ks"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is good beyond doubt is good: the tests of columns, and the checks of single rows, against those in SQL."""
+"""What is good beyond doubt is good: the tests of columns against the checks of single rows."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -11,15 +11,13 @@ from arrow_rows import ARROW_SCHEMA, batch_of, encoded, typed
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
-from test_trace_validate import BAD_ROWS, LEGITIMATE_ROWS
+from judged_rows import BAD_ROWS, LEGITIMATE_ROWS
 from trace_rows import ACK, FLOW, GOOD_ROWS, JOIN, LEAVE, PUBLISH, REDELIVER, REFUSED_JOIN, RESET, STATS, without
 
 from dispatch_audit.pipeline.trace.checks.good_rows import good_rows
-from dispatch_audit.pipeline.trace.checks.one_row import fault_of
+from dispatch_audit.pipeline.trace.checks.one_row import ALL_EVENTS, BY_EVENT, fault_of
 from dispatch_audit.pipeline.trace.checks.snapshots import checked_structs
-from dispatch_audit.pipeline.trace.validate import BY_EVENT, validated
+from dispatch_audit.pipeline.trace.reasons import REASONS, STRUCTURAL
 
 # Columns have types, so these cannot stand in them; see `test_parquet_files` for wrong types and base64.
 _OF_LINES = ("broken_json", "wrong_type", "bad_key")
@@ -200,16 +198,6 @@ def _mutated_twice(chance: random.Random, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def _refused(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str] | None]:
-    """The verdict of the checks in SQL on each row, in one job."""
-    numbered = pa.table(batch_of(rows)).append_column("number", pa.array(range(len(rows))))
-    frame = spark.createDataFrame(numbered)
-    none = sf.lit(None).cast("string")
-    checked = validated(frame.withColumns({"parse_reason": none, "parse_detail": none}))
-    found = sorted(checked.select("number", "refused", "detail").collect(), key=lambda row: int(row.number))
-    return [None if row.refused is None else (row.refused, row.detail) for row in found]
-
-
 def _verdicts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str | None] | None]:
     """The verdict of the checks of single rows."""
     return [fault_of(typed(row)) for row in rows]
@@ -240,12 +228,6 @@ def test_no_change_of_two_fields_is_surely_good_and_refused(seed: int) -> None:
     assert _more_lenient(_mutated_twice(random.Random(seed), 2_000)) == []
 
 
-@pytest.mark.spark
-def test_the_checks_of_single_rows_are_those_in_sql(spark: SparkSession) -> None:
-    rows = [*BAD, *GOOD, *_mutated(), *_mutated_twice(random.Random("sql"), 4_000)]
-    assert _verdicts(rows) == _refused(spark, rows)
-
-
 @examples(200)
 @given(st.randoms(use_true_random=False), st.integers(1, 6), st.integers(0, 3))
 def test_each_row_of_a_batch_is_judged_by_itself(chance: random.Random, size: int, before: int) -> None:
@@ -259,3 +241,13 @@ def test_each_row_of_a_batch_is_judged_by_itself(chance: random.Random, size: in
 
 def test_the_good_rows_are_of_every_event() -> None:
     assert {row["event"] for row in PLAIN} == set(BY_EVENT)
+
+
+def test_the_checks_use_the_catalogue() -> None:
+    used = {check.reason for checks in (ALL_EVENTS, *BY_EVENT.values()) for check in checks}
+    assert used <= set(STRUCTURAL)
+    assert set(STRUCTURAL) < set(REASONS)
+
+
+def test_every_structural_reason_but_cut_off_has_a_bad_row() -> None:
+    assert {reason for _, reason, _ in BAD_ROWS} == set(STRUCTURAL) - {"cut_off"}

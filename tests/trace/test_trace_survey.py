@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 from conftest import WriteTrace
+from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 from trace_rows import FLOW, GOOD_ROWS, JOIN, PUBLISH, REFUSED_JOIN, TOPIC
 
+from benchmarks.typed_rows import typed_rows
 from dispatch_audit.pipeline.errors import TraceError, UsageError
 from dispatch_audit.pipeline.settings import TraceSettings, load_settings
-from dispatch_audit.pipeline.trace import Survey, open_traces, read_events, survey, trace_errors
-from dispatch_audit.pipeline.trace.quarantine.truncated_logs import TruncatedLog
+from dispatch_audit.pipeline.trace import Survey, Trace, open_traces, survey, trace_errors
+from dispatch_audit.pipeline.trace.quarantine.survey import TruncatedLog
 from dispatch_audit.pipeline.validation import counts_of
 
 pytestmark = pytest.mark.spark
@@ -25,6 +27,10 @@ CUT = json.dumps(FLOW)[:-9]
 
 def surveyed(spark: SparkSession, folder: Path, settings: TraceSettings = DEFAULTS) -> Survey:
     (trace,) = open_traces([folder])
+    return surveyed_trace(spark, trace, settings)
+
+
+def surveyed_trace(spark: SparkSession, trace: Trace, settings: TraceSettings = DEFAULTS) -> Survey:
     return survey(*counts_of(spark, trace, 1_000), trace, settings)
 
 
@@ -129,7 +135,7 @@ def test_an_unreadable_file_is_named(
 def test_a_lost_file_of_a_delta_table_is_named(spark: SparkSession, tmp_path: Path, write_trace: WriteTrace) -> None:
     (trace,) = open_traces([write_trace(GOOD_ROWS)])
     table = tmp_path / "copy"
-    read_events(spark, trace).drop("refused", "detail").coalesce(1).write.format("delta").save(str(table))
+    write_deltalake(table, typed_rows(trace))
     (lost,) = table.glob("*.parquet")
     lost.unlink()
     with pytest.raises(TraceError, match=f"cannot read {lost}: "):
@@ -140,7 +146,7 @@ def test_a_lost_file_of_a_delta_table_is_named(spark: SparkSession, tmp_path: Pa
 def test_what_spark_does_not_find_is_a_usage_error(spark: SparkSession, name: str) -> None:
     (trace,) = open_traces([name], "pulsar-4.2")
     with pytest.raises(UsageError, match=r"no_such_trace|s3x"):
-        read_events(spark, trace)
+        surveyed_trace(spark, trace)
 
 
 def test_other_errors_pass_unchanged() -> None:

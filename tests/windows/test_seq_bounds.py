@@ -10,12 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import MANIFEST
 from pyspark.sql import SparkSession
+from reading import parts_in, scanned, set_aside
 
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.trace import Trace, open_traces, quarantined, read_events
+from dispatch_audit.pipeline.trace import Trace, open_traces
 from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
-from dispatch_audit.pipeline.trace.workers.read_share import read_share, read_unchecked
-from dispatch_audit.pipeline.trace.workers.shares import shares_of
 from dispatch_audit.pipeline.windows.seq_bounds import LogQuery, SeqBounds, find_seq_bounds
 
 pytestmark = pytest.mark.spark
@@ -55,7 +54,7 @@ def parquet(folder: Path, rows: Sequence[Mapping[str, Any]], row_group_size: int
     table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in told], schema)
     pq.write_table(table, folder / "events" / "part-0.parquet", row_group_size=row_group_size)
     (trace,) = open_traces([folder])
-    assert shares_of(trace), "this is about what workers read"
+    assert parts_in(trace), "this is about what workers read"
     return trace
 
 
@@ -99,11 +98,13 @@ def test_both_readers_give_the_rows_of_a_range(spark: SparkSession, tmp_path: Pa
     }.items():
         one = by_lines.__class__(by_lines.manifest, by_lines.path, by_lines.logs, seqs)
         other = by_files.__class__(by_files.manifest, by_files.path, by_files.logs, seqs)
-        assert sorted(row["seq"] for row in read_events(spark, one).collect()) == expected
-        (share,) = shares_of(other) or []
-        checked = (part.good for part in read_share(share, ["seq"], 100))
-        for batches in (checked, read_unchecked(share, ["seq"])):
-            assert [row["seq"] for batch in batches for row in batch.to_pylist()] == expected
+        for trace in (one, other):
+            parts = parts_in(trace)
+            checked = (found.good for part in parts for found in part.read(["seq"], 100))
+            unchecked = (batch for part in parts for batch in part.unchecked(["seq"]))
+            for batches in (checked, unchecked):
+                assert [row["seq"] for batch in batches for row in batch.to_pylist()] == expected
+            assert [row["seq"] for row in scanned(spark, trace)[0]] == expected
 
 
 @pytest.mark.parametrize("name", ["events.jsonl.gz", "events.parquet"])
@@ -125,13 +126,13 @@ def test_row_groups_outside_of_the_range_are_not_opened(tmp_path: Path) -> None:
     rows = rows_of()
     rows[-1]["ts_us"] = -1
     trace = parquet(tmp_path / "trace", rows)
-    (share,) = shares_of(Trace(trace.manifest, trace.path, trace.logs, SeqRange(None, 7))) or []
-    assert sum(part.good.num_rows for part in read_share(share, ["seq"], 100)) == 6
+    (part,) = parts_in(Trace(trace.manifest, trace.path, trace.logs, SeqRange(None, 7)))
+    assert sum(found.good.num_rows for found in part.read(["seq"], 100)) == 6
 
 
 def test_quarantine_has_the_rows_of_the_range_by_their_lines(spark: SparkSession, tmp_path: Path) -> None:
     spoilt = [{**row, "ledger_id": -1} for row in rows_of()]
     trace = lines(tmp_path / "trace", [*spoilt, "no JSON", ""])
     meant = Trace(trace.manifest, trace.path, trace.logs, SeqRange(3, 5))
-    found = quarantined(spark, meant).collect()
+    found = set_aside(spark, meant)
     assert sorted((row["line"], row["seq"]) for row in found) == [(3, 3), (4, 4)]

@@ -1,7 +1,7 @@
 import pytest
 
 from dispatch_audit.pipeline.errors import UsageError
-from dispatch_audit.pipeline.trace.validate import TS_US_MAX
+from dispatch_audit.pipeline.trace.checks.one_row import TS_US_MAX
 from dispatch_audit.pipeline.windows.window import WHOLE, Window, iso_8601, moment_us, window_of
 
 NOON_US = 1_795_262_400_000_000

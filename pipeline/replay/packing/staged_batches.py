@@ -49,8 +49,8 @@ class Kind(IntEnum):
     PACKED = 0
     COUNTS = 1  # of the rows that a task read (`dispatch_audit.pipeline.trace.quarantine.row_counts`)
     KEYS = 2  # different keys (`dispatch_audit.pipeline.replay.packing.distinct_keys`)
-    REFUSED = 3  # rows that the checks refuse, with the share of the file that they are in
-    LINES = 4  # how many lines a share of a file has
+    TEXTS = 3  # rows with their texts, with the part of the file that they are in
+    LINES = 4  # how many lines a part of a file has
 
 
 def staged(packed: Sequence[PackedBatch]) -> pa.RecordBatch:
@@ -64,20 +64,20 @@ def staged_payload(kind: Kind, payload: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"kind": int(kind), "events": payload}], schema=STAGED_ARROW)
 
 
-def staged_refused(file: str, begin: int, refused: pa.RecordBatch) -> pa.RecordBatch:
-    """The row of rows that the checks refuse, of `STAGED_ARROW`.
+def staged_texts(file: str, begin: int, rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
+    """The row of rows with their texts, of `STAGED_ARROW`.
 
     Args:
         file: the file.
-        begin: of its share.
-        refused: the rows, of `dispatch_audit.pipeline.trace.checks.refused.REFUSED_SCHEMA`.
+        begin: of its part.
+        rows: of `dispatch_audit.pipeline.trace.checks.rows_with_texts.TEXT_SCHEMA`.
     """
-    row = {"kind": int(Kind.REFUSED), "topic": file, "first_seq": begin, "events": bytes(stream_of(refused))}
+    row = {"kind": int(Kind.TEXTS), "topic": file, "first_seq": begin, "events": bytes(stream_of(rows))}
     return pa.RecordBatch.from_pylist([row], schema=STAGED_ARROW)
 
 
 def staged_lines(file: str, begin: int, lines: int) -> pa.RecordBatch:
-    """The row of the number of lines in a share of a file, of `STAGED_ARROW`."""
+    """The row of the number of lines in a part of a file, of `STAGED_ARROW`."""
     row = {"kind": int(Kind.LINES), "topic": file, "first_seq": begin, "last_seq": lines}
     return pa.RecordBatch.from_pylist([row], schema=STAGED_ARROW)
 

@@ -33,11 +33,11 @@ _FRAME_ROWS = 8192
 class LocalStaging(Staging):
     """The staging area of one attempt at a run, below a local path."""
 
-    def keep_packed(self, packed: DataFrame) -> DataFrame:
-        """Evaluates and stages the packed rows of a trace; returns them as staged."""
-        self._all_written(packed, "packed")
-        folder = glob_of(str(self._folder("packed")))
-        return packed.sparkSession.read.schema(packed.schema).parquet(f"file://{folder}")
+    def keep_rows(self, rows: DataFrame, name: str) -> DataFrame:
+        """Evaluates and stages rows of a trace; returns them as staged."""
+        self._all_written(rows, name)
+        folder = glob_of(str(self._folder(name)))
+        return rows.sparkSession.read.schema(rows.schema).parquet(f"file://{folder}")
 
     def keep(self, results: DataFrame) -> dict[str, Rows]:
         """Evaluates and stages the result of a replay; returns the rows by table."""

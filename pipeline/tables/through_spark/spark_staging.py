@@ -25,9 +25,9 @@ class SparkStaging(Staging):
         super().__init__(target, run_key)
         self._spark = spark
 
-    def keep_packed(self, packed: DataFrame) -> DataFrame:
-        """Evaluates and stages the packed rows of a trace; returns them as staged."""
-        staged, rows_written = self._staged(packed, "packed")
+    def keep_rows(self, rows: DataFrame, name: str) -> DataFrame:
+        """Evaluates and stages rows of a trace; returns them as staged."""
+        staged, rows_written = self._staged(rows, name)
         self.check_all_arrived(rows_written, staged.count())
         return staged
 

@@ -1,4 +1,4 @@
-"""The rows that a reader returns: good rows in batches, and refused rows."""
+"""The rows that a reader returns: good rows in batches, and rows with their texts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -6,36 +6,36 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from dispatch_audit.pipeline.trace.checks.one_row import Values
-from dispatch_audit.pipeline.trace.checks.refused import Refused, refused_batch
+from dispatch_audit.pipeline.trace.checks.rows_with_texts import NO_TEXTS, WithTexts
 from dispatch_audit.pipeline.trace.checks.snapshots import snapshot_text
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 
 
 class RowsRead(NamedTuple):
-    """Some rows of a share.
+    """Some rows of a part of a log.
 
     Attributes:
         good: the rows that pass all checks; texts may be dictionary-encoded, `snapshot` is JSON.
-        refused: the other rows, as `REFUSED_SCHEMA`.
-        lines: number of lines (in Parquet: rows) that were read for them, blank ones too. The lines of refused rows
-            count from the beginning of the share.
+        refused: the other rows, as `TEXT_SCHEMA`. Their lines count from the beginning of the part.
+        asked: the good rows that the caller asked for, once more, as `TEXT_SCHEMA`.
+        lines: number of lines (in Parquet: rows) that were read for them, blank ones too.
     """
 
     good: pa.RecordBatch
     refused: pa.RecordBatch
+    asked: pa.Table
     lines: int
 
 
 def rows_read(
-    good: Iterable[pa.RecordBatch], refused: Sequence[Refused], lines: int, columns: Sequence[str], rows: int
+    good: Iterable[pa.RecordBatch], with_texts: WithTexts, lines: int, columns: Sequence[str], rows: int
 ) -> Iterator[RowsRead]:
-    """Yields batches of at most `rows` good rows, and refused rows and the number of lines once among them."""
-    aside, none = refused_batch(refused), refused_batch([])
+    """Yields batches of at most `rows` good rows; the rows with texts and the number of lines come with the first."""
     parts = [part.slice(at, rows) for part in good for at in range(0, part.num_rows, rows)]
-    if not parts and (lines or aside.num_rows):
+    if not parts and (lines or with_texts.refused.num_rows):
         parts = [batch_of_values([], columns)]
     for number, part in enumerate(parts):
-        yield RowsRead(part, none if number else aside, 0 if number else lines)
+        yield RowsRead(part, *NO_TEXTS, 0) if number else RowsRead(part, *with_texts, lines)
 
 
 def batch_of_values(rows: Sequence[Values], columns: Sequence[str]) -> pa.RecordBatch:

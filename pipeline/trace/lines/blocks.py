@@ -3,7 +3,7 @@
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -14,8 +14,20 @@ _LINES_MAX: Final = 1 << 16
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
-def blocks_of(path: str, begin: int, end: int | None) -> Iterator[bytes]:
-    """Yields the lines of a part of a file in blocks; all of them but the last of a file end with a newline.
+class Block(NamedTuple):
+    """Some whole lines of a file.
+
+    Attributes:
+        text: the lines; the last line of a file may lack its newline.
+        newlines: how many newlines the text has.
+    """
+
+    text: bytes
+    newlines: int
+
+
+def blocks_of(path: str, begin: int, end: int | None) -> Iterator[Block]:
+    """Yields the lines of a part of a file in blocks.
 
     Args:
         path: the file; compressed if it ends in `.gz` or `.zst`.
@@ -29,7 +41,8 @@ def blocks_of(path: str, begin: int, end: int | None) -> Iterator[bytes]:
     chunks = _whole_file(path) if end is None else _part(path, begin, end)
     for number, block in enumerate(_blocks(chunks)):
         marked = number == 0 and begin == 0
-        yield from _cut(block.removeprefix(_BYTE_ORDER_MARK) if marked else block)
+        text = block.removeprefix(_BYTE_ORDER_MARK) if marked else block
+        yield from _cut(Block(text, text.count(b"\n")))
 
 
 def _whole_file(path: str) -> Iterator[bytes]:
@@ -83,13 +96,13 @@ def _blocks(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(pending)
 
 
-def _cut(block: bytes) -> Iterator[bytes]:
-    if block.count(b"\n") <= _LINES_MAX:
+def _cut(block: Block) -> Iterator[Block]:
+    text = block.text
+    half = len(text) // 2
+    middle = text.find(b"\n", half) + 1
+    if block.newlines <= _LINES_MAX or middle in (0, len(text)):
         yield block
         return
-    middle = block.index(b"\n", len(block) // 2) + 1 if b"\n" in block[len(block) // 2 :] else 0
-    if middle in (0, len(block)):
-        yield block
-        return
-    yield from _cut(block[:middle])
-    yield from _cut(block[middle:])
+    first = text.count(b"\n", 0, middle)
+    yield from _cut(Block(text[:middle], first))
+    yield from _cut(Block(text[middle:], block.newlines - first))

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.trace.lines.copied import copy_keys, copy_texts
-from dispatch_audit.pipeline.trace.lines.layout import LIST_FIELDS, NUMBER_FIELDS, TEXT_FIELDS, Rows
+from dispatch_audit.pipeline.trace.lines.layout import LIST_FIELDS, NUMBER_FIELDS, TEXT_FIELDS, TOO_MANY, Rows
 from dispatch_audit.pipeline.trace.lines.tokens import Text
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 
@@ -19,7 +19,7 @@ _RANGE: Final = ARROW_TYPES["ranges"].value_type
 
 
 class ParsedColumns:
-    """The columns of the first `count` rows of a block.
+    """The columns of the first `count` rows of a block, whose arrays are used again for the next block.
 
     Attributes:
         unread_keys: for each row whether its key is not plain base64; filled by `column("key")`.
@@ -41,7 +41,17 @@ class ParsedColumns:
         at, size = self._rows.text_at[slot, : self._count], self._rows.text_size[slot, : self._count]
         if name == "snapshot":
             return _texts(self._text, at, size)
-        return _decoded(_texts(self._text, at, size).dictionary_encode())
+        return _decoded(self._encoded(slot, at, size))
+
+    def _encoded(self, slot: int, at: NDArray[np.int64], size: NDArray[np.int64]) -> pa.DictionaryArray:
+        """Returns the texts as they are written, dictionary-encoded."""
+        different = self._rows.different[slot]
+        if different == TOO_MANY:
+            return _texts(self._text, at, size).dictionary_encode()
+        first = self._rows.first_row[slot, :different]
+        numbers = self._rows.text_number[slot, : self._count]
+        words = _texts(self._text, at[first], size[first])
+        return pa.DictionaryArray.from_arrays(pa.array(numbers.copy(), mask=size < 0), words)
 
     def _numbers(self, name: str) -> pa.Array:
         slot, kind = NUMBER_FIELDS.index(name), ARROW_TYPES[name]
@@ -75,17 +85,17 @@ class ParsedColumns:
         if name == "batch_keys":
             return _decoded(_texts(self._text, rows.item_at[:used], rows.item_size[:used]))
         if name == "ack_set":
-            return pa.array(rows.words[:used])
+            return pa.array(rows.words[:used].copy())
         if name == "ranges":
             numbers = [pa.array(values.astype(np.int32)) for values in rows.ranges[:, :used]]
             return pa.StructArray.from_arrays(numbers, fields=list(_RANGE))
         known, ends = rows.set_known[:used], rows.set_end[:used]
         sets = _POSITION.field("ack_set").type
         if known.any():
-            found = _listed(sets, ends, known, pa.array(rows.set_words[: int(ends[-1])]))
+            found = _listed(sets, ends, known, pa.array(rows.set_words[: int(ends[-1])].copy()))
         else:
             found = pa.nulls(used, sets)
-        numbers = [pa.array(values) for values in rows.positions[:, :used]]
+        numbers = [pa.array(values.copy()) for values in rows.positions[:, :used]]
         return pa.StructArray.from_arrays([*numbers, found], fields=list(_POSITION))
 
 

@@ -36,6 +36,14 @@ NUMBER_FIELDS: Final = tuple(name for name, kind in _KIND.items() if kind in (NU
 LIST_FIELDS: Final = tuple(name for name, kind in _KIND.items() if kind >= TEXTS)
 _SLOT: Final = {name: at for group in (TEXT_FIELDS, NUMBER_FIELDS, LIST_FIELDS) for at, name in enumerate(group)}
 
+# Nearly every key and every snapshot is another one.
+NUMBERED: Final = np.array([_KIND[name] == TEXT and name != "key_b64" for name in TEXT_FIELDS])
+"""Of each slot of texts, whether the different texts are numbered."""
+DIFFERENT_MAX: Final = 256
+"""A block whose field has more different texts has no numbers for them."""
+TOO_MANY: Final = -1
+TABLE_SIZE: Final = 4 * DIFFERENT_MAX
+
 KINDS: Final = np.array([_KIND[name] for name in FIELDS], dtype=np.int8)
 SLOTS: Final = np.array([_SLOT[name] for name in FIELDS], dtype=np.int64)
 IS_INT: Final = np.array([ARROW_TYPES[name] == pa.int32() for name in FIELDS])
@@ -54,11 +62,11 @@ SIZES: Final = _sizes(FIELDS)
 _ELEMENT_FIELDS: Final = ("ledger_id", "entry_id", "ack_set", "start", "end")
 ELEMENT_NAMES: Final = _letters(_ELEMENT_FIELDS)
 ELEMENT_SIZES: Final = _sizes(_ELEMENT_FIELDS)
-TABLE_SIZE: Final = 256
+NAME_TABLE_SIZE: Final = 256
 
 
 def _places(first: int, last: int, size: int) -> list[int]:
-    return [(ord(n[0]) * first + ord(n[-1]) * last + len(n) * size) % TABLE_SIZE for n in FIELDS]
+    return [(ord(n[0]) * first + ord(n[-1]) * last + len(n) * size) % NAME_TABLE_SIZE for n in FIELDS]
 
 
 def _factors() -> tuple[int, ...]:
@@ -68,7 +76,7 @@ def _factors() -> tuple[int, ...]:
 
 
 FIRST_FACTOR, LAST_FACTOR, SIZE_FACTOR = _factors()
-FIELD_AT: Final = np.full(TABLE_SIZE, -1, dtype=np.int64)
+FIELD_AT: Final = np.full(NAME_TABLE_SIZE, -1, dtype=np.int64)
 FIELD_AT[_places(FIRST_FACTOR, LAST_FACTOR, SIZE_FACTOR)] = np.arange(len(FIELDS))
 
 
@@ -79,6 +87,10 @@ class Rows(NamedTuple):
         line: for each row the number of its line in the block.
         text_at: first byte of each text, by slot and row.
         text_size: its bytes; -1: null.
+        text_number: number of each text among the different texts of its slot, which `NUMBERED` chooses.
+        different: number of different texts of each slot; TOO_MANY.
+        first_row: the row of each different text, by slot and number.
+        number_at: a hash table of the numbers of each slot; -1: free.
         numbers: by slot and row; booleans as 0 and 1.
         known: whether the number is not null.
         list_known: whether the list is not null, by slot and row.
@@ -98,6 +110,10 @@ class Rows(NamedTuple):
     line: NDArray[np.int64]
     text_at: NDArray[np.int64]
     text_size: NDArray[np.int64]
+    text_number: NDArray[np.int32]
+    different: NDArray[np.int64]
+    first_row: NDArray[np.int64]
+    number_at: NDArray[np.int32]
     numbers: NDArray[np.int64]
     known: NDArray[np.bool_]
     list_known: NDArray[np.bool_]
@@ -114,17 +130,43 @@ class Rows(NamedTuple):
     used_before: NDArray[np.int64]
 
 
-def rows_for(lines: int, size: int) -> Rows:
-    """Returns room for all rows of a block of so many lines and bytes; memory that is not filled is not taken."""
-    # The shortest elements: `1,`, `"",` and objects of two fields.
+class Room:
+    """Room for the rows of one block after the other; fresh memory would cost more than parsing into it."""
+
+    def __init__(self) -> None:
+        self._lines, self._bytes = 0, 0
+        self._rows = _rows_for(0, 0)
+
+    def rows(self, lines: int, size: int) -> Rows:
+        """Returns empty rows for a block of so many lines and bytes; those of the block before are gone."""
+        if lines > self._lines or size > self._bytes:
+            self._lines, self._bytes = max(lines, self._lines), max(size, self._bytes)
+            self._rows = _rows_for(self._lines, self._bytes)
+        rows = self._rows
+        rows.text_size[:, :lines] = -1
+        rows.known[:, :lines] = False
+        rows.list_known[:, :lines] = False
+        rows.number_at[:] = -1
+        rows.different[:] = 0
+        rows.used[:] = 0
+        rows.used_before[:] = 0
+        return rows
+
+
+def _rows_for(lines: int, size: int) -> Rows:
+    # The shortest elements: `1,`, `"",` and objects of two fields. Memory that is not filled is not taken.
     short, texts, objects = size // 2 + 1, size // 3 + 1, size // 18 + 1
     return Rows(
         line=np.empty(lines, dtype=np.int64),
         text_at=np.empty((len(TEXT_FIELDS), lines), dtype=np.int64),
-        text_size=np.full((len(TEXT_FIELDS), lines), -1, dtype=np.int64),
+        text_size=np.empty((len(TEXT_FIELDS), lines), dtype=np.int64),
+        text_number=np.empty((len(TEXT_FIELDS), lines), dtype=np.int32),
+        different=np.empty(len(TEXT_FIELDS), dtype=np.int64),
+        first_row=np.empty((len(TEXT_FIELDS), DIFFERENT_MAX), dtype=np.int64),
+        number_at=np.empty((len(TEXT_FIELDS), TABLE_SIZE), dtype=np.int32),
         numbers=np.empty((len(NUMBER_FIELDS), lines), dtype=np.int64),
-        known=np.zeros((len(NUMBER_FIELDS), lines), dtype=np.bool_),
-        list_known=np.zeros((len(LIST_FIELDS), lines), dtype=np.bool_),
+        known=np.empty((len(NUMBER_FIELDS), lines), dtype=np.bool_),
+        list_known=np.empty((len(LIST_FIELDS), lines), dtype=np.bool_),
         list_end=np.empty((len(LIST_FIELDS), lines), dtype=np.int64),
         item_at=np.empty(texts, dtype=np.int64),
         item_size=np.empty(texts, dtype=np.int64),
@@ -134,6 +176,6 @@ def rows_for(lines: int, size: int) -> Rows:
         set_end=np.empty(objects, dtype=np.int64),
         set_words=np.empty(short, dtype=np.int64),
         ranges=np.empty((2, objects), dtype=np.int64),
-        used=np.zeros(5, dtype=np.int64),
-        used_before=np.zeros(5, dtype=np.int64),
+        used=np.empty(5, dtype=np.int64),
+        used_before=np.empty(5, dtype=np.int64),
     )

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.trace.lines.compiled import compiled
+from dispatch_audit.pipeline.trace.lines.different_texts import number_texts
 from dispatch_audit.pipeline.trace.lines.layout import (
     BOOL,
     FIELD_AT,
@@ -21,12 +22,12 @@ from dispatch_audit.pipeline.trace.lines.layout import (
     JSON,
     KINDS,
     LAST_FACTOR,
+    NAME_TABLE_SIZE,
     NAMES,
     NUMBER,
     SIZE_FACTOR,
     SIZES,
     SLOTS,
-    TABLE_SIZE,
     TEXT,
     Rows,
 )
@@ -93,6 +94,7 @@ def parse_block(text: Text, line_at: NDArray[np.int64], verdicts: NDArray[np.int
             else:
                 verdicts[line] = ROW
                 rows.line[row] = line
+                number_texts(text, row, rows)
                 rows.list_end[0, row], rows.list_end[1, row] = rows.used[0], rows.used[1]
                 rows.list_end[2, row], rows.list_end[3, row] = rows.used[2], rows.used[4]
                 row += 1
@@ -158,7 +160,7 @@ def _field(text: Text, at: int, end: int) -> int:
     # Uncompiled, the product of a byte would be a byte.
     first, last = np.int64(text[at]), np.int64(text[end - 1])
     place = first * FIRST_FACTOR + last * LAST_FACTOR + (end - at) * SIZE_FACTOR
-    field = FIELD_AT[place % TABLE_SIZE]
+    field = FIELD_AT[place % NAME_TABLE_SIZE]
     return field if field >= 0 and named(text, at, end, NAMES[field], SIZES[field]) else -1
 
 

@@ -1,4 +1,4 @@
-"""Reads the rows of files of lines: good rows as Arrow batches, refused rows with their reasons."""
+"""Reads the rows of lines: good rows as Arrow batches, refused rows with their reasons and texts."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -7,67 +7,132 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.trace.checks.asked import AskedRows
 from dispatch_audit.pipeline.trace.checks.good_rows import CHECKED, Mask, good_rows
-from dispatch_audit.pipeline.trace.checks.one_row import Fault, Values
-from dispatch_audit.pipeline.trace.checks.refused import Refused
+from dispatch_audit.pipeline.trace.checks.one_row import Fault
 from dispatch_audit.pipeline.trace.checks.row_batches import RowsRead, batch_of_values, rows_read
+from dispatch_audit.pipeline.trace.checks.rows_with_texts import (
+    NO_TEXTS,
+    OF_ROW,
+    RowWithText,
+    WithTexts,
+    batch_with_texts,
+    good_with_texts,
+)
 from dispatch_audit.pipeline.trace.checks.snapshots import checked_texts
 from dispatch_audit.pipeline.trace.lines.blocks import blocks_of
 from dispatch_audit.pipeline.trace.lines.columns import ParsedColumns
-from dispatch_audit.pipeline.trace.lines.layout import rows_for
+from dispatch_audit.pipeline.trace.lines.layout import Room
 from dispatch_audit.pipeline.trace.lines.one_line import read_line, snapshots_of
 from dispatch_audit.pipeline.trace.lines.parse import DOUBTFUL, parse_block
 from dispatch_audit.pipeline.trace.lines.truncated import begins_an_object
+from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
 
 _NEWLINE: Final = b"\n"
 
 
-def read_lines(path: str, begin: int, end: int | None, columns: Sequence[str], rows: int) -> Iterator[RowsRead]:
-    """Yields the rows of a part of a file of JSON Lines.
+class LineReader:
+    """Reads blocks of lines that follow each other.
 
     Args:
-        path: the file.
-        begin: first byte of the part.
-        end: first byte behind it; None: the part is the whole file.
-        columns: of `EVENT_SCHEMA`; `snapshot` is JSON.
+        columns: of `EVENT_SCHEMA`, to return; `snapshot` is JSON.
         rows: most rows of a batch.
-
-    Raises:
-        OSError: the file cannot be read, or is damaged.
-        EOFError: a compressed file ends too early.
+        seqs: the rows to return.
+        asked: good rows whose texts are wanted.
+        before: number of lines before the first block.
     """
-    line = 0
-    for block in blocks_of(path, begin, end):
-        whole = block.endswith(_NEWLINE)
-        text = block if whole else block + _NEWLINE
-        found, aside, lines = _read_block(text, columns, line, is_open=not whole)
-        line += lines
-        yield from rows_read(found, aside, lines, columns, rows)
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        rows: int,
+        seqs: SeqRange = ALL,
+        asked: AskedRows | None = None,
+        before: int = 0,
+    ) -> None:
+        self._columns, self._rows, self._seqs, self._asked, self._before = list(columns), rows, seqs, asked, before
+        self._room = Room()
+        # The seq of a row decides whether it is in the range.
+        self._parsed = tuple(dict.fromkeys((*columns, "seq", *(() if asked is None else OF_ROW))))
+
+    def file(self, path: str, begin: int, end: int | None) -> Iterator[RowsRead]:
+        """Yields the rows of a part of a file.
+
+        Args:
+            path: the file.
+            begin: first byte of the part.
+            end: first byte behind it; None: the part is the whole file.
+
+        Raises:
+            OSError: the file cannot be read, or is damaged.
+            EOFError: a compressed file ends too early.
+        """
+        for block in blocks_of(path, begin, end):
+            whole = block.text.endswith(_NEWLINE)
+            text = block.text if whole else block.text + _NEWLINE
+            yield from self.block(text, block.newlines + (not whole), is_open=not whole)
+
+    def block(self, text: bytes, lines: int, *, is_open: bool = False) -> Iterator[RowsRead]:
+        """Yields the rows of a block.
+
+        Args:
+            text: whole lines, each with its newline.
+            lines: how many.
+            is_open: whether the last line had no newline, so that the log may end in the middle of a row.
+        """
+        block = _Block(text, lines, self._before, lines - 1 if is_open else -1)
+        array, rows = np.frombuffer(_readable(text), dtype=np.uint8), self._room.rows(lines, len(text))
+        count = parse_block(array, block.line_at, block.verdicts, rows)
+        batch, good = _good(ParsedColumns(array, rows, count), count, self._parsed)
+        line = rows.line[:count]
+        late, refused = block.one_by_one(np.concatenate((np.flatnonzero(block.verdicts == DOUBTFUL), line[~good])))
+        if not good.all():
+            batch, line = batch.filter(pa.array(good)), line[good]
+        asked = NO_TEXTS.asked
+        if self._asked is not None:
+            at = np.flatnonzero(self._asked.among(batch))
+            of_late = batch_with_texts([row for row in late if self._asked.has(row.values)])
+            asked = pa.Table.from_batches([block.with_texts(batch.take(pa.array(at)), line[at]), of_late])
+        self._before += lines
+        both = [batch.select(self._parsed), batch_of_values([row.values for row in late], self._parsed)]
+        found = [self._seqs.of(part).select(self._columns) for part in both]
+        with_texts = WithTexts(self._seqs.of(batch_with_texts(refused)), asked)
+        yield from rows_read(found, with_texts, lines, self._columns, self._rows)
 
 
-def _read_block(
-    text: bytes, columns: Sequence[str], before: int, *, is_open: bool
-) -> tuple[list[pa.RecordBatch], list[Refused], int]:
-    """Returns the good rows of a block, the refused rows, and the number of its lines.
+class _Block:
+    """The lines of a block.
 
-    Args:
-        text: whole lines.
-        columns: to return.
-        before: number of lines before the block.
-        is_open: whether the last line had no newline.
+    Attributes:
+        line_at: where each line begins, filled by the parser.
+        verdicts: of each line, filled by the parser.
     """
-    lines = text.count(_NEWLINE)
-    line_at, verdicts = np.empty(lines + 1, dtype=np.int64), np.empty(lines, dtype=np.int8)
-    rows = rows_for(lines, len(text))
-    array = np.frombuffer(_readable(text), dtype=np.uint8)
-    count = parse_block(array, line_at, verdicts, rows)
-    batch, good = _good(ParsedColumns(array, rows, count), count, columns)
-    doubtful = np.concatenate((np.flatnonzero(verdicts == DOUBTFUL), rows.line[:count][~good]))
-    doubtful.sort()
-    late, refused = _one_by_one(text, line_at, doubtful, before, lines - 1 if is_open else -1)
-    if not good.all():
-        batch = batch.filter(pa.array(good))
-    return [batch, batch_of_values(late, columns)], refused, lines
+
+    def __init__(self, text: bytes, lines: int, before: int, open_line: int) -> None:
+        self.line_at = np.empty(lines + 1, dtype=np.int64)
+        self.verdicts = np.empty(lines, dtype=np.int8)
+        self._text, self._before, self._open_line = text, before, open_line
+
+    def with_texts(self, good: pa.RecordBatch, lines: NDArray[np.int64]) -> pa.RecordBatch:
+        """Returns good rows, parsed from these lines, with their texts."""
+        texts = [self._raw(line) for line in lines.tolist()]
+        return good_with_texts(good, pa.array(lines + (self._before + 1)), texts)
+
+    def one_by_one(self, lines: NDArray[np.int64]) -> tuple[list[RowWithText], list[RowWithText]]:
+        """Returns the good rows among some lines, and the refused ones, both in the order of their lines."""
+        good: list[RowWithText] = []
+        refused: list[RowWithText] = []
+        for number in np.sort(lines).tolist():
+            raw = self._raw(number)
+            values, fault = read_line(raw)
+            if number == self._open_line and fault is not None and fault.reason == "broken_json":
+                fault = Fault("cut_off", None) if begins_an_object(raw) else fault
+            row = RowWithText(fault, values, self._before + number + 1, raw)
+            (good if fault is None else refused).append(row)
+        return good, refused
+
+    def _raw(self, number: int) -> str:
+        return self._text[self.line_at[number] : self.line_at[number + 1] - 1].decode(errors="replace")
 
 
 def _readable(text: bytes) -> bytes:
@@ -107,20 +172,3 @@ def _snapshots(texts: pa.Array, at: NDArray[np.int64]) -> tuple[pa.Array, Mask]:
     checked, bad = checked_texts(len(texts), at, [snapshot.value for snapshot in typed])
     bad[at] |= [snapshot.partial for snapshot in typed]
     return checked, bad
-
-
-def _one_by_one(
-    text: bytes, line_at: NDArray[np.int64], numbers: NDArray[np.int64], before: int, open_line: int
-) -> tuple[list[Values], list[Refused]]:
-    """Returns the values of the good ones among some lines, and the others with their faults."""
-    good: list[Values] = []
-    refused: list[Refused] = []
-    for number in numbers.tolist():
-        raw = text[line_at[number] : line_at[number + 1] - 1].decode(errors="replace")
-        values, fault = read_line(raw)
-        if fault is None:
-            good.append(values)
-        else:
-            cut_off = number == open_line and fault.reason == "broken_json" and begins_an_object(raw)
-            refused.append(Refused(Fault("cut_off", None) if cut_off else fault, values, before + number + 1, raw))
-    return good, refused

@@ -3,12 +3,11 @@
 The rows pass through Python once and are counted there, because a second scan would cost as much as all the rest.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.arrow_stream import stream_of
 
@@ -131,19 +130,6 @@ def _joined_by_entry_buckets(batch: pa.RecordBatch) -> pa.Array:
     # The broker refused a consumer that has no number.
     joined = pc.and_(pc.equal(batch.column("event").cast(pa.string()), "join"), pc.is_valid(batch.column("consumer")))
     return pc.fill_null(pc.and_(joined, requested), False).cast(pa.int8())
-
-
-def counted(events: DataFrame) -> list[Count]:
-    """Returns the counts of the rows of `dispatch_audit.pipeline.trace.read_events`, by a job of its own."""
-
-    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counts = RowCounts()
-        for batch in batches:
-            counts.add(batch)
-        yield pa.RecordBatch.from_pylist([found._asdict() for found in counts.counts()], schema=_SCHEMA)
-
-    schema = ", ".join(f"{field.name} {'STRING' if field.type == pa.string() else 'LONG'}" for field in _SCHEMA)
-    return together(row.asDict() for row in events.select(*COUNTED_BY).mapInArrow(count, schema).collect())
 
 
 def together(rows: Iterable[Mapping[str, Any]]) -> list[Count]:

@@ -12,7 +12,6 @@ from dispatch_audit.pipeline.settings import TraceSettings
 from dispatch_audit.pipeline.spark_errors import trace_errors
 from dispatch_audit.pipeline.trace.entry_buckets import entry_buckets_refused
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
-from dispatch_audit.pipeline.trace.quarantine.truncated_logs import TruncatedLog, truncated_rows
 from dispatch_audit.pipeline.trace.seq_range import ALL
 from dispatch_audit.pipeline.trace.sources import Trace
 
@@ -43,6 +42,17 @@ class GroupSurvey:
 
 
 @dataclass(frozen=True)
+class TruncatedLog:
+    """A log that ends in the middle of a row, as a crashed recorder or a full disk leaves it, and the line of that row.
+
+    A broken last line that ends with a newline was written completely, and is broken like any other.
+    """
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
 class Survey:
     """The content of a trace.
 
@@ -67,16 +77,14 @@ class Survey:
     @property
     def refused_by_reason(self) -> Mapping[str, int]:
         """Number of refused rows by reason code."""
-        total = sum((Counter(group.refused) for group in self.groups), Counter())
-        # Where Spark read the rows, the counts know truncated ones only as broken.
-        uncounted = len(self.cut_off) - total["cut_off"]
-        total["broken_json"] -= uncounted
-        total["cut_off"] += uncounted
-        return MappingProxyType(dict(+total))
+        return MappingProxyType(dict(sum((Counter(group.refused) for group in self.groups), Counter())))
 
 
 Refused = Callable[[], DataFrame]
-"""Returns the refused rows of a trace, as `dispatch_audit.pipeline.trace.quarantine.quarantine.refused_rows` does."""
+"""Returns refused rows of a trace, as `dispatch_audit.pipeline.replay.staged_texts.rows_in` does.
+
+Among them are the first one and all at which a log ends too early.
+"""
 
 
 def survey(counts: Sequence[Count], refused: Refused, trace: Trace, settings: TraceSettings) -> Survey:
@@ -110,11 +118,20 @@ def counted_up(counts: Sequence[Count], refused: Refused, trace: Trace) -> Surve
     # A window of a log may be empty.
     if found.rows_in == 0 and trace.seqs == ALL:
         raise TraceError(f"{trace.path}: the trace is empty", "check that the recorder was running")
-    reasons = {count.refused for count in counts if count.rows}
-    if not reasons & {"broken_json", "cut_off"}:
+    if not found.refused_by_reason.get("cut_off"):
         return found
     with trace_errors():
-        return Survey(found.groups, truncated_rows(refused()))
+        return Survey(found.groups, truncated_logs(refused()))
+
+
+def truncated_logs(refused: DataFrame) -> tuple[TruncatedLog, ...]:
+    """Returns the logs that end in the middle of a row.
+
+    Args:
+        refused: refused rows with reason, file and line.
+    """
+    rows = refused.where("reason = 'cut_off'").select("file", "line").orderBy("file").collect()
+    return tuple(TruncatedLog(row["file"], row["line"]) for row in rows)
 
 
 def fault_of(found: Survey, refused: Refused, trace: Trace, settings: TraceSettings) -> TraceError | None:

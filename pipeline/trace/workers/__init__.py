@@ -1,1 +1,1 @@
-"""Divides the files of a trace into shares, and reads a share in a worker."""
+"""Divides a trace into parts, and reads each part in a task."""

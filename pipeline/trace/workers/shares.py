@@ -1,7 +1,7 @@
-"""Divides a trace into shares that workers read: parts of its files.
+"""Divides the files of a log into shares that workers read.
 
-Tables of a catalog, URIs, and folders whose partitions hold values of columns are left to Spark, and so are Delta
-tables whose rows depend on more than their files.
+Tables of a catalog and URIs are left to a scan of Spark, and so are Delta tables whose rows depend on more than their
+files and the values of partition columns.
 """
 
 from collections.abc import Iterator
@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote
 
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from dispatch_audit.pipeline.trace.manifest import FILE_NAME
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
-from dispatch_audit.pipeline.trace.sources import JSON_ENDINGS, PARQUET_ENDING, Log, Trace
+from dispatch_audit.pipeline.trace.sources import Log, files_of
 
 # A worker reads a share of this size in seconds, and several workers share a large file.
 SHARE_BYTES: Final = 64 << 20
@@ -22,6 +24,12 @@ _UNCOMPRESSED: Final = ".jsonl"
 # Reader version 2 allows other column names in the files, version 3 deleted rows in a file (Delta's protocol, "Column
 # Mapping", "Deletion Vectors").
 _PLAIN_READER: Final = 1
+_PARTITION: Final = "partition."
+# As Hive and Spark write a null into the name of a folder.
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+
+Value = str | int | None
+Values = tuple[tuple[str, Value], ...]
 
 
 class Share(NamedTuple):
@@ -35,6 +43,7 @@ class Share(NamedTuple):
         step: of a plain JSON Lines file the first byte behind the share; of Parquet the distance of its row groups; 0:
             the whole file.
         seqs: the rows to read.
+        values: the values of partition columns, which are not in the file.
     """
 
     kind: Literal["json", "parquet", "delta"]
@@ -43,23 +52,24 @@ class Share(NamedTuple):
     begin: int = 0
     step: int = 0
     seqs: SeqRange = ALL
+    values: Values = ()
 
 
-def shares_of(trace: Trace) -> list[Share] | None:
-    """Returns the shares of a trace in the order of their files; None if workers cannot read one of its logs.
+def shares_of(log: Log, seqs: SeqRange) -> list[Share] | None:
+    """Returns the shares of a log in the order of its files; None if workers cannot read it.
 
     Parts of a file follow each other, so that the lines of the parts before can be added up.
+
+    Raises:
+        TraceError: the name of a folder gives a column a value of another type.
     """
-    shares: list[Share] = []
-    for log in trace.logs:
-        files = _files(log)
-        if files is None:
-            return None
-        shares += [share for file in files for share in _divided(log, file, trace.seqs)]
-    return shares
+    if not log.local or log.kind == "table":
+        return None
+    files = _files_of_table(log) if log.kind == "delta" else [(file, _values_in(file, log)) for file in files_of(log)]
+    return None if files is None else [share for file, values in files for share in _divided(log, file, seqs, values)]
 
 
-def _divided(log: Log, file: Path, seqs: SeqRange) -> Iterator[Share]:
+def _divided(log: Log, file: Path, seqs: SeqRange, values: Values) -> Iterator[Share]:
     size = file.stat().st_size
     if log.kind == "json":
         if not file.name.endswith(_UNCOMPRESSED):
@@ -70,38 +80,45 @@ def _divided(log: Log, file: Path, seqs: SeqRange) -> Iterator[Share]:
         return
     kind: Literal["parquet", "delta"] = "delta" if log.kind == "delta" else "parquet"
     count = max(size // SHARE_BYTES, 1)
-    yield from (Share(kind, log.path, str(file), first, count, seqs) for first in range(count))
+    yield from (Share(kind, log.path, str(file), first, count, seqs, values) for first in range(count))
 
 
-def _files(log: Log) -> list[Path] | None:
-    path = Path(log.path)
-    if not log.local or log.kind == "table":
-        return None
-    if log.kind == "delta":
-        return _files_of_table(log.path)
-    if path.is_file():
-        return [path]
-    endings = JSON_ENDINGS if log.kind == "json" else (PARQUET_ENDING,)
-    # As in Spark, hidden files are not part of the log, unless their name holds the value of a partition column.
-    children = [child for child in sorted(path.iterdir()) if child.name != FILE_NAME]
-    files = [child for child in children if "=" in child.name or not child.name.startswith(("_", "."))]
-    if log.kind == "json":
-        files = [file for file in files if not file.is_file() or file.name.endswith(endings)]
-    return files if all(_is_plain_file(file, endings) for file in files) else None
+def _values_in(file: Path, log: Log) -> Values:
+    """Returns the values of columns in the names of the folders between a log and its file (`topic=a`)."""
+    if log.kind == "json" or not Path(log.path).is_dir():
+        return ()
+    folders = (name.partition("=") for name in file.relative_to(log.path).parts[:-1] if "=" in name)
+    return tuple((name, _typed(name, None if text == _NULL else unquote(text), log)) for name, _, text in folders)
 
 
-def _is_plain_file(path: Path, endings: tuple[str, ...]) -> bool:
-    return path.is_file() and path.name.endswith(endings) and "=" not in path.name
-
-
-def _files_of_table(path: str) -> list[Path] | None:
-    """Returns the files of the latest version of a Delta table; None if its rows depend on more than its files."""
+def _typed(name: str, text: str | None, log: Log) -> Value:
+    if text is None or not pa.types.is_integer(ARROW_TYPES.get(name, pa.string())):
+        return text
     try:
-        table = DeltaTable(path)
-        # The values of partition columns are in the log only.
-        if table.protocol().min_reader_version != _PLAIN_READER or table.metadata().partition_columns:
+        return int(text)
+    except ValueError:
+        raise TraceError(
+            f"{log.path}: the folder {name}={text} gives column {name} a text", "name it by a number"
+        ) from None
+
+
+def _files_of_table(log: Log) -> list[tuple[Path, Values]] | None:
+    """Returns the files of the latest version of a Delta table; None if its rows depend on more than these."""
+    try:
+        table = DeltaTable(log.path)
+        partitions = table.metadata().partition_columns
+        if table.protocol().min_reader_version != _PLAIN_READER or not all(map(_is_text_or_number, partitions)):
             return None
-        files = [Path(unquote(uri.removeprefix("file://"))) for uri in sorted(table.file_uris())]
+        actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     except (DeltaError, OSError):
         return None  # reading it as a table reports the error
-    return files if all(map(Path.is_file, files)) else None
+    files = [
+        (Path(log.path, unquote(action["path"])), tuple((name, action[_PARTITION + name]) for name in partitions))
+        for action in sorted(actions, key=lambda action: str(action["path"]))
+    ]
+    return files if all(file.is_file() for file, _ in files) else None
+
+
+def _is_text_or_number(column: str) -> bool:
+    kind = ARROW_TYPES.get(column, pa.string())
+    return bool(kind == pa.string() or pa.types.is_integer(kind))

@@ -22,7 +22,7 @@ def test_a_sample_is_brief() -> None:
     assert load_of(open_traces([SAMPLE])) is Load.BRIEF
 
 
-@pytest.mark.parametrize(("more", "load"), [(0, Load.BRIEF), (1, Load.ROWS)])
+@pytest.mark.parametrize(("more", "load"), [(0, Load.BRIEF), (1, Load.CHUNKS)])
 def test_the_bytes_of_all_traces_count(tmp_path: Path, more: int, load: Load) -> None:
     half = BRIEF_BYTES_MAX // 2
     logs = [_log_of(tmp_path / "one", half), _log_of(tmp_path / "other", half + more)]
@@ -34,21 +34,15 @@ def test_a_log_of_many_files_is_as_large_as_they_are_together(tmp_path: Path) ->
     folder.mkdir()
     for number in range(2):
         _log_of(folder / str(number), BRIEF_BYTES_MAX // 2 + 1)
-    assert load_of(open_traces([tmp_path], "pulsar-4.0.7")) is Load.ROWS
+    assert load_of(open_traces([tmp_path], "pulsar-4.0.7")) is Load.CHUNKS
 
 
-@pytest.mark.parametrize("delta", [False, True])
-def test_of_large_parquet_files_the_jvm_sees_chunks(tmp_path: Path, delta: bool) -> None:
-    log = _log_of(tmp_path / "parquet", BRIEF_BYTES_MAX + 1, "parquet")
-    if delta:
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "delta"])
+def test_of_large_files_the_jvm_sees_chunks(tmp_path: Path, kind: str) -> None:
+    log = _log_of(tmp_path / kind, BRIEF_BYTES_MAX + 1, kind.replace("delta", "parquet"))
+    if kind == "delta":
         (log.parent / "_delta_log").mkdir()
-    assert load_of(open_traces([log.parent if delta else log], "pulsar-4.0.7")) is Load.CHUNKS
-
-
-def test_one_log_that_spark_reads_is_enough_for_rows(tmp_path: Path) -> None:
-    parquet = _log_of(tmp_path / "parquet", BRIEF_BYTES_MAX + 1, "parquet")
-    lines = _log_of(tmp_path / "lines", 1)
-    assert load_of(open_traces([parquet, lines], "pulsar-4.0.7")) is Load.ROWS
+    assert load_of(open_traces([log.parent if kind == "delta" else log], "pulsar-4.0.7")) is Load.CHUNKS
 
 
 @pytest.mark.parametrize("source", ["catalog.schema.trace", "s3://bucket/trace", "s3://bucket/trace.parquet"])

@@ -9,24 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from arrow_rows import batch_of
 from conftest import MANIFEST
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
+from reading import parts_in, read, scanned, shares_in
 from test_row_checks import BAD, GOOD, _verdicts
-from trace_rows import ACK, FLOW, GOOD_ROWS, PUBLISH, STATS, without
+from trace_rows import ACK, FLOW, GOOD_ROWS, JOIN, PUBLISH, STATS, without
 
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Trace, open_traces, quarantined, read_events
+from dispatch_audit.pipeline.trace import Trace, open_traces
+from dispatch_audit.pipeline.trace.checks.asked import AskedRows
+from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 from dispatch_audit.pipeline.trace.seq_range import SeqRange
 from dispatch_audit.pipeline.trace.workers import shares
-from dispatch_audit.pipeline.trace.workers.read_share import read_share
-from dispatch_audit.pipeline.trace.workers.shares import Share, shares_of
-
-_COLUMNS = EVENT_SCHEMA.names
-Rows = list[dict[str, Any]]
+from dispatch_audit.pipeline.trace.workers.file_part import FilePart
+from dispatch_audit.pipeline.trace.workers.shares import Share
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -46,18 +47,6 @@ def folder_of(folder: Path, **tables: pa.Table) -> Trace:
         pq.write_table(table, folder / f"events-{name}.parquet", row_group_size=4)
     (trace,) = open_traces([folder])
     return trace
-
-
-def read(trace: Trace, rows: int = 1_000) -> tuple[Rows, Rows]:
-    """The good rows of a trace in the order of seq, and the refused ones in that of lines."""
-    found = shares_of(trace)
-    assert found is not None
-    parts = [part for share in found for part in read_share(share, _COLUMNS, rows)]
-    good = [row for part in parts for row in part.good.to_pylist()]
-    refused = [row for part in parts for row in part.refused.to_pylist()]
-    for row in good:
-        row["snapshot"] = row["snapshot"] and json.loads(row["snapshot"])
-    return sorted(good, key=lambda row: int(row["seq"])), sorted(refused, key=lambda row: int(row["line"] or 0))
 
 
 def lines_of(folder: Path, rows: Sequence[Mapping[str, Any]], name: str = "events.jsonl") -> Trace:
@@ -81,7 +70,7 @@ def test_every_kind_of_file_gives_the_same_rows(tmp_path: Path) -> None:
     for rows in (GOOD_ROWS[:3], GOOD_ROWS[3:]):
         write_deltalake(tmp_path / "delta" / "events", table_of(rows), mode="append")
     (table,) = open_traces([tmp_path / "delta"])
-    assert {share.kind for share in shares_of(table) or ()} == {"delta"}
+    assert {share.kind for share in shares_in(table) or ()} == {"delta"}
     assert read(table) == expected
 
 
@@ -189,9 +178,9 @@ def test_absent_columns_are_null(tmp_path: Path) -> None:
 def test_only_rows_of_the_range_are_read(tmp_path: Path, log: str) -> None:
     rows = [{**FLOW, "seq": seq, "permits": -1 if seq % 2 else 1} for seq in range(20)] + [without(FLOW, "seq")]
     trace = folder_of(tmp_path, all=table_of(rows)) if log == "parquet" else lines_of(tmp_path, rows)
-    for share in shares_of(trace) or ():
+    for share in shares_in(trace) or ():
         ranged = share._replace(seqs=SeqRange(5, 9))
-        parts = list(read_share(ranged, ["topic"], 3))
+        parts = list(FilePart(ranged).read(["topic"], 3))
         assert sum(part.good.num_rows for part in parts) == 2
         assert sorted(seq for part in parts for seq in part.refused.column("seq").to_pylist()) == [5, 7]
         assert {name for part in parts for name in part.good.schema.names} == {"topic"}
@@ -204,19 +193,19 @@ def test_shares_of_a_large_file_cover_every_row_once(
     rows = [{**FLOW, "seq": seq} for seq in range(200)]
     trace = folder_of(tmp_path, all=table_of(rows)) if name.endswith("parquet") else lines_of(tmp_path, rows)
     monkeypatch.setattr(shares, "SHARE_BYTES", 2_000)
-    assert len(shares_of(trace) or ()) > 5
+    assert len(shares_in(trace) or ()) > 5
     assert [row["seq"] for row in read(trace)[0]] == list(range(200))
 
 
 def test_what_workers_cannot_open_is_left_to_spark(tmp_path: Path) -> None:
     (remote,) = open_traces([f"file-x:{tmp_path}/events.parquet"], "pulsar-4.2")
-    assert shares_of(remote) is None
+    assert shares_in(remote) is None
     (table,) = open_traces(["a.b.c"], "pulsar-4.2")
-    assert shares_of(table) is None
+    assert shares_in(table) is None
     (tmp_path / "trace.json").write_text(json.dumps(MANIFEST))
-    write_deltalake(tmp_path / "events", table_of([FLOW]), partition_by=["event"])
+    write_deltalake(tmp_path / "events", table_of([FLOW]).drop_columns(["key"]), partition_by=["allow_out_of_order"])
     (partitioned,) = open_traces([tmp_path])
-    assert shares_of(partitioned) is None
+    assert shares_in(partitioned) is None
 
 
 @pytest.mark.parametrize(
@@ -244,7 +233,7 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     (tmp_path / "acks.jsonl.gz").write_bytes(b"")
     (trace,) = open_traces([tmp_path])
     assert read(trace) == ([], [])
-    assert shares_of(trace) == [Share("json", str(tmp_path / "acks.jsonl.gz"), str(tmp_path / "acks.jsonl.gz"))]
+    assert shares_in(trace) == [Share("json", str(tmp_path / "acks.jsonl.gz"), str(tmp_path / "acks.jsonl.gz"))]
 
 
 def _variants() -> dict[str, pa.Table]:
@@ -273,23 +262,73 @@ def _variants() -> dict[str, pa.Table]:
 
 
 @pytest.mark.spark
-def test_columns_of_other_types_are_read_as_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_of_other_types_are_read_as_through_a_scan(spark: SparkSession, tmp_path: Path) -> None:
     trace = folder_of(tmp_path, **_variants())
-    good, refused = read(trace)
-    expected = read_events(spark, trace).where("refused IS NULL").drop("snapshot", "refused", "detail").toArrow()
-    assert Counter(repr({name: row[name] for name in expected.column_names}) for row in good) == Counter(
-        map(repr, expected.to_pylist())
-    )
-    aside = [row.asDict() for row in quarantined(spark, trace).collect()]
-    names = ("line", "topic", "subscription", "seq", "detail")
-    assert Counter((*(row[name] for name in names), row["refused"]) for row in refused) == Counter(
-        (*(row[name] for name in names), row["reason"]) for row in aside
-    )
-    texts = [sorted(_shown(row["raw"]) for row in rows) for rows in (refused, aside)]
-    assert texts[0] == texts[1]
+    (good, refused), (good_there, refused_there) = read(trace), scanned(spark, trace)
+    assert Counter(map(repr, good)) == Counter(map(repr, good_there))
+    for rows in (refused, refused_there):
+        for row in rows:
+            row["raw"] = _shown(row["raw"])
+    assert Counter(map(repr, refused)) == Counter(map(repr, refused_there))
     # Neither side may be trivial.
     assert len(good) > 10
     assert len({row["refused"] for row in refused}) > 4
+
+
+@pytest.mark.parametrize("kind", ["hive", "delta"])
+def test_columns_may_be_in_the_names_of_folders_or_in_the_log_of_a_table(tmp_path: Path, kind: str) -> None:
+    rows = [{**FLOW, "seq": seq, "topic": f"a/b=%{seq % 2} c", "permits": seq % 3} for seq in range(6)]
+    rows += [{**FLOW, "seq": 6, "permits": -1}, {**PUBLISH, "seq": 7, "subscription": None}]
+    expected = read(folder_of(tmp_path / "plain", all=table_of(rows)))
+    folder = tmp_path / kind
+    folder.mkdir()
+    (folder / "trace.json").write_text(json.dumps(MANIFEST))
+    names = ["topic", "subscription", "permits"]
+    if kind == "delta":
+        write_deltalake(folder / "events", table_of(rows), partition_by=names)
+    else:
+        partitioning = ds.partitioning(pa.schema([(name, ARROW_TYPES[name]) for name in names]), flavor="hive")
+        ds.write_dataset(table_of(rows), folder / "events", format="parquet", partitioning=partitioning)
+    (trace,) = open_traces([folder])
+    good, refused = read(trace)
+    assert good == expected[0]
+    assert [(row["refused"], row["detail"], row["topic"]) for row in refused] == [
+        (row["refused"], row["detail"], row["topic"]) for row in expected[1]
+    ]
+    assert [json.loads(row["raw"]) for row in refused] == [json.loads(row["raw"]) for row in expected[1]]
+    ranged = [FilePart(share._replace(seqs=SeqRange(2, 4))) for share in shares_in(trace) or ()]
+    looked_at = [row for part in ranged for batch in part.unchecked(["topic", "seq"]) for row in batch.to_pylist()]
+    assert {(row["topic"], row["seq"]) for row in looked_at} == {("a/b=%0 c", 2), ("a/b=%1 c", 3)}
+
+
+def test_a_folder_whose_name_gives_a_number_a_text_is_named(tmp_path: Path) -> None:
+    trace = folder_of(tmp_path, all=table_of([FLOW]))
+    (tmp_path / "events-all.parquet").rename(tmp_path / "a.parquet")
+    (tmp_path / "events" / "permits=many").mkdir(parents=True)
+    (tmp_path / "a.parquet").rename(tmp_path / "events" / "permits=many" / "a.parquet")
+    (trace,) = open_traces([tmp_path])
+    with pytest.raises(TraceError, match="folder permits=many gives column permits a text"):
+        read(trace)
+
+
+@pytest.mark.parametrize("log", ["events.jsonl", "parquet", "delta"])
+def test_good_rows_that_are_asked_for_come_with_their_texts(tmp_path: Path, log: str) -> None:
+    rows = [{**FLOW, "seq": seq} for seq in range(20)] + [{**FLOW, "seq": 3, "permits": -1}, {**JOIN, "seq": 3}]
+    if log == "delta":
+        (tmp_path / "trace.json").write_text(json.dumps(MANIFEST))
+        write_deltalake(tmp_path / "events", table_of(rows))
+        (trace,) = open_traces([tmp_path])
+    else:
+        trace = folder_of(tmp_path, all=table_of(rows)) if log == "parquet" else lines_of(tmp_path, rows)
+    asked = AskedRows.of(pa.table({"topic": [FLOW["topic"], "other", FLOW["topic"]], "seq": [3, 4, 11]}))
+    found = [row for part in parts_in(trace) for some in part.read(["seq"], 7, asked) for row in some.asked.to_pylist()]
+    in_order = sorted(found, key=lambda row: (row["seq"], row["event"]))
+    lines = [4, 22, 12] if log != "delta" else [None] * 3
+    assert [(row["seq"], row["event"], row["line"], row["refused"]) for row in in_order] == [
+        (seq, event, line, None)
+        for (seq, event), line in zip([(3, "flow"), (3, "join"), (11, "flow")], lines, strict=True)
+    ]
+    assert [json.loads(row["raw"])["seq"] for row in in_order] == [3, 3, 11]
 
 
 def _shown(raw: str) -> str:

@@ -1,18 +1,19 @@
-"""The same rows from JSON Lines, Parquet and Delta, in one log or in several."""
+"""The same rows from JSON Lines, and from Parquet and Delta that Spark wrote, in one log or in several."""
 
 import json
 from pathlib import Path
 
 import pytest
 from conftest import MANIFEST, WriteTrace
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType
-from trace_rows import ACK, FLOW, GOOD_ROWS, JOIN, PUBLISH, STATS
+from pyspark.sql.types import LongType
+from reading import Rows, read, set_aside
+from trace_rows import GOOD_ROWS
 
+from benchmarks.typed_rows import typed_rows
 from dispatch_audit.pipeline.errors import TraceError
-from dispatch_audit.pipeline.trace import EVENT_SCHEMA, open_traces, quarantined, read_events
-from dispatch_audit.pipeline.trace.columnar import conform
+from dispatch_audit.pipeline.trace import open_traces
 
 pytestmark = pytest.mark.spark
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.spark
 def events(spark: SparkSession, write_trace: WriteTrace) -> DataFrame:
     """The good rows, typed."""
     (trace,) = open_traces([write_trace(GOOD_ROWS, log="messages.jsonl")])
-    return read_events(spark, trace).select(*EVENT_SCHEMA.names)
+    return spark.createDataFrame(typed_rows(trace)).orderBy("seq")
 
 
 @pytest.fixture
@@ -33,17 +34,19 @@ def recording(tmp_path: Path) -> Path:
     return folder
 
 
-def rows_of(spark: SparkSession, folder: Path) -> list[Row]:
+def rows_of(folder: Path) -> Rows:
     (trace,) = open_traces([folder])
-    return read_events(spark, trace).orderBy("seq").collect()
+    good, refused = read(trace)
+    assert refused == []
+    return good
 
 
 def test_every_kind_of_log_gives_the_same_rows(
     spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
 ) -> None:
-    expected = rows_of(spark, tmp_path)
+    expected = rows_of(tmp_path)
     assert bytes(expected[0]["key"]) == b"key-4"
-    assert [row["refused"] for row in expected] == [None] * len(GOOD_ROWS)
+    assert len(expected) == len(GOOD_ROWS)
     publishes = events.where("event = 'publish'")
     publishes.write.parquet(str(recording / "messages.parquet"))
     others = events.where("event <> 'publish'")
@@ -53,26 +56,26 @@ def test_every_kind_of_log_gives_the_same_rows(
         "ack_type", "positions", sf.lit("carried").alias("an.addition"),
     ).write.format("delta").save(str(recording / "acks"))  # fmt: skip
     others.where("event <> 'ack'").write.parquet(str(recording / "events"))
-    assert rows_of(spark, recording) == expected
+    assert rows_of(recording) == expected
 
 
 def test_gzip_makes_no_difference(spark: SparkSession, tmp_path: Path, write_trace: WriteTrace) -> None:
-    plain = rows_of(spark, write_trace(GOOD_ROWS))
+    plain = rows_of(write_trace(GOOD_ROWS))
     (tmp_path / "events.jsonl").unlink()
-    assert rows_of(spark, write_trace(GOOD_ROWS, log="events.jsonl.gz")) == plain
+    assert rows_of(write_trace(GOOD_ROWS, log="events.jsonl.gz")) == plain
 
 
 def test_types_that_other_writers_choose_are_taken(
     spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
 ) -> None:
-    expected = rows_of(spark, tmp_path)
+    expected = rows_of(tmp_path)
     # As Spark infers them from the JSON: every integer is a long, and fields are in the order of the alphabet.
     inferred = spark.read.json(str(tmp_path / "messages.jsonl"))
     assert isinstance(inferred.schema["batch_size"].dataType, LongType)
     as_text = inferred.withColumn("snapshot", sf.to_json("snapshot"))
     as_bytes = as_text.withColumn("topic", sf.col("topic").cast("binary"))
     as_bytes.withColumn("seq", sf.col("seq").cast("decimal(38,0)")).write.parquet(str(recording / "events"))
-    assert rows_of(spark, recording) == expected
+    assert rows_of(recording) == expected
 
 
 def test_a_key_may_be_bytes_or_base64(spark: SparkSession, recording: Path, events: DataFrame) -> None:
@@ -80,7 +83,7 @@ def test_a_key_may_be_bytes_or_base64(spark: SparkSession, recording: Path, even
     publish.write.parquet(str(recording / "messages-0.parquet"))
     encoded = publish.withColumn("key_b64", sf.base64("key")).drop("key")
     encoded.withColumn("seq", sf.lit(2)).write.parquet(str(recording / "messages-1.parquet"))
-    assert [(row["seq"], bytes(row["key"])) for row in rows_of(spark, recording)] == [
+    assert [(row["seq"], bytes(row["key"])) for row in rows_of(recording)] == [
         (1, b"key-4"),
         (2, b"key-4"),
     ]
@@ -89,12 +92,12 @@ def test_a_key_may_be_bytes_or_base64(spark: SparkSession, recording: Path, even
 def test_files_of_one_log_may_have_different_columns(
     spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
 ) -> None:
-    expected = rows_of(spark, tmp_path)
+    expected = rows_of(tmp_path)
     log = str(recording / "events")
     not_of_publish = ["phase", "consumer", "subscription", "positions", "snapshot", "ranges", "permits"]
     events.where("event = 'publish'").drop(*not_of_publish).write.parquet(log)
     events.where("event <> 'publish'").drop("producer_name", "sequence_id").write.mode("append").parquet(log)
-    assert rows_of(spark, recording) == expected
+    assert rows_of(recording) == expected
 
 
 def test_what_does_not_fit_refuses_the_row_and_names_it(
@@ -106,7 +109,7 @@ def test_what_does_not_fit_refuses_the_row_and_names_it(
     too_large = flow.select(*others, seq).withColumn("permits", sf.col("seq") * sf.lit(500_000_000).cast("long"))
     too_large.withColumn("key_b64", sf.lit("!")).coalesce(1).write.parquet(str(recording / "events"))
     (trace,) = open_traces([recording])
-    found = quarantined(spark, trace).orderBy("line").collect()
+    found = sorted(set_aside(spark, trace), key=lambda row: int(row.line))
     assert [(row.seq, row.reason, row.detail, row.line) for row in found] == [
         (6, "wrong_type", "permits", 1),
         (7, "wrong_type", "permits", 2),
@@ -122,7 +125,7 @@ _NOTHING = ("int", "double", "boolean", "timestamp", "array<int>", "struct<x: in
 def test_a_column_of_nulls_may_have_any_type(
     kind: str, spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
 ) -> None:
-    expected = [row for row in rows_of(spark, tmp_path) if row["event"] == "flow"]
+    expected = [row for row in rows_of(tmp_path) if row["event"] == "flow"]
     # Each of them null in a flow.
     nulls = {
         name: sf.lit(None).cast(_NOTHING[at % len(_NOTHING)])
@@ -130,13 +133,13 @@ def test_a_column_of_nulls_may_have_any_type(
     }
     assert len(nulls) > 2 * len(_NOTHING)
     events.where("event = 'flow'").withColumns(nulls).write.format(kind).save(str(recording / "events"))
-    assert rows_of(spark, recording) == expected
+    assert rows_of(recording) == expected
 
 
 def test_files_of_one_log_may_differ_in_the_types_of_what_is_null(
     spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
 ) -> None:
-    expected = rows_of(spark, tmp_path)
+    expected = rows_of(tmp_path)
     log = str(recording / "events+%20{1}")
     (recording / "trace.json").write_text(json.dumps(MANIFEST))
     null = sf.lit(None).cast("int")
@@ -144,23 +147,23 @@ def test_files_of_one_log_may_differ_in_the_types_of_what_is_null(
     events.where("event = 'publish'").withColumns(of_publish).write.parquet(f"{log}/day=1")
     events.where("event = 'flow'").withColumn("key", null).write.parquet(f"{log}/day=2")
     events.where("event NOT IN ('publish', 'flow')").write.parquet(f"{log}/day=2/more")
-    assert rows_of(spark, recording) == expected
+    assert rows_of(recording) == expected
 
 
 def test_fields_of_nulls_may_have_any_type(
     spark: SparkSession, tmp_path: Path, recording: Path, events: DataFrame
 ) -> None:
-    expected = [row for row in rows_of(spark, tmp_path) if row["event"] == "ack"]
+    expected = [row for row in rows_of(tmp_path) if row["event"] == "ack"]
     no_set = sf.transform("positions", lambda p: p.withField("ack_set", sf.lit(None).cast("int")))
     acks = events.where("event = 'ack'")
     acks.withColumn("positions", no_set).write.parquet(str(recording / "events"))
     assert expected[0]["positions"][0]["ack_set"] is None
-    assert rows_of(spark, recording) == expected
+    assert rows_of(recording) == expected
     with_set = sf.transform("positions", lambda p: p.withField("ack_set", sf.lit(4)))
     acks.withColumn("positions", with_set).write.mode("append").parquet(str(recording / "events"))
     (trace,) = open_traces([recording])
     with pytest.raises(TraceError, match=r"column positions has type array<struct<.*ack_set:int>>, but format 1 has"):
-        read_events(spark, trace)
+        read(trace)
 
 
 @pytest.mark.parametrize(
@@ -173,47 +176,17 @@ def test_an_impossible_type_names_log_and_column(
     events.withColumn(name, sf.expr(value)).limit(1).write.parquet(str(recording / "events"))
     (trace,) = open_traces([recording])
     with pytest.raises(TraceError, match=rf"again/events: column {name} has type {found}, but format 1 has"):
-        read_events(spark, trace)
+        read(trace)
 
 
 def test_delta_and_tables_tell_file_but_not_line(spark: SparkSession, recording: Path, events: DataFrame) -> None:
     spoiled = events.where("event = 'flow'").withColumn("permits", sf.lit(-1))
     spoiled.write.format("delta").save(str(recording / "events"))
     spark.sql(f"CREATE TABLE spark_catalog.default.trace_events USING delta LOCATION '{recording}/events'")
-    (in_files,) = quarantined(spark, open_traces([recording])[0]).collect()
+    (in_files,) = set_aside(spark, open_traces([recording])[0])
     assert in_files.file.startswith(str(recording / "events"))
     assert (in_files.line, in_files.reason) == (None, "impossible_value")
     table = open_traces(["spark_catalog.default.trace_events"], "pulsar-4.2")[0]
-    (in_table,) = quarantined(spark, table).collect()
+    (in_table,) = set_aside(spark, table)
     spark.sql("DROP TABLE spark_catalog.default.trace_events")
     assert (in_table.file, in_table.line) == ("spark_catalog.default.trace_events", None)
-
-
-def test_few_columns_are_read_for_few(
-    spark: SparkSession, recording: Path, events: DataFrame, capsys: pytest.CaptureFixture[str]
-) -> None:
-    events.write.parquet(str(recording / "events"))
-    (trace,) = open_traces([recording])
-    read_events(spark, trace).select("topic", "seq").explain()
-    plan = capsys.readouterr().out
-    assert "ReadSchema: struct<seq:bigint,topic:string>" in plan
-
-
-def test_a_filter_does_not_parse_a_line_twice(
-    spark: SparkSession, write_trace: WriteTrace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (trace,) = open_traces([write_trace([PUBLISH, ACK, FLOW, JOIN, STATS])])
-    read_events(spark, trace).where("refused IS NULL").select("seq", "key").explain()
-    plan = capsys.readouterr().out
-    assert plan.count("from_json") == 1
-    assert "_metadata" not in plan
-
-
-@pytest.mark.usefixtures("spark")
-def test_a_nested_type_conforms_only_if_all_of_it_does() -> None:
-    column = sf.lit(None)
-    assert conform(column, ArrayType(IntegerType()), ArrayType(LongType())) is not None
-    assert conform(column, ArrayType(StringType()), ArrayType(LongType())) is None
-    positions = EVENT_SCHEMA["positions"].dataType
-    assert conform(column, ArrayType(StringType()), positions) is not None
-    assert conform(column, ArrayType(IntegerType()), positions) is None

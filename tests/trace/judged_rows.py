@@ -1,12 +1,9 @@
-"""Each reason has rows that yield it, and nothing that is legitimate does."""
+"""Rows with the verdicts of the checks: each reason has rows that yield it, and nothing that is legitimate does."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-from conftest import WriteTrace
-from pyspark.sql import SparkSession
 from trace_rows import (
     ACK,
     DISPATCH,
@@ -21,10 +18,6 @@ from trace_rows import (
     STATS,
     without,
 )
-
-from dispatch_audit.pipeline.trace import open_traces, quarantined, read_events
-from dispatch_audit.pipeline.trace.reasons import REASONS, STRUCTURAL
-from dispatch_audit.pipeline.trace.validate import ALL_EVENTS, BY_EVENT
 
 
 def position(**changes: Any) -> dict[str, Any]:
@@ -151,45 +144,3 @@ LEGITIMATE_ROWS: tuple[Mapping[str, Any] | str, ...] = (
     snapshot(consumers=[], consumers_after_mark_delete_position={"c1": "1:2"}),
     snapshot(consumers=[{"consumer": 1, "key_hash_ranges": None, "draining_hashes": []}]),
 )
-
-
-@pytest.mark.spark
-def test_each_bad_row_is_refused_for_its_reason_at_its_place(spark: SparkSession, write_trace: WriteTrace) -> None:
-    rows = [row for row, _, _ in BAD_ROWS]
-    folder = write_trace(rows)
-    (trace,) = open_traces([folder])
-    found = quarantined(spark, trace).orderBy("line").collect()
-    recorded = [row if isinstance(row, str) else text(row) for row in rows]
-    log = str(folder / "events.jsonl")
-    assert [(r.raw, r.reason, r.detail, r.file, r.line) for r in found] == [
-        (raw, reason, detail, log, line)
-        for line, (raw, (_, reason, detail)) in enumerate(zip(recorded, BAD_ROWS, strict=True), start=1)
-    ]
-
-
-@pytest.mark.spark
-def test_what_is_legitimate_is_not_refused(spark: SparkSession, write_trace: WriteTrace) -> None:
-    (trace,) = open_traces([write_trace(LEGITIMATE_ROWS)])
-    verdicts = read_events(spark, trace).select("event", "seq", "refused", "detail").collect()
-    assert [row for row in verdicts if row.refused is not None or row.detail is not None] == []
-    assert len(verdicts) == len(LEGITIMATE_ROWS)
-
-
-@pytest.mark.spark
-def test_a_name_that_is_no_utf8_is_refused(spark: SparkSession, write_trace: WriteTrace) -> None:
-    folder = write_trace([])
-    name = b'"topic":"orders-\xff"'
-    (folder / "events.jsonl").write_bytes(text(without(FLOW, "topic")).encode()[:-1] + b"," + name + b"}")
-    (trace,) = open_traces([folder])
-    (row,) = read_events(spark, trace).collect()
-    assert (row.refused, row.detail) == ("impossible_value", "topic = orders-\ufffd")
-
-
-def test_the_checks_use_the_catalogue() -> None:
-    used = {check.reason for checks in (ALL_EVENTS, *BY_EVENT.values()) for check in checks}
-    assert used <= set(STRUCTURAL)
-    assert set(STRUCTURAL) < set(REASONS)
-
-
-def test_every_structural_reason_but_cut_off_has_a_bad_row() -> None:
-    assert {reason for _, reason, _ in BAD_ROWS} == set(STRUCTURAL) - {"cut_off"}

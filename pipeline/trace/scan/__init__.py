@@ -1,0 +1,1 @@
+"""Reads what workers cannot open through a scan of Spark, with the same checks."""

@@ -1,0 +1,78 @@
+"""Reads a share of a file, whatever its kind."""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.trace.checks.asked import AskedRows
+from dispatch_audit.pipeline.trace.checks.row_batches import RowsRead
+from dispatch_audit.pipeline.trace.columnar.checked_columns import ColumnReader
+from dispatch_audit.pipeline.trace.columnar.read_parquet import ParquetRows
+from dispatch_audit.pipeline.trace.lines.read_lines import LineReader
+from dispatch_audit.pipeline.trace.workers.shares import Share
+
+_ROWS: Final = 1 << 16
+_UNREADABLE: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """A share of a file, as `dispatch_audit.pipeline.trace.workers.part.Part`."""
+
+    share: Share
+
+    @property
+    def file(self) -> str:
+        """The file."""
+        return self.share.path
+
+    @property
+    def begin(self) -> int:
+        """The first byte of lines, or row group of Parquet."""
+        return self.share.begin
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether the file is one of JSON Lines."""
+        return self.share.kind == "json"
+
+    def read(self, columns: Sequence[str], rows: int, asked: AskedRows | None = None) -> Iterator[RowsRead]:
+        """Yields the rows of the share in its range of seq."""
+        share = self.share
+        with self._unreadable():
+            if share.kind == "json":
+                reader = LineReader(columns, rows, share.seqs, asked)
+                yield from reader.file(share.path, share.begin, share.step or None)
+            else:
+                file, checks = self._opened(), ColumnReader(share.log, columns, rows, asked)
+                yield from file.read(self._row_groups(file), share.seqs, checks, rows)
+
+    def unchecked(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yields columns of every row of the share in its range of seq."""
+        if self.share.kind == "json":
+            for found in self.read(columns, _ROWS):
+                yield found.good
+                yield found.refused.select(list(columns))
+            return
+        with self._unreadable():
+            file, types = self._opened(), ColumnReader(self.share.log, columns, _ROWS)
+            yield from file.unchecked(self._row_groups(file), self.share.seqs, types)
+
+    @contextmanager
+    def _unreadable(self) -> Iterator[None]:
+        try:
+            yield
+        except _UNREADABLE as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise TraceError(f"cannot read {self.file}: {why}", "copy it again or leave it out") from error
+
+    def _opened(self) -> ParquetRows:
+        return ParquetRows(self.share.path, dict(self.share.values), numbered=self.share.kind == "parquet")
+
+    def _row_groups(self, file: ParquetRows) -> list[int]:
+        return [number for number in file.groups(self.share.seqs) if number % self.share.step == self.share.begin]
