@@ -37,8 +37,7 @@ class Engine(NamedTuple):
 
 def log_in(trace: Path) -> Path:
     """The log of a generated trace: a folder of Parquet files or of JSON Lines, or a Delta table."""
-    (log,) = trace.glob("events.*")
-    return log
+    return next(trace.glob("events.*"), trace / "events.parquet")
 
 
 def files_in(trace: Path) -> Path:

@@ -20,14 +20,14 @@ def number_texts(text: Text, row: int, rows: Rows) -> None:
 def _number(text: Text, slot: int, row: int, rows: Rows) -> int:
     begin, size = rows.text_at[slot, row], rows.text_size[slot, row]
     place = _place(text, begin, size)
-    number = rows.number_at[slot, place]
+    number = int(rows.number_at[slot, place])
     while number >= 0:
         other = rows.first_row[slot, number]
         if rows.text_size[slot, other] == size and _equal(text, begin, rows.text_at[slot, other], size):
             return number
         place = (place + 1) % TABLE_SIZE
-        number = rows.number_at[slot, place]
-    number = rows.different[slot]
+        number = int(rows.number_at[slot, place])
+    number = int(rows.different[slot])
     if number == DIFFERENT_MAX:
         rows.different[slot] = TOO_MANY
         return TOO_MANY
