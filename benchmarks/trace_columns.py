@@ -16,6 +16,7 @@ _ROW_GROUP = 131_072
 
 # Columns that the generator has no rows for.
 _EMPTY = {
+    "broker": pa.string(),
     "batch_keys": pa.list_(pa.string()),
     "permits": pa.int32(),
     "deliver_at_ms": pa.int64(),
