@@ -27,7 +27,7 @@ RESULT_SCHEMA = "table string, payload binary"
 
 _LENGTH_BYTES = 8
 _CODEC = "zstd"
-_LEVEL = 1
+_COMPRESSOR = pa.Codec(_CODEC, 1)
 
 
 def record_batch(table_name: str, columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> pa.RecordBatch:
@@ -41,31 +41,34 @@ def record_batch(table_name: str, columns: Mapping[str, Sequence[Any] | NDArray[
     Raises:
         DispatchAuditError: a column is unknown, absent, of another length or type, or NULL where it must not be.
     """
-    schema = TRAVELLING[table_name].arrow_schema
-    unknown = columns.keys() - set(schema.names)
+    table = TRAVELLING[table_name]
+    fields = table.arrow_fields
+    unknown = columns.keys() - fields.keys()
     if unknown:
         raise DispatchAuditError(f"{table_name} has no column {', '.join(sorted(unknown))}")
     rows = len(next(iter(columns.values()), ()))
     try:
-        arrays = [_array(field, columns.get(field.name), rows) for field in schema]
-        batch = pa.record_batch(arrays, schema=schema)
+        arrays = [_array(field.type, columns.get(name), rows) for name, field in fields.items()]
+        batch = pa.record_batch(arrays, schema=table.arrow_schema)
     except (ValueError, pa.ArrowTypeError, OverflowError) as error:
         raise DispatchAuditError(f"rows for {table_name} do not fit its columns: {error}") from error
-    for field, array in zip(schema, batch.columns, strict=True):
+    for (name, field), array in zip(fields.items(), arrays, strict=True):
         if array.null_count and not field.nullable:
-            raise DispatchAuditError(f"{table_name}.{field.name} must not be NULL")
+            raise DispatchAuditError(f"{table_name}.{name} must not be NULL")
     return batch
 
 
 def encode(table_name: str, columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> bytes:
     """Returns the rows as a payload; arguments and errors are those of `record_batch`."""
     written = stream_of(record_batch(table_name, columns))
-    compressed: bytes = pa.Codec(_CODEC, _LEVEL).compress(written, asbytes=True)
+    compressed: bytes = _COMPRESSOR.compress(written, asbytes=True)
     return len(written).to_bytes(_LENGTH_BYTES, "little") + compressed
 
 
-def _array(field: pa.Field, values: Sequence[Any] | NDArray[Any] | None, rows: int) -> pa.Array:
-    return pa.nulls(rows, field.type) if values is None else pa.array(values, field.type)
+def _array(of: pa.DataType, values: Sequence[Any] | NDArray[Any] | None, rows: int) -> pa.Array:
+    if values is None:
+        return pa.nulls(rows, of)
+    return values if isinstance(values, pa.Array) and values.type == of else pa.array(values, of)
 
 
 def decode(results: DataFrame, table_name: str) -> DataFrame:

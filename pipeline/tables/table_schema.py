@@ -5,6 +5,7 @@ which as JSON is the schema of Delta; the replay, which knows neither Spark nor 
 lacks the columns that the writer adds: `run_key`, and the timestamps, which repeat the columns of microseconds.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -120,6 +121,11 @@ class TableSchema:
     def arrow_schema(self) -> pa.Schema:
         """`written_columns` as Arrow, with nullability."""
         return pa.schema([pa.field(c.name, _ARROW_TYPES[c.type], c.nullable) for c in self.written_columns])
+
+    @cached_property
+    def arrow_fields(self) -> Mapping[str, pa.Field]:
+        """The fields of `arrow_schema` by name; a schema makes them anew whenever they are asked for."""
+        return {field.name: field for field in self.arrow_schema}
 
     @property
     def properties(self) -> dict[str, str]:

@@ -573,7 +573,7 @@ def _tables(logs: Sequence[Sequence[Mapping[str, Any]]], config: ReplayConfig, r
 
 def rows_in(columns: ReplayedColumns) -> list[Columns]:
     """The rows of a table as the replay hands them over, with plain numbers."""
-    values = [column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()]
+    values = [column.tolist() if isinstance(column, np.ndarray | pa.Array) else column for column in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
 

@@ -210,7 +210,9 @@ class Story:
         chunks = pack(batch, config.profile)
         tables: audit_text.Tables = {}
         for table, found in replay_group(_GROUP, chunks, config, findings_per_rule_max=100):
-            values = [column.tolist() if isinstance(column, np.ndarray) else column for column in found.values()]
+            values = [
+                column.tolist() if isinstance(column, np.ndarray | pa.Array) else column for column in found.values()
+            ]
             rows = zip(*values, strict=True)
             tables.setdefault(table, []).extend(dict(zip(found, row, strict=True)) for row in rows)
         return tables

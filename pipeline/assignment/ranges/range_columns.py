@@ -35,6 +35,8 @@ class RangeColumns:
         return tuple(zip(self.starts.tolist(), self.ends.tolist(), self.owners.tolist(), strict=True))
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         if not isinstance(other, RangeColumns) or self.starts.size != other.starts.size:
             return False
         mine, theirs = (self.starts, self.ends, self.owners), (other.starts, other.ends, other.owners)

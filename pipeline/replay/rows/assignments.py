@@ -1,52 +1,70 @@
 """Rows of `assignments`."""
 
 from collections.abc import Sequence
-from itertools import chain, repeat
 
 import numpy as np
+import pyarrow as pa
 
-from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRanges
+from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.subscription.range_ownership import Beginning, OwnedRanges
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns
 
 
 def assignments(topic: str, subscription: str, parts: Sequence[OwnedRanges]) -> Columns:
-    """A row for each owned range, as columns, because a consistent hashing ring has hundreds of ranges."""
-    alike = [ranges for part in parts for ranges in _by_beginning(part)]
-    if not alike:
+    """A row for each owned range, as columns, because a consistent hashing ring has hundreds of ranges.
+
+    The ranges of a part stand in the order of the changes with which they began: rows that say the same stand together.
+    """
+    sizes = [part.epochs.size for part in parts]
+    rows = sum(sizes)
+    if not rows:
         return {}
-    sizes = [ranges.epochs.size for ranges in alike]
-    began = [ranges.beginnings[int(ranges.epochs[0])] for ranges in alike]
-    until = [(None, None) if ranges.until is None else tuple(ranges.until) for ranges in alike]
-    because = [
-        [ranges.because if is_open else None for is_open in ranges.open.tolist()]
-        if ranges.because
-        else [None] * ranges.epochs.size
-        for ranges in alike
-    ]
+    of_part = np.repeat(np.arange(len(parts)), sizes)
+    order = np.lexsort((np.concatenate([part.epochs for part in parts]), of_part))
+    epochs, owners, starts, ends, is_open = (
+        np.concatenate(columns)[order]
+        for columns in zip(*((p.epochs, p.held.owners, p.held.starts, p.held.ends, p.open) for p in parts), strict=True)
+    )
+    beginnings: dict[int, Beginning] = {}
+    names: dict[int, str] = {}
+    for part in parts:
+        beginnings |= part.beginnings
+        names |= part.names
+    began_with, owned_by = _indexes(sorted(beginnings), epochs), _indexes(sorted(names), owners)
+    began = [beginnings[epoch] for epoch in sorted(beginnings)]
+    until = [(None, None) if part.until is None else tuple(part.until) for part in parts]
+    because = [part.because or None for part in parts]
     return {
-        "topic": [topic] * sum(sizes),
-        "subscription": [subscription] * sum(sizes),
-        "epoch": np.repeat([of.epoch for of in began], sizes),
-        "last_epoch": _repeated([ranges.last_epoch for ranges in alike], sizes),
-        "consumer": np.concatenate([ranges.held.owners for ranges in alike]),
-        "consumer_name": [ranges.names[owner] for ranges in alike for owner in ranges.held.owners.tolist()],
-        "range_start": np.concatenate([ranges.held.starts for ranges in alike]),
-        "range_end": np.concatenate([ranges.held.ends for ranges in alike]),
-        "from_seq": np.repeat([of.since.seq for of in began], sizes),
-        "to_seq": _repeated([seq for seq, _ in until], sizes),
-        "from_ts_us": np.repeat([of.since.ts_us for of in began], sizes),
-        "to_ts_us": _repeated([ts_us for _, ts_us in until], sizes),
-        "change": _repeated([of.change for of in began], sizes),
-        "hashes_moved": np.repeat([of.hashes_moved for of in began], sizes),
-        "undecided": [reason for of in because for reason in of],
+        "topic": _texts([topic], np.zeros(rows, dtype=np.intp)),
+        "subscription": _texts([subscription], np.zeros(rows, dtype=np.intp)),
+        "epoch": epochs,
+        "last_epoch": _numbers([part.last_epoch for part in parts], of_part),
+        "consumer": owners,
+        "consumer_name": _texts([names[owner] for owner in sorted(names)], owned_by),
+        "range_start": starts,
+        "range_end": ends,
+        "from_seq": _numbers([of.since.seq for of in began], began_with),
+        "to_seq": _numbers([seq for seq, _ in until], of_part),
+        "from_ts_us": _numbers([of.since.ts_us for of in began], began_with),
+        "to_ts_us": _numbers([ts_us for _, ts_us in until], of_part),
+        "change": _texts([of.change for of in began], began_with),
+        "hashes_moved": _numbers([of.hashes_moved for of in began], began_with),
+        "undecided": _texts([None, *because], np.where(is_open, of_part + 1, 0)),
     }
 
 
-def _by_beginning(part: OwnedRanges) -> list[OwnedRanges]:
-    """The ranges that began with the same change, by change: rows that say the same stand one behind the other."""
-    return [part.only(part.epochs == epoch) for epoch in np.unique(part.epochs)]
+def _indexes(numbers: Sequence[int], which: Ints) -> Ints:
+    """The index of each of some numbers among all, which are ascending."""
+    return np.searchsorted(np.array(numbers, dtype=np.int64), which)
 
 
-def _repeated(values: Sequence[object], times: Sequence[int]) -> list[object]:
-    """Each value as often as the ranges that it is about; None stays None, as in no array of numbers."""
-    return [*chain.from_iterable(map(repeat, values, times))]
+def _numbers(values: Sequence[int | None], at: Ints) -> Sequence[int | None] | Ints:
+    """The values at some indexes; without an array where one is None, because no array of numbers holds it."""
+    if None in values:
+        return [values[index] for index in at.tolist()]
+    return np.array(values, dtype=np.int64)[at]
+
+
+def _texts(values: Sequence[str | None], at: Ints) -> pa.Array:
+    """The values at some indexes. Arrow repeats texts faster than it takes them one by one."""
+    return pa.array(values, pa.string()).take(pa.array(at))

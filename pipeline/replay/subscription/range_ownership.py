@@ -93,8 +93,7 @@ class RangeOwnership:
                 now.epochs[stays] = before.epochs[came_from]
                 over = np.ones(before.epochs.size, dtype=np.bool_)
                 over[came_from] = False
-                before_that = {number: before.beginnings[number] for number in set(before.epochs[came_from].tolist())}
-                now = now._replace(beginnings={**before_that, **now.beginnings})
+                now = now._replace(beginnings=_used({**before.beginnings, **now.beginnings}, now.epochs))
                 before = before.only(over)
             if before.epochs.size:
                 ended.append(before._replace(last_epoch=self._epoch, until=self._until))
@@ -114,6 +113,13 @@ def _begun(epoch: Epoch, since: TracePoint) -> OwnedRanges:
     is_open = touched(epoch.owned.starts, epoch.owned.ends, ranges)
     epochs = np.full(size, epoch.number, dtype=np.int64)
     return OwnedRanges(epoch.owned, epochs, is_open, {epoch.number: beginning}, epoch.names, because)
+
+
+def _used(beginnings: Mapping[int, Beginning], epochs: Ints) -> Mapping[int, Beginning]:
+    """The beginnings of some epochs, and perhaps others, so that only few calls look for them."""
+    if len(beginnings) <= 2 * epochs.size:
+        return beginnings
+    return {epoch: beginnings[epoch] for epoch in np.unique(epochs).tolist()}
 
 
 def _same(now: OwnedRanges, before: OwnedRanges) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
