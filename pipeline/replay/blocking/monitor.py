@@ -28,7 +28,12 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
 )
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
 from dispatch_audit.pipeline.replay.blocking.stalls import Situation, is_finding, stalled
-from dispatch_audit.pipeline.replay.blocking.starved_hashes import OwnershipMove, StarvedHash, StarvedHashes
+from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
+    OwnershipMove,
+    StarvedHash,
+    StarvedHashes,
+    in_use_of,
+)
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
@@ -146,11 +151,12 @@ class BlockingMonitor:
 
     def ownership_moved(self, state: State, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
         """Remembers the moves of hashes with pending or waiting entries when another routing comes into force."""
-        hashes: Any = state.hashes.view(np.ndarray)
-        used = np.flatnonzero((hashes["hash"] != UNKNOWN) & ((hashes["held"] > 0) | (hashes["waiting"] > 0)))
+        in_use = np.empty(state.hashes.size, dtype=np.int64)
+        used = in_use[: in_use_of(state.hashes, in_use)]
         if not used.size:
             self._moves.clear()
             return
+        hashes: Any = state.hashes.view(np.ndarray)
         sticky = hashes["hash"][used]
         then, now = owners_of(before, sticky), owners_of(after, sticky)
         known = set(sticky.tolist())

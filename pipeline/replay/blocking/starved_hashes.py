@@ -9,7 +9,19 @@ from typing import NamedTuple
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.state.state import NOBODY
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints, Records
+
+
+@compiled
+def in_use_of(hashes: Records, in_use: Ints) -> int:
+    """Fills in the slots of hashes with pending or waiting entries, and returns their number."""
+    found = 0
+    for at in range(hashes.size):
+        if hashes[at].hash != UNKNOWN and (hashes[at].held > 0 or hashes[at].waiting > 0):
+            in_use[found] = at
+            found += 1
+    return found
 
 
 class OwnershipMove(NamedTuple):

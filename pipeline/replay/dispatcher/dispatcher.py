@@ -87,8 +87,9 @@ class Dispatcher:
         self._routings = Routings()
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
-        self._state.common[0].counts_indexes = counts_indexes
-        self._state.common[0].unacked_limit = monitor.limits.unacked_per_subscription
+        common = common_of(self._state)
+        common["counts_indexes"] = counts_indexes
+        common["unacked_limit"] = monitor.limits.unacked_per_subscription
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
         self._collector = FindingCollector(exceptions)
         self._at_the_end = (0, 0)

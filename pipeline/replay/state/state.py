@@ -289,19 +289,20 @@ def chosen(records: Records, index: NDArray[Any]) -> Records:
 def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: int) -> State:
     """The state of a subscription before its first event, with room for that many records of each kind."""
     common = np.zeros(1, dtype=COMMON).view(np.recarray)
-    common[0].free_entries = entries
-    common[0].free_hashes = hashes
-    common[0].mark_delete_ledger = UNKNOWN
-    common[0].highest_dispatched_ledger = UNKNOWN
-    common[0].join_release_ledger = UNKNOWN
-    common[0].first_published_ledger = UNKNOWN
-    common[0].last_published_ledger = UNKNOWN
-    common[0].look_ahead_since_ts = UNKNOWN
-    common[0].blocked_on_unacked_since_ts = UNKNOWN
-    common[0].blocked_on_unacked_until_ts = UNKNOWN
-    common[0].unseen_until_ts = UNKNOWN
-    common[0].skip_begun_ts = UNKNOWN
-    common[0].jumped_ts = UNKNOWN
+    values = common.view(np.ndarray)[0]
+    values["free_entries"] = entries
+    values["free_hashes"] = hashes
+    values["mark_delete_ledger"] = UNKNOWN
+    values["highest_dispatched_ledger"] = UNKNOWN
+    values["join_release_ledger"] = UNKNOWN
+    values["first_published_ledger"] = UNKNOWN
+    values["last_published_ledger"] = UNKNOWN
+    values["look_ahead_since_ts"] = UNKNOWN
+    values["blocked_on_unacked_since_ts"] = UNKNOWN
+    values["blocked_on_unacked_until_ts"] = UNKNOWN
+    values["unseen_until_ts"] = UNKNOWN
+    values["skip_begun_ts"] = UNKNOWN
+    values["jumped_ts"] = UNKNOWN
     return State(
         entries=blank(ENTRY, entries),
         entry_table=empty_table(entries),

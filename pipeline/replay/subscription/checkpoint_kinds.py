@@ -59,6 +59,7 @@ from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotC
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.subscription.watermark import Watermark
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket, Membership
+from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from dispatch_audit.pipeline.replay.timeline.reported_ranges import LatestRanges, View
 from dispatch_audit.pipeline.replay.timeline.timeline import Timeline, _Step
@@ -139,9 +140,9 @@ _OF_THE_TIMELINE: Final = (
     Kind(
         "timeline",
         Timeline,
-        "_stage _undecided_rows_max _views _placed_seq _skew_us _held_us _membership _held _clock _done _steps"
-        " _recorded_late",
+        "_stage _undecided_rows_max _views _placed_seq _skew_us _held_us _membership _held _steps",
     ),
+    Kind("held_rows", HeldRows, "recorded_late _rows _clock _released _taken _hashes _decisions"),
     Kind("step", _Step),
     Kind("trace_point", TracePoint),
     Kind("events", Events),

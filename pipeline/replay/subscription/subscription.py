@@ -155,11 +155,26 @@ class Subscription:
         self._stays[row.consumer] = Stay(row)
         self._dispatcher.register_consumer(row.consumer)
 
-    def choose_selector(self, changes: Sequence[Bracket]) -> None:
-        """Chooses the selector for the changes that come next; the first consumer of a dispatcher decides it."""
+    def depends_on_earlier_rows(self) -> bool:
+        """Whether all rows before must be replayed before changes enter the assignment and consumers are added.
+
+        The first consumer decides the selector and the policy, and rows may show owners that are open. The wait of a
+        recently joined consumer ends in front of the next row, or with the last one of a stretch.
+        """
+        return not self._has_consumers or bool(self._doubts) or self._dispatcher.holds_back
+
+    @property
+    def _has_consumers(self) -> bool:
+        return self._log.current is not None and bool(self._log.current.names)
+
+    def choose_selector(self, changes: Sequence[Bracket]) -> bool:
+        """Chooses the selector for the changes that come next; the first consumer of a dispatcher decides it.
+
+        Returns:
+            Whether rows have other hashes now.
+        """
         first_join = next((change.row for change in changes if change.row.kind == "join"), None)
-        if first_join is not None:
-            self._suit_selector(first_join)
+        return first_join is not None and not self._has_consumers and self._suit_selector(first_join)
 
     def update_assignment(
         self, changes: Sequence[Bracket], bounds: Sequence[Bounds], precedes: Precedence, behind: Behind
@@ -247,10 +262,12 @@ class Subscription:
             stay.left, stay.leave_reason = at, reason
             self._dispatcher.disconnect(number, at)
 
-    def _suit_selector(self, row: MembershipEvent) -> None:
-        """Sets the selector and the policy that the first consumer of a dispatcher decides (contract 2, E16)."""
-        if self._log.current is not None and self._log.current.names:
-            return
+    def _suit_selector(self, row: MembershipEvent) -> bool:
+        """Sets the selector and the policy that the first consumer of a dispatcher decides (contract 2, E16).
+
+        Returns:
+            Whether it is another kind of selector.
+        """
         kind = self._config.selector(row.sticky)
         dispatcher = self._dispatcher
         draining = self._config.profile.dispatcher == "draining"
@@ -261,11 +278,12 @@ class Subscription:
             holds_back=not draining and not row.out_of_order,
         )
         if kind == self._kind:
-            return
+            return False
         self._epochs.replace_selector(self._log)
         self._kind = kind
         self._log = AssignmentLog(kind, self._config.points, self._config.profile)
         dispatcher.rehash(self._sticky)
+        return True
 
     def begin_leaving(self, row: MembershipEvent, at: TracePoint) -> None:
         """Notes that a consumer may be gone from here on."""
@@ -304,7 +322,7 @@ class Subscription:
     def _sticky(self, murmur: Ints) -> Ints:
         return sticky_from_murmur(murmur, self._config.profile.hash[self._kind]).astype(np.int64)
 
-    def replay(self, events: Events) -> None:
+    def replay(self, events: Events, hashes: Ints) -> None:
         """Replays rows under the routing in force; rows of consumers that never joined are refused, or censored."""
         acted = (events.consumer >= 0) & ~_MEMBERSHIP[events.code]
         strange = acted & ~self._dispatcher.consumers.has(events.consumer) if acted.any() else acted
@@ -316,8 +334,7 @@ class Subscription:
         self._one_sided.note_traffic(events)
         admitted = self._cold_start.admitted(events, strange)
         if not admitted.all():
-            events = events.take(admitted)
-        hashes = self.hashes(events)
+            events, hashes = events.take(admitted), hashes[admitted]
         self._dispatcher.replay(events, hashes)
         if self._doubts:
             self._count_undecided(events, hashes)

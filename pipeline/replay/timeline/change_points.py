@@ -73,14 +73,16 @@ class Evidence(NamedTuple):
     recorded_late: bool
 
     @staticmethod
-    def of(rows: Events, hashes: Callable[[Events], Ints], recorded_late: bool) -> "Evidence":
-        """The decisions among `rows`."""
-        sent = (_ENDS if recorded_late else _STARTS)[rows.code]
-        # Most changes have few rows around them.
-        rows = rows.take(np.flatnonzero(sent)) if sent.any() else rows.rows(0, 0)
-        keys = hashes(rows)
-        known = keys >= 0
-        return Evidence(rows.seq[known], keys[known], rows.consumer[known], recorded_late)
+    def of(rows: Events, hashes: Ints, recorded_late: bool) -> "Evidence":
+        """The decisions among `rows`, given with the sticky hash of each, -1 where it has none."""
+        at = np.flatnonzero((_ENDS if recorded_late else _STARTS)[rows.code] & (hashes >= 0))
+        return Evidence(rows.seq[at], hashes[at], rows.consumer[at], recorded_late)
+
+    def between(self, after: int, before: int) -> "Evidence":
+        """The decisions between two rows."""
+        first, last = int(self.seq.searchsorted(after, "right")), int(self.seq.searchsorted(before))
+        rows = slice(first, max(first, last))
+        return Evidence(self.seq[rows], self.hashes[rows], self.consumers[rows], self.recorded_late)
 
     def disagrees(self, routings: Sequence[Routing]) -> NDArray[np.bool_]:
         """(routings, decisions): whether the decision goes to another consumer than the routing's."""
@@ -116,6 +118,10 @@ def locate_changes(
         evidence: the decisions among them.
         routings: the routing before the first change, and after each of them.
     """
+    if len(brackets) == 1 and not evidence.between(*brackets[0]).seq.size:
+        # Most changes have no dispatch inside of their bracket, so its bounds are all that is known.
+        after, before = brackets[0]
+        return [_middle(after, max(before, after + 1), seq, ts_us)]
     disagrees = evidence.disagrees(routings)
     # No change comes after the end of a later one.
     ends = np.minimum.accumulate([end for _, end in reversed(brackets)])[::-1].tolist()

@@ -47,6 +47,8 @@ def note_view(changes: Sequence[Bracket], view: View, bounds_of: BoundsOf) -> No
 
 def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf) -> Precedence:
     """(n, n): which of n changes, given in a likely order, certainly happened before which, transitively."""
+    if len(changes) == 1:
+        return np.zeros((1, 1), dtype=np.bool_)
     after, before = np.array([bounds_of(bracket) for bracket in changes], dtype=np.int64).T
     known: Precedence = after[None, :] >= before[:, None]
     for number, bracket in enumerate(changes):

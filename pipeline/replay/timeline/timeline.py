@@ -8,11 +8,9 @@ how long a broker takes for a membership change, not on the length of the trace.
 from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
-
 from dispatch_audit.pipeline.assignment.join_orders import Precedence
 from dispatch_audit.pipeline.assignment.ranges.observed import Behind
-from dispatch_audit.pipeline.replay.packing.events import Code, Events, among, concatenated, no_events
+from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import (
     CLOSED_BY_BROKER,
     RESTARTS,
@@ -23,6 +21,7 @@ from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Membership, Side
 from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, behind, locate_changes
+from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.presence_bounds import (
     note_dispatches,
     note_resets,
@@ -36,9 +35,6 @@ from dispatch_audit.pipeline.replay.timeline.reported_ranges import View, view_o
 # The longest time between the moment that a snapshot describes and its row.
 SNAPSHOT_LAG_US = 100_000
 _NEVER: Final = 1 << 62
-_STARTS: Final = among(Code.DISPATCH_START)
-
-
 # The largest number of changes that are ordered by one snapshot.
 _SEGMENT_MAX: Final = 200
 
@@ -49,8 +45,15 @@ class Stage(Protocol):
     def register_consumer(self, row: MembershipEvent, at: TracePoint) -> None:
         """Adds a consumer, which may be sent to before the end of its join is recorded."""
 
-    def choose_selector(self, changes: Sequence[Bracket]) -> None:
-        """Chooses the selector for the changes that come next; the first consumer of a dispatcher decides it."""
+    def depends_on_earlier_rows(self) -> bool:
+        """Whether all rows before must be replayed before changes enter the assignment and consumers are added."""
+
+    def choose_selector(self, changes: Sequence[Bracket]) -> bool:
+        """Chooses the selector for the changes that come next; the first consumer of a dispatcher decides it.
+
+        Returns:
+            Whether rows have other hashes now.
+        """
 
     def update_assignment(
         self, changes: Sequence[Bracket], bounds: Sequence[Bounds], precedes: Precedence, behind: Behind
@@ -91,8 +94,8 @@ class Stage(Protocol):
     def end_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Notes that the broker took a snapshot here or earlier."""
 
-    def replay(self, events: Events) -> None:
-        """Replays rows under the routing in force."""
+    def replay(self, events: Events, hashes: Ints) -> None:
+        """Replays rows, given with their sticky hashes, under the routing in force."""
 
 
 _Act: TypeAlias = Literal[
@@ -108,6 +111,11 @@ class _Step(NamedTuple):
     at: TracePoint
     act: _Act
     about: MembershipEvent | Snapshot
+
+    @property
+    def consumer(self) -> int:
+        """The consumer that it is about; -1: none."""
+        return self.about.consumer if isinstance(self.about, MembershipEvent) else -1
 
     @property
     def due(self) -> tuple[int, bool]:
@@ -127,16 +135,13 @@ class Timeline:
         self._skew_us = skew_us
         self._held_us = max(skew_us, SNAPSHOT_LAG_US)
         self._membership = Membership()
-        self._held: Events = no_events()
-        self._clock: Ints = self._held.ts_us  # ts_us of the held rows, made ascending
-        self._done = 0  # the number of held rows that have taken effect
+        self._held = HeldRows()
         self._steps: list[_Step] = []
-        self._recorded_late = True  # only ends of dispatches are recorded, as far as the rows so far show
 
     @property
     def released_seq(self) -> int:
         """The last row that has taken effect; -1: none has."""
-        return int(self._held.seq[self._done - 1]) if self._done else -1
+        return self._held.released_seq
 
     def push(self, events: Events, rows: Sequence[MembershipEvent], snapshots: Sequence[Snapshot]) -> None:
         """Takes the next rows in the order of seq.
@@ -146,15 +151,12 @@ class Timeline:
             rows: the details of the joins, leaves and resets among them.
             snapshots: the details of the snapshots among them.
         """
-        self._held = concatenated([self._held, events])
-        self._clock = np.maximum.accumulate(self._held.ts_us)
-        # The start of a dispatch comes before its end, so this is known in time.
-        self._recorded_late = self._recorded_late and not bool(_STARTS[events.code].any())
+        self._held.push(events)
         for row in rows:
             self._note(row)
         for snapshot in snapshots:
             # Rows that came so shortly before are still held, however the trace is cut.
-            held_back = self._at(snapshot.ts_us - self._held_us)
+            held_back = self._held.point_before(snapshot.ts_us - self._held_us)
             steps: list[tuple[int, _Act]] = [(snapshot.seq_begin, _LOOK), (snapshot.seq_end, _COMPARE)]
             points = [max(held_back, TracePoint(min(seq, snapshot.seq), snapshot.ts_us)) for seq, _ in steps]
             self._steps += [_Step(point, act, snapshot) for point, (_, act) in zip(points, steps, strict=True)]
@@ -176,10 +178,10 @@ class Timeline:
         elif side is Side.FIRST:
             # If the early side is missing, the change may have begun earlier by up to the recorder skew.
             vague = row.late or row.reason == CLOSED_BY_BROKER
-            since = self._at(row.ts_us - self._skew_us) if vague else here
+            since = self._held.point_before(row.ts_us - self._skew_us) if vague else here
             if row.kind == "join":
                 # The hooks run on different threads: the consumer may be sent to before its join is recorded.
-                self._steps.append(_Step(self._at(row.ts_us - self._skew_us), "register_consumer", row))
+                self._steps.append(_Step(self._held.point_before(row.ts_us - self._skew_us), "register_consumer", row))
             elif row.kind == "leave":
                 self._steps.append(_Step(since, "begin_leaving", row))
             else:
@@ -187,20 +189,12 @@ class Timeline:
         if row.kind == "reset" and row.late and side is not Side.REPEATED:
             self._steps.append(_Step(here, "end_reset", row))
 
-    def _at(self, ts_us: int) -> TracePoint:
-        """The point after the last held row that is older than `ts_us`."""
-        at = int(np.searchsorted(self._clock, ts_us, side="left")) - 1
-        if at < 0:
-            return TracePoint(int(self._held.seq[0]) - 1, ts_us)
-        return TracePoint(int(self._held.seq[at]), int(self._held.ts_us[at]))
-
     def _settle(self, final: bool) -> None:
-        if self._held.seq.size == 0:
+        newest = self._held.newest
+        if newest is None:
             return
-        newest_seq = int(self._held.seq[-1])
-        newest_us = int(self._clock[-1])
         # Later rows may concern events of up to so much earlier.
-        certain_us = newest_us - self._held_us
+        certain_us = newest.ts_us - self._held_us
         while self._membership.open:
             cluster = self._first_cluster()
             if not final and not all(b.closed(certain_us, self._skew_us) for b in cluster):
@@ -214,23 +208,21 @@ class Timeline:
             elif len(cluster) > 1 and not final and not self._waited(cluster, certain_us):
                 break
             self._place(cluster, view)
-        if final:
-            self._advance(newest_seq)
-            return
-        until = self._at(certain_us).seq
-        if self._membership.open:
-            # A snapshot that was taken after the row that opens a bracket may show the change.
-            until = min(until, *(self._bounds(b)[0] - 1 for b in self._membership.open))
-        self._advance(until)
+        self._advance(newest.seq if final else self._settled_seq(certain_us))
+        self._replay()
+        self._held.drop_taken()
+
+    def _settled_seq(self, certain_us: int) -> int:
+        """The row up to which nothing changes any more, given the time up to which later rows change nothing."""
+        until = self._held.point_before(certain_us).seq
+        # A snapshot that was taken after the row that opens a bracket may show the change.
+        return min([until, *(self._bounds(b)[0] - 1 for b in self._membership.open)])
 
     def _waited(self, cluster: Sequence[Bracket], certain_us: int) -> bool:
         """Whether overlapping changes have waited long enough for a snapshot that shows their order."""
         last_us = max(b.bounds_ts_us(self._skew_us)[1] for b in cluster)
-        return certain_us > last_us + WAIT_US_MAX and self._rows_behind(cluster) > self._undecided_rows_max
-
-    def _rows_behind(self, cluster: Sequence[Bracket]) -> int:
         first = min(self._bounds(b)[0] for b in cluster)
-        return self._held.seq.size - int(np.searchsorted(self._held.seq, first, side="right"))
+        return certain_us > last_us + WAIT_US_MAX and self._held.count_behind(first) > self._undecided_rows_max
 
     def _narrow(self, cluster: Sequence[Bracket]) -> None:
         """Narrows the bounds of changes by the dispatches and snapshots among them."""
@@ -244,10 +236,9 @@ class Timeline:
     def _view_behind(self, cluster: Sequence[Bracket]) -> View | None:
         """The first snapshot that shows the ranges after all of the changes."""
         before = max(self._bounds(b)[1] for b in cluster)
-        first = int(np.searchsorted(self._held.seq, min(self._bounds(b)[0] for b in cluster), side="right"))
-        last = min(first + self._undecided_rows_max, self._held.seq.size - 1)
+        last_seq = self._held.seq_behind(min(self._bounds(b)[0] for b in cluster), self._undecided_rows_max)
         for view in self._views:
-            if view.reported is not None and before <= view.until.seq + 1 and view.snapshot <= self._held.seq[last]:
+            if view.reported is not None and before <= view.until.seq + 1 and view.snapshot <= last_seq:
                 happened = [shown(view, b, self._bounds) for b in self._membership.open]
                 if None not in happened and sum(map(bool, happened)) <= _SEGMENT_MAX:
                     return view
@@ -264,8 +255,12 @@ class Timeline:
     def _bounds(self, bracket: Bracket) -> tuple[int, int]:
         """The seqs between which the change took effect."""
         first_us, last_us = bracket.bounds_ts_us(self._skew_us)
-        after = bracket.start.seq if bracket.start is not None and not bracket.vague else self._at(first_us).seq
-        before = bracket.end.seq if bracket.end is not None else self._at(last_us + 1).seq + 1
+        after = (
+            bracket.start.seq
+            if bracket.start is not None and not bracket.vague
+            else self._held.point_before(first_us).seq
+        )
+        before = bracket.end.seq if bracket.end is not None else self._held.point_before(last_us + 1).seq + 1
         if bracket.join is not None:
             # However vague its rows are, a consumer leaves after it has joined.
             joined = bracket.join.placed
@@ -308,34 +303,38 @@ class Timeline:
     def _place(self, cluster: list[Bracket], view: View | None) -> None:
         # The row that opens the bracket stays, because its time is needed.
         self._advance(min(self._bounds(b)[0] for b in cluster) - 1)
-        over = max(self._bounds(b)[1] for b in cluster)
         self._membership.open = [b for b in self._membership.open if b not in cluster]
         bounds, known = [self._bounds(b) for b in cluster], precedence(cluster, self._bounds)
-        self._stage.choose_selector(cluster)
+        over = max(before for _, before in bounds)
+        if self._stage.depends_on_earlier_rows():
+            self._replay()
+        if self._stage.choose_selector(cluster):
+            self._held.forget_hashes()
         ordered = self._stage.update_assignment(cluster, bounds, known, self._behind(over, view))
-        # The row that closes the bracket stays in as well.
-        rows = self._held.rows(0, int(np.searchsorted(self._held.seq, over, side="right")))
         in_order = [bounds[number] for number in ordered.order]
-        points = locate_changes(in_order, rows.seq, rows.ts_us, self._decisions(-1, over + 1), ordered.routings)
+        # The row that closes the bracket stays in as well.
+        points = locate_changes(in_order, *self._held.up_to(over), self._decisions(-1, over + 1), ordered.routings)
         for done, (number, at) in enumerate(zip(ordered.order, points, strict=True)):
             bracket = cluster[number]
             # A snapshot that shows a later change was taken after this one too.
             self._advance(at.seq, set().union(*(cluster[later].shown_by for later in ordered.order[done:])))
             bracket.placed = at
             self._placed_seq = at.seq
+            self._replay()
             self._stage.commit_change(bracket, at)
 
     def _behind(self, over: int, view: View | None) -> Behind:
         """The observations of the assignment after changes that are over by the row `over`."""
-        following = min((self._bounds(b)[0] for b in self._membership.open), default=_NEVER)
-        reported = None if view is None else view.reported
-        return behind(reported, lambda: self._decisions(over - 1, following), self._recorded_late)
+
+        def decisions() -> Evidence:
+            following = min((self._bounds(b)[0] for b in self._membership.open), default=_NEVER)
+            return self._decisions(over - 1, following)
+
+        return behind(None if view is None else view.reported, decisions, self._held.recorded_late)
 
     def _decisions(self, after: int, before: int) -> Evidence:
         """The dispatches between two held rows."""
-        first = int(np.searchsorted(self._held.seq, after, side="right"))
-        last = int(np.searchsorted(self._held.seq, before, side="left"))
-        return Evidence.of(self._held.rows(first, max(first, last)), self._stage.hashes, self._recorded_late)
+        return self._held.decisions(after, before, self._stage.hashes)
 
     def _advance(self, seq: int, shown_by: Collection[int] = ()) -> None:
         """Lets all rows and steps up to and including the row `seq` take effect.
@@ -350,18 +349,22 @@ class Timeline:
             return step.at.seq <= seq and not later
 
         due = sorted(filter(is_due, self._steps), key=lambda step: step.due)
-        self._steps = [step for step in self._steps if not is_due(step)]
+        if due:
+            self._steps = [step for step in self._steps if not is_due(step)]
         self._views = [view for view in self._views if view.until.seq > seq]
         for step in due:
-            self._release(step.at.seq)
+            self._held.release(step.at.seq)
+            if (
+                step.act != "register_consumer"
+                or self._held.released_name(step.consumer)
+                or self._stage.depends_on_earlier_rows()
+            ):
+                self._replay()
             getattr(self._stage, step.act)(step.about, step.at)
-        self._release(seq)
+        self._held.release(seq)
 
-    def _release(self, seq: int) -> None:
-        count = int(np.searchsorted(self._held.seq, seq, side="right"))
-        if count > self._done:
-            self._stage.replay(self._held.rows(self._done, count))
-            # The last row stays: the row before a bracket gives the time of its beginning.
-            self._held = self._held.rows(count - 1, self._held.seq.size)
-            self._clock = self._clock[count - 1 :]
-            self._done = 1
+    def _replay(self) -> None:
+        """Replays the rows that have taken effect; call before anything changes that they depend on."""
+        rows = self._held.take(self._stage.hashes)
+        if rows is not None:
+            self._stage.replay(*rows)

@@ -1,0 +1,126 @@
+"""Holds the rows of one subscription back until the membership changes among them are located.
+
+A row is released when it takes effect, and taken to be replayed. Rows are released more often than taken, because
+replaying a stretch of rows has a cost of its own, however few they are.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among, concatenated, no_events
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.timeline.change_points import Evidence
+
+HashesOf: TypeAlias = Callable[[Events], Ints]
+"""Returns the sticky hash of each row, -1 where it has none."""
+
+_STARTS = among(Code.DISPATCH_START)
+
+
+class HeldRows:
+    """The rows that have not taken effect, and the last one that has: the beginning of a bracket has its time.
+
+    Attributes:
+        recorded_late: only ends of dispatches are recorded, as far as the rows so far show.
+    """
+
+    def __init__(self) -> None:
+        """Starts without rows."""
+        self.recorded_late = True
+        self._rows: Events = no_events()
+        self._clock: Ints = self._rows.ts_us  # their ts_us, made ascending
+        self._released = 0
+        self._taken = 0
+        self._hashes: Ints | None = None
+        self._decisions: Evidence | None = None
+
+    def push(self, events: Events) -> None:
+        """Adds the next rows in the order of seq."""
+        self._rows = concatenated([self._rows, events]) if self._rows.seq.size else events
+        self._clock = np.maximum.accumulate(self._rows.ts_us)
+        # The start of a dispatch comes before its end, so this is known in time.
+        self.recorded_late = self.recorded_late and not bool(_STARTS[events.code].any())
+        self.forget_hashes()
+
+    def drop_taken(self) -> None:
+        """Drops the rows that were taken, but for the last one; call when all that were released are taken."""
+        first = self._first
+        self._rows, self._clock = self._rows.rows(first, self._rows.seq.size), self._clock[first:]
+        self._released = self._taken = self._released - first
+        self.forget_hashes()
+
+    def forget_hashes(self) -> None:
+        """Drops the hashes of the rows; call when another selector hashes them."""
+        self._hashes = self._decisions = None
+
+    @property
+    def _first(self) -> int:
+        """The index of the first row that is held; rows in front of it were not dropped yet."""
+        return max(self._released - 1, 0)
+
+    @property
+    def released_seq(self) -> int:
+        """The last row that has taken effect; -1: none has."""
+        return int(self._rows.seq[self._released - 1]) if self._released else -1
+
+    @property
+    def newest(self) -> TracePoint | None:
+        """The last row, at the latest time of all rows; None: no row is held."""
+        return TracePoint(int(self._rows.seq[-1]), int(self._clock[-1])) if self._rows.seq.size else None
+
+    def point_before(self, ts_us: int) -> TracePoint:
+        """The point after the last row that is older than `ts_us`."""
+        at = int(self._clock.searchsorted(ts_us)) - 1
+        first = self._first
+        if at < first:
+            return TracePoint(int(self._rows.seq[first]) - 1, ts_us)
+        return TracePoint(int(self._rows.seq[at]), int(self._rows.ts_us[at]))
+
+    def count_behind(self, seq: int) -> int:
+        """The number of rows behind the row `seq`."""
+        return self._rows.seq.size - self._index_behind(seq)
+
+    def seq_behind(self, seq: int, rows: int) -> int:
+        """The last seq up to which a limited number of rows stand behind the row `seq`."""
+        return int(self._rows.seq[min(self._index_behind(seq) + rows, self._rows.seq.size - 1)])
+
+    def _index_behind(self, seq: int) -> int:
+        return max(int(self._rows.seq.searchsorted(seq, "right")), self._first)
+
+    def up_to(self, seq: int) -> tuple[Column, Column]:
+        """The seqs and times of the rows up to and including the row `seq`."""
+        rows = slice(self._first, int(self._rows.seq.searchsorted(seq, "right")))
+        return self._rows.seq[rows], self._rows.ts_us[rows]
+
+    def decisions(self, after: int, before: int, hashes_of: HashesOf) -> Evidence:
+        """The dispatches between two rows."""
+        if self._decisions is None:
+            self._decisions = Evidence.of(self._rows, self._hashed(hashes_of), self.recorded_late)
+        # Of the rows that took effect only the last one is still held.
+        first_seq = int(self._rows.seq[self._first])
+        return self._decisions.between(max(after, first_seq - 1), before)
+
+    def release(self, seq: int) -> None:
+        """Lets all rows up to and including the row `seq` take effect."""
+        self._released = max(self._released, int(self._rows.seq.searchsorted(seq, "right")))
+
+    def released_name(self, consumer: int) -> bool:
+        """Whether a row that was released and not taken names a consumer."""
+        return bool((self._rows.consumer[self._taken : self._released] == consumer).any())
+
+    def take(self, hashes_of: HashesOf) -> tuple[Events, Ints] | None:
+        """The rows that were released and not taken, and their hashes; None: there are none."""
+        start, stop = self._taken, self._released
+        if start == stop:
+            return None
+        self._taken = stop
+        # The kernel fills in hashes, and those here must stay as the rows say them.
+        return self._rows.rows(start, stop), self._hashed(hashes_of)[start:stop].copy()
+
+    def _hashed(self, hashes_of: HashesOf) -> Ints:
+        if self._hashes is None:
+            self._hashes = hashes_of(self._rows)
+        return self._hashes
