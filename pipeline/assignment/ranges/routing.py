@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dispatch_audit.pipeline.assignment.ranges.moved_hashes import moved_hashes
 from dispatch_audit.udfs.sticky_key_hash import HashRange, Int64Array
 
 HashRangeOf: TypeAlias = tuple[int, int, int]
@@ -70,9 +71,7 @@ def hashes_moved(before: Routing, after: Routing, space: HashRange) -> int:
         after: the routing of the next epoch, of the same selector.
         space: the hashes to count, as the selector looks them up, that is after `modulus`.
     """
-    starts, ends = differing_ranges(before, after)
-    widths = np.minimum(ends, space.last) - np.maximum(starts, space.first) + 1
-    return int(widths[widths > 0].sum())
+    return moved_hashes(before.uppers, before.owners, after.uppers, after.owners, space.first, space.last)
 
 
 def differing_ranges(first: Routing, *others: Routing) -> tuple[Int64Array, Int64Array]:

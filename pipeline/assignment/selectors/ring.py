@@ -4,6 +4,8 @@ It consists of two sorted arrays. With 500 consumers of 100 points a join is one
 replay's routing is the same two arrays.
 """
 
+from functools import cached_property
+
 import numpy as np
 import numpy.typing as npt
 
@@ -44,13 +46,13 @@ class Ring:
         all_points, owners = np.empty((2, others.size), dtype=np.int64)
         all_points[at], owners[at] = points, consumer
         all_points[others], owners[others] = self._points, self._owners
-        self._points, self._owners = all_points, owners
+        self._set(all_points, owners)
 
     def hand_over(self, points: Int64Array, consumers: Int64Array | int) -> None:
         """Gives occupied points to other consumers."""
         owners = self._owners.copy()
         owners[np.searchsorted(self._points, points)] = consumers
-        self._owners = owners
+        self._set(self._points, owners)
 
     def vacate(self, consumer: int) -> None:
         """Frees all points of a consumer."""
@@ -61,7 +63,11 @@ class Ring:
         self._keep(self._points != point)
 
     def _keep(self, kept: npt.NDArray[np.bool_]) -> None:
-        self._points, self._owners = self._points[kept], self._owners[kept]
+        self._set(self._points[kept], self._owners[kept])
+
+    def _set(self, points: Int64Array, owners: Int64Array) -> None:
+        self._points, self._owners = points, owners
+        vars(self).pop("_routing", None)
 
     def reach(self, point: int) -> list[tuple[int, int]]:
         """The ranges, inclusive, that a point has or would have: from after the point below it up to it.
@@ -87,8 +93,14 @@ class Ring:
 
     def routing(self) -> Routing:
         """The owner of every hash."""
-        first = self._owners[0] if len(self._owners) else NOBODY
-        return Routing(np.append(self._points, HASH_MAX), np.append(self._owners, first))
+        return self._routing
+
+    @cached_property
+    def _routing(self) -> Routing:
+        uppers, owners = np.empty((2, self._points.size + 1), dtype=np.int64)
+        uppers[:-1], owners[:-1] = self._points, self._owners
+        uppers[-1], owners[-1] = HASH_MAX, self._owners[0] if self._owners.size else NOBODY
+        return Routing(uppers, owners)
 
     def ranges(self, space: HashRange, *, fused: bool) -> RangeColumns:
         """The ranges between the points, ascending and covering `space`.
@@ -100,13 +112,16 @@ class Ring:
         """
         if not len(self._points):
             return RangeColumns.of(())
-        starts = np.concatenate(([space.first], self._points + 1))
-        ends = np.append(self._points, space.last)
-        owners = np.append(self._owners, self._owners[0])
-        if self._points[-1] >= space.last:
-            starts, ends, owners = starts[:-1], ends[:-1], owners[:-1]
-        if fused:
-            border = owners[1:] != owners[:-1]
-            opens, closes = np.append(True, border), np.append(border, True)
-            starts, ends, owners = starts[opens], ends[closes], owners[opens]
-        return RangeColumns(starts, ends, owners)
+        points = self._points.size
+        size = points + 1 if self._points[-1] < space.last else points
+        starts, ends = np.empty((2, size), dtype=np.int64)
+        starts[0], starts[1:] = space.first, self._points[: size - 1] + 1
+        ends[points:], ends[:points] = space.last, self._points
+        owners = self._routing.owners[:size]
+        if not fused:
+            return RangeColumns(starts, ends, owners)
+        opens = np.empty(size + 1, dtype=np.bool_)
+        opens[0] = opens[size] = True
+        np.not_equal(owners[1:], owners[:-1], out=opens[1:size])
+        begins, closes = np.flatnonzero(opens[:-1]), np.flatnonzero(opens[1:])
+        return RangeColumns(starts[begins], ends[closes], owners[begins])

@@ -3,7 +3,6 @@
 Source: contract 2.1; Pulsar's `ConsumerNameIndexTracker`, `ConsistentHashingStickyKeyConsumerSelector`.
 """
 
-from collections import Counter
 from functools import lru_cache
 from itertools import count
 
@@ -24,31 +23,31 @@ class NameIndexes:
 
     def __init__(self) -> None:
         self._taken: dict[str, set[int]] = {}
-        self._given: Counter[str] = Counter()
+        self._given: dict[str, int] = {}
 
     def take(self, name: str) -> int:
         """Takes the lowest index of `name` that is free."""
         taken = self._taken.setdefault(name, set())
         index = next(candidate for candidate in count() if candidate not in taken)
         taken.add(index)
-        self._given[name] += 1
+        self._given[name] = self._given.get(name, 0) + 1
         return index
 
     def possible(self, name: str) -> range:
         """The indexes that a consumer of `name` can have, in any order of joins and leaves."""
-        return range(min(self._given[name], _NAMESAKES_MAX))
+        return range(min(self._given.get(name, 0), _NAMESAKES_MAX))
 
     def copy(self) -> "NameIndexes":
         """A copy that shares nothing that changes."""
         twin = NameIndexes()
         twin._taken = {name: set(taken) for name, taken in self._taken.items()}
-        twin._given = self._given.copy()
+        twin._given = dict(self._given)
         return twin
 
     def put(self, name: str, index: int) -> None:
         """Notes an index that a report shows to be taken."""
         self._taken.setdefault(name, set()).add(index)
-        self._given[name] = max(self._given[name], index + 1)
+        self._given[name] = max(self._given.get(name, 0), index + 1)
 
     def release_all(self) -> None:
         """Frees every index, but keeps how many were ever taken."""

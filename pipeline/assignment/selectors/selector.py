@@ -7,7 +7,6 @@ so far and on the profile.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
-from copy import copy
 from typing import TypeVar
 
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
@@ -96,7 +95,8 @@ class Selector(ABC):
 
     def copy(self: _S) -> _S:
         """A selector in the same state that later joins and leaves of this one do not change."""
-        twin = copy(self)
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
         twin._consumers = set(self._consumers)
         return twin
 
