@@ -34,7 +34,7 @@ class NarrowColumn(NamedTuple):
     @property
     def width(self) -> int:
         """Bytes of a value."""
-        return _WIDTH_OF_BYTES[((self.highest - self.lowest).bit_length() + 7) // 8]
+        return _width(self.lowest, self.highest)
 
     @property
     def base(self) -> int:
@@ -152,7 +152,7 @@ def decode_events(payload: bytes) -> NarrowEvents:
     columns = [NarrowColumn(lowest, highest, None) for lowest, highest in zip(head[1::2], head[2::2], strict=True)]
     for number, width in _with_bytes(columns).items():
         distances = np.frombuffer(payload, dtype=_DTYPE_OF[width], count=rows, offset=at)
-        columns[number] = columns[number]._replace(distances=distances)
+        columns[number] = NarrowColumn(columns[number].lowest, columns[number].highest, distances)
         at += width * rows
     return NarrowEvents(rows, tuple(columns))
 
@@ -171,13 +171,17 @@ _DTYPE_OF: Final[Mapping[int, "np.dtype[Any]"]] = {
 }
 
 
+def _width(lowest: int, highest: int) -> int:
+    return _WIDTH_OF_BYTES[((highest - lowest).bit_length() + 7) // 8]
+
+
 def _narrow(column: Column, start: int, stop: int, lowest: int, highest: int) -> NarrowColumn:
-    bounds = NarrowColumn(lowest, highest, None)
     if lowest == highest:
-        return bounds
+        return NarrowColumn(lowest, highest, None)
+    width = _width(lowest, highest)
     # What does not fit into the type of the column comes around, and fits into the unsigned one.
-    distances = (column[start:stop] - column.dtype.type(bounds.base)).astype(_DTYPE_OF[bounds.width])
-    return bounds._replace(distances=distances)
+    base = 0 if width == max(_WIDTHS) else column.dtype.type(lowest)
+    return NarrowColumn(lowest, highest, (column[start:stop] - base).astype(_DTYPE_OF[width]))
 
 
 def _joined(parts: Sequence[NarrowColumn], sizes: Sequence[int]) -> NarrowColumn:

@@ -15,10 +15,15 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.replay.packing.encode import encoded_events, with_positions
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.replay.packing.membership_rows import Kind, MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, narrow_parts
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
-from dispatch_audit.pipeline.replay.packing.producer_summary import PublishColumns, publish_columns, published
+from dispatch_audit.pipeline.replay.packing.producer_summary import (
+    NOTHING,
+    Published,
+    publish_columns,
+    published_parts,
+)
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.trace.arrow_columns import numbered, places
 
@@ -105,10 +110,12 @@ def pack(batch: pa.RecordBatch, profile: Profile) -> list[PackedBatch]:
     owner, events, source = owner[order], events.take(order), source[order]
     cuts = np.flatnonzero((np.diff(owner) != 0) | (np.diff(events.seq >> _span_bits(owner, events.seq)) != 0)) + 1
     starts = np.concatenate(([0], cuts))
-    details = _Details.of(batch, events, source)
+    details = _Details.of(batch, events, source, starts)
     return [
-        _chunk(details, owners[owner[start]], rows, start)
-        for start, rows in zip(starts.tolist(), narrow_parts(events, starts), strict=True)
+        _chunk(details, owners[of_start], rows, start, number)
+        for number, (start, of_start, rows) in enumerate(
+            zip(starts.tolist(), owner[starts].tolist(), narrow_parts(events, starts), strict=True)
+        )
     ]
 
 
@@ -171,22 +178,29 @@ class _Rows(NamedTuple):
 class _Details(NamedTuple):
     """What single rows of a batch carry besides their events; found for all of its chunks at once.
 
-    Each is ascending by event: the index of the event, and the row of the batch.
+    Attributes:
+        changes: the events of joins, leaves and resets, and their rows.
+        membership: what these rows carry, by row.
+        stats: the events of snapshots, and their rows.
+        snapshots: what these rows carry, by row.
+        published: what the publishes of a chunk say of their producers, by the number of the chunk.
     """
 
     changes: _Rows
     membership: Mapping[int, MembershipEvent]
     stats: _Rows
     snapshots: Mapping[int, StatsRow]
-    publishes: _Rows
-    published: PublishColumns
+    published: Mapping[int, Published]
 
     @staticmethod
-    def of(batch: pa.RecordBatch, events: Events, source: Column) -> "_Details":
-        """The details of the rows of a batch, given its events and the row of each."""
+    def of(batch: pa.RecordBatch, events: Events, source: Column, starts: NDArray[np.intp]) -> "_Details":
+        """The details of the rows of a batch, given its events, the row of each, and where the chunks begin."""
         changes, stats, publishes = (_rows(events, source, kind) for kind in (_MEMBERSHIP, _SNAPSHOT, _PUBLISH))
         membership, snapshots = _membership_rows(batch, changes.rows), _snapshot_rows(batch, stats.rows)
-        return _Details(changes, membership, stats, snapshots, publishes, publish_columns(batch))
+        chunk = np.searchsorted(starts, publishes.at, side="right") - 1
+        return _Details(
+            changes, membership, stats, snapshots, published_parts(publish_columns(batch), publishes.rows, chunk)
+        )
 
 
 def _rows(events: Events, source: Column, kind: NDArray[np.bool_]) -> _Rows:
@@ -194,58 +208,65 @@ def _rows(events: Events, source: Column, kind: NDArray[np.bool_]) -> _Rows:
     return _Rows(at, source[at])
 
 
-def _chunk(details: _Details, owner: _Owner, events: NarrowEvents, start: int) -> PackedBatch:
+def _chunk(details: _Details, owner: _Owner, events: NarrowEvents, start: int, number: int) -> PackedBatch:
     stop, seq = start + events.rows, events.columns[_SEQ]
     changes = {*details.changes.between(start, stop).tolist()}
     stats = {*details.stats.between(start, stop).tolist()} & details.snapshots.keys()
-    publishes = details.publishes.between(start, stop)
     return PackedBatch(
         *owner,
-        shared=publishes.size > 0,
+        shared=number in details.published,
         first_seq=seq.lowest,
         last_seq=seq.highest,
         events=events,
         membership=tuple(sorted(details.membership[row] for row in changes)),
         snapshots=tuple(sorted(details.snapshots[row] for row in stats)),
-        published=published(details.published, publishes),
+        published=details.published.get(number, NOTHING),
     )
 
 
 def _snapshot_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> dict[int, StatsRow]:
     """The snapshots in some rows of a batch, by row."""
-    return {
-        at: StatsRow(*row.values()) for at, row in _taken(batch, rows, _OF_SNAPSHOTS) if row["snapshot"] is not None
-    }
+    found = {at: StatsRow._make(values) for at, *values in _taken(batch, rows, _OF_SNAPSHOTS)}
+    return {at: row for at, row in found.items() if row.text is not None}
 
 
 def _membership_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> dict[int, MembershipEvent]:
     """The joins, leaves and resets in some rows of a batch, by row."""
-    return {at: _membership_row(row) for at, row in _taken(batch, rows, _OF_CHANGES)}
+    return {at: _membership_row(*values) for at, *values in _taken(batch, rows, _OF_CHANGES)}
 
 
-def _taken(
-    batch: pa.RecordBatch, rows: NDArray[np.int64], columns: Sequence[str]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    if rows.size:
-        distinct = np.unique(rows)
-        yield from zip(distinct.tolist(), batch.select(columns).take(pa.array(distinct)).to_pylist(), strict=True)
+def _taken(batch: pa.RecordBatch, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Each of the rows with its values in some columns."""
+    distinct = np.unique(rows)
+    taken = batch.select(columns).take(pa.array(distinct))
+    return zip(distinct.tolist(), *(column.to_pylist() for column in taken.columns), strict=True)
 
 
-def _membership_row(row: dict[str, object]) -> MembershipEvent:
-    ranges = row["ranges"]
+def _membership_row(
+    seq: int | None,
+    ts_us: int | None,
+    kind: Kind,
+    phase: str | None,
+    consumer: int | None,
+    name: str | None,
+    mode: str | None,
+    out_of_order: bool | None,
+    ranges: Sequence[Mapping[str, int]] | None,
+    reason: str | None,
+) -> MembershipEvent:
     return MembershipEvent(
-        seq=_number(row["seq"]),
-        ts_us=_number(row["ts_us"]),
-        kind=row["event"],  # type: ignore[arg-type]  # one of the three: the code says so
-        late=row["phase"] != "start",
-        consumer=_number(row["consumer"]),
-        name=str(row["consumer_name"] or ""),
-        sticky=row["key_shared_mode"] == "STICKY",
-        out_of_order=row["allow_out_of_order"] is True,
-        ranges=tuple((r["start"], r["end"]) for r in ranges) if isinstance(ranges, list) else (),
-        reason=str(row["reason"] or ""),
+        seq=_number(seq),
+        ts_us=_number(ts_us),
+        kind=kind,
+        late=phase != "start",
+        consumer=_number(consumer),
+        name=name or "",
+        sticky=mode == "STICKY",
+        out_of_order=out_of_order is True,
+        ranges=tuple((r["start"], r["end"]) for r in ranges or ()),
+        reason=reason or "",
     )
 
 
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else -1
+def _number(value: int | None) -> int:
+    return -1 if value is None else value

@@ -144,32 +144,35 @@ def publish_columns(batch: pa.RecordBatch) -> PublishColumns:
     )
 
 
-def published(columns: PublishColumns, rows: Column) -> Published:
-    """What the publishes among the rows of a trace say.
+def published_parts(columns: PublishColumns, rows: Column, part: NDArray[np.intp]) -> dict[int, Published]:
+    """What the publishes in each part of the rows of a trace say, by the number of the part; all at once.
 
     Args:
         columns: of the rows.
-        rows: which of them are the publishes of one topic, in the order of seq.
+        rows: the publishes among them, by part, each part those of one topic in the order of seq.
+        part: the number of the part of each, ascending.
     """
     if rows.size == 0:
-        return NOTHING
+        return {}
     seq = columns.seq[rows]
-    if bool((seq[1:] == seq[:-1]).any()):
+    again = (seq[1:] == seq[:-1]) & (part[1:] == part[:-1])
+    if again.any():
         # The replay leaves out all but the first of the rows of one seq.
-        rows = rows[np.append(True, seq[1:] != seq[:-1])]
+        once = np.append(True, ~again)
+        rows, part = rows[once], part[once]
     # Entries by producer, each in the order of seq: repetitions stand side by side.
-    order = np.argsort(columns.producer[rows], kind="stable")
-    ordered = rows[order]
-    producer, seq, sequence = columns.producer[ordered], columns.seq[ordered], columns.sequence[ordered]
-    is_known, messages = columns.is_known[ordered], columns.messages[ordered]
-    first = np.append(True, producer[1:] != producer[:-1])
+    sender = part * len(columns.names) + columns.producer[rows]
+    order = np.argsort(sender, kind="stable")
+    ordered, sender = rows[order], sender[order]
+    seq, sequence, is_known = columns.seq[ordered], columns.sequence[ordered], columns.is_known[ordered]
+    messages, mixed = columns.messages[ordered], columns.mixed[ordered]
+    first = np.append(True, sender[1:] != sender[:-1])
     starts = np.flatnonzero(first)
     lasts = np.append(starts[1:], ordered.size) - 1
-    again = ~first
-    again[1:] &= (sequence[1:] == sequence[:-1]) & is_known[1:] & is_known[:-1]
-    mixed = columns.mixed[ordered]
-    counted = (messages > 1, columns.inspected[ordered], mixed, columns.keyless[ordered], again)
-    sums = [np.add.reduceat(column, starts, dtype=np.int64).tolist() for column in (messages, *counted)]
+    chunked = ~first
+    chunked[1:] &= (sequence[1:] == sequence[:-1]) & is_known[1:] & is_known[:-1]
+    counted = (messages, messages > 1, columns.inspected[ordered], mixed, columns.keyless[ordered], chunked)
+    sums = [np.add.reduceat(column, starts, dtype=np.int64).tolist() for column in counted]
     ends = [
         [
             (at, number if known else None)
@@ -180,13 +183,24 @@ def published(columns: PublishColumns, rows: Column) -> Published:
         for bounds in (starts, lasts)
     ]
     entries = (lasts - starts + 1).tolist()
-    producers = [columns.names[number] for number in producer[starts].tolist()]
-    sent = tuple(Sent._make(row) for row in zip(producers, entries, *sums, *ends, strict=True))
-    if not mixed.any():
-        return Published(sent, ())
-    shown = rows[columns.mixed[rows]][:SHOWN_MAX]
-    about = columns.batch.select(_SHOWN).take(pa.array(shown)).to_pylist()
-    return Published(sent, tuple(map(_mixed, about)))
+    part_of, producer = np.divmod(sender[starts], len(columns.names))
+    producers = [columns.names[number] for number in producer.tolist()]
+    sent: dict[int, list[Sent]] = {}
+    for number, *values in zip(part_of.tolist(), producers, entries, *sums, *ends, strict=True):
+        sent.setdefault(number, []).append(Sent._make(values))
+    shown = _mixed_batches(columns, rows, part)
+    return {number: Published(tuple(of_part), shown.get(number, ())) for number, of_part in sent.items()}
+
+
+def _mixed_batches(columns: PublishColumns, rows: Column, part: NDArray[np.intp]) -> dict[int, tuple[MixedBatch, ...]]:
+    """The first batches of several keys of each part that has some."""
+    found = np.flatnonzero(columns.mixed[rows])
+    shown: dict[int, tuple[MixedBatch, ...]] = {}
+    for number in np.unique(part[found]).tolist():
+        of_part = rows[found[part[found] == number]][:SHOWN_MAX]
+        about = columns.batch.select(_SHOWN).take(pa.array(of_part)).to_pylist()
+        shown[number] = tuple(map(_mixed, about))
+    return shown
 
 
 _SHOWN = ["seq", "ts_us", "ledger_id", "entry_id", "producer_name", "batch_size", "batch_keys"]

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from recorded import of_each
 
 from dispatch_audit.pipeline.replay.packing.producer_summary import (
+    NOTHING,
     PublishColumns,
+    Published,
     decode_published,
     encode_published,
     publish_columns,
-    published,
+    published_parts,
 )
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 
@@ -91,7 +93,11 @@ def test_a_row_that_is_repeated_in_its_batch_is_counted_once_and_is_no_chunk() -
     log.publish(1, producer_name="p", sequence_id=1)
     (batch,) = batches([*log.rows, *log.rows], 100)
     rows = np.argsort(batch.column("seq").to_numpy(), kind="stable")
-    assert published(publish_columns(batch), rows).sent == published(*_once(log)).sent
+    assert _published(publish_columns(batch), rows).sent == _published(*_once(log)).sent
+
+
+def _published(columns: PublishColumns, rows: NDArray[np.int64]) -> Published:
+    return published_parts(columns, rows, np.zeros(rows.size, dtype=np.intp))[0]
 
 
 def _once(log: Log) -> tuple[PublishColumns, NDArray[np.int64]]:
@@ -131,10 +137,19 @@ def test_any_cutting_gives_the_same_rows(chance: random.Random, rows_per_batch: 
 def test_what_travels_comes_back() -> None:
     log = _mixed_log(random.Random(1))
     (batch,) = batches(log.rows)
-    told = published(publish_columns(batch), np.arange(60))
+    told = _published(publish_columns(batch), np.arange(60))
     assert told.mixed
     assert decode_published(encode_published(told)) == told
-    assert decode_published(encode_published(published(batch, np.arange(0)))) == published(batch, np.arange(0))
+    assert published_parts(publish_columns(batch), np.arange(0), np.arange(0)) == {}
+    assert decode_published(encode_published(NOTHING)) == NOTHING
+
+
+def test_parts_of_one_batch_are_summed_by_themselves() -> None:
+    log = _mixed_log(random.Random(2))
+    (batch,) = batches(log.rows)
+    columns, part = publish_columns(batch), np.repeat(np.arange(3), 20)
+    told = published_parts(columns, np.arange(60), part)
+    assert told == {number: _published(columns, np.flatnonzero(part == number)) for number in range(3)}
 
 
 def test_chunks_may_come_in_any_order() -> None:
@@ -142,7 +157,7 @@ def test_chunks_may_come_in_any_order() -> None:
     for entry in range(6):
         log.publish(entry, producer_name="p", sequence_id=entry // 2)
     (batch,) = batches(log.rows)
-    parts = [published(publish_columns(batch), np.array(rows)) for rows in ([3, 4], [0], [1, 2], [5])]
+    parts = [_published(publish_columns(batch), np.array(rows)) for rows in ([3, 4], [0], [1, 2], [5])]
     producers = Producers()
     for part in parts:
         producers.add(part)
