@@ -9,6 +9,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     UNKNOWN,
     State,
+    common_of,
 )
 
 
@@ -41,14 +42,14 @@ class Sample(NamedTuple):
 def sample(state: State, ts_us: int, limits: BrokerLimits, replay_size: int | None) -> Sample:
     """A sample of the state; `replay_size` comes from a snapshot of this moment, None: there is none."""
     entries: Any = state.entries
-    common = state.common
+    common = common_of(state)
     ledger, entry = entries.ledger, entries.entry
-    above = (ledger > common[0].mark_delete_ledger) | (
-        (ledger == common[0].mark_delete_ledger) & (entry > common[0].mark_delete_entry)
+    above = (ledger > common["mark_delete_ledger"]) | (
+        (ledger == common["mark_delete_ledger"]) & (entry > common["mark_delete_entry"])
     )
     above &= ledger != UNKNOWN
-    read = (ledger < common[0].highest_dispatched_ledger) | (
-        (ledger == common[0].highest_dispatched_ledger) & (entry <= common[0].highest_dispatched_entry)
+    read = (ledger < common["highest_dispatched_ledger"]) | (
+        (ledger == common["highest_dispatched_ledger"]) & (entry <= common["highest_dispatched_entry"])
     )
     acked = np.flatnonzero(above & (entries.marks & ACKED != 0))
     order = np.lexsort((entry[acked], ledger[acked]))
@@ -56,15 +57,15 @@ def sample(state: State, ts_us: int, limits: BrokerLimits, replay_size: int | No
     holes = 0
     if acked.size:
         holes = 1 + int(np.count_nonzero((np.diff(ledgers) != 0) | (np.diff(positions) != 1)))
-    consumers = int(common[0].connected)
+    consumers = int(common["connected"])
     return Sample(
         ts_us,
         consumers,
-        int(common[0].in_replay) if replay_size is None else replay_size,
+        int(common["in_replay"]) if replay_size is None else replay_size,
         replay_size is not None,
         limits.look_ahead(consumers),
         holes,
         limits.ack_holes,
         int(np.count_nonzero(above & read)),
-        int(common[0].waiting),
+        int(common["waiting"]),
     )

@@ -114,7 +114,8 @@ class BlockingMonitor:
 
     def stopped(self, state: State, out: Output, mapping: RoutingArrays, at: TracePoint) -> None:
         """Notes why the kernel has stopped in front of the row `at`, and clears the reason."""
-        reason, state.common[0].stop_reason = int(state.common[0].stop_reason), 0
+        common = common_of(state)
+        reason, common["stop_reason"] = int(common["stop_reason"]), 0
         if reason == SAMPLE:
             self._sample(state, at)
         elif reason == STALLED:
@@ -185,9 +186,10 @@ class BlockingMonitor:
 
     def _sample(self, state: State, at: TracePoint) -> None:
         # The first stop comes before the first row, when the state is empty.
-        if state.common[0].next_sample_ts > 0:
+        common = common_of(state)
+        if common["next_sample_ts"] > 0:
             self.samples.append(sample(state, at.ts_us, self.limits, None))
-        state.common[0].next_sample_ts = at.ts_us + self._thresholds.sample_us
+        common["next_sample_ts"] = at.ts_us + self._thresholds.sample_us
 
     def _idle_interval(self, state: State, at: TracePoint, ended_by: int, report_min_us: int) -> Interval | None:
         """The time since the last dispatch while entries waited; None if it is shorter than `report_min_us`."""

@@ -49,7 +49,7 @@ class ConsumerIndex:
         """The index of each number, `NOBODY` where it has none."""
         if self._ascending.size == 0:
             return np.full(numbers.size, NOBODY, dtype=np.int64)
-        at = np.minimum(np.searchsorted(self._ascending, numbers), self._ascending.size - 1)
+        at = np.minimum(self._ascending.searchsorted(numbers), self._ascending.size - 1)
         return np.where(self._ascending[at] == numbers, self._index_of_ascending[at], NOBODY)
 
     def routing(self, routing: Routing) -> Routing:

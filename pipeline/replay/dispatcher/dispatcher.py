@@ -115,8 +115,8 @@ class Dispatcher:
 
     def counts(self, number: int) -> tuple[int, int]:
         """The number of entries dispatched to a consumer, and of pending entries that it acknowledged."""
-        at = self.consumers.of[number]
-        return int(self._state.consumers[at].dispatched), int(self._state.consumers[at].acked)
+        consumer = self._consumer(number)
+        return int(consumer["dispatched"]), int(consumer["acked"])
 
     @property
     def beyond(self) -> abc.Mapping[tuple[int, int], int]:
@@ -125,8 +125,13 @@ class Dispatcher:
 
     def read_before(self, number: int) -> tuple[int, int] | None:
         """The highest position dispatched before a consumer joined."""
-        consumer = self._state.consumers[self.consumers.of[number]]
-        return None if consumer.joined_ledger < 0 else (int(consumer.joined_ledger), int(consumer.joined_entry))
+        consumer = self._consumer(number)
+        ledger = int(consumer["joined_ledger"])
+        return None if ledger < 0 else (ledger, int(consumer["joined_entry"]))
+
+    def _consumer(self, number: int) -> Any:
+        """The record of a consumer, to be read and set by name; see `common_of`."""
+        return self._state.consumers.view(np.ndarray)[self.consumers.of[number]]
 
     def connect(self, number: int, at: TracePoint) -> None:
         """Connects a consumer; the caller passes the new routing to `route`."""
@@ -136,7 +141,7 @@ class Dispatcher:
             self.end_reset(at)
         self.register_consumer(number)
         index = self.consumers.of[number]
-        consumer: Any = self._state.consumers.view(np.ndarray)[index]
+        consumer = self._consumer(number)
         if consumer["connected"] == 0:
             common = common_of(self._state)
             consumer["connected"] = 1
@@ -162,8 +167,8 @@ class Dispatcher:
         """Marks a consumer as leaving: from here on its entries are not certainly pending."""
         # The consumer is unknown if the clock stepped back between its join and its leave.
         if number in self.consumers.of:
-            index = self.consumers.of[number]
-            self._state.consumers[index].leaving = max(self._state.consumers[index].leaving, LEAVING)
+            consumer = self._consumer(number)
+            consumer["leaving"] = max(consumer["leaving"], LEAVING)
 
     def disconnect(self, number: int, at: TracePoint) -> None:
         """Disconnects a consumer: its pending entries wait again."""
@@ -362,4 +367,6 @@ class Dispatcher:
     def _drain_output(self) -> None:
         out: Output = self._out
         self.monitor.take_intervals(self._state, out, self._mapping)
-        self._collector.collect(out, self._routings, self.policy)
+        # Between two membership changes there is nothing as a rule.
+        if out.filled.any():
+            self._collector.collect(out, self._routings, self.policy)

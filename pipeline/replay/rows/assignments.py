@@ -35,8 +35,8 @@ def assignments(topic: str, subscription: str, parts: Sequence[OwnedRanges]) -> 
     until = [(None, None) if part.until is None else tuple(part.until) for part in parts]
     because = [part.because or None for part in parts]
     return {
-        "topic": _texts([topic], np.zeros(rows, dtype=np.intp)),
-        "subscription": _texts([subscription], np.zeros(rows, dtype=np.intp)),
+        "topic": pa.repeat(pa.scalar(topic, pa.string()), rows),
+        "subscription": pa.repeat(pa.scalar(subscription, pa.string()), rows),
         "epoch": epochs,
         "last_epoch": _numbers([part.last_epoch for part in parts], of_part),
         "consumer": owners,

@@ -1,7 +1,7 @@
 """Rows of `hot_keys`: keys and hashes with most traffic, most pending, or most waiting (Q18)."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -27,24 +27,25 @@ def hot_keys(topic: str, subscription: str, found: ReplayResult, each_max: int) 
     shown = {int(keys.group[at]) for at in chosen}
     by_traffic = hashes.group[_most(hashes, each_max)].tolist()
     unkeyed: list[int] = []
-    for sticky in dict.fromkeys([*by_traffic, *_largest(peaks, each_max), *_largest(blocked, each_max)]):
-        if sticky in shown:
-            continue
-        first, last = np.searchsorted(keys.group, (sticky, sticky + 1))
+    hot = dict.fromkeys([*by_traffic, *_largest(peaks, each_max), *_largest(blocked, each_max)])
+    others = [sticky for sticky in hot if sticky not in shown]
+    bounds = np.searchsorted(keys.group, [others, [sticky + 1 for sticky in others]]).tolist()
+    for sticky, first, last in zip(others, *bounds, strict=True):
         if first < last:
-            chosen.add(int(first + np.argmax(keys.times[first:last])))
+            chosen.add(first + int(np.argmax(keys.times[first:last])))
         else:
             unkeyed.append(sticky)
     rows: Rows = []
     shown_keys = keys.rows(np.array(sorted(chosen), dtype=np.int64))
     shown_keys = shown_keys.rows(np.lexsort((shown_keys.key, shown_keys.group, -shown_keys.times)))
     first, last = np.searchsorted(keys.group, (shown_keys.group, shown_keys.group + 1))
+    dispatched = _times(hashes, [*shown_keys.group.tolist(), *unkeyed])
     for sticky, key_id, times, ledger, entry, keys_on_hash in zip(
         *(column.tolist() for column in (*shown_keys, last - first)), strict=True
     ):
         rows.append(
             {
-                **_hash_columns(topic, subscription, sticky, keys_on_hash, hashes, peaks, blocked),
+                **_hash_columns(topic, subscription, sticky, keys_on_hash, dispatched, peaks, blocked),
                 "key_id": key_id,
                 "ledger_id": ledger,
                 "entry_id": entry,
@@ -56,7 +57,7 @@ def hot_keys(topic: str, subscription: str, found: ReplayResult, each_max: int) 
     # No entry of the hash was dispatched, or so few that its keys were not kept.
     nothing = dict.fromkeys(("key_id", "ledger_id", "entry_id", "dispatched_share"), None)
     for sticky in unkeyed:
-        columns = _hash_columns(topic, subscription, sticky, 0, hashes, peaks, blocked)
+        columns = _hash_columns(topic, subscription, sticky, 0, dispatched, peaks, blocked)
         rows.append({**columns, **nothing, "dispatched": 0, "dispatched_error_max": error})
     return rows
 
@@ -94,23 +95,28 @@ def _largest(amounts: Mapping[int, float], number: int) -> list[int]:
     return sorted((sticky for sticky in amounts if amounts[sticky] > 0), key=lambda h: (-amounts[h], h))[:number]
 
 
+def _times(hashes: KeyCounts, wanted: Sequence[int]) -> Mapping[int, int]:
+    """How often entries of some hashes were dispatched, as far as that was counted."""
+    at = np.searchsorted(hashes.group, wanted).tolist()
+    found = zip(wanted, at, strict=True)
+    return {sticky: int(hashes.times[i]) for sticky, i in found if hashes.group[i : i + 1].tolist() == [sticky]}
+
+
 def _hash_columns(
     topic: str,
     subscription: str,
     sticky: int,
     keys_on_hash: int,
-    hashes: KeyCounts,
+    dispatched: Mapping[int, int],
     peaks: Mapping[int, int],
     blocked: Mapping[int, float],
 ) -> dict[str, object]:
-    at = int(np.searchsorted(hashes.group, sticky))
-    known = at < hashes.group.size and hashes.group[at] == sticky
     return {
         "topic": topic,
         "subscription": subscription,
         "sticky_hash": sticky,
         "keys_on_hash": keys_on_hash,
-        "hash_dispatched": int(hashes.times[at]) if known else 0,
+        "hash_dispatched": dispatched.get(sticky, 0),
         "unacked_max": peaks.get(sticky),
         "blocked_seconds": blocked.get(sticky, 0.0),
     }

@@ -54,7 +54,6 @@ class FindingCollector:
             policy: the policy under which the kernel reported.
         """
         filled = out.filled.tolist()
-        # Between two membership changes there is nothing as a rule.
         if filled[FINDINGS]:
             found: Records = out.findings[: filled[FINDINGS]].copy()
             found = chosen(found, ~routings.decided_before(found, policy.unordered_us))

@@ -117,4 +117,5 @@ class EpochHistory:
         self._closed += map(self._numbered, log.take_closed())
 
     def _numbered(self, epoch: Epoch) -> Epoch:
-        return replace(epoch, number=epoch.number + self._of_former_selectors)
+        former = self._of_former_selectors
+        return replace(epoch, number=epoch.number + former) if former else epoch

@@ -213,6 +213,8 @@ class Subscription:
         """
         doubts, going_on = self._doubts, self._doubts.going_on
         doubts.modulus = resolved.selectors[0].routing().modulus
+        if not doubts and not any(resolved.undecided):
+            return ""
         about = resolved.open or ([*range(len(changes))] if going_on is None else [])
         because = in_words(f"{changes[n].kind} {changes[n].name}".strip() for n in about)
         if not about and going_on is not None:
