@@ -5,6 +5,8 @@ ENGINE ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Bytecode is written in any case: without it pytest rewrites all assertions anew, which takes seconds in each process.
+TWO := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 SLOWEST := --durations=25 --durations-min=5
 
 .PHONY: demo test test-slow lint types unit docs setup lock clean
@@ -13,18 +15,17 @@ demo: setup
 	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never --engine $(ENGINE)
 
 # The gate: all but what is slow, with a good part of the examples that tests draw. At its end it says what took longest.
+# One of the two processes has Spark; the other one begins with what needs no Spark.
 test: lint types setup
-	@$(BIN)/python -m pytest -m "not slow" $(SLOWEST)
+	@$(TWO) -m "not slow" $(SLOWEST)
 
 # What takes minutes by itself (a cluster of processes, Spark Connect, audits that are killed, notebooks), and all examples.
 test-slow: setup
 	@$(BIN)/python -m pytest -m "slow or examples" --hypothesis-profile=whole $(SLOWEST)
 
 # The loop while editing, half a minute: no JVM, one recording of each kind of dispatcher, few examples.
-# Bytecode is written in any case: without it pytest rewrites all assertions anew, which takes seconds in each process.
 unit: setup
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup \
-		-m "not (spark or e2e or slow or heavy or recordings)" --hypothesis-profile=unit
+	@$(TWO) -m "not (spark or e2e or slow or heavy or recordings)" --hypothesis-profile=unit
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -34,8 +34,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the tests of one recording behind each other, and last those of several: few replays are kept at a time."""
     items.sort(key=lambda item: (_is_of_several(item), _recording(item)))
     for item in items:
-        if item.config.pluginmanager.hasplugin("xdist") and (name := _recording(item)):
-            # Of several processes one makes the replay.
+        # Of several processes one has the session of Spark, and one makes the replay of a recording.
+        if item.config.pluginmanager.hasplugin("xdist") and (name := _on_spark(item) or _recording(item)):
             item.add_marker(pytest.mark.xdist_group(name))
     need_java = [item for item in items if item.get_closest_marker("spark")]
     if need_java and not has_java():
@@ -49,6 +49,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     left_out = sum(isinstance(report.longrepr, tuple) and NO_JAVA in report.longrepr[2] for report in skipped)
     if left_out:
         terminalreporter.write_line(f"{left_out} tests were left out: {NO_JAVA}", yellow=True)
+
+
+def _on_spark(item: pytest.Item) -> str:
+    """`spark` for a test on the session that all tests share; one that starts a JVM of its own can run beside it."""
+    asked = isinstance(item, pytest.Function) and not {"spark", "way"}.isdisjoint(item.fixturenames)
+    return "spark" if asked and item.get_closest_marker("spark") else ""
 
 
 def _recording(item: pytest.Item) -> str:
@@ -146,11 +152,13 @@ def spark() -> Iterator[SparkSession]:
     if not has_java():
         pytest.skip(NO_JAVA)
     # Not imported above: collecting the tests that need no JVM should not wait for it.
+    from dispatch_audit.jobs.engines.load import Load
     from dispatch_audit.jobs.session import spark_session
 
     # The workers have to be the interpreter of the tests, not the first python3 on the PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = spark_session("dispatch-audit tests", engine="spark")
+    # Tests ask queries of few rows, most of them once: compiling each takes longer than running it.
+    session = spark_session("dispatch-audit tests", load=Load.BRIEF, engine="spark")
     # More than one, so that a result that depends on the order of partitions shows; few, as each is a task.
     session.conf.set("spark.sql.shuffle.partitions", "2")
     # Delta replays its log with 50 tasks by default, for a handful of commits.
