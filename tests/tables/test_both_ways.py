@@ -1,28 +1,40 @@
 """A table that is written in one way is read and continued in the other."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from table_rows import ROWS
-from ways import TWO_TABLES, WITHOUT_RUNS, Way, by_path, by_uri, commits, held
+from ways import TWO_TABLES, WITHOUT_RUNS, Way, by_path, by_uri, commits, few_tables, held
 
 from dispatch_audit.pipeline.tables.schemas import TABLES
 
 pytestmark = pytest.mark.spark
 
+THREE_TABLES = {**TWO_TABLES, "state": [ROWS["state"]]}
 
-@pytest.fixture(params=["delta-rs first", "Spark first"])
+
+@pytest.fixture(scope="module", params=["delta-rs first", "Spark first"])
 def ways(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[Way, Way]:
     """The first way that writes, and the other one."""
     local, through_spark = Way(None, by_path), Way(spark, by_uri)
     return (local, through_spark) if request.param == "delta-rs first" else (through_spark, local)
 
 
+@pytest.fixture(scope="module")
+def written(ways: tuple[Way, Way], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One run in a target of its own, with rows in every table, for the tests that only read."""
+    folder = tmp_path_factory.mktemp("written")
+    ways[0].write_run(folder, "aaaa", WITHOUT_RUNS)
+    return folder
+
+
 @pytest.fixture
-def written(ways: tuple[Way, Way], tmp_path: Path) -> Path:
-    ways[0].write_run(tmp_path, "aaaa", WITHOUT_RUNS)
-    return tmp_path
+def few(spark: SparkSession) -> Iterator[None]:
+    """For tests of what holds of every table; `state` is the one that workers read."""
+    with few_tables(Way(spark, by_uri), "state"):
+        yield
 
 
 def test_both_read_the_same_rows(ways: tuple[Way, Way], written: Path) -> None:
@@ -49,19 +61,21 @@ def test_spark_sees_schema_comments_and_timestamps(spark: SparkSession, written:
     assert row["left_at"] is None
 
 
-def test_the_other_goes_on_and_replaces(ways: tuple[Way, Way], written: Path) -> None:
+@pytest.mark.usefixtures("few")
+def test_the_other_goes_on_and_replaces(ways: tuple[Way, Way], tmp_path: Path) -> None:
     first, other = ways
-    before = [commits(written, name) for name in TABLES]
-    opened = other.opened(written, "bbbb")
+    first.write_run(tmp_path, "aaaa", THREE_TABLES)
+    before = [commits(tmp_path, name) for name in TABLES]
+    opened = other.opened(tmp_path, "bbbb")
     assert not opened.created
-    assert [commits(written, name) for name in TABLES] == before
-    other.write_run(written, "bbbb", WITHOUT_RUNS)
-    other.write_run(written, "aaaa", TWO_TABLES)
+    assert [commits(tmp_path, name) for name in TABLES] == before
+    other.write_run(tmp_path, "bbbb", THREE_TABLES)
+    other.write_run(tmp_path, "aaaa", TWO_TABLES)
     for way in ways:
-        counts = {name: len(rows) for name, rows in way.contents(written).items()}
+        counts = {name: len(rows) for name, rows in way.contents(tmp_path).items()}
         assert counts == {name: 2 if name in (*TWO_TABLES, "runs") else 1 for name in TABLES}
-    first.write_run(written, "bbbb", TWO_TABLES)
-    assert {len(rows) for rows in first.contents(written).values()} == {0, 2}
+    first.write_run(tmp_path, "bbbb", TWO_TABLES)
+    assert {len(rows) for rows in first.contents(tmp_path).values()} == {0, 2}
 
 
 def test_the_other_holds_the_constraints(ways: tuple[Way, Way], written: Path) -> None:
@@ -70,6 +84,7 @@ def test_the_other_holds_the_constraints(ways: tuple[Way, Way], written: Path) -
         ways[1].tables(written).append(TABLES["violations"], rows["violations"], "dddd", 1)
 
 
+@pytest.mark.usefixtures("few")
 def test_a_later_attempt_of_the_other_way_is_seen(ways: tuple[Way, Way], tmp_path: Path) -> None:
     earlier, later = (way.opened(tmp_path, "aaaa") for way in ways)
     earlier.write({})
@@ -78,10 +93,11 @@ def test_a_later_attempt_of_the_other_way_is_seen(ways: tuple[Way, Way], tmp_pat
     assert len(ways[0].tables(tmp_path).query("metrics", "*")) == 1
 
 
+@pytest.mark.usefixtures("few")
 def test_workers_read_the_rows_of_one_run(ways: tuple[Way, Way], spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "it's a {target}"
     for run_key in ("aaaa", "bbbb"):
-        ways[0].write_run(folder, run_key, WITHOUT_RUNS)
+        ways[0].write_run(folder, run_key, THREE_TABLES)
     for way in (Way(spark, by_path), Way(spark, by_uri)):
         tables = way.tables(folder)
         (row,) = tables.frame("state", ("topic", "payload"), "bbbb").collect()

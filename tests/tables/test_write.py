@@ -1,11 +1,12 @@
 """What holds of the tables of a run, in whichever way they are written."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from table_rows import ROWS
-from ways import TWO_TABLES, WITHOUT_RUNS, Way, commits, held
+from ways import TWO_TABLES, WITHOUT_RUNS, Way, commits, few_tables, held
 
 from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.tables.threads import at_one_time
@@ -19,6 +20,12 @@ def written(way: Way, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def few(way: Way) -> Iterator[None]:
+    with few_tables(way):
+        yield
+
+
 def test_what_the_replay_encodes_is_what_the_tables_hold(way: Way, written: Path) -> None:
     for name, expected in ROWS.items():
         (row,) = way.tables(written).query(name, "*")
@@ -28,6 +35,7 @@ def test_what_the_replay_encodes_is_what_the_tables_hold(way: Way, written: Path
         assert {column: row[column] for column in left_out} == dict.fromkeys(left_out)
 
 
+@pytest.mark.usefixtures("few")
 def test_a_second_run_replaces_its_own_rows_and_no_other(way: Way, tmp_path: Path) -> None:
     for run_key in ("aaaa", "bbbb"):
         way.write_run(tmp_path, run_key, TWO_TABLES)
@@ -43,17 +51,20 @@ def test_a_second_run_replaces_its_own_rows_and_no_other(way: Way, tmp_path: Pat
         assert after[name] == [first, *kept_by_name.get(name, [second])]
 
 
+@pytest.mark.usefixtures("few")
 def test_a_table_without_rows_costs_no_commit(way: Way, tmp_path: Path) -> None:
     way.write_run(tmp_path, "aaaa", {})
     assert {name: commits(tmp_path, name) for name in TABLES} == {**dict.fromkeys(TABLES, 1), "runs": 2}
 
 
+@pytest.mark.usefixtures("few")
 def test_a_run_that_breaks_off_has_not_happened(way: Way, tmp_path: Path) -> None:
     way.write_run(tmp_path, "aaaa", {})
     way.opened(tmp_path, "aaaa").write({})
     assert way.tables(tmp_path).query("runs", "*") == []
 
 
+@pytest.mark.usefixtures("few")
 def test_what_comes_after_a_later_attempt_is_left_out(way: Way, tmp_path: Path) -> None:
     earlier, later = (way.opened(tmp_path, "aaaa") for _ in range(2))
     earlier.write({})
@@ -63,6 +74,7 @@ def test_what_comes_after_a_later_attempt_is_left_out(way: Way, tmp_path: Path) 
     assert len(way.tables(tmp_path).query("metrics", "*")) == 1
 
 
+@pytest.mark.usefixtures("few")
 def test_an_attempt_that_writes_while_another_one_looks_is_the_later_one(
     way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +85,7 @@ def test_an_attempt_that_writes_while_another_one_looks_is_the_later_one(
     assert len(way.tables(tmp_path).query("metrics", "*")) == 1
 
 
+@pytest.mark.usefixtures("few")
 def test_audits_that_create_the_tables_at_one_time_all_land(way: Way, tmp_path: Path) -> None:
     keys = ["aaaa", "bbbb", "cccc"]
     at_one_time(lambda run_key: way.write_run(tmp_path, run_key, TWO_TABLES), keys)
@@ -80,6 +93,7 @@ def test_audits_that_create_the_tables_at_one_time_all_land(way: Way, tmp_path: 
         assert sorted(row["run_key"] for row in way.tables(tmp_path).query(name, "run_key")) == keys
 
 
+@pytest.mark.usefixtures("few")
 def test_runs_that_are_replaced_at_one_time_do_not_hinder_each_other(way: Way, tmp_path: Path) -> None:
     keys = ["aaaa", "bbbb", "cccc", "dddd"]
     for run_key in keys[:2]:

@@ -1,6 +1,7 @@
 """The two ways of reading and writing tables, for tests that hold for both."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +44,24 @@ class Way(NamedTuple):
     def contents(self, folder: Path) -> dict[str, list[str]]:
         tables = self.tables(folder)
         return {name: sorted(str(row) for row in tables.query(name, "*")) for name in TABLES}
+
+
+@contextmanager
+def few_tables(way: Way, *more: str) -> Iterator[None]:
+    """Leaves through Spark the two tables, `runs` and some more: each takes a second or two at every step there.
+
+    For tests of what holds of every table; those of all tables stand in test_write.py and test_both_ways.py.
+    """
+    every = dict(TABLES)
+    if way.spark:
+        for name in every.keys() - {*TWO_TABLES, "runs", *more}:
+            del TABLES[name]
+    try:
+        yield
+    finally:
+        # In the old order.
+        TABLES.clear()
+        TABLES.update(every)
 
 
 def by_path(folder: Path) -> str:
