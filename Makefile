@@ -9,14 +9,15 @@ STAMP := $(VENV)/.installed
 TWO := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 SLOWEST := --durations=25 --durations-min=5
 
-.PHONY: demo test test-slow lint types unit docs setup lock clean
+.PHONY: demo test test-slow kernel lint types unit docs setup lock clean
 
 demo: setup
 	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never --engine $(ENGINE)
 
 # The gate: all but what is slow, with a good part of the examples that tests draw. At its end it says what took longest.
 # One of the two processes has Spark; the other one begins with what needs no Spark.
-test: lint types setup
+test: setup
+	@$(MAKE) --no-print-directory --jobs 2 lint types kernel
 	@$(TWO) -m "not slow" $(SLOWEST)
 
 # What takes minutes by itself (a cluster of processes, Spark Connect, audits that are killed, notebooks), and all examples.
@@ -26,6 +27,11 @@ test-slow: setup
 # The loop while editing, half a minute: no JVM, one recording of each kind of dispatcher, few examples.
 unit: setup
 	@$(TWO) -m "not (spark or e2e or slow or heavy or recordings)" --hypothesis-profile=unit
+
+# Compiles the kernel, if its sources changed, so that the processes of the tests do not all compile it at one time.
+kernel: setup
+	@out=$$(mktemp -d) && trap "rm -rf $$out" EXIT && $(BIN)/dispatch-audit audit \
+		data/samples/heavy-churn-3.0.7 --out $$out --fail-on never --engine embedded > /dev/null
 
 lint: setup
 	@$(BIN)/ruff check .
