@@ -10,13 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as sf
-
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS
 from dispatch_audit.pipeline.tables.table_schema import RUN_KEY
+from dispatch_audit.pipeline.tables.tables import of_runs
 from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.tables.way import tables_of
 
+Row: TypeAlias = Mapping[str, Any]
 Reported: TypeAlias = dict[str, Counter[str]]
 """The folded rows of each table as text, by its name."""
 
@@ -37,18 +37,17 @@ _COUNTED: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
 }
 
 
-def reported_by(spark: SparkSession, target: str, run_keys: Sequence[str]) -> Reported:
+def reported_by(target: str, run_keys: Sequence[str]) -> Reported:
     """Returns the folded tables.
 
     Args:
-        spark: the session.
-        target: where the tables are.
+        target: the folder that the tables are below.
         run_keys: runs of one log that follow each other, the first window first.
     """
-    parsed_target = parse_target(target)
+    tables = tables_of(None, parse_target(target))
 
-    def rows_of(table: str) -> list[Row]:
-        return parsed_target.read(spark, table).where(sf.col(RUN_KEY).isin(*run_keys)).collect()
+    def rows_of(table: str) -> Sequence[Row]:
+        return tables.query(table, "*", f"WHERE {of_runs(run_keys)}")
 
     reported = {table: Counter(_text(row) for row in rows_of(table) if not _is_first_of_many(row)) for table in _UNION}
     for table in _INTERVALS:
@@ -76,5 +75,5 @@ def _is_first_of_many(row: Row) -> bool:
 
 def _text(row: Row) -> str:
     """A row without its run; sums of fractions to the microsecond, because they may be added up in any order."""
-    values = ((name, round(value, 6) if isinstance(value, float) else value) for name, value in row.asDict().items())
+    values = ((name, round(value, 6) if isinstance(value, float) else value) for name, value in row.items())
     return str([(name, value) for name, value in values if name != RUN_KEY and value is not None])

@@ -40,8 +40,8 @@ def cuts(spark: SparkSession, folder: Path, count: int, seed: int) -> dict[str, 
         sample = samples[number % len(samples)]
         windows = windows_of(sample_bounds(sample), chance)
         target = folder / f"cut-{number}"
-        reported = reported_by(spark, str(target), _audited(spark, sample, target, windows, settings))
-        equal += reported == reported_by(spark, str(folder / "at-once"), at_once[sample])
+        reported = reported_by(str(target), _audited(spark, sample, target, windows, settings))
+        equal += reported == reported_by(str(folder / "at-once"), at_once[sample])
     return {"cuts_tried": count, "cuts_equal": equal}
 
 

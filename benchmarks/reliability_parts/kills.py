@@ -88,7 +88,7 @@ def kills(number: int, seed: int) -> dict[str, Any]:
         _audit_again(spark, Path(scratch, "warm-up"))
         undisturbed = Path(scratch, "undisturbed")
         stages = _timed(undisturbed)
-        expected = rows_of_tables(spark, undisturbed)
+        expected = rows_of_tables(undisturbed)
         for at, moment in enumerate(moments_of(stages, number, random.Random(seed))):
             target = Path(scratch, f"killed-{at}")
             hit = _killed(spark, target, stages, moment)
@@ -98,7 +98,7 @@ def kills(number: int, seed: int) -> dict[str, Any]:
             begun += any(target.glob("*/*/*.parquet"))
             _audit_again(spark, target)
             nothing_else = {path.name for path in target.iterdir()} == TABLES.keys()
-            same = nothing_else and rows_of_tables(spark, target) == expected
+            same = nothing_else and rows_of_tables(target) == expected
             equal += same
             typer.echo(f"killed in {hit!r}: {'equal' if same else 'DIFFERENT'}", err=True)
     hits = {stage.name: by_stage[stage.name] for stage in stages}

@@ -62,7 +62,7 @@ def lost_workers(spark: SparkSession, folder: Path, number: int) -> dict[str, An
     """
     traces = traces_for_both_readers(spark, folder)
     audit(spark, AuditRequest(tuple(traces), str(folder / "local"), None, load_settings()), lambda stage: None)
-    expected = rows_of_tables(spark, folder / "local")
+    expected = rows_of_tables(folder / "local")
     by_stage: Counter[str] = Counter()
     equal = 0
     for at in range(number):
@@ -78,7 +78,7 @@ def lost_workers(spark: SparkSession, folder: Path, number: int) -> dict[str, An
         if code != _FINDINGS or "Lost executor" not in logged:
             raise DispatchAuditError(f"an audit that lost a worker ended with exit code {code}: {logged[-3000:]}")
         by_stage[stage] += 1
-        same = rows_of_tables(spark, out) == expected
+        same = rows_of_tables(out) == expected
         equal += same
         typer.echo(f"worker killed in {stage!r}: {'equal' if same else 'DIFFERENT'}", err=True)
     return {"workers_killed": number, "workers_killed_equal": equal, "workers_killed_by_stage": dict(by_stage)}

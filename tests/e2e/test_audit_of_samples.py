@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from samples import SAMPLES, unzipped
 
 from benchmarks.table_rows import rows_of_tables
 from benchmarks.typed_rows import typed_rows
 from dispatch_audit.jobs.cli import main
+from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.tables.way import tables_of
 from dispatch_audit.pipeline.trace import open_traces
 
 RULES = ("single_holder", "early_duplicate", "first_delivery_order")
@@ -42,8 +44,9 @@ def run_cli(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> RunCli:
     return run
 
 
-def table(spark: SparkSession, out: Path, name: str) -> DataFrame:
-    return spark.read.format("delta").load(str(out / name))
+def table(out: Path, name: str) -> list[dict[str, Any]]:
+    """Rows of a table, read without Spark, which takes longer and reads the same (tests/tables/test_both_ways.py)."""
+    return tables_of(None, parse_target(str(out))).query(name, "*")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -66,15 +69,16 @@ def test_a_sample_gives_the_verdict_that_lies_beside_it(
     broken = any(expected[rule]["violation"] for rule in RULES)
     assert (code, report["verdict"], err) == ((1, "known_bug", "") if broken else (0, "clean", ""))
     assert report["quarantined"] == 0
-    found = Counter(row["rule"] for row in table(spark, tmp_path, "violations").collect())
+    found = Counter(row["rule"] for row in table(tmp_path, "violations"))
     assert found == {rule: expected[rule]["violation"] for rule in RULES if expected[rule]["violation"]}
     if expected["draining"]:
-        assert table(spark, tmp_path, "draining").count() == expected["draining"]["hashes"]
+        assert len(table(tmp_path, "draining")) == expected["draining"]["hashes"]
 
 
 def test_a_finding_names_entry_key_and_consumers(spark: SparkSession, run_cli: RunCli, tmp_path: Path) -> None:
     run_cli("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
-    (finding,) = table(spark, tmp_path, "violations").collect()
+    # As readers of the tables see it in Spark.
+    (finding,) = spark.read.format("delta").load(str(tmp_path / "violations")).collect()
     # labels.json of the recording: seq 6853, consumer 6, entry 1:851.
     assert (finding["rule"], finding["seq"], finding["consumer"]) == ("early_duplicate", 6853, 6)
     assert (finding["ledger_id"], finding["entry_id"], finding["key"]) == (1, 851, "key-184")
@@ -84,10 +88,10 @@ def test_a_finding_names_entry_key_and_consumers(spark: SparkSession, run_cli: R
 def test_a_second_run_leaves_equal_rows_and_no_others(spark: SparkSession, run_cli: RunCli, tmp_path: Path) -> None:
     run_cli("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
     run_cli("audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path, "--quiet")
-    before = rows_of_tables(spark, tmp_path)
+    before = rows_of_tables(tmp_path)
     run_cli("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
     # As text every value with all its digits, behind the name of its column, in the order of the columns.
-    assert rows_of_tables(spark, tmp_path) == before
+    assert rows_of_tables(tmp_path) == before
     assert len(before["runs"]) == 2
 
 
@@ -129,12 +133,12 @@ def test_rows_that_cannot_be_used_are_set_aside(spark: SparkSession, run_cli: Ru
     messages.write_text("\n".join([*rows, *refused.values()]) + "\n")
     _, out, _ = run_cli("audit", trace, "--out", tmp_path / "out", "--format", "json", "--quiet")
     report = json.loads(out)
-    quarantined = table(spark, tmp_path / "out", "quarantine").collect()
+    quarantined = table(tmp_path / "out", "quarantine")
     first = len(rows) + 1
     assert {(row["reason"], row["line"], row["raw"]) for row in quarantined} == {
         (reason, first + at, raw) for at, (reason, raw) in enumerate(refused.items())
     }
-    (run,) = table(spark, tmp_path / "out", "runs").collect()
+    (run,) = table(tmp_path / "out", "runs")
     assert report["quarantined"] == run["events_quarantined"] == len(refused)
     assert run["events_in"] == run["events_audited"] + len(refused) == 22_082 + len(refused)
     assert report["rules"]["early_duplicate"]["known_bug"] == 1
@@ -274,7 +278,7 @@ def test_hot_keys_have_names_and_a_trace_cut_in_the_middle_is_no_fault(
     (report,) = json.loads(out)["traces"]
     assert (report["completeness"], report["incomplete"]) == (1.0, [])
     assert all(key["key"].startswith("key-") for key in report["hot_keys"])
-    assert table(spark, tmp_path / "whole", "producers").count() == 1
+    assert len(table(tmp_path / "whole", "producers")) == 1
 
     trace = unzipped("join-leave-4.0.8", tmp_path / "trace")
     manifest = json.loads((trace / "trace.json").read_text())
@@ -284,9 +288,7 @@ def test_hot_keys_have_names_and_a_trace_cut_in_the_middle_is_no_fault(
         log.write_text("".join(row for row in rows if json.loads(row)["seq"] > 10_000))
     code, out, err = run_cli("audit", trace, "--out", tmp_path / "part", "--format", "json", "--quiet")
     (report,) = json.loads(out)["traces"]
-    (partition,) = table(spark, tmp_path / "part", "coverage").collect()
+    (partition,) = table(tmp_path / "part", "coverage")
     assert (code, err, report["quarantined"]) == (0, "", 0)
     assert 0.5 < report["completeness"] == partition["completeness"] < 1
-    assert {row["completeness"] for row in table(spark, tmp_path / "part", "metrics").collect()} == {
-        partition["completeness"]
-    }
+    assert {row["completeness"] for row in table(tmp_path / "part", "metrics")} == {partition["completeness"]}

@@ -36,7 +36,7 @@ def test_tables_are_those_of_the_classic_session(spark: SparkSession, tmp_path: 
     done = audited_over_connect("local[2]", tmp_path / "connect")
     assert (done.returncode, done.stderr) == (0, "")
     audit(spark, AuditRequest((str(SAMPLE),), str(tmp_path / "classic"), None, load_settings()), lambda stage: None)
-    assert rows_of_tables(spark, tmp_path / "connect") == rows_of_tables(spark, tmp_path / "classic")
+    assert rows_of_tables(tmp_path / "connect") == rows_of_tables(tmp_path / "classic")
 
 
 @pytest.mark.e2e

@@ -10,6 +10,7 @@ from test_growing_log import TABLES, Growing, at, service
 from dispatch_audit.pipeline.errors import GaveWayError
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.threads import at_one_time
+from dispatch_audit.pipeline.tables.way import tables_of
 
 pytestmark = pytest.mark.spark
 
@@ -55,12 +56,12 @@ def test_of_different_windows_both_land(growing: Growing) -> None:
     assert [growing.run(str(key))["events_in"] for key in keys] == [9, 6]
 
 
-def test_of_the_same_window_one_gives_way(growing: Growing, spark: SparkSession, tmp_path: Path) -> None:
+def test_of_the_same_window_one_gives_way(growing: Growing, tmp_path: Path) -> None:
     window = (None, at(9))
     keys = at_one_time(Meeting(growing, 2).audit, [window, window])
-    target = parse_target(str(tmp_path / "target"))
-    left = {table: sorted(map(str, target.read(spark, table).collect())) for table in TABLES}
-    runs = target.read(spark, "runs").count()
+    tables = tables_of(None, parse_target(str(tmp_path / "target")))
+    left = {table: sorted(map(str, tables.query(table, "*"))) for table in TABLES}
+    runs = len(tables.query("runs", "run_key"))
     (run_key,) = growing.audit(*window)
     assert set(keys) <= {run_key, None}
     assert (keys.count(None), runs) == (1, 1)

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 from conftest import MANIFEST
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
-from benchmarks.window_rows import Reported, differences, reported_by
+from benchmarks.window_rows import Reported, Row, differences, reported_by
 from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.errors import TraceError, UsageError
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.run.stages import Progress
 from dispatch_audit.pipeline.settings import Settings, load_settings
+from dispatch_audit.pipeline.tables.tables import of_runs
 from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.tables.way import tables_of
 from dispatch_audit.pipeline.windows.window import Window
 
 pytestmark = pytest.mark.spark
@@ -51,6 +53,7 @@ class Growing:
         self.log.touch()
         self.folder = folder
         self._spark, self._target = spark, target
+        self._tables = tables_of(None, parse_target(target))
 
     def add(self, rows: Sequence[Mapping[str, Any] | str]) -> None:
         """Appends rows, or lines of text."""
@@ -71,16 +74,15 @@ class Growing:
         request = AuditRequest(paths, self._target, None, _settings(), window, **asked)
         return audit(self._spark, request, progress).run_keys
 
-    def rows(self, table: str, *run_keys: str) -> list[Row]:
-        found = parse_target(self._target).read(self._spark, table)
-        return [row for row in found.collect() if row["run_key"] in run_keys]
+    def rows(self, table: str, *run_keys: str) -> Sequence[Row]:
+        return self._tables.query(table, "*", f"WHERE {of_runs(run_keys)}")
 
     def run(self, run_key: str) -> Row:
         (run,) = self.rows("runs", run_key)
         return run
 
     def reported(self, *run_keys: str) -> Reported:
-        return reported_by(self._spark, self._target, run_keys)
+        return reported_by(self._target, run_keys)
 
     def contents(self, *run_keys: str) -> dict[str, list[str]]:
         """All rows of runs, but for their times."""
@@ -144,7 +146,7 @@ def test_windows_follow_each_other_and_tell_what_all_at_once_tells(growing: Grow
     assert [(run["first_seq"], run["next_seq"]) for run in runs] == [(None, 90), (90, 210), (210, None)]
     assert [run["events_in"] for run in runs] == [8, 12, 11]
     assert [len(growing.rows("state", key)) for key in (first, second, last, at_once)] == [1, 1, 0, 0]
-    of_windows = [name for name in growing.run(at_once).asDict() if name.startswith("window_")]
+    of_windows = [name for name in growing.run(at_once) if name.startswith("window_")]
     of_windows += ["chain", "starts_from", "first_seq", "next_seq", "events_without_seq", "events_late"]
     assert {growing.run(at_once)[name] for name in of_windows} == {None}
     assert differences(growing.reported(first, second, last), growing.reported(at_once)) == {}
