@@ -11,13 +11,15 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from benchmarks.reliability_parts.at_one_time import at_one_time as try_at_one_time
+from benchmarks.reliability_parts.audited import Means, WayName
 from benchmarks.reliability_parts.bad_rows import bad_rows as try_bad_rows
 from benchmarks.reliability_parts.cuts import cuts as try_cuts
 from benchmarks.reliability_parts.kills import kills as try_kills
 from benchmarks.reliability_parts.lost_workers import lost_workers
 from benchmarks.reliability_parts.memory import group_memory
 from benchmarks.reliability_parts.state_size import state_size
-from dispatch_audit.jobs.session import spark_session
+from dispatch_audit.jobs.engines.choice import EngineOption
 from dispatch_audit.pipeline.errors import DispatchAuditError
 
 
@@ -31,30 +33,36 @@ def main(
     open_entries: Annotated[
         list[int] | None, typer.Option(min=1, help="Entries open at a window's end, to see its state; may be repeated.")
     ] = None,
+    pairs: Annotated[int, typer.Option(min=0, help="Times that two processes audit one window at one time.")] = 0,
     cluster: Annotated[int, typer.Option(min=0, help="Audits on a cluster that loses a worker meanwhile.")] = 0,
+    engine: Annotated[EngineOption, typer.Option(help="Of the audits.")] = "auto",
+    way: Annotated[WayName, typer.Option(help="In which their tables are written.")] = "delta-rs",
     seed: Annotated[int, typer.Option(help="Of what is chosen at random.")] = 0,
     print_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Disturbs audits and looks whether their tables are right in the end."""
-    figures: dict[str, Any] = {"seed": seed}
+    figures: dict[str, Any] = {"seed": seed, "engine": engine, "way": way}
+    means = Means(engine, way)
     try:
         if kills:
-            figures |= try_kills(kills, seed)
+            figures |= try_kills(means, kills, seed)
+        if pairs:
+            figures |= try_at_one_time(means, pairs, seed)
         if cuts:
             with tempfile.TemporaryDirectory() as folder:
-                figures |= try_cuts(spark_session("reliability"), Path(folder), cuts, seed)
+                figures |= try_cuts(means, Path(folder), cuts, seed)
         if bad_rows:
             with tempfile.TemporaryDirectory() as folder:
-                figures |= try_bad_rows(spark_session("reliability"), Path(folder, "spoilt"), bad_rows, seed)
+                figures |= try_bad_rows(means, Path(folder, "spoilt"), bad_rows, seed)
         if group_events:
             with tempfile.TemporaryDirectory() as folder:
                 figures |= group_memory(Path(folder), group_events)
         if open_entries:
             with tempfile.TemporaryDirectory() as folder:
-                figures |= state_size(spark_session("reliability"), Path(folder), open_entries)
+                figures |= state_size(means, Path(folder), open_entries)
         if cluster:
             with tempfile.TemporaryDirectory() as folder:
-                figures |= lost_workers(spark_session("reliability"), Path(folder), cluster)
+                figures |= lost_workers(means.session(), Path(folder), cluster)
     except DispatchAuditError as error:
         typer.echo(f"reliability: error: {error}", err=True)
         raise typer.Exit(2) from None

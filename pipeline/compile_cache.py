@@ -34,7 +34,7 @@ class ByRoom(UserProvidedCacheLocator):
 class Compiler:
     """A decorator: the function is compiled at its first call and cached on disk for later processes.
 
-    Two options decide the speed (docs/FIGURES.md). The functions pass the whole state, a hundred machine words, to each
+    Two options decide the speed (docs/TRIED.md). The functions pass the whole state, a hundred machine words, to each
     other, so every function is inlined where it is called. And they only borrow the arrays of their caller: without
     numba's runtime there is no counting of references, which took atomic instructions at every step. In return a
     compiled function cannot make an array.

@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 from benchmarks.line_damage import another_value, cut, flipped, noise, repeated_name
+from benchmarks.reliability_parts.audited import Means
 from benchmarks.runs import ROOT
 from benchmarks.typed_rows import typed_rows
-from dispatch_audit.pipeline.audit import audit
-from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.tables.way import tables_of
 from dispatch_audit.pipeline.trace import EVENT_SCHEMA, open_traces
 
 _SAMPLE: Final = ROOT / "data" / "samples" / "hung-consumer-4.0.8"
@@ -34,11 +34,11 @@ _NO_VALUES: Final = (
 )
 
 
-def bad_rows(spark: SparkSession, folder: Path, count: int, seed: int) -> dict[str, int]:
+def bad_rows(means: Means, folder: Path, count: int, seed: int) -> dict[str, int]:
     """Spoils rows of a recorded trace, audits it, and adds up what the tables say.
 
     Args:
-        spark: the session.
+        means: of the audit.
         folder: for traces and tables; must not exist yet.
         count: how many rows are spoilt; the trace is repeated until it has as many.
         seed: of the damage.
@@ -55,11 +55,11 @@ def bad_rows(spark: SparkSession, folder: Path, count: int, seed: int) -> dict[s
     written += _write_columns(folder / "columns", good, count - lines, dice)
     settings = load_settings()
     lenient = settings.trace.model_copy(update={"quarantine_ratio_max": 1.0, "truncated_log": "quarantine"})
-    paths = (str(folder / "lines"), str(folder / "columns"))
-    target = str(folder / "tables")
-    audit(spark, AuditRequest(paths, target, None, settings.model_copy(update={"trace": lenient})), lambda _: None)
-    runs = spark.read.format("delta").load(f"{target}/runs").collect()
-    set_aside = spark.read.format("delta").load(f"{target}/quarantine").where("raw IS NOT NULL").count()
+    for log in ("lines", "columns"):
+        means.audited(folder / log, folder / "tables", settings.model_copy(update={"trace": lenient}))
+    tables = tables_of(None, parse_target(str(folder / "tables")))
+    runs = tables.query("runs", "events_audited, events_quarantined")
+    set_aside = len(tables.query("quarantine", "seq", "WHERE raw IS NOT NULL"))
     audited = sum(run["events_audited"] for run in runs)
     quarantined = sum(run["events_quarantined"] for run in runs)
     lost = written - audited - quarantined + abs(quarantined - set_aside)

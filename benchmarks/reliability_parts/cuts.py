@@ -1,32 +1,38 @@
 """Tests windows: a recording that is cut at random moments must report the same as one audit of all of it."""
 
+import gzip
+import json
 import random
+import shutil
 from pathlib import Path
 
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+import typer
 
+from benchmarks.reliability_parts.audited import Means
 from benchmarks.runs import ROOT
 from benchmarks.typed_rows import typed_rows
 from benchmarks.window_rows import reported_by
-from dispatch_audit.pipeline.audit import audit
-from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import Settings, load_settings
 from dispatch_audit.pipeline.trace import open_traces
-from dispatch_audit.pipeline.windows.window import WHOLE, Window
+from dispatch_audit.pipeline.windows.window import Window
 
 SAMPLES = ROOT / "data" / "samples"
 _WINDOWS_MAX = 5
+_STRETCHED_US = 600_000_000
 _ALL = 1_000_000
 
 
-def cuts(spark: SparkSession, folder: Path, count: int, seed: int) -> dict[str, int]:
-    """Cuts the samples into 2 to 5 windows each time and compares with the audit of all at once.
+def cuts(means: Means, folder: Path, count: int, seed: int) -> dict[str, int]:
+    """Cuts logs into 2 to 5 windows each time and compares with the audit of all at once.
+
+    The logs are the samples as they are, and stretched to ten minutes: a window leaves findings of its last minute to
+    the next one, and the samples last less than a minute.
 
     Args:
-        spark: the session.
-        folder: for the tables; each chain of windows has a target of its own in it.
-        count: how often a sample is cut; they take turns.
+        means: of the audits.
+        folder: for logs and tables; each chain of windows has a target of its own in it.
+        count: how often a log is cut; they take turns.
         seed: of the random moments.
 
     Returns:
@@ -34,20 +40,35 @@ def cuts(spark: SparkSession, folder: Path, count: int, seed: int) -> dict[str, 
     """
     chance, settings = random.Random(seed), _all_findings()
     samples = sorted(path for path in SAMPLES.iterdir() if path.is_dir())
-    at_once = {sample: _audited(spark, sample, folder / "at-once", [WHOLE], settings) for sample in samples[:count]}
+    logs = [*samples, *(_stretched(sample, folder / f"{sample.name}-stretched") for sample in samples)][:count]
+    at_once = {log: means.audited(log, folder / "at-once", settings) for log in logs}
     equal = 0
     for number in range(count):
-        sample = samples[number % len(samples)]
-        windows = windows_of(sample_bounds(sample), chance)
-        target = folder / f"cut-{number}"
-        reported = reported_by(str(target), _audited(spark, sample, target, windows, settings))
-        equal += reported == reported_by(str(folder / "at-once"), at_once[sample])
+        log, target = logs[number % len(logs)], folder / f"cut-{number}"
+        run_keys = [means.audited(log, target, settings, window) for window in windows_of(bounds_of(log), chance)]
+        same = reported_by(str(target), run_keys) == reported_by(str(folder / "at-once"), [at_once[log]])
+        typer.echo(f"{log.name} in {len(run_keys)} windows: {'equal' if same else 'DIFFERENT'}", err=True)
+        equal += same
     return {"cuts_tried": count, "cuts_equal": equal}
 
 
-def sample_bounds(sample: Path) -> tuple[int, int]:
+def _stretched(sample: Path, folder: Path) -> Path:
+    """Writes the rows of a sample, whose wall clock runs so much slower that it lasts ten minutes."""
+    folder.mkdir()
+    shutil.copy(sample / "trace.json", folder)
+    first, last = bounds_of(sample)
+    for log in sample.glob("*.jsonl.gz"):
+        with gzip.open(log, "rt") as rows, (folder / log.name.removesuffix(".gz")).open("w") as stretched:
+            for line in rows:
+                row = json.loads(line)
+                row["ts_us"] = first + (row["ts_us"] - first) * _STRETCHED_US // (last - first)
+                stretched.write(json.dumps(row) + "\n")
+    return folder
+
+
+def bounds_of(log: Path) -> tuple[int, int]:
     """First and last time in a trace, microseconds since 1970 UTC."""
-    (trace,) = open_traces([sample])
+    (trace,) = open_traces([log])
     bounds = pc.min_max(typed_rows(trace).column("ts_us"))
     return bounds["min"].as_py(), bounds["max"].as_py()
 
@@ -57,13 +78,6 @@ def windows_of(bounds_us: tuple[int, int], chance: random.Random) -> list[Window
     first, last = bounds_us
     ends = sorted(chance.sample(range(first + 1, last), chance.randint(1, _WINDOWS_MAX - 1)))
     return [*(Window(None, end) for end in ends), Window(ends[-1], None)]
-
-
-def _audited(
-    spark: SparkSession, sample: Path, target: Path, windows: list[Window], settings: Settings
-) -> tuple[str, ...]:
-    requests = (AuditRequest((str(sample),), str(target), None, settings, window) for window in windows)
-    return tuple(key for request in requests for key in audit(spark, request, lambda stage: None).run_keys)
 
 
 def _all_findings() -> Settings:

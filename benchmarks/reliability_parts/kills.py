@@ -3,8 +3,7 @@
 The audit that is killed is a process of its own, as users start it; SIGKILL goes to it, its JVM and its workers. Half
 of the moments are spread over all of an audit, half over the stages in which tables are written: they are counted from
 the beginning of a stage, which the audit reports, so that they hit it however long the ones before took.
-It is run again in a session that is warm, so that twenty kills take minutes; the same request has the same run key
-wherever it is made.
+It is run again in a session that is warm, so that twenty kills take minutes.
 """
 
 import json
@@ -24,17 +23,15 @@ from typing import Any, Final, NamedTuple
 
 import psutil
 import typer
-from pyspark.sql import SparkSession
 
+from benchmarks.reliability_parts.audited import Means
 from benchmarks.runs import ROOT
 from benchmarks.table_rows import rows_of_tables
-from dispatch_audit.jobs.session import spark_session
-from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.errors import DispatchAuditError
-from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.tables.way import tables_of
 
 SAMPLE: Final = "data/samples/heavy-churn-3.0.7"
 WRITING: Final = ("write tables", "finish")
@@ -63,10 +60,11 @@ class Moment(NamedTuple):
     seconds: float
 
 
-def kills(number: int, seed: int) -> dict[str, Any]:
+def kills(means: Means, number: int, seed: int) -> dict[str, Any]:
     """Kills so many audits of a sample and runs each again.
 
     Args:
+        means: of the audits.
         number: how many.
         seed: of the moments.
 
@@ -83,20 +81,19 @@ def kills(number: int, seed: int) -> dict[str, Any]:
     equal = begun = 0
     by_stage: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="reliability-") as scratch:
-        spark = spark_session("dispatch-audit reliability")
         # Fills numba's cache: an audit that compiles for half a minute says nothing of how long the stages take.
-        _audit_again(spark, Path(scratch, "warm-up"))
+        means.audited(SAMPLE, Path(scratch, "warm-up"), load_settings())
         undisturbed = Path(scratch, "undisturbed")
-        stages = _timed(undisturbed)
+        stages = _timed(means, undisturbed)
         expected = rows_of_tables(undisturbed)
         for at, moment in enumerate(moments_of(stages, number, random.Random(seed))):
             target = Path(scratch, f"killed-{at}")
-            hit = _killed(spark, target, stages, moment)
+            hit = _killed(means, target, stages, moment)
             if hit is None:
                 continue  # it was faster than the one before
             by_stage[hit] += 1
             begun += any(target.glob("*/*/*.parquet"))
-            _audit_again(spark, target)
+            means.audited(SAMPLE, target, load_settings())
             nothing_else = {path.name for path in target.iterdir()} == TABLES.keys()
             same = nothing_else and rows_of_tables(target) == expected
             equal += same
@@ -136,9 +133,10 @@ def _spread(stages: Sequence[Stage], among: Sequence[int], number: int, chance: 
 
 
 @contextmanager
-def _started(target: Path) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
+def _started(means: Means, target: Path) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
     """An audit in a process group of its own, and the file that logs its stages."""
-    arguments = ("audit", SAMPLE, "--out", str(target), "--fail-on", "never", "--log-format", "json")
+    options = ("--fail-on", "never", "--log-format", "json", "--engine", means.engine)
+    arguments = ("audit", SAMPLE, "--out", means.target(target), *options)
     log = target.with_suffix(".log")
     with log.open("wb") as errors:
         process = subprocess.Popen(
@@ -161,11 +159,11 @@ def _logged_stages(log: Path) -> list[Stage]:
     return [Stage(line["stage"], line["seconds"]) for line in lines if line["message"] == "stage"]
 
 
-def _timed(target: Path) -> list[Stage]:
+def _timed(means: Means, target: Path) -> list[Stage]:
     """The stages of an audit that nothing disturbs, in their order, without gaps."""
     begin = time.monotonic()
     ended_s: list[float] = []
-    with _started(target) as (process, log):
+    with _started(means, target) as (process, log):
         while process.poll() is None:
             ended_s += [time.monotonic() - begin] * (len(_logged_stages(log)) - len(ended_s))
             time.sleep(_LOOK_EVERY_S)
@@ -179,9 +177,9 @@ def _timed(target: Path) -> list[Stage]:
     return [*stages[:-1], Stage("finish", stages[-1].seconds - report.seconds), report]
 
 
-def _killed(spark: SparkSession, target: Path, stages: Sequence[Stage], moment: Moment) -> str | None:
+def _killed(means: Means, target: Path, stages: Sequence[Stage], moment: Moment) -> str | None:
     """Starts an audit and kills it; returns the stage that it was in, None if it had ended."""
-    with _started(target) as (process, log):
+    with _started(means, target) as (process, log):
         after_s = moment.seconds
         before = moment.stage
         if stages[before].name == "report":
@@ -197,7 +195,8 @@ def _killed(spark: SparkSession, target: Path, stages: Sequence[Stage], moment: 
         ended = len(_logged_stages(log))
     if stages[ended].name != "finish":
         return stages[ended].name
-    return "finish" if parse_target(str(target)).read(spark, "runs").isEmpty() else "report"
+    runs = tables_of(None, parse_target(str(target))).query("runs", "run_key")
+    return "report" if runs else "finish"
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
@@ -212,7 +211,3 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
             member.kill()
     psutil.wait_procs(family)
     process.wait()
-
-
-def _audit_again(spark: SparkSession, target: Path) -> None:
-    audit(spark, AuditRequest((SAMPLE,), str(target), None, load_settings()), lambda stage: None)

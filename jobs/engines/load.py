@@ -1,7 +1,7 @@
 """Estimates the load of an audit on a JVM of its own, which decides how much the JVM should optimise its code.
 
 In most audits on one machine the JVM lives shortly, or only moves packed batches while Python works: optimising code
-then takes longer than running it (docs/FIGURES.md).
+then takes longer than running it (docs/TRIED.md).
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from pathlib import Path
 from dispatch_audit.pipeline.trace import Log, Trace
 
 # About 100,000 events of compressed JSON Lines. From about twice that on, slower code costs more than a faster start
-# saves (docs/FIGURES.md).
+# saves (docs/TRIED.md).
 BRIEF_BYTES_MAX = 4 << 20
 
 

@@ -1,8 +1,8 @@
 """Runs functions of the embedded engine in processes of their own.
 
 Sail calls Python functions in threads of its own process, which share one interpreter: the replay would use one core,
-and a Parquet file that makes pyarrow end its process would end the audit (docs/FIGURES.md has what was measured). So a
-function hands its batches to a process, as Spark does.
+and a Parquet file that makes pyarrow end its process would end the audit. So a function hands its batches to a process,
+as Spark does.
 """
 
 import atexit

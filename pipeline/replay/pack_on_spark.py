@@ -21,12 +21,12 @@ from dispatch_audit.pipeline.replay.packing.staged_batches import (
 )
 from dispatch_audit.pipeline.trace.checks.asked import AskedRows
 from dispatch_audit.pipeline.trace.checks.row_batches import RowsRead
-from dispatch_audit.pipeline.trace.quarantine.row_counts import COUNTED_BY, RowCounts
+from dispatch_audit.pipeline.trace.checks.rows_with_texts import OF_ROW
+from dispatch_audit.pipeline.trace.quarantine.row_counts import RowCounts
 from dispatch_audit.pipeline.trace.workers.part import Part
 from dispatch_audit.pipeline.trace.workers.tasks import Work
 
-_COUNTED: Final = tuple(name for name in COUNTED_BY if name != "refused")
-_COLUMNS: Final = (*COLUMNS, *(name for name in _COUNTED if name not in COLUMNS))
+_COLUMNS: Final = (*COLUMNS, *(name for name in OF_ROW if name not in COLUMNS))
 # Of rows whose texts are looked for; the rows themselves are not needed.
 _NOTHING: Final = ("seq",)
 _CHUNK_ROWS: Final = 1 << 16
@@ -43,7 +43,7 @@ def packed_rows(profile: Profile, chunk_rows: int) -> Work:
     def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
         packer = _Packer(profile)
         for part, found in _found(parts, _COLUMNS, chunk_rows):
-            packer.counts.add(found.good.append_column("refused", pa.nulls(found.good.num_rows, pa.string())))
+            packer.counts.add(found.good)
             packer.counts.add(found.refused)
             yield from packer.packed(found.good)
             yield from _texts(part, found.refused)
@@ -64,8 +64,8 @@ def checked_rows(chunk_rows: int) -> Work:
 
     def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
         counts = RowCounts()
-        for part, found in _found(parts, _COUNTED, chunk_rows):
-            counts.add(found.good.append_column("refused", pa.nulls(found.good.num_rows, pa.string())))
+        for part, found in _found(parts, OF_ROW, chunk_rows):
+            counts.add(found.good)
             counts.add(found.refused)
             yield from _texts(part, _shown(found.refused))
             yield from _lines(part, found)

@@ -1,7 +1,7 @@
 """Writes one run: replaces its own rows, leaves all other rows as they are, and writes `runs` last.
 
 A small audit through Spark spends much of its time in commits, so their number and kind were chosen by measurement
-(docs/FIGURES.md). An append is cheaper than an overwrite, so only tables that may hold rows of this run are
+(docs/TRIED.md). An append is cheaper than an overwrite, so only tables that may hold rows of this run are
 overwritten. A table without rows, old or new, is not written. Several tables are written at one time.
 
 Two attempts at one run may write at one time. Appends do not conflict in Delta, so each write is a transaction of the

@@ -3,14 +3,15 @@
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
+from benchmarks.reliability_parts.audited import Means
 from benchmarks.reliability_parts.bad_rows import bad_rows
 
 
 @pytest.mark.spark
-def test_no_row_is_lost(spark: SparkSession, tmp_path: Path) -> None:
-    found = bad_rows(spark, tmp_path / "spoilt", 600, 1)
+@pytest.mark.usefixtures("spark")
+def test_no_row_is_lost(tmp_path: Path) -> None:
+    found = bad_rows(Means(), tmp_path / "spoilt", 600, 1)
     assert found["lost"] == 0
     assert found["bad_rows_in"] == found["audited"] + found["quarantined"] > 600
     # Some damage leaves a row that can be audited.

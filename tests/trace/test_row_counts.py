@@ -7,16 +7,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dispatch_audit.pipeline.trace.quarantine.row_counts import COUNTED_BY, RowCounts, decoded, together
+from dispatch_audit.pipeline.trace.checks.rows_with_texts import OF_ROW
+from dispatch_audit.pipeline.trace.quarantine.row_counts import RowCounts, decoded, together
 
 TYPES = {"seq": pa.int64(), "ts_us": pa.int64(), "consumer": pa.int64(), "entry_bucket_dispatch": pa.bool_()}
 
 
 def _batch(rows: list[dict[str, Any]], *, encoded: bool) -> pa.RecordBatch:
-    columns = [pa.array([row.get(name) for row in rows], TYPES.get(name, pa.string())) for name in COUNTED_BY]
+    names = [*OF_ROW, *(["refused"] if any(row.get("refused") for row in rows) else [])]
+    columns = [pa.array([row.get(name) for row in rows], TYPES.get(name, pa.string())) for name in names]
     if encoded:
         columns = [c.dictionary_encode() if c.type == pa.string() else c for c in columns]
-    return pa.record_batch(columns, names=list(COUNTED_BY))
+    return pa.record_batch(columns, names=names)
 
 
 def _rows(count: int) -> list[dict[str, Any]]:

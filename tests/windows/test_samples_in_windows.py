@@ -4,15 +4,16 @@ import random
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
+from benchmarks.reliability_parts.audited import Means
 from benchmarks.reliability_parts.cuts import cuts, windows_of
 from dispatch_audit.pipeline.windows.window import Window
 
 
 @pytest.mark.spark
-def test_a_sample_cut_at_random_moments(spark: SparkSession, tmp_path: Path) -> None:
-    assert cuts(spark, tmp_path, count=1, seed=4) == {"cuts_tried": 1, "cuts_equal": 1}
+@pytest.mark.usefixtures("spark")
+def test_a_sample_cut_at_random_moments(tmp_path: Path) -> None:
+    assert cuts(Means(), tmp_path, count=1, seed=4) == {"cuts_tried": 1, "cuts_equal": 1}
 
 
 def test_windows_follow_each_other_from_the_beginning_to_the_end() -> None:

@@ -1,7 +1,7 @@
 """Events as they travel and wait to be put in order: each column as narrow as its values allow.
 
 Most columns of a chunk hold few different numbers that lie close together, and some a single one. To move them, to sort
-them and to let them wait as they are costs a third of the bytes that the replay wants them in (docs/FIGURES.md).
+them and to let them wait as they are costs a third of the bytes that the replay wants them in (docs/TRIED.md).
 """
 
 from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ OF_ROW: Final = (
     "consumer",
     "entry_bucket_dispatch",
 )
-"""The columns of a row that travel with its text: whose row it is, and what is counted of it."""
+"""The columns of a row that are counted and travel with its text: whose row it is, and what else a count needs."""
 
 TEXT_SCHEMA: Final = pa.schema(
     [

@@ -4,25 +4,12 @@ The rows pass through Python once and are counted there, because a second scan w
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dispatch_audit.pipeline.arrow_stream import stream_of
-
-# The columns that a batch must have to be counted.
-COUNTED_BY: Final = (
-    "topic",
-    "subscription",
-    "broker",
-    "refused",
-    "seq",
-    "ts_us",
-    "event",
-    "consumer",
-    "entry_bucket_dispatch",
-)
 
 _GROUPED = ["topic", "subscription", "broker", "refused"]
 _FOLDED = [
@@ -78,9 +65,15 @@ class RowCounts:
         self._parts: list[pa.Table] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Adds validated rows with the columns `COUNTED_BY`; texts may be dictionary-encoded."""
+        """Adds checked rows with the columns `OF_ROW`; texts may be dictionary-encoded.
+
+        Args:
+            batch: refused rows with their reasons as column `refused`, or good rows without it.
+        """
         if batch.num_rows == 0:
             return
+        if "refused" not in batch.schema.names:
+            batch = batch.append_column("refused", pa.nulls(batch.num_rows, pa.string()))
         seq, ts_us = batch.column("seq"), batch.column("ts_us")
         columns = [*(batch.column(name) for name in _GROUPED), seq, ts_us, _joined_by_entry_buckets(batch)]
         table = pa.table(columns, names=[*_GROUPED, "seq", "ts_us", "entry_buckets"])

@@ -1,7 +1,7 @@
 """Recorded columns on the way from Spark to a worker, without nested ones.
 
 Spark limits the bytes of an Arrow batch by measuring its columns after every row, and measures nested ones from their
-beginning, which takes the square of the batch (docs/FIGURES.md). Without such columns a batch can be limited, and so
+beginning, which takes the square of the batch (docs/TRIED.md). Without such columns a batch can be limited, and so
 what a worker holds. Nearly every ack names one whole entry, which travels as two numbers; the rest travels as JSON.
 """
 
