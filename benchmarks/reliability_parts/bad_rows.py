@@ -59,7 +59,7 @@ def bad_rows(means: Means, folder: Path, count: int, seed: int) -> dict[str, int
         means.audited(folder / log, folder / "tables", settings.model_copy(update={"trace": lenient}))
     tables = tables_of(None, parse_target(str(folder / "tables")))
     runs = tables.query("runs", "events_audited, events_quarantined")
-    set_aside = len(tables.query("quarantine", "seq", "WHERE raw IS NOT NULL"))
+    set_aside = len(tables.query("quarantine", "reason", "WHERE raw IS NOT NULL"))
     audited = sum(run["events_audited"] for run in runs)
     quarantined = sum(run["events_quarantined"] for run in runs)
     lost = written - audited - quarantined + abs(quarantined - set_aside)
