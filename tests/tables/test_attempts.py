@@ -100,7 +100,7 @@ def test_of_two_attempts_at_one_run_one_gives_way(
     assert names_in(way, tmp_path) == TABLES.keys()
 
 
-def test_of_attempts_that_write_at_one_time_one_gets_through(
+def test_attempts_that_write_at_one_time_leave_the_rows_of_one(
     way: Way, result: Result, expected: dict[str, list[str]], spark: SparkSession, tmp_path: Path
 ) -> None:
     for meeting in range(2 if way.spark else 8):
@@ -123,7 +123,8 @@ def test_of_attempts_that_write_at_one_time_one_gets_through(
                 return False
             return True
 
-        assert sorted(at_one_time(write, range(2))) == [False, True]
+        # On a busy machine one may begin when the other has finished, and replaces its rows.
+        assert any(at_one_time(write, range(2)))
         found = way.contents(folder)
         assert {name: found[name] for name in result} == {name: expected[name] for name in result}
         assert len(found["runs"]) == 1

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +37,9 @@ def target(spark: SparkSession) -> Iterator[Target]:
     """Two runs, and what a killed one leaves behind, in a schema of a catalog."""
     for name, value in _CHEAP_VACUUM.items():
         spark.conf.set(name, value)
-    target = parse_target("spark_catalog.operations")
+    # A name of its own: several processes of the tests share the folder of the warehouse.
+    schema = f"operations_{uuid4().hex}"
+    target = parse_target(f"spark_catalog.{schema}")
     written = {RUN_KEY: ROWS.keys() - {"runs"}, OTHER: {"metrics", "violations"}, KILLED: {"metrics"}}
     for run_key, names in written.items():
         payloads = [(name, encode(name, columns(ROWS[name]))) for name in names]
@@ -47,7 +50,7 @@ def target(spark: SparkSession) -> Iterator[Target]:
         else:
             tables.finish(ROWS["runs"])
     yield target
-    spark.sql("DROP SCHEMA operations CASCADE")
+    spark.sql(f"DROP SCHEMA {schema} CASCADE")
     for name in _CHEAP_VACUUM:
         spark.conf.unset(name)
 
