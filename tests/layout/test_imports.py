@@ -16,6 +16,9 @@ from dispatch_audit.pipeline.replay.state.compiled import COMPILED_ROOMS, source
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "dispatch_audit."
 ROOMS = (
+    "dispatch_audit.jobs.nightly_audit",
+    "dispatch_audit.jobs.cli",
+    "dispatch_audit.jobs.commands",
     "dispatch_audit.jobs",
     "dispatch_audit.jobs.engines",
     "dispatch_audit.pipeline.audit",

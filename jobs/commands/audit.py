@@ -1,0 +1,109 @@
+"""`dispatch-audit audit`: audits traces, and reports what it found."""
+
+import time
+from dataclasses import replace
+from itertools import pairwise
+from typing import Annotated
+
+import typer
+
+from dispatch_audit.jobs.commands.options import (
+    ConfigOption,
+    DebugOption,
+    EngineChoice,
+    LogFormatOption,
+    ProfileOption,
+    QuietOption,
+    TracesArgument,
+)
+from dispatch_audit.jobs.commands.preparation import parsed_request, session_for
+from dispatch_audit.jobs.logs import log_runs, log_stage
+from dispatch_audit.jobs.progress import shown_stages
+from dispatch_audit.jobs.reports import Format, parse_reports, write_reports
+from dispatch_audit.jobs.stderr import errors_on_one_line
+from dispatch_audit.pipeline.contract.severity import FailOn, fails
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.report.warnings import warnings_about
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.windows.window import WHOLE, moment_us, window_of
+
+
+def audit(
+    traces: TracesArgument,
+    out: Annotated[
+        str, typer.Option(metavar="TARGET", help="Where the Delta tables go: a folder, a URI or catalog.schema.")
+    ],
+    profile: ProfileOption = None,
+    report_format: Annotated[Format, typer.Option("--format", help="Format of the report on stdout.")] = "text",
+    report: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FORMAT=FILE",
+            help="Also write a report to a file: text, json, junit or sarif. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    fail_on: Annotated[
+        FailOn,
+        typer.Option(help="Exit with 1 on findings of this severity or worse; a known bug counts as a violation."),
+    ] = "violation",
+    begin_at: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="TIME", help="Begin here (ISO 8601, UTC); by default where the last window ended."
+        ),
+    ] = None,
+    end_at: Annotated[
+        str | None,
+        typer.Option("--to", metavar="TIME", help="End here, for a growing log; the next window continues from here."),
+    ] = None,
+    reaudit: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Audit the window that holds this time, and all later ones, again."),
+    ] = None,
+    engine: EngineChoice = "auto",
+    config: ConfigOption = None,
+    log_format: LogFormatOption = "text",
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Audits traces: which consumer held which key, whether order was kept, and who blocked whom."""
+    with errors_on_one_line(debug, log_format) as stderr:
+        request, needs = parsed_request(traces, out, profile, config)
+        request = _with_window(request, begin_at, end_at, reaudit)
+        reports = parse_reports(report or ())
+        with shown_stages(not quiet and not debug and log_format == "text") as begin:
+            clock = [time.monotonic()]
+            begin("start the engine")
+            spark = session_for(engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.audit")
+            # Imported here, because `session_for` imports it while the engine starts.
+            from dispatch_audit.pipeline.audit import audit as run_audit  # noqa: PLC0415
+            from dispatch_audit.pipeline.report.query import summarise  # noqa: PLC0415
+
+            clock.append(time.monotonic())
+            log_stage("start the engine", clock[-1] - clock[-2])
+            result = run_audit(spark, request, begin)
+            clock.append(time.monotonic())
+            begin("report")
+            summary = summarise(spark, result.target, result.run_keys)
+            clock.append(time.monotonic())
+            log_stage("report", clock[-1] - clock[-2])
+        for warning in warnings_about(summary):
+            stderr.warning(warning)
+        write_reports(summary, result.traces, fail_on, report_format, reports)
+        if report_format == "text":
+            start_up, audited, reported = (after - before for before, after in pairwise(clock))
+            typer.echo(f"Took    {start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report")
+        exit_code = 1 if fails(fail_on, summary.severities) else 0
+        log_runs(summary, exit_code)
+        raise typer.Exit(exit_code)
+
+
+def _with_window(request: AuditRequest, begin_at: str | None, end_at: str | None, reaudit: str | None) -> AuditRequest:
+    """Returns the request with the window, or the windows to audit again, that the options name."""
+    window = window_of(begin_at, end_at)
+    if reaudit is None:
+        return replace(request, window=window)
+    if window != WHOLE:
+        raise UsageError("--reaudit repeats whole windows and takes neither --from nor --to", "leave them out")
+    return replace(request, reaudit_us=moment_us(reaudit))

@@ -1,0 +1,39 @@
+"""Arguments and options that several commands take."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dispatch_audit.jobs.engines.choice import EngineOption
+from dispatch_audit.jobs.stderr import LogFormat
+
+TracesArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="TRACE...", help="Recorded traces: folders, logs or tables.", show_default=False),
+]
+ProfileOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Broker profile (conf/profiles). By default the version in the trace selects it."
+    ),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="TOML file with settings to change; conf/audit.toml has all.", show_default=False
+    ),
+]
+EngineChoice = Annotated[
+    EngineOption,
+    typer.Option(
+        help="auto: what is there (spark-submit, Databricks, SPARK_REMOTE), else Apache Spark if there is a Java, else "
+        "embedded; spark: Apache Spark; embedded: an engine for one machine, without Java."
+    ),
+]
+LogFormatOption = Annotated[
+    LogFormat,
+    typer.Option(help="Form of stderr: progress and lines of text, or one JSON object for each stage and error."),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "--no-progress", help="Show no progress.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks and the output of Spark.")]

@@ -1,0 +1,53 @@
+"""What commands do before they read a trace: check the arguments, and start an engine."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from dispatch_audit.jobs.engines.choice import EngineOption
+from dispatch_audit.jobs.engines.delta import needs_delta
+from dispatch_audit.jobs.engines.load import Load, load_of
+from dispatch_audit.jobs.stderr import NAME
+from dispatch_audit.pipeline.contract.profile import profile_named
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.tables.threads import both
+from dispatch_audit.pipeline.trace import open_traces
+
+
+class EngineNeeds(NamedTuple):
+    """What an engine has to be prepared for: the load of the traces, and whether Spark needs Delta Lake."""
+
+    load: Load
+    delta: bool
+
+
+def parsed_request(
+    traces: Sequence[str], out: str, profile: str | None, config: Path | None
+) -> tuple[AuditRequest, EngineNeeds]:
+    """Returns the request, checked as far as possible without an engine, and what it needs of one."""
+    settings = load_settings(config)
+    if profile is not None:
+        profile_named(profile)
+    target = parse_target(out) if out else None
+    opened = open_traces(traces, profile)
+    needs = EngineNeeds(load_of(opened), needs_delta(target, opened))
+    return AuditRequest(tuple(traces), out, profile, settings), needs
+
+
+def session_for(engine: EngineOption, needs: EngineNeeds, debug: bool, *, meanwhile_import: str) -> SparkSession:
+    """Returns the session; imports a module while the engine starts.
+
+    Importing the compiler of the replay takes half a second, which a call with wrong arguments should not wait for.
+    """
+    from dispatch_audit.jobs.session import spark_session  # noqa: PLC0415 - an engine is needed from here on only
+
+    def start() -> SparkSession:
+        return spark_session(NAME, quiet=not debug, load=needs.load, engine=engine, delta=needs.delta)
+
+    session, _ = both(start, lambda: import_module(meanwhile_import))
+    return session
