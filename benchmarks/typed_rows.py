@@ -1,5 +1,7 @@
 """The good rows of a trace as a table with the columns of the format, to be written in another form."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Trace
@@ -11,14 +13,16 @@ from dispatch_audit.pipeline.trace.workers.shares import shares_of
 _ROWS = 1 << 16
 
 
-def typed_rows(trace: Trace) -> pa.Table:
-    """Returns the good rows of the files of a trace in the order of seq, with the columns of `EVENT_SCHEMA`."""
+def typed_rows(trace: Trace, columns: Sequence[str] = EVENT_SCHEMA.names) -> pa.Table:
+    """Returns the good rows of the files of a trace in the order of seq.
+
+    Args:
+        trace: the trace.
+        columns: of `EVENT_SCHEMA`, `seq` among them.
+    """
     shares = [share for log in trace.logs for share in shares_of(log, trace.seqs) or ()]
-    batches = [found.good for share in shares for found in FilePart(share).read(EVENT_SCHEMA.names, _ROWS)]
-    parts = [
-        pa.record_batch([_typed(batch, name) for name in EVENT_SCHEMA.names], names=EVENT_SCHEMA.names)
-        for batch in batches
-    ]
+    batches = [found.good for share in shares for found in FilePart(share).read(columns, _ROWS)]
+    parts = [pa.record_batch([_typed(batch, name) for name in columns], names=list(columns)) for batch in batches]
     return pa.Table.from_batches(parts).sort_by("seq")
 
 

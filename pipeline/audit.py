@@ -59,7 +59,7 @@ class _Packed:
 
     def refused(self) -> DataFrame:
         """Returns the rows that the checks refused."""
-        return rows_in(self.staged).where("reason IS NOT NULL")
+        return rows_in(self.staged)
 
 
 @dataclass(frozen=True)

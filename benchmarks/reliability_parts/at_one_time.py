@@ -3,7 +3,6 @@
 import os
 import random
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -20,7 +19,6 @@ from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.windows.window import Window
 
 _SAMPLE: Final = SAMPLES / "heavy-churn-3.0.7"
-_MAIN: Final = "from dispatch_audit.jobs.cli import main; main()"
 _PROCESSES: Final = 2
 _APART_S_MAX: Final = 1.0
 _GAVE_WAY: Final = 4
@@ -49,8 +47,7 @@ def at_one_time(means: Means, rounds: int, seed: int) -> dict[str, Any]:
         expected = rows_of_tables(Path(scratch, "undisturbed"))
         for number in range(rounds):
             target = Path(scratch, f"round-{number}")
-            options = ("--to", str(middle), "--fail-on", "never", "--quiet", "--engine", means.engine)
-            command = [sys.executable, "-c", _MAIN, "audit", str(trace), "--out", means.target(target), *options]
+            command = means.command(trace, target, "--to", str(middle), "--quiet")
             processes = []
             for _ in range(_PROCESSES):
                 processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))

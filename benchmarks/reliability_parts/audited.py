@@ -1,5 +1,6 @@
 """Audits as the parts of the reliability test make them: on an engine, with tables written in one of two ways."""
 
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -42,6 +43,12 @@ class Means:
         request = AuditRequest((str(trace),), self.target(folder), None, settings, window)
         (run_key,) = audit(self.session(), request, lambda _: None).run_keys
         return run_key
+
+    def command(self, trace: Path | str, folder: Path, *options: str) -> list[str]:
+        """Returns the command that audits a trace into the folder in a process of its own, as users start it."""
+        main = "from dispatch_audit.jobs.cli import main; main()"
+        arguments = ("audit", str(trace), "--out", self.target(folder), "--fail-on", "never", "--engine", self.engine)
+        return [sys.executable, "-c", main, *arguments, *options]
 
 
 @lru_cache

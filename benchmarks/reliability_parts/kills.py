@@ -11,7 +11,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -37,7 +36,6 @@ SAMPLE: Final = "data/samples/heavy-churn-3.0.7"
 WRITING: Final = ("write tables", "finish")
 """The stages in which rows are written; `finish` is the row of `runs`, which no line announces."""
 
-_MAIN: Final = "from dispatch_audit.jobs.cli import main; main()"
 _LOOK_EVERY_S: Final = 0.01
 
 
@@ -135,12 +133,10 @@ def _spread(stages: Sequence[Stage], among: Sequence[int], number: int, chance: 
 @contextmanager
 def _started(means: Means, target: Path) -> "Iterator[tuple[subprocess.Popen[bytes], Path]]":
     """An audit in a process group of its own, and the file that logs its stages."""
-    options = ("--fail-on", "never", "--log-format", "json", "--engine", means.engine)
-    arguments = ("audit", SAMPLE, "--out", means.target(target), *options)
     log = target.with_suffix(".log")
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-c", _MAIN, *arguments],
+            means.command(SAMPLE, target, "--log-format", "json"),
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=errors,

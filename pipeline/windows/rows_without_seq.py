@@ -27,7 +27,6 @@ from dispatch_audit.pipeline.trace.quarantine.survey import cut_off_refused, tru
 from dispatch_audit.pipeline.trace.workers.tasks import evaluated
 from dispatch_audit.pipeline.windows.resolve import ResolvedWindow
 
-_COLUMNS = ("reason", "file", "line", "raw", "detail")
 _TIMES = "raw STRING, times LONG"
 
 
@@ -35,7 +34,7 @@ class RowsWithoutSeq(NamedTuple):
     """Rows of a window that have no readable seq.
 
     Attributes:
-        rows: columns of `quarantine`; None: there are no such rows.
+        rows: with the columns of `quarantine`, and others; None: there are no such rows.
         number: of these rows.
     """
 
@@ -74,15 +73,14 @@ def rows_without_seq(
     with trace_errors():
         closed = window.next_seq is None
         found = rows_in(evaluated(spark, window.whole, rows_with_texts(_without_seq), STAGED_SCHEMA, keep))
-        if closed and settings.truncated_log == "refuse":
-            for cut_off in truncated_logs(found):
-                raise cut_off_refused(cut_off)
+        if closed and settings.truncated_log == "refuse" and (cut_off := truncated_logs(found)):
+            raise cut_off_refused(cut_off[0])
         if not closed:
             found = found.where("reason <> 'cut_off'")
         known = tables_of(spark, target).query(
             "quarantine", "raw, count(*) AS times", f"WHERE {of_runs(window.plan.others)} GROUP BY raw"
         )
-        rows = _not_known(found, spark.createDataFrame(known, _TIMES)).select(*_COLUMNS)
+        rows = _not_known(found, spark.createDataFrame(known, _TIMES))
         return RowsWithoutSeq(rows, rows.count())
 
 

@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,12 +16,14 @@ from dispatch_audit.pipeline.tables import staging
 from dispatch_audit.pipeline.tables.delta_rs import local_staging
 from dispatch_audit.pipeline.tables.rows import Rows
 from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.tables.tables import Tables
 from dispatch_audit.pipeline.tables.threads import at_one_time
 from dispatch_audit.pipeline.tables.through_spark import spark_staging
 from dispatch_audit.pipeline.tables.write import RunTables
 
 pytestmark = pytest.mark.spark
 
+_MEET_S_MAX = 300.0
 
 Result = Mapping[str, list[dict[str, Any]]]
 
@@ -100,7 +102,28 @@ def test_of_two_attempts_at_one_run_one_gives_way(
     assert names_in(way, tmp_path) == TABLES.keys()
 
 
-def test_attempts_that_write_at_one_time_leave_the_rows_of_one(
+class Meeting:
+    """The tables of an attempt that waits for the other one before it replaces the first table.
+
+    By then both have looked for earlier rows, so neither finishes before the other one has begun.
+    """
+
+    def __init__(self, tables: Tables, barrier: threading.Barrier) -> None:
+        self._tables, self._barrier = tables, barrier
+        self._lock, self._has_met = threading.Lock(), False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tables, name)
+
+    def overwrite(self, *arguments: Any) -> None:
+        with self._lock:
+            if not self._has_met:
+                self._barrier.wait(_MEET_S_MAX)
+                self._has_met = True
+        self._tables.overwrite(*arguments)
+
+
+def test_of_attempts_that_write_at_one_time_one_gets_through(
     way: Way, result: Result, expected: dict[str, list[str]], spark: SparkSession, tmp_path: Path
 ) -> None:
     for meeting in range(2 if way.spark else 8):
@@ -108,14 +131,10 @@ def test_attempts_that_write_at_one_time_leave_the_rows_of_one(
         attempts = [way.opened(folder, "aaaa") for _ in range(2)]
         staged = [tables.stage(results(spark, result)) for tables in attempts]
         barrier = threading.Barrier(len(attempts))
+        for tables in attempts:
+            tables.tables = cast(Tables, Meeting(tables.tables, barrier))
 
-        def write(
-            number: int,
-            attempts: list[RunTables] = attempts,
-            staged: list[dict[str, Rows]] = staged,
-            barrier: threading.Barrier = barrier,
-        ) -> bool:
-            barrier.wait()
+        def write(number: int, attempts: list[RunTables] = attempts, staged: list[dict[str, Rows]] = staged) -> bool:
             try:
                 attempts[number].write(staged[number])
                 attempts[number].finish({**ROWS["runs"], "started_at_us": number})
@@ -123,8 +142,7 @@ def test_attempts_that_write_at_one_time_leave_the_rows_of_one(
                 return False
             return True
 
-        # On a busy machine one may begin when the other has finished, and replaces its rows.
-        assert any(at_one_time(write, range(2)))
+        assert sorted(at_one_time(write, range(2))) == [False, True]
         found = way.contents(folder)
         assert {name: found[name] for name in result} == {name: expected[name] for name in result}
         assert len(found["runs"]) == 1

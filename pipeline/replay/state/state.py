@@ -286,23 +286,29 @@ def chosen(records: Records, index: NDArray[Any]) -> Records:
     return found
 
 
+_UNKNOWN_AT_FIRST = (
+    "mark_delete_ledger",
+    "highest_dispatched_ledger",
+    "join_release_ledger",
+    "first_published_ledger",
+    "last_published_ledger",
+    "look_ahead_since_ts",
+    "blocked_on_unacked_since_ts",
+    "blocked_on_unacked_until_ts",
+    "unseen_until_ts",
+    "skip_begun_ts",
+    "jumped_ts",
+)
+
+
 def new_state(entries: int, hashes: int, consumers: int, words: int, ledgers: int) -> State:
     """The state of a subscription before its first event, with room for that many records of each kind."""
     common = np.zeros(1, dtype=COMMON).view(np.recarray)
     values = common.view(np.ndarray)[0]
     values["free_entries"] = entries
     values["free_hashes"] = hashes
-    values["mark_delete_ledger"] = UNKNOWN
-    values["highest_dispatched_ledger"] = UNKNOWN
-    values["join_release_ledger"] = UNKNOWN
-    values["first_published_ledger"] = UNKNOWN
-    values["last_published_ledger"] = UNKNOWN
-    values["look_ahead_since_ts"] = UNKNOWN
-    values["blocked_on_unacked_since_ts"] = UNKNOWN
-    values["blocked_on_unacked_until_ts"] = UNKNOWN
-    values["unseen_until_ts"] = UNKNOWN
-    values["skip_begun_ts"] = UNKNOWN
-    values["jumped_ts"] = UNKNOWN
+    for name in _UNKNOWN_AT_FIRST:
+        values[name] = UNKNOWN
     return State(
         entries=blank(ENTRY, entries),
         entry_table=empty_table(entries),

@@ -43,7 +43,7 @@ class OwnedRanges(NamedTuple):
     Attributes:
         held: the ranges and the trace's numbers of their owners.
         epochs: the number of the epoch with which each ownership began.
-        open: ranges of which another consumer may own a part.
+        open: for each range whether another consumer may own a part of it.
         beginnings: the changes with which the ownerships began, by the number of the epoch; perhaps others too.
         names: the names of the owners, by the trace's number; perhaps others too.
         because: why another consumer may own a part of the open ones.

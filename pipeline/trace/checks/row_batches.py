@@ -1,7 +1,7 @@
 """The rows that a reader returns: good rows in batches, and rows with their texts."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -9,6 +9,9 @@ from dispatch_audit.pipeline.trace.checks.one_row import Values
 from dispatch_audit.pipeline.trace.checks.rows_with_texts import NO_TEXTS, WithTexts
 from dispatch_audit.pipeline.trace.checks.snapshots import snapshot_text
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
+
+UNCHECKED_ROWS: Final = 1 << 16
+"""How many rows are looked at together of which only a few columns are wanted, good or not."""
 
 
 class RowsRead(NamedTuple):
@@ -36,6 +39,13 @@ def rows_read(
         parts = [batch_of_values([], columns)]
     for number, part in enumerate(parts):
         yield RowsRead(part, *NO_TEXTS, 0) if number else RowsRead(part, *with_texts, lines)
+
+
+def every_row(found: Iterable[RowsRead], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yields columns of `TEXT_SCHEMA` of all rows, good or not."""
+    for rows in found:
+        yield rows.good
+        yield rows.refused.select(list(columns))
 
 
 def batch_of_values(rows: Sequence[Values], columns: Sequence[str]) -> pa.RecordBatch:

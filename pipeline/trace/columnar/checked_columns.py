@@ -48,16 +48,14 @@ class ColumnReader:
 
     Attributes:
         columns: those to return.
+        rows: most rows of a batch.
+        needed: the recorded columns that it needs, where they are there.
     """
 
     def __init__(self, log: str, columns: Sequence[str], rows: int, asked: AskedRows | None = None) -> None:
-        self.columns = list(columns)
-        self._log, self._rows, self._asked = log, rows, asked
-
-    @property
-    def needed(self) -> tuple[str, ...]:
-        """The recorded columns that it needs, where they are there."""
-        return tuple(dict.fromkeys((*self.columns, *CHECKED, *OF_ROW, "key_b64")))
+        self.columns, self.rows = list(columns), rows
+        self.needed = tuple(dict.fromkeys((*columns, *CHECKED, *OF_ROW, "key_b64")))
+        self._log, self._asked = log, asked
 
     def read(self, part: pa.RecordBatch, lines: pa.Array, texts: Texts) -> Iterator[RowsRead]:
         """Yields the rows of a batch.
@@ -81,7 +79,7 @@ class ColumnReader:
         batch = pa.record_batch([found[name] for name in self.columns], names=self.columns)
         with_texts = WithTexts(self._refused(refused, lines, texts), self._among(found, good, lines, texts))
         batches = [batch if not refused else batch.filter(pa.array(good))]
-        yield from rows_read(batches, with_texts, part.num_rows, self.columns, self._rows)
+        yield from rows_read(batches, with_texts, part.num_rows, self.columns, self.rows)
 
     def unchecked(self, part: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the columns of all rows, good or not; raises as `read` does."""

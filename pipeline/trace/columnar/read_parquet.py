@@ -15,8 +15,6 @@ from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 from dispatch_audit.pipeline.trace.seq_range import SeqRange
 
 _TEXTS: Final = (pa.string(), pa.binary())
-# How many rows are looked at together that are not checked.
-_ROWS: Final = 1 << 16
 # Not a name that a column could have.
 _ROW: Final = "\0row"
 
@@ -58,8 +56,8 @@ class ParquetRows:
             return True
         return seqs.meets(found.min, found.max)
 
-    def read(self, groups: Sequence[int], seqs: SeqRange, reader: ColumnReader, rows: int) -> Iterator[RowsRead]:
-        """Yields the rows of some row groups in a range of seq, in batches of at most `rows`.
+    def read(self, groups: Sequence[int], seqs: SeqRange, reader: ColumnReader) -> Iterator[RowsRead]:
+        """Yields the rows of some row groups in a range of seq.
 
         Raises:
             TraceError: a column has a value of a type that cannot be converted to the type of the format.
@@ -67,7 +65,7 @@ class ParquetRows:
         """
         for number in groups:
             first = int(self._first_row[number])
-            for part in self._batches(number, reader.needed, rows):
+            for part in self._batches(number, reader.needed, reader.rows):
                 numbered = part.append_column(_ROW, pa.array(np.arange(first, first + part.num_rows)))
                 first += part.num_rows
                 inside = seqs.of(numbered)
@@ -79,7 +77,7 @@ class ParquetRows:
     def unchecked(self, groups: Sequence[int], seqs: SeqRange, reader: ColumnReader) -> Iterator[pa.RecordBatch]:
         """Yields the columns of all rows in a range of seq, good or not; raises as `read` does."""
         for number in groups:
-            for part in self._batches(number, (*reader.columns, "seq"), _ROWS):
+            for part in self._batches(number, (*reader.columns, "seq"), reader.rows):
                 yield reader.unchecked(seqs.of(part))
 
     def _batches(self, group: int, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:

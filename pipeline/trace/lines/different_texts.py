@@ -1,4 +1,4 @@
-"""Numbers the different texts of each field, of which most have few, while its line is parsed; compiled."""
+"""Numbers the different texts of each field, most often few, while its line is parsed; compiled."""
 
 from dispatch_audit.pipeline.trace.lines.compiled import compiled
 from dispatch_audit.pipeline.trace.lines.layout import DIFFERENT_MAX, NUMBERED, TABLE_SIZE, TOO_MANY, Rows

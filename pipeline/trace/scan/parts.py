@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +10,12 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.trace.arrow_columns import numbered
 from dispatch_audit.pipeline.trace.checks.asked import AskedRows
-from dispatch_audit.pipeline.trace.checks.row_batches import RowsRead
+from dispatch_audit.pipeline.trace.checks.row_batches import UNCHECKED_ROWS, RowsRead, every_row
 from dispatch_audit.pipeline.trace.columnar.checked_columns import ColumnReader, json_texts
 from dispatch_audit.pipeline.trace.lines.read_lines import LineReader
 from dispatch_audit.pipeline.trace.scan.flat_columns import restored, restored_whole
 from dispatch_audit.pipeline.trace.scan.frames import BEGIN, FILE, LINE, TEXT
 from dispatch_audit.pipeline.trace.seq_range import SeqRange
-
-_ROWS: Final = 1 << 16
 
 
 def parts_of(batches: Iterable[pa.RecordBatch], log: str, seqs: SeqRange) -> Iterator["LinesPart | ColumnsPart"]:
@@ -86,9 +83,7 @@ class LinesPart:
 
     def unchecked(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yields columns of every row in the range of seq."""
-        for found in self.read(columns, _ROWS):
-            yield found.good
-            yield found.refused.select(list(columns))
+        yield from every_row(self.read(columns, UNCHECKED_ROWS), columns)
 
 
 @dataclass(frozen=True)
@@ -121,5 +116,4 @@ class ColumnsPart:
 
     def unchecked(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yields columns of every row in the range of seq."""
-        recorded = self.seqs.of(self.rows)
-        yield ColumnReader(self.log, columns, _ROWS).unchecked(recorded)
+        yield ColumnReader(self.log, columns, UNCHECKED_ROWS).unchecked(self.seqs.of(self.rows))

@@ -10,13 +10,12 @@ import pyarrow as pa
 
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.trace.checks.asked import AskedRows
-from dispatch_audit.pipeline.trace.checks.row_batches import RowsRead
+from dispatch_audit.pipeline.trace.checks.row_batches import UNCHECKED_ROWS, RowsRead, every_row
 from dispatch_audit.pipeline.trace.columnar.checked_columns import ColumnReader
 from dispatch_audit.pipeline.trace.columnar.read_parquet import ParquetRows
 from dispatch_audit.pipeline.trace.lines.read_lines import LineReader
 from dispatch_audit.pipeline.trace.workers.shares import Share
 
-_ROWS: Final = 1 << 16
 _UNREADABLE: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
 
 
@@ -50,17 +49,15 @@ class FilePart:
                 yield from reader.file(share.path, share.begin, share.step or None)
             else:
                 file, checks = self._opened(), ColumnReader(share.log, columns, rows, asked)
-                yield from file.read(self._row_groups(file), share.seqs, checks, rows)
+                yield from file.read(self._row_groups(file), share.seqs, checks)
 
     def unchecked(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yields columns of every row of the share in its range of seq."""
         if self.share.kind == "json":
-            for found in self.read(columns, _ROWS):
-                yield found.good
-                yield found.refused.select(list(columns))
+            yield from every_row(self.read(columns, UNCHECKED_ROWS), columns)
             return
         with self._unreadable():
-            file, types = self._opened(), ColumnReader(self.share.log, columns, _ROWS)
+            file, types = self._opened(), ColumnReader(self.share.log, columns, UNCHECKED_ROWS)
             yield from file.unchecked(self._row_groups(file), self.share.seqs, types)
 
     @contextmanager

@@ -145,9 +145,10 @@ def _counts_parts(replay: Replay) -> bool:
     return is_4_0(replay) and replay.config.broker["acknowledgmentAtBatchIndexLevelEnabled"] is True
 
 
-def _explanation(told: Recording, replay: Replay, twice: list[Sent], late: list[Sent], excess: Excess) -> str | None:
+def _explanation(
+    rows: list[Columns], replay: Replay, twice: list[Sent], late: list[Sent], excess: Excess
+) -> str | None:
     """Why the broker counts so many unacknowledged messages more or less than are held; None: nothing does."""
-    rows = told.rows
     # The counter of the consumer is raised twice and lowered once until it leaves (6.6).
     if excess.messages > 0 and excess.messages == _until(twice, excess):
         return "sent twice"
@@ -167,7 +168,7 @@ def test_unacknowledged_messages_differ_only_where_the_broker_miscounts(name: st
     for replay in told.replays.values():
         differing = [excess for excess in replay.excesses if excess.messages != 0]
         twice, late = _sent_twice(replay), _sent_though_acknowledged(told.rows)
-        found = {excess: _explanation(told, replay, twice, late, excess) for excess in differing}
+        found = {excess: _explanation(told.rows, replay, twice, late, excess) for excess in differing}
         assert None not in found.values(), found
         agreed, compared = replay.agreement["unacked_messages"]
         # Snapshots of a moment that the trace leaves in doubt are compared as well. Where acknowledged parts count, the

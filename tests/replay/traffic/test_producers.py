@@ -137,9 +137,9 @@ def test_any_cutting_gives_the_same_rows(chance: random.Random, rows_per_batch: 
 def test_what_travels_comes_back() -> None:
     log = _mixed_log(random.Random(1))
     (batch,) = batches(log.rows)
-    told = _published(publish_columns(batch), np.arange(60))
-    assert told.mixed
-    assert decode_published(encode_published(told)) == told
+    found = _published(publish_columns(batch), np.arange(60))
+    assert found.mixed
+    assert decode_published(encode_published(found)) == found
     assert published_parts(publish_columns(batch), np.arange(0), np.arange(0)) == {}
     assert decode_published(encode_published(NOTHING)) == NOTHING
 
@@ -148,8 +148,8 @@ def test_parts_of_one_batch_are_summed_by_themselves() -> None:
     log = _mixed_log(random.Random(2))
     (batch,) = batches(log.rows)
     columns, part = publish_columns(batch), np.repeat(np.arange(3), 20)
-    told = published_parts(columns, np.arange(60), part)
-    assert told == {number: _published(columns, np.flatnonzero(part == number)) for number in range(3)}
+    found = published_parts(columns, np.arange(60), part)
+    assert found == {number: _published(columns, np.flatnonzero(part == number)) for number in range(3)}
 
 
 def test_chunks_may_come_in_any_order() -> None:
