@@ -113,11 +113,15 @@ class RunTables:
         # Taken before looking for other attempts: one that is not seen has staged nothing yet, and it takes its number
         # after that, so the number is higher.
         self._number = time.time_ns() // 1000
-        # After a conflict the tables hold rows of both attempts.
-        self._held = self._tables_to_replace() if is_first_try else frozenset(TABLES)
-        if RUNS.name in self._held:
-            # From here until `finish` the tables hold old and new rows, so the run must not look complete.
-            self.tables.delete(RUNS.name, self.run_key)
+        if is_first_try:
+            self._held = self._tables_to_replace()
+            if RUNS.name in self._held:
+                # From here until `finish` the tables hold old and new rows, so the run must not look complete.
+                self.tables.delete(RUNS.name, self.run_key)
+        else:
+            # After a conflict the tables hold rows of both attempts. A row of `runs` is that of the other one, which is
+            # complete; it stays, and `finish` gives way to it.
+            self._held = frozenset(TABLES)
         others = [table for table in TABLES.values() if table is not RUNS]
         at_one_time(lambda table: self._replace(table, rows.get(table.name)), others)
 

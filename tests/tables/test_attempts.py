@@ -4,9 +4,10 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from meeting import tables_that_meet
 from pyspark.sql import SparkSession
 from table_rows import ROWS
 from ways import TWO_TABLES, WITHOUT_RUNS, Way, by_path, few_tables, results
@@ -16,14 +17,11 @@ from dispatch_audit.pipeline.tables import staging
 from dispatch_audit.pipeline.tables.delta_rs import local_staging
 from dispatch_audit.pipeline.tables.rows import Rows
 from dispatch_audit.pipeline.tables.schemas import TABLES
-from dispatch_audit.pipeline.tables.tables import Tables
 from dispatch_audit.pipeline.tables.threads import at_one_time
 from dispatch_audit.pipeline.tables.through_spark import spark_staging
 from dispatch_audit.pipeline.tables.write import RunTables
 
 pytestmark = pytest.mark.spark
-
-_MEET_S_MAX = 300.0
 
 Result = Mapping[str, list[dict[str, Any]]]
 
@@ -102,27 +100,6 @@ def test_of_two_attempts_at_one_run_one_gives_way(
     assert names_in(way, tmp_path) == TABLES.keys()
 
 
-class Meeting:
-    """The tables of an attempt that waits for the other one before it replaces the first table.
-
-    By then both have looked for earlier rows, so neither finishes before the other one has begun.
-    """
-
-    def __init__(self, tables: Tables, barrier: threading.Barrier) -> None:
-        self._tables, self._barrier = tables, barrier
-        self._lock, self._has_met = threading.Lock(), False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tables, name)
-
-    def overwrite(self, *arguments: Any) -> None:
-        with self._lock:
-            if not self._has_met:
-                self._barrier.wait(_MEET_S_MAX)
-                self._has_met = True
-        self._tables.overwrite(*arguments)
-
-
 def test_of_attempts_that_write_at_one_time_one_gets_through(
     way: Way, result: Result, expected: dict[str, list[str]], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -132,7 +109,7 @@ def test_of_attempts_that_write_at_one_time_one_gets_through(
         staged = [tables.stage(results(spark, result)) for tables in attempts]
         barrier = threading.Barrier(len(attempts))
         for tables in attempts:
-            tables.tables = cast(Tables, Meeting(tables.tables, barrier))
+            tables.tables = tables_that_meet(tables.tables, barrier)
 
         def write(number: int, attempts: list[RunTables] = attempts, staged: list[dict[str, Rows]] = staged) -> bool:
             try:

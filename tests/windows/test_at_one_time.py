@@ -4,17 +4,19 @@ import threading
 from pathlib import Path
 
 import pytest
+from meeting import MEET_S_MAX, tables_that_meet
 from pyspark.sql import SparkSession
 from test_growing_log import TABLES, Growing, at, service
 
+from dispatch_audit.pipeline import audit as audit_module
 from dispatch_audit.pipeline.errors import GaveWayError
-from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.tables.create import open_tables
+from dispatch_audit.pipeline.tables.target import Target, parse_target
 from dispatch_audit.pipeline.tables.threads import at_one_time
 from dispatch_audit.pipeline.tables.way import tables_of
+from dispatch_audit.pipeline.tables.write import RunTables
 
 pytestmark = pytest.mark.spark
-
-_MEET_S_MAX = 300.0
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ class Meeting:
 
     def _begin(self, stage: str) -> None:
         if stage == "write tables":
-            self._barrier.wait(_MEET_S_MAX)
+            self._barrier.wait(MEET_S_MAX)
 
 
 def test_of_different_windows_both_land(growing: Growing) -> None:
@@ -56,9 +58,17 @@ def test_of_different_windows_both_land(growing: Growing) -> None:
     assert [growing.run(str(key))["events_in"] for key in keys] == [9, 6]
 
 
-def test_of_the_same_window_one_gives_way(growing: Growing, tmp_path: Path) -> None:
-    window = (None, at(9))
-    keys = at_one_time(Meeting(growing, 2).audit, [window, window])
+def test_of_the_same_window_one_gives_way(growing: Growing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    window, barrier = (None, at(9)), threading.Barrier(2)
+
+    def opened(spark: SparkSession, target: Target, run_key: str) -> RunTables:
+        attempt = open_tables(spark, target, run_key)
+        attempt.tables = tables_that_meet(attempt.tables, barrier)
+        return attempt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(audit_module, "open_tables", opened)
+        keys = at_one_time(Meeting(growing, 2).audit, [window, window])
     tables = tables_of(None, parse_target(str(tmp_path / "target")))
     left = {table: sorted(map(str, tables.query(table, "*"))) for table in TABLES}
     runs = len(tables.query("runs", "run_key"))

@@ -1,6 +1,7 @@
 """The staging area through Spark: in a catalog a table, below a URI plain Parquet."""
 
 import math
+from contextlib import suppress
 from pathlib import PurePosixPath
 
 from pyspark.errors import AnalysisException
@@ -74,15 +75,21 @@ class SparkStaging(Staging):
     def drop(self, attempt: str) -> None:
         """Drops what an attempt at this run staged."""
         for part in _PARTS:
-            if self.target.named:
-                self._spark.sql(f"DROP TABLE IF EXISTS {self._table(attempt, part)}")
-            else:
-                # `pyspark.sql` cannot remove a folder; overwriting it with no rows frees its space.
-                nothing = self._spark.createDataFrame([], RESULT_SCHEMA)
-                nothing.write.mode("overwrite").parquet(self._folder(attempt, part))
+            # Two attempts may drop the same rows at one time, and an audit must not fail because space was not freed.
+            # PySpark does not convert all errors of the file system, so they have no class in common.
+            with suppress(Exception):
+                self._drop(attempt, part)
 
     def sweep(self) -> None:
         """Does nothing: it is not known when an attempt staged something."""
+
+    def _drop(self, attempt: str, part: str) -> None:
+        if self.target.named:
+            self._spark.sql(f"DROP TABLE IF EXISTS {self._table(attempt, part)}")
+        else:
+            # `pyspark.sql` cannot remove a folder; overwriting it with no rows frees its space.
+            nothing = self._spark.createDataFrame([], RESULT_SCHEMA)
+            nothing.write.mode("overwrite").parquet(self._folder(attempt, part))
 
     def _staged(self, rows: DataFrame, part: str) -> tuple[DataFrame, int]:
         """Evaluates and stages rows; returns them as staged, and how many were written."""
