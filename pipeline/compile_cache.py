@@ -7,13 +7,14 @@ a worker that unpacks them anew, takes what the first one compiled, which saves 
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 from numba.core.caching import UserProvidedCacheLocator
+
+from dispatch_audit.pipeline.cache_folder import cache_folder
 
 # numba's stubs lack `_nrt`, which numba uses itself for functions that only borrow arrays.
 _njit: Any = numba.njit
@@ -71,12 +72,4 @@ def _cache_folder(sources: Iterable[Path], constants: str) -> Path:
     texts = [path.read_bytes() for path in sources]
     # numba empties a folder that another version of it has written.
     digest = hashlib.sha256(b"\0".join([*texts, constants.encode(), numba.__version__.encode()])).hexdigest()[:16]
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = home / "pulsar-dispatch-audit" / digest
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        # A worker without a writable home uses the temporary folder of the machine.
-        folder = Path(tempfile.gettempdir()) / f"pulsar-dispatch-audit-{os.getuid()}" / digest
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
+    return cache_folder(digest)

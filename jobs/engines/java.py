@@ -18,8 +18,8 @@ _WAY_OUT = (
 )
 
 
-def require_java() -> None:
-    """Checks the Java that Spark would start.
+def require_java() -> str:
+    """Checks the Java that Spark would start, and returns what it says of its version.
 
     Raises:
         UsageError: Java is missing, too old, or does not run.
@@ -34,6 +34,7 @@ def require_java() -> None:
     version = _major_version(answer.stderr)
     if version is not None and version < _MAJOR_VERSION_MIN:
         raise UsageError(f"Spark needs Java {_MAJOR_VERSION_MIN} or later, but {java} is Java {version}", _WAY_OUT)
+    return answer.stderr
 
 
 def has_java() -> bool:

@@ -5,6 +5,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from dispatch_audit.jobs.engines.class_archive import class_archive_options
 from dispatch_audit.jobs.engines.java import require_java
 from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.jobs.engines.output import output_kept_apart, why
@@ -43,10 +44,11 @@ def local_spark(builder: SparkSession.Builder, quiet: bool, load: Load, delta: b
     Raises:
         UsageError: Java is missing or too old, or the session does not start.
     """
-    require_java()
+    java_version = require_java()
     # The workers must use the Python environment of this process, not the `python3` on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {**ALWAYS, **OWN_PROCESS, **_SETTINGS_OF_LOAD[load]}
+    settings[_JAVA_OPTIONS] += f" {class_archive_options(java_version)}"
     local = configured(builder.master("local[*]"), settings)
     if delta:
         # Imported here, because an existing session brings its own Delta.

@@ -62,6 +62,7 @@ ROOMS = (
     "dispatch_audit.pipeline.spark_errors",
     "dispatch_audit.pipeline.settings",
     "dispatch_audit.pipeline.compile_cache",
+    "dispatch_audit.pipeline.cache_folder",
     "dispatch_audit.pipeline.arrow_stream",
     "dispatch_audit.pipeline.contract",
     "dispatch_audit.udfs",

@@ -103,7 +103,7 @@ def test_of_two_attempts_at_one_run_one_gives_way(
 def test_of_attempts_that_write_at_one_time_one_gets_through(
     way: Way, result: Result, expected: dict[str, list[str]], spark: SparkSession, tmp_path: Path
 ) -> None:
-    for meeting in range(2 if way.spark else 8):
+    for meeting in range(1 if way.spark else 8):
         folder = tmp_path / str(meeting)
         attempts = [way.opened(folder, "aaaa") for _ in range(2)]
         staged = [tables.stage(results(spark, result)) for tables in attempts]
