@@ -13,6 +13,7 @@ from dispatch_audit.jobs.session import spark_session
 from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import Settings
+from dispatch_audit.pipeline.tables.staging import STAGED
 from dispatch_audit.pipeline.windows.window import WHOLE, Window
 
 WayName = Literal["delta-rs", "spark"]
@@ -29,6 +30,11 @@ class Means:
 
     engine: EngineOption = "auto"
     way: WayName = "delta-rs"
+
+    @property
+    def left_over(self) -> set[str]:
+        """Folders that an audit leaves beside its tables: Spark cannot remove one, and leaves it without rows."""
+        return {STAGED} if self.way == "spark" else set()
 
     def session(self) -> SparkSession:
         """Returns the session of this process."""
