@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
+from dispatch_audit.pipeline.replay.verdicts.finding_id import with_finding_ids
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
 
 
@@ -53,7 +54,8 @@ def replay_group(
         group, chunks, config, findings_per_rule_max, before=before, keep_state=keep_state, recorders=recorders
     )
     for table, columns in found:
-        yield table, recorders.in_own_numbers(table, columns)
+        numbered = recorders.in_own_numbers(table, columns)
+        yield table, with_finding_ids(numbered) if table == "violations" else numbered
 
 
 def _replayed_group(

@@ -6,8 +6,7 @@ scanning".
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS
@@ -43,7 +42,8 @@ def _run(run: RunSummary, trace: Trace, version: str) -> dict[str, Any]:
     profile = profile_named(run.profile)
     bugs = known_bugs(run.pulsar_version or profile.from_version, profile).values()
     rules = [_rule(rule, profile, [bug for bug in bugs if rule in bug.rules]) for rule in profile.rules]
-    findings = zip(run.findings, source_locations(trace, run.findings), _fingerprints(run), strict=True)
+    fingerprints = (_fingerprint(run, finding) for finding in run.findings)
+    findings = zip(run.findings, source_locations(trace, run.findings), fingerprints, strict=True)
     return {
         "tool": {"driver": {"name": "dispatch-audit", "version": version, "rules": rules}},
         "automationDetails": {"id": _category(run)},
@@ -119,26 +119,6 @@ def _message(finding: Finding) -> str:
     return text.translate(_LITERALLY)
 
 
-def _fingerprints(run: RunSummary) -> list[str]:
-    """Returns an identity for each finding that stays the same from audit to audit.
-
-    It covers the events and not their verdict or explanation: a finding that a later version words differently is still
-    the same one. Findings that are equal in all of it are numbered.
-    """
-    seen: Counter[str] = Counter()
-    prints = []
-    for finding in run.findings:
-        identity: Mapping[str, object] = {
-            "inputs": list(run.inputs),
-            "rule": finding.rule,
-            "group": [finding.topic, finding.subscription],
-            **({} if finding.broker is None else {"broker": finding.broker}),
-            "seq": finding.seq,
-            "hash": finding.sticky_hash,
-            "entry": [finding.ledger_id, finding.entry_id],
-            "consumers": [finding.consumer, finding.other_consumer],
-        }
-        text = json.dumps(identity, sort_keys=True)
-        prints.append(hashlib.sha256(f"{text} {seen[text]}".encode()).hexdigest()[:32])
-        seen[text] += 1
-    return prints
+def _fingerprint(run: RunSummary, finding: Finding) -> str:
+    """Returns the identity of a finding among those of all traces."""
+    return hashlib.sha256(json.dumps([list(run.inputs), finding.finding_id]).encode()).hexdigest()[:32]

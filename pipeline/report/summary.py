@@ -46,7 +46,11 @@ class GroupCounts:
 
 @dataclass(frozen=True)
 class Finding:
-    """A row of `violations`, as far as a report shows it."""
+    """A row of `violations`, as far as a report shows it.
+
+    Attributes:
+        finding_id: the same in every audit of the trace; None: an older version of the audit wrote the row.
+    """
 
     rule: str
     severity: Severity
@@ -65,6 +69,7 @@ class Finding:
     consumer: int | None = None
     other_consumer: int | None = None
     broker: str | None = None
+    finding_id: str | None = None
 
     @property
     def row(self) -> str:

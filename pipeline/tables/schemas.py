@@ -121,6 +121,12 @@ VIOLATIONS = TableSchema(
     "One finding of a rule. Capped per rule and subscription; metrics counts all.",
     (
         _RUN_KEY,
+        _optional(
+            "finding_id",
+            "string",
+            "identity of the finding, 12 hex digits, the same in every audit of the trace; NULL: an older version of "
+            "the audit wrote the row",
+        ),
         Column("rule", "string", "name of the rule"),
         Column("severity", "string", f"one of {', '.join(SEVERITIES)}"),
         *_GROUP,

@@ -46,6 +46,7 @@ FINDING = Finding(
     known_bug=None,
     explanation="entry 7:120 of hash 4711 went to blue (consumer 2), however red (consumer 1) still held 7:118",
     evidence=("seq 10: 7:118 dispatched to red (consumer 1)", "seq 20: 7:120 dispatched to blue (consumer 2)"),
+    finding_id="3f2a9c04d1b7",
 )
 
 DUPLICATE = Finding(
@@ -61,6 +62,7 @@ DUPLICATE = Finding(
     known_bug="F10",
     explanation="entry 7:130 was sent twice",
     evidence=("seq 31: 7:130 dispatched to blue (consumer 2)",),
+    finding_id="90be55a1c2d3",
 )
 
 WAIT = Wait(

@@ -18,6 +18,7 @@ ROWS: dict[str, dict[str, Any]] = {
     },
     "violations": {
         **GROUP,
+        "finding_id": "3f2a9c04d1b7",
         "rule": "single_holder",
         "severity": "violation",
         "sticky_hash": 4711,

@@ -24,8 +24,16 @@ from two_recorders import Divided, divided
 
 _MOVED_US = 2_000_000_000
 _UNLOADED = ("unload-4.2.4", "unload-4.0.8")
-# Texts name the recorder, and rates hang on its clock; gaps in the seqs of two recorders are not those of one.
-_OF_THE_RECORDER = ("evidence", "explanation", "detail", "growth_per_second", "message_seconds", "seq_missing")
+# Ids and texts name the recorder, and rates hang on its clock; gaps in the seqs of two recorders are not those of one.
+_OF_THE_RECORDER = (
+    "finding_id",
+    "evidence",
+    "explanation",
+    "detail",
+    "growth_per_second",
+    "message_seconds",
+    "seq_missing",
+)
 
 
 def _of(broker: str | None, log: Log) -> list[Columns]:
