@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from dispatch_audit.jobs.commands.audit import audit
+from dispatch_audit.jobs.commands.explain import explain
 from dispatch_audit.jobs.commands.validate import validate
 from dispatch_audit.jobs.stderr import NAME, Stderr
 from dispatch_audit.pipeline.run.run_key import code_version
@@ -25,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (audit, validate):
+for command in (audit, validate, explain):
     app.command()(command)
 
 

@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.replay.subscription.checkpoint import (
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
-from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
+from dispatch_audit.pipeline.replay.subscription.subscription import Observer, Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.verdicts.finding_id import with_finding_ids
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
@@ -32,6 +32,7 @@ def replay_group(
     before: bytes | None = None,
     keep_state: bool = False,
     recorders: Recorders = ONE,
+    observer: Observer | None = None,
 ) -> Iterator[tuple[str, Columns]]:
     """Yields the name of a table and columns of at least one row for it, as soon as they are known.
 
@@ -45,13 +46,18 @@ def replay_group(
         before: the state at the end of the window before; None: there is none.
         keep_state: whether the trace goes on after these rows.
         recorders: the recorders of the topic.
+        observer: looks at the dispatcher between rows; of a replay without `before` only.
 
     Raises:
         LimitError: more entries are open at one time than the limit allows.
         StateError: this version cannot continue from `before`.
     """
+    if before is None:
+        known = Known(Subscription(config, observer), RangeOwnership(), Producers(), RowsSeen(config.skew_us))
+    else:
+        known = read_checkpoint(before, config)
     found = _replayed_group(
-        group, chunks, config, findings_per_rule_max, before=before, keep_state=keep_state, recorders=recorders
+        group, chunks, config, findings_per_rule_max, known=known, keep_state=keep_state, recorders=recorders
     )
     for table, columns in found:
         numbered = recorders.in_own_numbers(table, columns)
@@ -64,14 +70,11 @@ def _replayed_group(
     config: ReplayConfig,
     findings_per_rule_max: int,
     *,
-    before: bytes | None,
+    known: Known,
     keep_state: bool,
     recorders: Recorders,
 ) -> Iterator[tuple[str, Columns]]:
     """Yields the same with the replay's numbers of rows and consumers in the columns, but not in texts."""
-    known = Known(Subscription(config), RangeOwnership(), Producers(), RowsSeen(config.skew_us))
-    if before is not None:
-        known = read_checkpoint(before, config)
     replay, range_ownership, senders, counted = known
     transfers, refused = Transfers(recorders), 0
     for part in merged(_noted(transfers.among(chunks), senders)):

@@ -40,7 +40,7 @@ _KEYS_ARROW: Final = pa.schema([("key_id", pa.int64()), ("key", pa.binary())])
 
 def with_keys(rows: Rows, keys: Mapping[Entry, bytes]) -> Rows:
     """Returns rows with `topic`, `ledger_id` and `entry_id` with their column `key` filled in."""
-    named = {entry: _as_text(key) for entry, key in keys.items()}
+    named = {entry: key_text(key) for entry, key in keys.items()}
 
     def texts(batch: pa.RecordBatch) -> pa.Array:
         entries = zip(*(batch[name].to_pylist() for name in _ENTRY), strict=True)
@@ -136,7 +136,8 @@ def _in_rows(spark: SparkSession, trace: Trace, wanted: Set[Entry]) -> dict[Entr
     return {(row["topic"], row["ledger_id"], row["entry_id"]): bytes(row["key"]) for row in keys.collect()}
 
 
-def _as_text(key: bytes) -> str:
+def key_text(key: bytes) -> str:
+    """Returns a key as text if it is UTF-8, and in base64 if not."""
     try:
         return key.decode()
     except UnicodeDecodeError:

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from pyspark.sql import SparkSession
 
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.tables.tables import Tables
 from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.tables.way import tables_of
 from dispatch_audit.pipeline.windows.window import Window, iso_8601
@@ -61,7 +62,11 @@ class Plan:
 
 def history(spark: SparkSession, target: Target, chain: str) -> list[PastWindow]:
     """Returns the audited windows of a chain, in no order."""
-    tables = tables_of(spark, target)
+    return history_in(tables_of(spark, target), chain)
+
+
+def history_in(tables: Tables, chain: str) -> list[PastWindow]:
+    """Returns the audited windows of a chain in some tables, in no order."""
     if "chain" not in (tables.columns("runs") or {}):
         return []  # there is no table yet, or it is older than windows
     return [

@@ -31,19 +31,17 @@ from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.packing.events import Events, concatenated
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, merged, rows_for
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, merged
 from dispatch_audit.pipeline.replay.packing.refused import Refused
-from dispatch_audit.pipeline.replay.recorders.one_order import in_one_order
-from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
-from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
-from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
+from dispatch_audit.pipeline.replay.replay_rows import PackedRows, packed_rows, replayed_rows
+from dispatch_audit.pipeline.replay.replay_rows import recorders_in as recorders_of_packed
 from dispatch_audit.pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
 from dispatch_audit.pipeline.replay.state.output import ENDINGS
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch, ReplayResult
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, judged
-from dispatch_audit.pipeline.replay.verdicts.naming import Columns as ReplayedColumns
 
 RECORDINGS: Final = Path(__file__).resolve().parents[1] / "data" / "traces"
 
@@ -563,18 +561,11 @@ def tables_of_logs(name: str, logs: Sequence[Sequence[Columns]], **rules: Any) -
 
 def _tables(logs: Sequence[Sequence[Mapping[str, Any]]], config: ReplayConfig, rows_per_batch: int | None) -> Tables:
     found: Tables = defaultdict(list)
-    recorders = recorders_in(logs, config.skew_us)
-    for group, chunks in chunks_of(logs, config, rows_per_batch).items():
-        in_order, by = sorted(chunks, key=lambda chunk: chunk.first_seq), recorders.get(group.topic, ONE)
-        for table, columns in replay_group(group, in_order, config, 0, recorders=by):
-            found[table] += rows_in(columns)
+    packed = _packed(logs, config, rows_per_batch)
+    for group in packed.of_group:
+        for table, rows in replayed_rows(packed, group, config).items():
+            found[table] += rows
     return found
-
-
-def rows_in(columns: ReplayedColumns) -> list[Columns]:
-    """The rows of a table as the replay hands them over, with plain numbers."""
-    values = [column.tolist() if isinstance(column, np.ndarray | pa.Array) else column for column in columns.values()]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def _replayed_groups(
@@ -590,19 +581,11 @@ def named_in(logs: Sequence[Sequence[Mapping[str, Any]]]) -> list[Group]:
 
 
 def recorders_in(logs: Sequence[Sequence[Mapping[str, Any]]], skew_us: int) -> dict[str, Recorders]:
-    """The recorders of each topic that has several."""
-    named: dict[str, set[str]] = defaultdict(set)
-    for rows in logs:
-        for row in rows:
-            named[row["topic"]].add(row.get("broker") or "")
-    several = {topic for topic, names in named.items() if len(names) > 1}
-    if not several:
-        return {}
+    """The recorders of each topic whose rows name any."""
     # Terms do not depend on what stands in for the key of a keyless message.
     profile = profile_for("4.0.8", {})
-    packed = (chunk for rows in logs for batch in batches(rows) for chunk in pack(batch, profile))
-    parts = [part for chunk in packed if chunk.topic in several for part in stretches(chunk, skew_us)]
-    return {topic: recorders_of(topic, [p for p in parts if p.topic == topic], skew_us) for topic in several}
+    packed = [chunk for rows in logs for batch in batches(rows) for chunk in pack(batch, profile)]
+    return recorders_of_packed(packed, skew_us)
 
 
 def chunks_of(
@@ -611,7 +594,7 @@ def chunks_of(
     rows_per_batch: int | None = None,
     groups: Sequence[Group] | None = None,
 ) -> dict[Group, list[PackedBatch]]:
-    """The rows packed, by subscription; in no order.
+    """The rows packed, by subscription.
 
     Args:
         logs: rows, log by log.
@@ -619,19 +602,17 @@ def chunks_of(
         rows_per_batch: how the rows are cut before they are packed; must not matter.
         groups: the subscriptions, if not those that the rows name.
     """
-    groups = named_in(logs) if groups is None else groups
-    recorders = recorders_in(logs, config.skew_us)
-    packed = [
-        chunk for rows in logs for batch in batches(rows, rows_per_batch) for chunk in pack(batch, config.profile)
-    ]
-    in_order = [part for chunk in packed for part in in_one_order(chunk, recorders.get(chunk.topic, ONE))]
-    by_topic: dict[str, list[PackedBatch]] = defaultdict(list)
-    for chunk in in_order:
-        by_topic[chunk.topic].append(chunk)
-    return {
-        group: [own for chunk in by_topic[group.topic] if (own := rows_for(group.subscription, chunk)) is not None]
-        for group in groups
-    }
+    return _packed(logs, config, rows_per_batch, groups).of_group
+
+
+def _packed(
+    logs: Sequence[Sequence[Mapping[str, Any]]],
+    config: ReplayConfig,
+    rows_per_batch: int | None = None,
+    groups: Sequence[Group] | None = None,
+) -> PackedRows:
+    in_batches = (batch for rows in logs for batch in batches(rows, rows_per_batch))
+    return packed_rows(in_batches, config, named_in(logs) if groups is None else groups)
 
 
 def _replayed_group(chunks: list[PackedBatch], config: ReplayConfig) -> Replay:

@@ -21,6 +21,7 @@ from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector
+from dispatch_audit.pipeline.replay.snapshots.hash_state import HashState, hash_state
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
 from dispatch_audit.pipeline.replay.state.output import (
     BY_FLOW,
@@ -162,6 +163,10 @@ class Dispatcher:
         """The present values of the dispatcher for a comparison with a snapshot, see `reconstruction.reconstruct`."""
         returned_us = snapshot.ts_us - SNAPSHOT_LAG_US - self.policy.skew_us
         return reconstruct(self._state, snapshot.read_position, returned_us)
+
+    def hash_state(self, sticky_hash: int) -> HashState:
+        """The owner and the open entries of a hash at this moment."""
+        return hash_state(self._state, self._mapping, sticky_hash)
 
     def begin_leaving(self, number: int) -> None:
         """Marks a consumer as leaving: from here on its entries are not certainly pending."""

@@ -94,6 +94,14 @@ class Recorders(NamedTuple):
         """The recorder's own seq of the row at a place."""
         return self.term_of(place).seq(int(place)) if self.terms else int(place)
 
+    def place(self, broker: str | None, seq: int) -> int:
+        """The place of a recorder's row in the order of the topic."""
+        own = [term for term in self.terms if self.names[term.recorder] == broker]
+        if not own:
+            return seq
+        term = next((term for term in reversed(own) if term.first_seq <= seq), own[0])
+        return term.first + seq - term.first_seq
+
     def in_own_numbers(
         self, table: str, columns: Mapping[str, Sequence[Any] | NDArray[Any]]
     ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:

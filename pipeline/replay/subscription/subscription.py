@@ -1,6 +1,7 @@
 """The replay of one subscription on one topic partition: membership, assignment and dispatcher together."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -41,11 +42,22 @@ _ENDS = among(Code.DISPATCH_END)
 _BATCH_INDEX_ACKS = "acknowledgmentAtBatchIndexLevelEnabled"
 
 
+class Observer(Protocol):
+    """Looks at the dispatcher between two rows, and changes nothing."""
+
+    def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints) -> None:
+        """Calls `dispatcher.replay` for the rows, cut wherever the dispatcher is to be looked at."""
+
+    def finish(self, dispatcher: Dispatcher, doubts: UndecidedRanges) -> None:
+        """Takes a last look before what is open is closed, and the hashes whose owners are open."""
+
+
 class Subscription:
     """The replay of one subscription: the `Stage` that its timeline drives."""
 
-    def __init__(self, config: ReplayConfig) -> None:
+    def __init__(self, config: ReplayConfig, observer: Observer | None = None) -> None:
         self._config = config
+        self._observer = observer
         self._kind: SelectorKind = config.selector(sticky=False)
         self._log = AssignmentLog(self._kind, config.points, config.profile)
         self._perhaps_empty = False  # whether nobody may be connected among the changes that take effect
@@ -88,6 +100,8 @@ class Subscription:
     def finish(self) -> ReplayResult:
         """The result at the end of the trace, without what was reported before."""
         self._timeline.finish()
+        if self._observer is not None:
+            self._observer.finish(self._dispatcher, self._doubts)
         return self._found(reported_since(self._told))
 
     def so_far(self) -> ReplayResult:
@@ -337,7 +351,10 @@ class Subscription:
         admitted = self._cold_start.admitted(events, strange)
         if not admitted.all():
             events, hashes = events.take(admitted), hashes[admitted]
-        self._dispatcher.replay(events, hashes)
+        if self._observer is None:
+            self._dispatcher.replay(events, hashes)
+        else:
+            self._observer.replay(self._dispatcher, events, hashes)
         if self._doubts:
             self._count_undecided(events, hashes)
 

@@ -138,7 +138,9 @@ def test_a_row_that_the_replay_refuses_is_named_by_its_recorder() -> None:
     before = _owner(range(2), now_us=1_000_000_000)
     behind = _owner([2], now_us=_MOVED_US)
     seq = behind.ack(7, 2)
-    tables = tables_of([*_of("a", before), *_of(None, behind)])
+    # Rows without a name belong to the only recorder that others name, so two are named here.
+    last = _owner([3], now_us=2 * _MOVED_US)
+    tables = tables_of([*_of("a", before), *_of(None, behind), *_of("b", last)])
     assert {(row["broker"], row["seq"], row["detail"]) for row in tables["refused"]} == {
         ("", seq, "consumer 7 of a recorder without a name has no join before this row"),
         ("", seq + 1, "consumer 7 of a recorder without a name has no join before this row"),
@@ -147,8 +149,13 @@ def test_a_row_that_the_replay_refuses_is_named_by_its_recorder() -> None:
 
 def test_one_recorder_is_named_and_nothing_else_changes() -> None:
     log = _owner(range(3), now_us=1_000_000_000, wrong=[1])
-    assert recorders_in([_of("a", log)], SKEW_US) == {}
-    assert tables_of(_of("a", log)) == tables_of(log.rows)
+    named, nameless = tables_of(_of("a", log)), tables_of(log.rows)
+    assert {row["broker"] for row in named["violations"]} == {"a"}
+    for table, rows in nameless.items():
+        for row in [*named[table], *rows]:
+            row.pop("broker", None)
+            row.pop("finding_id", None)
+        assert named[table] == rows
 
 
 @of_each(_UNLOADED)

@@ -4,10 +4,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from local_replay import Columns, Tables, chunks_of, named_in, rows_in
+from local_replay import Columns, Tables, chunks_of, named_in
 
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS
 from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.replay_rows import rows_in
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 
 INTERVALS: Final = ("draining", "blocking", "assignments")

@@ -1,0 +1,163 @@
+"""Answers one question about an audited trace: a finding, a hash or key, or a moment."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.explain.at_moment import Moment, moment_at
+from dispatch_audit.pipeline.explain.audited_run import AuditedRun, finding_with, run_with, subscription_of
+from dispatch_audit.pipeline.explain.story import Middle, Story, packed_events, story_of
+from dispatch_audit.pipeline.explain.subscription_events import SubscriptionEvents
+from dispatch_audit.pipeline.explain.trace_rows import needs_session, subscription_rows
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.tables.tables import Tables, of_run
+from dispatch_audit.pipeline.trace import Trace
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question; one of `finding_id`, `sticky_hash`, `key` and `at_us` is given, `at_us` also beside hash and key.
+
+    Attributes:
+        finding_id: the finding to explain.
+        sticky_hash: the hash to follow.
+        key: the key whose hash to follow.
+        at_us: a moment, microseconds since 1970 UTC.
+        topic: the topic, in full or its last part; None: there is only one.
+        subscription: the subscription; None: there is only one.
+        run_key: the run; None: the newest one.
+        trace: where the trace is; None: where it was audited.
+        events_max: most events of a story.
+    """
+
+    finding_id: str | None = None
+    sticky_hash: int | None = None
+    key: str | None = None
+    at_us: int | None = None
+    topic: str | None = None
+    subscription: str | None = None
+    run_key: str | None = None
+    trace: str | None = None
+    events_max: int = 100
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a story rests on.
+
+    Attributes:
+        run: the run.
+        trace: its trace.
+        rows: of the subscription, and the publishes of its topic.
+        events: these rows, packed.
+    """
+
+    run: AuditedRun
+    trace: Trace
+    rows: pa.Table
+    events: SubscriptionEvents
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer: a story with its evidence, or the state at a moment.
+
+    Attributes:
+        run_key: the run that it is about.
+        source: the trace and the run, in a few words.
+        finding: the row of `violations` that was asked for.
+        story: the story; None: only a moment was asked for.
+        evidence: of the story.
+        moment: the state at the moment.
+    """
+
+    run_key: str
+    source: str
+    finding: Row | None = None
+    story: Story | None = None
+    evidence: Evidence | None = None
+    moment: Moment | None = None
+
+
+def answer(question: Question, tables: Tables, session: Callable[[], SparkSession]) -> Answer:
+    """Returns the answer to a question.
+
+    Args:
+        question: the question.
+        tables: of the target.
+        session: starts a session; called for a trace that only Spark can read.
+
+    Raises:
+        UsageError: the tables have no such run, finding or subscription, or the trace is not where it was.
+        TraceError: the trace cannot be read.
+    """
+    if question.finding_id is not None:
+        finding = finding_with(tables, question.finding_id)
+        run, group = run_with(tables, finding["run_key"]), Group(finding["topic"], finding["subscription"])
+        evidence = _evidence(run, question, group, session)
+        sticky_hash, middle = (
+            _hash_of(finding, evidence.events),
+            Middle(finding["broker"], finding["seq"], offending=True),
+        )
+        story = story_of(evidence.rows, evidence.events, sticky_hash, middle, question.events_max, finding["key"])
+        return Answer(run.run_key, _source(run, evidence.trace.path), finding, story, evidence)
+    run = run_with(tables, question.run_key)
+    group = subscription_of(tables, run.run_key, question.topic, question.subscription)
+    if question.sticky_hash is None and question.key is None:
+        moment = moment_at(tables, run.run_key, group, question.at_us or 0)
+        return Answer(run.run_key, _source(run, ", ".join(run.inputs)), moment=moment)
+    evidence = _evidence(run, question, group, session)
+    sticky_hash = question.sticky_hash if question.key is None else evidence.events.hash_of_key(question.key)
+    assert sticky_hash is not None
+    middle = (
+        Middle(ts_us=question.at_us) if question.at_us is not None else _of_interest(tables, run, group, sticky_hash)
+    )
+    story = story_of(evidence.rows, evidence.events, sticky_hash, middle, question.events_max, question.key)
+    if not story.total:
+        name = f"hash {sticky_hash}" if question.key is None else f"key {question.key} (hash {sticky_hash})"
+        raise UsageError(f"no row of the trace is about {name}", "hot_keys and violations have hashes that are there")
+    return Answer(run.run_key, _source(run, evidence.trace.path), story=story, evidence=evidence)
+
+
+def _evidence(run: AuditedRun, question: Question, group: Group, session: Callable[[], SparkSession]) -> Evidence:
+    trace = run.trace(question.trace)
+    rows = subscription_rows(trace, group, session() if needs_session(trace) else None)
+    if not rows.num_rows:
+        raise UsageError(
+            f"{trace.path} has no row of {group.topic}, {group.subscription}",
+            "pass --trace PATH, where the trace is now",
+        )
+    return Evidence(run, trace, rows, packed_events(rows, group, run.config(trace)))
+
+
+def _hash_of(finding: Row, events: SubscriptionEvents) -> int | None:
+    sticky_hash: int | None = finding["sticky_hash"]
+    if sticky_hash is None and finding["ledger_id"] is not None:
+        # A mixed batch or an acknowledgement by another consumer is about an entry.
+        return events.hash_of_entry(finding["ledger_id"], finding["entry_id"])
+    return sticky_hash
+
+
+def _of_interest(tables: Tables, run: AuditedRun, group: Group, sticky_hash: int) -> Middle:
+    """Returns the first finding of a hash, else its longest block, else its beginning."""
+
+    def first(table: str, select: str, order: str) -> Row | None:
+        where = f"WHERE {of_run(run.run_key)} AND sticky_hash = {sticky_hash}"
+        rows = tables.query(table, f"topic, subscription, broker, {select}", f"{where} ORDER BY {order}")
+        return next((row for row in rows if (row["topic"], row["subscription"]) == group), None)
+
+    if found := first("violations", "seq", "ts_us, seq"):
+        return Middle(found["broker"], found["seq"], offending=True)
+    if found := first("blocking", "from_seq", "message_seconds DESC, from_seq"):
+        return Middle(found["broker"], found["from_seq"])
+    return Middle()
+
+
+def _source(run: AuditedRun, path: str) -> str:
+    return f"{path}, run {run.run_key}"

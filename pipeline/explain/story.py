@@ -1,0 +1,167 @@
+"""Builds the story of a hash: the events around a finding or a moment, and who owned and held the hash at each.
+
+The rows of the trace are replayed as the audit replayed them, and the replay is asked in between
+(`dispatch_audit.pipeline.explain.hash_observer`). Rows that the audit quarantined take no part, because its reader
+leaves them out, and the replay refuses what it refused.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dispatch_audit.pipeline.explain.hash_observer import HashObserver, SeenHash
+from dispatch_audit.pipeline.explain.steps import Step, steps_at, watched, with_states
+from dispatch_audit.pipeline.explain.subscription_events import SubscriptionEvents
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.replay.replay_rows import packed_rows, replayed_rows
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+
+# Membership changes among the events that are looked at; of more, those next to the middle.
+_CHANGES_MAX: Final = 500
+# A step has up to two rows, and some fall away.
+_ROWS_OF_STEP: Final = 3
+
+
+@dataclass(frozen=True)
+class Middle:
+    """What a story is told around.
+
+    Attributes:
+        broker: the recorder of the row.
+        seq: the row; None: `ts_us` decides.
+        ts_us: a moment; None: the beginning of the hash.
+        offending: whether the row completes a finding.
+    """
+
+    broker: str | None = None
+    seq: int | None = None
+    ts_us: int | None = None
+    offending: bool = False
+
+
+@dataclass(frozen=True)
+class Story:
+    """The story of a hash.
+
+    Attributes:
+        events: of the subscription.
+        sticky_hash: the hash; None: the story is about the subscription.
+        key: the key that the reader asked for, or that the finding names.
+        middle: the place that the story is told around.
+        middle_us: its time.
+        at_middle: the hash behind that place; None: the story is about no hash.
+        steps: in their order.
+        total: the number of rows that concern the hash, steps or not.
+        found: the rows of `violations` of the replay.
+        refused: the number of rows that the replay refused.
+    """
+
+    events: SubscriptionEvents
+    sticky_hash: int | None
+    key: str | None
+    middle: int
+    middle_us: int
+    at_middle: SeenHash | None
+    steps: tuple[Step, ...]
+    total: int
+    found: tuple[dict[str, Any], ...]
+    refused: int
+
+
+def packed_events(rows: pa.Table, group: Group, config: ReplayConfig) -> SubscriptionEvents:
+    """Returns the events of a subscription.
+
+    Args:
+        rows: its rows and the publishes of its topic (`subscription_rows`).
+        group: the subscription.
+        config: of the replay.
+    """
+    return SubscriptionEvents.of(packed_rows(rows.to_batches(), config, [group]), group, config)
+
+
+def story_of(
+    rows: pa.Table,
+    events: SubscriptionEvents,
+    sticky_hash: int | None,
+    middle: Middle,
+    number: int,
+    key: str | None = None,
+) -> Story:
+    """Returns the story of a hash, or of a subscription.
+
+    Args:
+        rows: as for `packed_events`.
+        events: the events of these rows.
+        sticky_hash: the hash; None: the story is about the subscription.
+        middle: what it is told around.
+        number: most steps.
+        key: the key, for whoever reads the story.
+    """
+    concerned = events.in_general() if sticky_hash is None else events.of_hash(sticky_hash)
+    places = np.unique(events.events.seq[concerned])
+    at = _place_of(middle, places, events)
+    chosen = [*_around(places, at, _ROWS_OF_STEP * number).tolist()]
+    changes = _changes_between(events, chosen, at)
+    offending = at if middle.offending else None
+    steps = steps_at(events, rows, {*chosen, *changes, at}, offending)
+    observer = HashObserver(-1 if sticky_hash is None else sticky_hash, {*watched(steps), at})
+    found = replayed_rows(events.packed, events.group, events.config, observer)
+    if sticky_hash is not None:
+        steps = with_states(steps, observer.seen, {row.seq: row.consumer for row in events.membership})
+    middle_us = middle.ts_us if middle.ts_us is not None else _time_of(events, at)
+    return Story(
+        events,
+        sticky_hash,
+        key,
+        at,
+        middle_us,
+        None if sticky_hash is None else observer.seen.get(at),
+        tuple(_nearest(steps, at, number)),
+        int(places.size),
+        tuple(found.get("violations", ())),
+        len(found.get("refused", ())),
+    )
+
+
+def _place_of(middle: Middle, places: NDArray[np.int64], events: SubscriptionEvents) -> int:
+    if middle.seq is not None:
+        return events.place(middle.broker, middle.seq)
+    if middle.ts_us is not None:
+        at = events.place_at(middle.ts_us)
+        # The last row before the moment has been replayed by then, the first one behind it has not.
+        return at - 1 if _time_of(events, at) > middle.ts_us else at
+    return int(places[0]) if places.size else 0
+
+
+def _time_of(events: SubscriptionEvents, place: int) -> int:
+    """The time of the row at a place, or of the last one before it."""
+    at = int(np.searchsorted(events.events.seq, place, side="right")) - 1
+    return int(events.events.ts_us[max(at, 0)]) if events.events.seq.size else 0
+
+
+def _around(places: NDArray[np.int64], at: int, number: int) -> NDArray[np.int64]:
+    """The places nearest to one by their rank, about as many on each side as there are."""
+    middle = int(np.searchsorted(places, at))
+    first = max(min(middle - number // 2, places.size - number), 0)
+    return places[first : first + number]
+
+
+def _changes_between(events: SubscriptionEvents, chosen: Sequence[int], at: int) -> list[int]:
+    """The places of membership rows among the chosen ones, and of the last ones before them: they made the owner."""
+    first, last = (min(chosen[0], at), max(chosen[-1], at)) if chosen else (at, at)
+    places = [row.seq for row in events.membership]
+    before = [place for place in places if place < first][-_CHANGES_MAX // 10 :]
+    within = sorted((place for place in places if first <= place <= last), key=lambda place: abs(place - at))
+    return [*before, *within[:_CHANGES_MAX]]
+
+
+def _nearest(steps: Sequence[Step], at: int, number: int) -> Sequence[Step]:
+    middle = next((n for n, step in enumerate(steps) if step.offending), None)
+    if middle is None:
+        middle = sum(step.until <= at for step in steps)
+    first = max(min(middle - number // 2, len(steps) - number), 0)
+    return steps[first : first + number]

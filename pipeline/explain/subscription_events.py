@@ -1,0 +1,113 @@
+"""The packed events of one subscription, and which of them concern a hash.
+
+Events are the rows as the replay gets them: keys hashed, lists of positions expanded, several recorders in one order.
+Their seqs are therefore places in the order of the topic; with one recorder they are the trace's own.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dispatch_audit.pipeline.contract.profile import SelectorKind
+from dispatch_audit.pipeline.replay.packing.events import Code, Events, among, concatenated
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group, merged
+from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
+from dispatch_audit.pipeline.replay.replay_rows import PackedRows
+from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.udfs.sticky_key_hash import sticky_from_murmur, sticky_hashes
+
+_NAMING: Final = among(Code.PUBLISH, Code.PUBLISH_DELAYED, Code.DISPATCH_START, Code.DISPATCH_END)
+_SENT: Final = among(Code.DISPATCH_START, Code.DISPATCH_END)
+# They concern all that their consumer holds, or holds up to a position.
+_OF_CONSUMER: Final = among(Code.REDELIVER_ALL, Code.ACK_CUMULATIVE)
+_BACKGROUND: Final = among(Code.PUBLISH, Code.PUBLISH_DELAYED, Code.FLOW)
+# Combines a position into one number.
+_MIXER: Final = 0x1000003
+
+
+@dataclass(frozen=True)
+class SubscriptionEvents:
+    """The events of a subscription, in the order of the replay.
+
+    Attributes:
+        packed: the rows, as `dispatch_audit.pipeline.replay.replay_rows` replays them.
+        group: the subscription.
+        config: of the replay.
+        events: its rows and the publishes of its topic.
+        membership: the details of its joins, leaves and resets.
+        recorders: of its topic.
+    """
+
+    packed: PackedRows
+    group: Group
+    config: ReplayConfig
+    events: Events
+    membership: list[MembershipEvent]
+    recorders: Recorders
+
+    @staticmethod
+    def of(packed: PackedRows, group: Group, config: ReplayConfig) -> "SubscriptionEvents":
+        """Returns the events of one subscription of packed rows."""
+        parts = list(merged(packed.of_group[group]))
+        membership = [row for part in parts for row in part.membership]
+        events = concatenated([part.events for part in parts])
+        return SubscriptionEvents(packed, group, config, events, membership, packed.recorders_of(group.topic))
+
+    @cached_property
+    def selector(self) -> SelectorKind:
+        """The selector, by the first join: it decides (contract 2)."""
+        first = next((row for row in self.membership if row.kind == "join"), None)
+        return self.config.selector(sticky=first is not None and first.sticky)
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """The names of consumers by the replay's numbers, as the client gave them."""
+        return {row.consumer: row.name for row in self.membership if row.kind == "join" and row.name}
+
+    def hash_of_key(self, key: str) -> int:
+        """The sticky hash of a key in the range of the selector."""
+        return int(sticky_hashes([key.encode()], self.config.profile.hash[self.selector])[0])
+
+    def hash_of_entry(self, ledger: int, entry: int) -> int | None:
+        """The sticky hash of an entry; None: no row gives its key."""
+        events = self.events
+        at = np.flatnonzero((events.ledger == ledger) & (events.entry == entry) & (events.murmur >= 0))
+        return None if not at.size else int(self._sticky(events.murmur[at[:1]])[0])
+
+    def of_hash(self, sticky_hash: int) -> NDArray[np.bool_]:
+        """Which events concern a hash: those of its entries, and those of all that a consumer holds of it."""
+        events = self.events
+        named = np.flatnonzero(_NAMING[events.code] & (events.murmur >= 0))
+        of_hash = named[self._sticky(events.murmur[named]) == sticky_hash]
+        mixed = events.ledger * _MIXER + events.entry
+        concerned: NDArray[np.bool_] = (events.ledger >= 0) & np.isin(mixed, mixed[of_hash])
+        concerned &= ~_OF_CONSUMER[events.code] & (events.code != Code.MARK_DELETE)
+        holders = np.unique(events.consumer[concerned & _SENT[events.code]])
+        return concerned | (_OF_CONSUMER[events.code] & np.isin(events.consumer, holders))
+
+    def in_general(self) -> NDArray[np.bool_]:
+        """Which events are of interest if no hash is: all but publishes and flow."""
+        return ~_BACKGROUND[self.events.code]
+
+    def place(self, broker: str | None, seq: int) -> int:
+        """The place of a row in the order of the topic."""
+        return self.recorders.place(broker, seq)
+
+    def place_at(self, ts_us: int) -> int:
+        """The place of the first row at or after a moment; of the last row if there is none."""
+        later = np.flatnonzero(self.events.ts_us >= ts_us)
+        return int(self.events.seq[later[0] if later.size else -1]) if self.events.seq.size else 0
+
+    def row_of(self, place: int) -> tuple[str | None, int]:
+        """The recorder and its own seq of the row at a place."""
+        if not self.recorders.terms:
+            return self.recorders.names[0], place
+        return self.recorders.names[self.recorders.term_of(place).recorder], self.recorders.seq(place)
+
+    def _sticky(self, murmur: Ints) -> Ints:
+        return sticky_from_murmur(murmur, self.config.profile.hash[self.selector])

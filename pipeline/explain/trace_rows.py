@@ -1,0 +1,84 @@
+"""Reads the good rows of one subscription from a trace, by the reader of the audit.
+
+Files are read in this process. Tables of a catalog and URIs are read through a session of Spark.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Trace
+from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
+from dispatch_audit.pipeline.trace.workers.file_part import FilePart
+from dispatch_audit.pipeline.trace.workers.part import Part
+from dispatch_audit.pipeline.trace.workers.shares import shares_of
+from dispatch_audit.pipeline.trace.workers.tasks import evaluated
+
+_ROWS: Final = 1 << 16
+_SCHEMA: Final = pa.schema(
+    [(name, pa.string() if name == "snapshot" else ARROW_TYPES[name]) for name in EVENT_SCHEMA.names]
+)
+
+
+def needs_session(trace: Trace) -> bool:
+    """Whether some log of a trace can be read through Spark only."""
+    return any(shares_of(log, trace.seqs) is None for log in trace.logs)
+
+
+def subscription_rows(trace: Trace, group: Group, spark: SparkSession | None = None) -> pa.Table:
+    """Returns the good rows of a subscription and the publishes of its topic, in the order of time and seq.
+
+    Args:
+        trace: the trace; rows outside of its range of seq are left out.
+        group: the subscription.
+        spark: the session; needed where `needs_session` holds.
+
+    Returns:
+        The columns of `EVENT_SCHEMA`, `snapshot` as JSON text.
+
+    Raises:
+        UsageError: a log needs a session and there is none.
+        TraceError: a file cannot be read.
+    """
+    if needs_session(trace):
+        batches = _through_spark(trace, group, spark)
+    else:
+        shares = [share for log in trace.logs for share in shares_of(log, trace.seqs) or ()]
+        batches = list(_rows_of(iter([FilePart(share) for share in shares]), group))
+    return pa.Table.from_batches(batches, _SCHEMA).sort_by([("ts_us", "ascending"), ("seq", "ascending")])
+
+
+def _rows_of(parts: Iterator[Part], group: Group) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        for found in part.read(_SCHEMA.names, _ROWS):
+            rows = _of_group(found.good, group)
+            if rows.num_rows:
+                yield pa.record_batch(
+                    [rows.column(name).cast(_SCHEMA.field(name).type) for name in _SCHEMA.names], _SCHEMA
+                )
+
+
+def _of_group(rows: pa.RecordBatch, group: Group) -> pa.RecordBatch:
+    topic, subscription, event = (rows.column(name).cast(pa.string()) for name in ("topic", "subscription", "event"))
+    concerned = pc.or_(pc.equal(event, "publish"), pc.fill_null(pc.equal(subscription, group.subscription), False))
+    return rows.filter(pc.and_(pc.equal(topic, group.topic), concerned))
+
+
+def _through_spark(trace: Trace, group: Group, spark: SparkSession | None) -> list[pa.RecordBatch]:
+    if spark is None:
+        raise UsageError(f"{trace.path} can be read through Spark only", "leave --engine out, or pass --engine spark")
+
+    def read(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
+        for rows in _rows_of(parts, group):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, _SCHEMA) as stream:
+                stream.write_batch(rows)
+            yield pa.record_batch([pa.array([sink.getvalue().to_pybytes()], pa.binary())], names=["rows"])
+
+    found = evaluated(spark, trace, read, "rows BINARY", lambda frame: frame.collect())
+    return [batch for row in found for batch in pa.ipc.open_stream(bytes(row["rows"]))]

@@ -1,0 +1,128 @@
+"""Replays typed rows in this process, without Spark: for one finding at a time, and for tests.
+
+It goes the way of the audit: `pack`, the recorders, one order, `replay_group`. Only the exchange is missing.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dispatch_audit.pipeline.replay.packing.pack import pack
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, rows_for
+from dispatch_audit.pipeline.replay.recorders.one_order import in_one_order
+from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
+from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
+from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.subscription import Observer
+from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
+
+ALL_FINDINGS = 0
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """The rows of a trace, packed and in one order.
+
+    Attributes:
+        of_group: the packed batches of each subscription, by their first seq.
+        recorders: of each topic whose rows name any.
+    """
+
+    of_group: dict[Group, list[PackedBatch]]
+    recorders: dict[str, Recorders]
+
+    def recorders_of(self, topic: str) -> Recorders:
+        """The recorders of a topic."""
+        return self.recorders.get(topic, ONE)
+
+
+def packed_rows(
+    batches: Iterable[pa.RecordBatch], config: ReplayConfig, groups: Sequence[Group] | None = None
+) -> PackedRows:
+    """Packs rows, and puts those of several recorders in one order.
+
+    Args:
+        batches: checked rows with the columns of `pack`, in any order.
+        config: the configuration of the replay.
+        groups: the subscriptions; None: those that the rows name.
+
+    Raises:
+        TraceError: two recorders wrote as owners of a topic at one time.
+    """
+    packed = [part for batch in batches for part in pack(batch, config.profile)]
+    if groups is None:
+        groups = sorted({Group(part.topic, part.subscription) for part in packed if part.subscription})
+    recorders = recorders_in(packed, config.skew_us)
+    by_topic: dict[str, list[PackedBatch]] = defaultdict(list)
+    for part in packed:
+        by_topic[part.topic] += in_one_order(part, recorders.get(part.topic, ONE))
+    of_group = {
+        group: sorted(
+            (own for part in by_topic[group.topic] if (own := rows_for(group.subscription, part)) is not None),
+            key=lambda part: part.first_seq,
+        )
+        for group in groups
+    }
+    return PackedRows(of_group, recorders)
+
+
+def recorders_in(packed: Sequence[PackedBatch], skew_us: int) -> dict[str, Recorders]:
+    """The recorders of each topic whose rows name any.
+
+    Args:
+        packed: all rows of the topics.
+        skew_us: how far the clocks of two brokers may be apart, in microseconds.
+
+    Raises:
+        TraceError: two recorders wrote as owners of a topic at one time.
+    """
+    named: dict[str, set[str]] = defaultdict(set)
+    for part in packed:
+        if part.broker is not None:
+            named[part.topic].add(part.broker)
+    found = {topic: Recorders(tuple(names)) for topic, names in named.items() if len(names) == 1}
+    for topic in (topic for topic, names in named.items() if len(names) > 1):
+        parts = [part for chunk in packed if chunk.topic == topic for part in stretches(chunk, skew_us)]
+        found[topic] = recorders_of(topic, parts, skew_us)
+    return found
+
+
+def replayed_rows(
+    packed: PackedRows, group: Group, config: ReplayConfig, observer: Observer | None = None
+) -> dict[str, Rows]:
+    """Replays one subscription; returns the rows of the tables by table, with all findings.
+
+    Args:
+        packed: the rows.
+        group: the subscription.
+        config: the configuration of the replay.
+        observer: looks at the dispatcher between rows.
+
+    Raises:
+        LimitError: more entries are open at one time than the limit allows.
+    """
+    found: dict[str, Rows] = defaultdict(list)
+    replayed = replay_group(
+        group,
+        packed.of_group[group],
+        config,
+        ALL_FINDINGS,
+        recorders=packed.recorders_of(group.topic),
+        observer=observer,
+    )
+    for table, columns in replayed:
+        found[table] += rows_in(columns)
+    return found
+
+
+def rows_in(columns: Columns) -> Rows:
+    """The rows of columns, with plain numbers."""
+    values: list[Sequence[Any]] = [
+        column.tolist() if isinstance(column, np.ndarray | pa.Array) else column for column in columns.values()
+    ]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]

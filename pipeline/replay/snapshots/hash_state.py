@@ -1,0 +1,60 @@
+"""Reads the state of one hash from the state of the replay, for whoever asks who owned and held it at a moment."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owners_of
+from dispatch_audit.pipeline.replay.state.state import NOBODY, READ, UNKNOWN, WAITING, State
+
+
+class HashState(NamedTuple):
+    """One hash at one moment; consumers by their indexes in the state, NOBODY for none.
+
+    Attributes:
+        owner: the consumer that the routing in force sends its entries to.
+        held: the pending entries by consumer, the first dispatch first.
+        drains_from: the holder, while another consumer owns the hash and has to wait for it (PIP-379).
+        drains_to: the consumer that the hash moved to.
+        waiting: entries that wait to be sent.
+        in_replay: those of them that the broker has read, so that they wait in replay.
+    """
+
+    owner: int
+    held: Mapping[int, int]
+    drains_from: int
+    drains_to: int
+    waiting: int
+    in_replay: int
+
+
+def hash_state(state: State, routing: RoutingArrays, sticky_hash: int) -> HashState:
+    """Returns the state of a hash at this moment.
+
+    Args:
+        state: the state of the kernel.
+        routing: the routing in force.
+        sticky_hash: the hash; one without a pending or waiting entry has only an owner.
+    """
+    owner = int(owners_of(routing, np.array([sticky_hash], dtype=np.int64))[0])
+    hashes, entries = state.hashes, state.entries
+    slots = np.flatnonzero(hashes.hash == sticky_hash)
+    if not slots.size:
+        return HashState(owner, {}, NOBODY, NOBODY, 0, 0)
+    slot = int(slots[0])
+    of_hash = (entries.ledger != UNKNOWN) & (entries.hash_at == slot)
+    pending = np.flatnonzero(of_hash & (entries.holder >= 0))
+    held: dict[int, int] = {}
+    for holder in entries.holder[pending[np.argsort(entries.sent_seq[pending], kind="stable")]].tolist():
+        held[holder] = held.get(holder, 0) + 1
+    waiting = of_hash & (entries.holder < 0) & (entries.marks & WAITING != 0)
+    drains = hashes.draining_seq[slot] != UNKNOWN and hashes.away[slot] == 1
+    return HashState(
+        owner,
+        held,
+        int(hashes.holder[slot]) if drains else NOBODY,
+        int(hashes.new_owner[slot]) if drains else NOBODY,
+        int(np.count_nonzero(waiting)),
+        int(np.count_nonzero(waiting & (entries.marks & READ != 0))),
+    )
