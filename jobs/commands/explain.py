@@ -84,7 +84,7 @@ def explain(
             written = None
             if export and found.evidence and found.finding and found.story:
                 begin("look for the shortest trace")
-                written = exported(found.evidence, found.finding, found.story.sticky_hash, export)
+                written = exported(found.evidence, found.story, found.finding, export)
         if found.moment is not None:
             if report_format == "json":
                 typer.echo(json_moment(found.moment, found.run_key))
@@ -110,7 +110,9 @@ def _refuse_contradictions(
     if len(asked) > 1:
         raise UsageError(f"{' and '.join(asked)} ask for different stories", "pass one of them")
     if not asked and at is None:
-        raise UsageError("explain what?", "pass --violation ID, --hash H, --key K or --at TIME")
+        raise UsageError(
+            "explain needs a finding, a hash, a key or a moment", "pass --violation ID, --hash H, --key K or --at TIME"
+        )
     if violation is not None and at is not None:
         raise UsageError("--violation has a moment of its own and takes no --at", "leave one of them out")
     if export is not None and violation is None:

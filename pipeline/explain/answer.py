@@ -71,7 +71,7 @@ class Answer:
     Attributes:
         run_key: the run that it is about.
         source: the trace and the run, in a few words.
-        finding: the row of `violations` that was asked for.
+        finding: the row of `violations` that the story is about; None: it is about none.
         story: the story; None: only a moment was asked for.
         evidence: of the story.
         moment: the state at the moment.
@@ -115,14 +115,14 @@ def answer(question: Question, tables: Tables, session: Callable[[], SparkSessio
     evidence = _evidence(run, question, group, session)
     sticky_hash = question.sticky_hash if question.key is None else evidence.events.hash_of_key(question.key)
     assert sticky_hash is not None
-    middle = (
-        Middle(ts_us=question.at_us) if question.at_us is not None else _of_interest(tables, run, group, sticky_hash)
-    )
+    finding, middle = None, Middle(ts_us=question.at_us)
+    if question.at_us is None:
+        finding, middle = _of_interest(tables, run, group, sticky_hash)
     story = story_of(evidence.rows, evidence.events, sticky_hash, middle, question.events_max, question.key)
     if not story.total:
         name = f"hash {sticky_hash}" if question.key is None else f"key {question.key} (hash {sticky_hash})"
         raise UsageError(f"no row of the trace is about {name}", "hot_keys and violations have hashes that are there")
-    return Answer(run.run_key, _source(run, evidence.trace.path), story=story, evidence=evidence)
+    return Answer(run.run_key, _source(run, evidence.trace.path), finding, story, evidence)
 
 
 def _evidence(run: AuditedRun, question: Question, group: Group, session: Callable[[], SparkSession]) -> Evidence:
@@ -144,19 +144,19 @@ def _hash_of(finding: Row, events: SubscriptionEvents) -> int | None:
     return sticky_hash
 
 
-def _of_interest(tables: Tables, run: AuditedRun, group: Group, sticky_hash: int) -> Middle:
-    """Returns the first finding of a hash, else its longest block, else its beginning."""
+def _of_interest(tables: Tables, run: AuditedRun, group: Group, sticky_hash: int) -> tuple[Row | None, Middle]:
+    """Returns the first finding of a hash and its row, else the beginning of its longest block, else its first row."""
 
-    def first(table: str, select: str, order: str) -> Row | None:
+    def first(table: str, order: str) -> Row | None:
         where = f"WHERE {of_run(run.run_key)} AND sticky_hash = {sticky_hash}"
-        rows = tables.query(table, f"topic, subscription, broker, {select}", f"{where} ORDER BY {order}")
+        rows = tables.query(table, "*", f"{where} ORDER BY {order}")
         return next((row for row in rows if (row["topic"], row["subscription"]) == group), None)
 
-    if found := first("violations", "seq", "ts_us, seq"):
-        return Middle(found["broker"], found["seq"], offending=True)
-    if found := first("blocking", "from_seq", "message_seconds DESC, from_seq"):
-        return Middle(found["broker"], found["from_seq"])
-    return Middle()
+    if found := first("violations", "ts_us, seq, rule"):
+        return found, Middle(found["broker"], found["seq"], offending=True)
+    if block := first("blocking", "message_seconds DESC, from_seq"):
+        return None, Middle(block["broker"], block["from_seq"])
+    return None, Middle()
 
 
 def _source(run: AuditedRun, path: str) -> str:

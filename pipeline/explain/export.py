@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.errors import TraceError, UsageError
 from dispatch_audit.pipeline.explain.answer import Evidence
 from dispatch_audit.pipeline.explain.shortest_trace import REPLAYS_MAX, SameFinding, shortest_trace
+from dispatch_audit.pipeline.explain.story import Story
 from dispatch_audit.pipeline.explain.trace_rows import subscription_rows
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.settings import Settings, load_settings
@@ -54,17 +55,17 @@ class Export:
 
 def exported(
     evidence: Evidence,
+    story: Story,
     finding: Mapping[str, Any],
-    sticky_hash: int | None,
     folder: Path,
     replays_max: int = REPLAYS_MAX,
 ) -> Export:
     """Writes the shortest trace of a finding; its rows keep their seqs, times, names and keys.
 
     Args:
-        evidence: of the story of the finding.
+        evidence: of the story.
+        story: of the finding.
         finding: the row of `violations`.
-        sticky_hash: the hash that it is about; None: none.
         folder: a new folder.
         replays_max: most traces to try.
 
@@ -72,7 +73,7 @@ def exported(
         UsageError: the folder cannot be written.
         TraceError: the rows that are there now do not give the finding.
     """
-    shortest = shortest_trace(evidence.rows, evidence.events, sticky_hash, finding, replays_max)
+    shortest = shortest_trace(evidence.rows, evidence.events, story.sticky_hash, finding, story.refused, replays_max)
     if shortest is None:
         raise TraceError(
             f"the rows of {evidence.trace.path} do not give finding {finding['finding_id']} any more", "audit it again"

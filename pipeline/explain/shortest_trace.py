@@ -6,7 +6,7 @@ then consumers, keys and entries, then single rows. The result depends on the ro
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -24,6 +24,8 @@ from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 REPLAYS_MAX: Final = 3_000
 # How many rows of the hash before the finding are tried: most findings need few of them.
 _LAST: Final = (12, 48, 192)
+# The same of all rows of the subscription.
+_LAST_OF_ALL: Final = (64, 512, 4096)
 
 Finding = Mapping[str, Any]
 Rows = Sequence[int]
@@ -92,6 +94,7 @@ def shortest_trace(
     events: SubscriptionEvents,
     sticky_hash: int | None,
     finding: Finding,
+    refused: Collection[int] = (),
     replays_max: int = REPLAYS_MAX,
 ) -> Shortest | None:
     """Returns the shortest trace that the search finds; None: the rows do not give the finding.
@@ -101,9 +104,10 @@ def shortest_trace(
         events: the same, packed.
         sticky_hash: the hash that the finding is about; None: none.
         finding: the row of `violations`.
+        refused: the places of rows that the replay refuses.
         replays_max: most traces to try.
     """
-    in_order = _InOrder(rows, events)
+    in_order = _InOrder(rows, events, refused)
     holds = SameFinding(in_order.rows, events.group, events.config, finding, replays_max)
     at = events.place(finding["broker"], finding["seq"])
     kept = next((some for some in in_order.candidates(sticky_hash, at) if holds(some)), None)
@@ -129,14 +133,16 @@ def _without_units(kept: Rows, unit_of: Callable[[int], Hashable | None], holds:
 
 
 class _InOrder:
-    """The rows in the order of the topic, and the units that they belong to."""
+    """The rows that the replay uses, in the order of the topic, and the units that they belong to."""
 
-    def __init__(self, rows: pa.Table, events: SubscriptionEvents) -> None:
+    def __init__(self, rows: pa.Table, events: SubscriptionEvents, refused: Collection[int]) -> None:
         nameless = not events.recorders.terms
         brokers = [None] * rows.num_rows if nameless else rows.column("broker").to_pylist()
         seqs = rows.column("seq").to_pylist()
         places = np.array([events.place(*of_row) for of_row in zip(brokers, seqs, strict=True)], dtype=np.int64)
-        order = np.argsort(places, kind="stable")
+        # Of rows with one seq the replay uses the earliest, and they come in the order of time.
+        _, order = np.unique(places, return_index=True)
+        order = order[~np.isin(places[order], [*refused])]
         self.rows = rows.take(pa.array(order))
         self._places = places[order]
         self._events = events
@@ -149,9 +155,13 @@ class _InOrder:
         if sticky_hash is not None:
             of_hash = np.isin(self._places, self._events.events.seq[self._events.of_hash(sticky_hash)])
             of_members = np.array([event in ("join", "leave", "reset") for event in self._event])
-            for number in _LAST:
-                last = until[of_hash[until]][-number:]
-                yield sorted({*last.tolist(), *until[of_members[until]].tolist()})
+            changes, of_hash_until = until[of_members[until]].tolist(), until[of_hash[until]].tolist()
+            named = {self._consumer[row] for row in of_hash_until}
+            for members in ([row for row in changes if self._consumer[row] in named], changes):
+                yield from (sorted({*of_hash_until[-number:], *members}) for number in _LAST)
+            # What the broker had read, for instance, shows in dispatches of other hashes.
+            for number in _LAST_OF_ALL:
+                yield sorted({*of_hash_until, *changes, *until[-number:].tolist()})
             of_broker = np.array([event in ("stats", "flow") for event in self._event])
             for chosen in (of_hash | of_members, of_hash | of_members | of_broker):
                 yield until[chosen[until]].tolist()

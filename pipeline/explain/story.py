@@ -5,7 +5,7 @@ The rows of the trace are replayed as the audit replayed them, and the replay is
 leaves them out, and the replay refuses what it refused.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.explain.hash_observer import HashObserver, SeenHash
 from dispatch_audit.pipeline.explain.steps import Step, steps_at, watched, with_states
 from dispatch_audit.pipeline.explain.subscription_events import SubscriptionEvents
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW
 from dispatch_audit.pipeline.replay.replay_rows import packed_rows, replayed_rows
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 
@@ -24,6 +25,7 @@ from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 _CHANGES_MAX: Final = 500
 # A step has up to two rows, and some fall away.
 _ROWS_OF_STEP: Final = 3
+_ROWS_MIN: Final = 100
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Story:
         steps: in their order.
         total: the number of rows that concern the hash, steps or not.
         found: the rows of `violations` of the replay.
-        refused: the number of rows that the replay refused.
+        refused: the places of rows that the replay refused; they take no part.
     """
 
     events: SubscriptionEvents
@@ -69,7 +71,7 @@ class Story:
     steps: tuple[Step, ...]
     total: int
     found: tuple[dict[str, Any], ...]
-    refused: int
+    refused: frozenset[int]
 
 
 def packed_events(rows: pa.Table, group: Group, config: ReplayConfig) -> SubscriptionEvents:
@@ -104,12 +106,14 @@ def story_of(
     concerned = events.in_general() if sticky_hash is None else events.of_hash(sticky_hash)
     places = np.unique(events.events.seq[concerned])
     at = _place_of(middle, places, events)
-    chosen = [*_around(places, at, _ROWS_OF_STEP * number).tolist()]
+    chosen = [*_around(places, at, max(_ROWS_OF_STEP * number, _ROWS_MIN)).tolist()]
     changes = _changes_between(events, chosen, at)
     offending = at if middle.offending else None
     steps = steps_at(events, rows, {*chosen, *changes, at}, offending)
     observer = HashObserver(-1 if sticky_hash is None else sticky_hash, {*watched(steps), at})
     found = replayed_rows(events.packed, events.group, events.config, observer)
+    refused = _refused(found.get("refused", ()), events)
+    steps = [step for step in steps if step.place not in refused]
     if sticky_hash is not None:
         steps = with_states(steps, observer.seen, {row.seq: row.consumer for row in events.membership})
     middle_us = middle.ts_us if middle.ts_us is not None else _time_of(events, at)
@@ -123,7 +127,16 @@ def story_of(
         tuple(_nearest(steps, at, number)),
         int(places.size),
         tuple(found.get("violations", ())),
-        len(found.get("refused", ())),
+        refused,
+    )
+
+
+def _refused(rows: Iterable[dict[str, Any]], events: SubscriptionEvents) -> frozenset[int]:
+    """The places of the rows that were refused, and not only because another row of the same seq was used."""
+    return frozenset(
+        events.place(row.get("broker") or None, row["seq"])
+        for row in rows
+        if row["reason"] not in (REPEATED_ROW, DUPLICATE_SEQ)
     )
 
 

@@ -12,6 +12,7 @@ from operator import itemgetter
 
 from dispatch_audit.pipeline.contract.severity import worst_verdict
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.levels import LEVELS, Level, tally
 from dispatch_audit.pipeline.report.locations import SourceLocation, source_locations
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
@@ -38,18 +39,21 @@ def annotations(summary: Summary, traces: Sequence[Trace]) -> str:
     for run, trace in zip(summary.runs, traces, strict=True):
         before: Counter[str] = Counter()
         for finding, location in zip(run.findings, source_locations(trace, run.findings), strict=True):
-            by_level[LEVELS[finding.severity]].append((before[finding.rule], _command(finding, location)))
+            command = _command(finding, location, summary.target)
+            by_level[LEVELS[finding.severity]].append((before[finding.rule], command))
             before[finding.rule] += 1
     # The worst of every rule and trace, then the second worst, so that no trace takes all the annotations.
     shown = (sorted(commands, key=itemgetter(0))[:_ANNOTATIONS] for commands in by_level.values())
     return "".join(command for commands in shown for _, command in commands)
 
 
-def _command(finding: Finding, location: SourceLocation) -> str:
+def _command(finding: Finding, location: SourceLocation, target: str) -> str:
     reason = finding.known_bug or finding.permitted_by
     title = f"{finding.rule}: {finding.severity.replace('_', ' ')}{f' ({reason})' if reason else ''}"
     line = "" if location.line is None else f",line={location.line}"
     message = f"{finding.explanation} ({finding.topic}, {finding.subscription})"
+    if finding.finding_id is not None:
+        message += f". Its events: {explain_command(target, finding.finding_id)}"
     name = _COMMANDS[LEVELS[finding.severity]]
     return f"::{name} file={_property(location.path)}{line},title={_property(title)}::{_data(message)}\n"
 
@@ -68,7 +72,7 @@ def markdown(summary: Summary) -> str:
 
     For traces that do not fit on the page it gives their number and their worst verdict.
     """
-    parts = ["\n".join(_run(run)) + "\n" for run in summary.runs]
+    parts = ["\n".join(_run(run, summary.target)) + "\n" for run in summary.runs]
     ends = accumulate(len(part.encode()) for part in parts)
     shown = sum(end <= _PAGE_BYTES_MAX for end in ends)
     left = summary.runs[shown:]
@@ -78,7 +82,7 @@ def markdown(summary: Summary) -> str:
     return "".join(parts[:shown]) + f"{count(len(left), 'more trace')}, at worst {worst}: see table `runs`.\n"
 
 
-def _run(run: RunSummary) -> Iterator[str]:
+def _run(run: RunSummary, target: str) -> Iterator[str]:
     yield f"### {_literal(together(run.inputs))}: {run.verdict.replace('_', ' ')}"
     yield ""
     broker = f"Pulsar {_literal(run.pulsar_version)}, " if run.pulsar_version else ""
@@ -95,19 +99,21 @@ def _run(run: RunSummary) -> Iterator[str]:
     yield from _table(("rule", "checked", "found"), ((c.rule, f"{c.checked:,}", tally(c.findings)) for c in found))
     yield ""
     shown = run.findings[:_LISTED]
-    yield from _table(("finding", "where", "explanation"), map(_listed, shown))
+    rows = (_listed(finding, target) for finding in shown)
+    yield from _table(("finding", "where", "explanation", "its events"), rows)
     more = sum(sum(counts.findings.values()) for counts in found) - len(shown)
     if more:
         yield from ("", f"{count(more, 'more finding')}; the worst of them are in table `violations`.")
     yield ""
 
 
-def _listed(finding: Finding) -> tuple[str, str, str]:
+def _listed(finding: Finding, target: str) -> tuple[str, str, str, str]:
     reason = finding.known_bug or finding.permitted_by
     label = finding.severity.replace("_", " ") + (f" ({reason})" if reason else "")
     key = f", key {finding.key}" if finding.key is not None else ""
     where = f"{finding.topic}, {finding.subscription}{key}, {finding.row}"
-    return f"{finding.rule}: {label}", where, finding.explanation
+    command = "" if finding.finding_id is None else explain_command(target, finding.finding_id)
+    return f"{finding.rule}: {label}", where, finding.explanation, command
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

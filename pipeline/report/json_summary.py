@@ -6,7 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from dispatch_audit.pipeline.contract.severity import WORST_FIRST
-from dispatch_audit.pipeline.report.summary import CauseTotals, RuleCounts, RunSummary, Summary
+from dispatch_audit.pipeline.report.explain_command import explain_command
+from dispatch_audit.pipeline.report.summary import CauseTotals, Finding, RuleCounts, RunSummary, Summary
 
 
 def json_summary(summary: Summary) -> str:
@@ -23,7 +24,7 @@ def json_summary(summary: Summary) -> str:
             "rules": _rules(summary.rules),
             "blocking": _blocking(summary.causes),
             "tables": summary.tables,
-            "traces": [_trace(run) for run in summary.runs],
+            "traces": [_trace(run, summary.target) for run in summary.runs],
         },
         indent=2,
         # Clients choose the names of consumers and keys, which may hold any character.
@@ -31,7 +32,7 @@ def json_summary(summary: Summary) -> str:
     )
 
 
-def _trace(run: RunSummary) -> dict[str, Any]:
+def _trace(run: RunSummary, target: str) -> dict[str, Any]:
     return {
         "run_key": run.run_key,
         "inputs": list(run.inputs),
@@ -50,12 +51,18 @@ def _trace(run: RunSummary) -> dict[str, Any]:
         "window_to_us": None if run.window is None else run.window.to_us,
         "events_late": run.events_late,
         "rules": _rules(run.rules),
+        "findings": [_finding(finding, target) for finding in run.findings],
         "blocking": _blocking(run.causes),
         "intervals_left_out": run.intervals_left_out,
         "incomplete": [asdict(partition) for partition in run.incomplete],
         "hot_keys": [asdict(key) for key in run.hot_keys],
         "mixed_producers": [asdict(producer) for producer in run.mixed_producers],
     }
+
+
+def _finding(finding: Finding, target: str) -> dict[str, Any]:
+    command = None if finding.finding_id is None else explain_command(target, finding.finding_id)
+    return {**asdict(finding), "explain": command}
 
 
 def _rules(rules: Iterable[RuleCounts]) -> dict[str, dict[str, int]]:

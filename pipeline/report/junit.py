@@ -10,6 +10,7 @@ from junitparser import Failure, JUnitXml, Skipped, SystemOut, TestCase, TestSui
 
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, FailOn, Severity, fails
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.levels import tally
 from dispatch_audit.pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
 from dispatch_audit.pipeline.report.wording import printable, share, together
@@ -27,13 +28,13 @@ def junit_report(summary: Summary, fail_on: FailOn) -> bytes:
     """
     report = JUnitXml("dispatch-audit")
     # Not `add_testsuite`, which merges two suites that look alike.
-    report.extend(_suite(run, fail_on) for run in summary.runs)
+    report.extend(_suite(run, summary.target, fail_on) for run in summary.runs)
     report.update_statistics()
     document: bytes = report.tostring()
     return document
 
 
-def _suite(run: RunSummary, fail_on: FailOn) -> TestSuite:
+def _suite(run: RunSummary, target: str, fail_on: FailOn) -> TestSuite:
     # CI systems identify tests by name and keep the first of equal ones, so that windows need names of their own.
     window = "" if run.window is None else f", {run.window.text}"
     suite = TestSuite(f"{printable(together(run.inputs))}{window}")
@@ -52,19 +53,22 @@ def _suite(run: RunSummary, fail_on: FailOn) -> TestSuite:
     for finding in run.findings:
         by_case.setdefault((finding.rule, finding.topic, finding.subscription), []).append(finding)
     suite.add_testcases(
-        [_case(group, by_case.get((group.rule, group.topic, group.subscription), []), fail_on) for group in run.groups]
+        [
+            _case(group, by_case.get((group.rule, group.topic, group.subscription), []), target, fail_on)
+            for group in run.groups
+        ]
     )
     return suite
 
 
-def _case(group: GroupCounts, findings: Sequence[Finding], fail_on: FailOn) -> TestCase:
+def _case(group: GroupCounts, findings: Sequence[Finding], target: str, fail_on: FailOn) -> TestCase:
     case = TestCase(group.rule, f"{printable(group.topic)}, {printable(group.subscription)}")
     found = [severity for severity in SEVERITIES if group.findings[severity]]
     numbers = tally(group.findings)
     if fails(fail_on, found):
         # The findings are sorted with the worst first, so the sentence is about one that failed the case.
         failure = Failure(f"{numbers}: {_sentence(findings)}", found[-1])
-        failure.text = _with_evidence(findings)
+        failure.text = _with_evidence(findings, target)
         case.result = failure
     elif reason := _unjudged(group, findings):
         case.result = Skipped(reason)
@@ -89,10 +93,12 @@ def _sentence(findings: Sequence[Finding]) -> str:
     return _named(findings[0]) if findings else "see table violations"
 
 
-def _with_evidence(findings: Sequence[Finding]) -> str:
+def _with_evidence(findings: Sequence[Finding], target: str) -> str:
     lines: list[str] = []
     for finding in findings[:_SHOWN]:
         lines += [_named(finding), *(f"  {printable(event)}" for event in finding.evidence)]
+        if finding.finding_id is not None:
+            lines.append(f"  {printable(explain_command(target, finding.finding_id))}")
     return "\n".join(lines)
 
 

@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS
 from dispatch_audit.pipeline.contract.known_bugs import KnownBug, known_bugs
 from dispatch_audit.pipeline.contract.profile import Profile, profile_named
 from dispatch_audit.pipeline.contract.rules import RULES, RuleName
+from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.levels import LEVELS
 from dispatch_audit.pipeline.report.locations import SourceLocation, source_locations
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
@@ -33,22 +34,23 @@ def sarif_report(summary: Summary, traces: Sequence[Trace], version: str) -> str
         traces: the audited traces, in the order of the summary's runs.
         version: of dispatch-audit.
     """
-    runs = [_run(run, trace, version) for run, trace in zip(summary.runs, traces, strict=True)]
+    runs = [_run(run, trace, summary.target, version) for run, trace in zip(summary.runs, traces, strict=True)]
     # ASCII: clients choose the names of consumers and keys, which may hold any character.
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": runs}, indent=2, ensure_ascii=True)
 
 
-def _run(run: RunSummary, trace: Trace, version: str) -> dict[str, Any]:
+def _run(run: RunSummary, trace: Trace, target: str, version: str) -> dict[str, Any]:
     profile = profile_named(run.profile)
     bugs = known_bugs(run.pulsar_version or profile.from_version, profile).values()
     rules = [_rule(rule, profile, [bug for bug in bugs if rule in bug.rules]) for rule in profile.rules]
-    fingerprints = (_fingerprint(run, finding) for finding in run.findings)
-    findings = zip(run.findings, source_locations(trace, run.findings), fingerprints, strict=True)
+    findings = zip(run.findings, source_locations(trace, run.findings), strict=True)
     return {
         "tool": {"driver": {"name": "dispatch-audit", "version": version, "rules": rules}},
         "automationDetails": {"id": _category(run)},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(*each, profile) for each in findings],
+        "results": [
+            _result(finding, location, _fingerprint(run, finding), target, profile) for finding, location in findings
+        ],
         "properties": {
             "run_key": run.run_key,
             "verdict": run.verdict,
@@ -83,14 +85,16 @@ def _rule(rule: RuleName, profile: Profile, bugs: Sequence[KnownBug]) -> dict[st
     }
 
 
-def _result(finding: Finding, location: SourceLocation, fingerprint: str, profile: Profile) -> dict[str, Any]:
+def _result(
+    finding: Finding, location: SourceLocation, fingerprint: str, target: str, profile: Profile
+) -> dict[str, Any]:
     region = {} if location.line is None else {"region": {"startLine": location.line}}
     group = f"{printable(finding.topic)}, {printable(finding.subscription)}"
     return {
         "ruleId": finding.rule,
         "ruleIndex": profile.rules.index(finding.rule),
         "level": LEVELS[finding.severity],
-        "message": {"text": _message(finding)},
+        "message": {"text": _message(finding, target)},
         "locations": [
             {
                 "physicalLocation": {"artifactLocation": {"uri": location.uri}, **region},
@@ -108,14 +112,17 @@ def _result(finding: Finding, location: SourceLocation, fingerprint: str, profil
             "known_bug": finding.known_bug,
             "permitted_by": finding.permitted_by,
             "evidence": [printable(event) for event in finding.evidence],
+            "finding_id": finding.finding_id,
         },
     }
 
 
-def _message(finding: Finding) -> str:
-    """Returns the explanation of the finding with its topic, subscription and key."""
+def _message(finding: Finding, target: str) -> str:
+    """Returns the explanation of the finding with its topic, subscription and key, and the command that shows more."""
     key = f", key {printable(finding.key)}" if finding.key is not None else ""
     text = f"{printable(finding.explanation)} ({printable(finding.topic)}, {printable(finding.subscription)}{key})"
+    if finding.finding_id is not None:
+        text += f". Its events: {printable(explain_command(target, finding.finding_id))}"
     return text.translate(_LITERALLY)
 
 

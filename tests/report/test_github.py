@@ -12,6 +12,8 @@ from dispatch_audit.pipeline.report.github import annotations, markdown
 from dispatch_audit.pipeline.report.summary import Summary
 from dispatch_audit.pipeline.report.wording import printable
 
+EXPLAIN = "dispatch-audit explain /tmp/report --violation 3f2a9c04d1b7"
+
 # actions/runner, ActionCommand.TryParseV2: the command, its properties, and all that follows the next colons.
 COMMAND = re.compile(r"^::(?P<name>\S+) (?P<properties>.*?)::(?P<data>.*)$")
 
@@ -43,7 +45,7 @@ def test_an_annotation_a_finding() -> None:
     assert holder == (
         "error",
         {"file": "traces/0/events.jsonl", "title": "single_holder: violation"},
-        f"{FINDING.explanation} ({FINDING.topic}, {FINDING.subscription})",
+        f"{FINDING.explanation} ({FINDING.topic}, {FINDING.subscription}). Its events: {EXPLAIN}",
     )
     assert duplicate[1]["title"] == "early_duplicate: known bug (F10)"
 
@@ -71,7 +73,8 @@ def test_one_trace_does_not_take_up_all_the_room() -> None:
 def test_names_of_clients_do_not_steer_the_runner() -> None:
     ((name, properties, data),) = commands(OF_HOSTILES)
     assert (name, set(properties)) == ("error", {"file", "title"})
-    assert data == f"entry 7:120 went to {printable(HOSTILE)} ({printable(HOSTILE)}, {printable(HOSTILE)})"
+    told = f"entry 7:120 went to {printable(HOSTILE)} ({printable(HOSTILE)}, {printable(HOSTILE)})"
+    assert data == f"{told}. Its events: {EXPLAIN}"
 
 
 def test_a_path_or_a_bug_does_not_end_its_property() -> None:
@@ -112,5 +115,5 @@ def test_names_of_clients_are_text_on_the_page() -> None:
     assert [token.type for token in tokens].count("tr_open") == 4
     subscription = [text_of([tokens[at + 1]]) for at, token in enumerate(tokens) if token.type == "td_open"]
     name = printable(HOSTILE)
-    assert subscription[-2:] == [f"{name}, {name}, key {name}, seq 20", f"entry 7:120 went to {name}"]
+    assert subscription[-3:] == [f"{name}, {name}, key {name}, seq 20", f"entry 7:120 went to {name}", EXPLAIN]
     assert not re.search(r"https?:|www\.|@|#\d", re.sub(r"&#\d+;", "", page))

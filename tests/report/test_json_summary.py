@@ -1,7 +1,8 @@
 import json
+import shlex
 from dataclasses import replace
 
-from report_rows import BOTH, CLEAN, TABLES
+from report_rows import BOTH, BROKEN, CLEAN, FINDING, TABLES
 
 from dispatch_audit.pipeline.report.json_summary import json_summary
 from dispatch_audit.pipeline.windows.window import Window
@@ -37,6 +38,22 @@ def test_each_trace_by_itself() -> None:
     assert [trace["intervals_left_out"] for trace in (broken, clean)] == [0, 0]
     assert broken["quarantined_by_reason"] == {"broken_json": 10, "missing_field": 2}
     assert (clean["verdict"], clean["quarantined"], clean["rules"]["single_holder"]["checked"]) == ("clean", 0, 700)
+
+
+def test_each_finding_says_the_command_that_shows_its_events() -> None:
+    broken, clean = json.loads(json_summary(replace(BOTH, target="/tmp/it's here")))["traces"]
+    (holder, duplicate), nothing = broken["findings"], clean["findings"]
+    assert (holder["rule"], holder["evidence"]) == ("single_holder", list(FINDING.evidence))
+    words = shlex.split(holder["explain"])
+    assert words == ["dispatch-audit", "explain", "/tmp/it's here", "--violation", FINDING.finding_id]
+    assert duplicate["finding_id"] != holder["finding_id"]
+    assert nothing == []
+
+
+def test_a_finding_of_an_older_version_has_no_id_and_no_command() -> None:
+    run = replace(BROKEN, findings=(replace(FINDING, finding_id=None),))
+    ((finding,),) = (trace["findings"] for trace in json.loads(json_summary(replace(BOTH, runs=(run,))))["traces"])
+    assert (finding["finding_id"], finding["explain"]) == (None, None)
 
 
 def test_each_trace_says_what_it_rests_on_and_what_was_hot() -> None:

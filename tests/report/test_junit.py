@@ -81,7 +81,8 @@ def test_a_broken_rule_fails_with_its_worst_finding_and_the_evidence() -> None:
     assert failure.attrib["type"] == "violation"
     assert failure.attrib["message"] == f"13 violation, 2 permitted: violation, key order-7: {FINDING.explanation}"
     assert failure.text is not None
-    assert failure.text.splitlines()[1:] == [f"  {event}" for event in FINDING.evidence]
+    explain = "dispatch-audit explain /tmp/report --violation 3f2a9c04d1b7"
+    assert failure.text.splitlines()[1:] == [f"  {line}" for line in (*FINDING.evidence, explain)]
 
 
 def test_a_known_bug_is_named() -> None:
@@ -152,4 +153,4 @@ def test_names_of_clients_break_nothing() -> None:
     failure = case.find("failure")
     assert failure is not None
     assert failure.attrib["message"] == f"1 violation: violation, key {name}: entry 7:120 went to {name}"
-    assert len((failure.text or "").splitlines()) == 2
+    assert len((failure.text or "").splitlines()) == 3

@@ -77,6 +77,7 @@ def test_a_result_says_what_how_bad_and_where() -> None:
     (result,) = results_of(FINDING)
     assert (result["ruleId"], result["level"]) == ("single_holder", "error")
     assert result["message"]["text"].startswith(FINDING.explanation)
+    assert result["message"]["text"].endswith("dispatch-audit explain /tmp/report --violation 3f2a9c04d1b7")
     (location,) = result["locations"]
     assert location["physicalLocation"] == {"artifactLocation": {"uri": "traces/0/events.jsonl"}}
     assert location["logicalLocations"][0]["fullyQualifiedName"] == f"{FINDING.topic}, {FINDING.subscription}"
