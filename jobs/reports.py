@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.report.json_summary import json_summary
 from dispatch_audit.pipeline.report.junit import junit_report
 from dispatch_audit.pipeline.report.sarif import sarif_report
 from dispatch_audit.pipeline.report.summary import Summary
-from dispatch_audit.pipeline.report.text import print_report
+from dispatch_audit.pipeline.report.text.report import FINDINGS, print_report
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.trace import Trace
 
@@ -68,7 +68,12 @@ def _report_file(argument: str) -> ReportFile:
 
 
 def write_reports(
-    summary: Summary, traces: Sequence[Trace], fail_on: FailOn, shown: Format, reports: Sequence[ReportFile]
+    summary: Summary,
+    traces: Sequence[Trace],
+    fail_on: FailOn,
+    shown: Format,
+    reports: Sequence[ReportFile],
+    findings_max: int = FINDINGS,
 ) -> None:
     """Writes the report to its files, and then to stdout.
 
@@ -78,24 +83,25 @@ def write_reports(
         fail_on: the lowest severity that fails the audit.
         shown: the format on stdout. `github` also appends to the page of the step, if there is one.
         reports: the files.
+        findings_max: findings of each trace that a text shows.
 
     Raises:
         UsageError: a file cannot be written.
     """
     for report in reports:
-        _write(report.path, _rendered(report.format, summary, traces, fail_on))
+        _write(report.path, _rendered(report.format, summary, traces, fail_on, findings_max))
     if shown == "text":
-        print_report(summary, Console())
+        print_report(summary, Console(), findings_max)
     elif shown == "github":
         # Bytes, because the locale may not be UTF-8.
         typer.echo(annotations(summary, traces).encode(), nl=False)
         if page := os.environ.get(_STEP_SUMMARY):
             _write(Path(page), markdown(summary).encode(), mode="ab")
     else:
-        typer.echo(_rendered(shown, summary, traces, fail_on))
+        typer.echo(_rendered(shown, summary, traces, fail_on, findings_max))
 
 
-def _rendered(form: FileFormat, summary: Summary, traces: Sequence[Trace], fail_on: FailOn) -> bytes:
+def _rendered(form: FileFormat, summary: Summary, traces: Sequence[Trace], fail_on: FailOn, findings_max: int) -> bytes:
     if form == "junit":
         return junit_report(summary, fail_on)
     if form == "sarif":
@@ -104,7 +110,7 @@ def _rendered(form: FileFormat, summary: Summary, traces: Sequence[Trace], fail_
         return json_summary(summary).encode()
     text = StringIO()
     # No colours in a file, even if FORCE_COLOR is set.
-    print_report(summary, Console(file=text, force_terminal=False))
+    print_report(summary, Console(file=text, force_terminal=False), findings_max)
     return text.getvalue().encode()
 
 

@@ -23,6 +23,7 @@ from dispatch_audit.jobs.reports import Format, parse_reports, write_reports
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.contract.severity import FailOn, fails
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.report.text.report import FINDINGS
 from dispatch_audit.pipeline.report.warnings import warnings_about
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.windows.window import WHOLE, moment_us, window_of
@@ -43,6 +44,10 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    findings: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="Findings that a report in text shows, the worst of each rule first."),
+    ] = FINDINGS,
     fail_on: Annotated[
         FailOn,
         typer.Option(help="Exit with 1 on findings of this severity or worse; a known bug counts as a violation."),
@@ -90,7 +95,7 @@ def audit(
             log_stage("report", clock[-1] - clock[-2])
         for warning in warnings_about(summary):
             stderr.warning(warning)
-        write_reports(summary, result.traces, fail_on, report_format, reports)
+        write_reports(summary, result.traces, fail_on, report_format, reports, findings)
         if report_format == "text":
             start_up, audited, reported = (after - before for before, after in pairwise(clock))
             typer.echo(f"Took    {start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report")

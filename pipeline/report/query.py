@@ -2,7 +2,7 @@
 
 In a fresh JVM a query that groups or ranks costs 1.5 to 2 s of CPU time and one that only picks rows a third of that,
 because the exchange has to be planned and compiled. So the counts, which are few, are added up here; the worst findings
-and the longest waits are picked by order and limit; and tables that have no rows by the counts are not queried.
+are picked by order and limit; and tables that have no rows by the counts are not queried.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +16,7 @@ from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.report.summary import (
+    Block,
     CauseTotals,
     Finding,
     GroupCounts,
@@ -36,14 +37,22 @@ from dispatch_audit.pipeline.tables.threads import at_one_time
 from dispatch_audit.pipeline.tables.way import tables_of
 from dispatch_audit.pipeline.windows.window import Window
 
-Record = TypeVar("Record", Finding, Wait, Partition, HotKey, MixedProducer)
+Record = TypeVar("Record", Finding, Partition, HotKey, MixedProducer)
 _Row = dict[str, Any]
 # Asks for rows of one table and run, with `select`, `where` and `rest` of the query.
 _Ask = Callable[..., list[_Row]]
 
 # Code scanning shows 5,000 results of a run (GitHub, "SARIF support").
 _FINDINGS_PER_RULE = min(300, 5_000 // len(RULES))
-_WAITS = 5
+_BLOCKS = 5
+# Without permits, or at its limit of unacknowledged messages, a consumer holds up its own entries.
+_SELF = "CASE WHEN cause IN ('no_permits', 'unacked_limit_consumer') THEN {} END"
+_BLAMED = {
+    "consumer": f"coalesce(blocking_consumer, {_SELF.format('consumer')})",
+    "consumer_name": f"coalesce(blocking_consumer_name, {_SELF.format('consumer_name')})",
+}
+# Of blocking, the widest last.
+_SCOPES = ("hash", "consumer", "subscription")
 _HOT_KEYS = 3
 _SUBSCRIPTIONS = 5
 _PRODUCERS = 5
@@ -86,14 +95,14 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
 
     queries: list[Callable[[], list[_Row]]] = [
         partial(_refused, ask("quarantine"), run["events_quarantined"]),
-        partial(_longest_waits, ask("blocking"), {c: row["scope"] for c, row in widest.items()}, run["to_ts_us"]),
+        partial(_costliest_blocks, ask("blocking"), {c: row["scope"] for c, row in widest.items()}, run["to_ts_us"]),
         partial(_incomplete, ask("coverage")),
         partial(_left_out, ask("coverage"), causes),
         partial(_hottest, ask("hot_keys")),
         partial(_mixed, ask("producers"), _info(rules, "mixed_key_batch")),
         *(partial(_worst_findings, ask("violations"), counts.rule) for counts in by_badness),
     ]
-    refused, waits, incomplete, left_out, hot_keys, mixed, *findings = at_one_time(lambda query: query(), queries)
+    refused, blocks, incomplete, left_out, hot_keys, mixed, *findings = at_one_time(lambda query: query(), queries)
     return RunSummary(
         run_key=run_key,
         inputs=tuple(run["inputs"]),
@@ -109,7 +118,7 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
         rules=rules,
         findings=tuple(_record(Finding, row) for of_rule in findings for row in of_rule),
         causes=total_causes([causes]),
-        waits=tuple(_record(Wait, row) for row in waits),
+        blocks=tuple(map(_block, blocks)),
         refused={row["reason"]: row["number"] for row in refused},
         groups=tuple(groups),
         incomplete=tuple(_record(Partition, row) for row in incomplete),
@@ -150,25 +159,56 @@ def _by_cause(blocking: _Ask) -> list[_Row]:
 
 
 def _widest(blocking: Sequence[_Row]) -> dict[str, _Row]:
-    """Returns for each cause the row of the scope with the most message-seconds.
+    """Returns for each cause the row of the scope with the most message-seconds, of equal ones the widest.
 
     The waiting of a consumer, of its hashes and of a stalled subscription overlap, so the scopes are not added up.
     """
-    by_cost = sorted(blocking, key=lambda row: (row["message_seconds"], row["scope"]))
+    # Sums of the same times differ in the last digits by the order of their rows.
+    by_cost = sorted(blocking, key=lambda row: (round(row["message_seconds"], 3), _SCOPES.index(row["scope"])))
     return {row["cause"]: row for row in by_cost}
 
 
-def _longest_waits(blocking: _Ask, scopes: Mapping[str, str], trace_end_us: int | None) -> list[_Row]:
+def _costliest_blocks(blocking: _Ask, scopes: Mapping[str, str], trace_end_us: int | None) -> list[_Row]:
     if not scopes:
         return []
-    shown = " OR ".join(f"cause = '{cause}' AND scope = '{scope}'" for cause, scope in scopes.items())
-    longest_first = "ORDER BY message_seconds DESC, from_ts_us, sticky_hash NULLS FIRST, topic, subscription, from_seq"
-    waits = blocking(where=shown, rest=f"{longest_first} LIMIT {_WAITS}")
-    ends_us = (trace_end_us if wait["to_ts_us"] is None else wait["to_ts_us"] for wait in waits)
-    return [
-        {**wait, "seconds": None if end_us is None else (end_us - wait["from_ts_us"]) / 1e6}
-        for wait, end_us in zip(waits, ends_us, strict=True)
-    ]
+    seconds = f"(coalesce(to_ts_us, {'from_ts_us' if trace_end_us is None else trace_end_us}) - from_ts_us) / 1000000.0"
+    # The largest struct is that of the interval with the most message-seconds; of equal ones the first in time.
+    worst = (
+        "named_struct('message_seconds', message_seconds, 'earlier', -from_ts_us, 'sticky_hash', sticky_hash, "
+        f"'explanation', explanation, 'from_ts_us', from_ts_us, 'seconds', {seconds}, 'ended_by', ended_by, "
+        "'root_positions', root_positions)"
+    )
+    group = "cause, topic, subscription, broker"
+    return blocking(
+        select=f"{group}, {', '.join(f'{sql} AS blamed_{name}' for name, sql in _BLAMED.items())}, "
+        f"count(*) AS intervals, sum(message_seconds) AS message_seconds, max({seconds}) AS longest_s, "
+        f"max({worst}) AS worst",
+        where=" OR ".join(f"cause = '{cause}' AND scope = '{scope}'" for cause, scope in scopes.items()),
+        rest=f"GROUP BY {group}, {', '.join(_BLAMED.values())} ORDER BY message_seconds DESC, cause, topic, "
+        f"subscription, broker NULLS FIRST, blamed_consumer NULLS FIRST LIMIT {_BLOCKS}",
+    )
+
+
+def _block(row: _Row) -> Block:
+    worst = row["worst"]
+    return Block(
+        cause=row["cause"],
+        topic=row["topic"],
+        subscription=row["subscription"],
+        broker=row["broker"],
+        consumer=row["blamed_consumer"],
+        consumer_name=row["blamed_consumer_name"],
+        intervals=row["intervals"],
+        message_seconds=row["message_seconds"],
+        longest_s=float(row["longest_s"]),
+        worst=Wait(
+            explanation=worst["explanation"],
+            from_ts_us=worst["from_ts_us"],
+            seconds=float(worst["seconds"]),
+            root_positions=tuple(worst["root_positions"]),
+            ended_by=worst["ended_by"],
+        ),
+    )
 
 
 def _incomplete(coverage: _Ask) -> list[_Row]:

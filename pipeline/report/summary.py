@@ -1,6 +1,6 @@
 """The input of all reports: the runs of one call, read back from their tables.
 
-Counts are complete. Findings and waits are the worst few; the tables `violations` and `blocking` have all of them.
+Counts are complete. Findings and blocks are the worst few; the tables `violations` and `blocking` have all of them.
 Times are microseconds since 1970 UTC, because a collected timestamp would be in the reader's time zone.
 """
 
@@ -92,18 +92,40 @@ class Wait:
 
     Attributes:
         seconds: length of the interval; up to the end of the trace where it is still open (`ended_by` None).
+        root_positions: the oldest unacknowledged entries that it depended on, ledger:entry.
     """
 
-    scope: str
+    explanation: str
+    from_ts_us: int
+    seconds: float
+    root_positions: tuple[str, ...]
+    ended_by: str | None
+
+
+@dataclass(frozen=True)
+class Block:
+    """The intervals of one cause that one consumer is to blame for, in one subscription.
+
+    Attributes:
+        cause: as in `blocking`.
+        broker: the recorder that numbered the consumer; None: the trace names none.
+        consumer: the one to blame, which may be the one that waited; None: the rows name none.
+        intervals: their number.
+        message_seconds: waiting time summed over the waiting messages.
+        longest_s: length of the longest, in seconds.
+        worst: the interval that cost most.
+    """
+
     cause: str
     topic: str
     subscription: str
-    explanation: str
-    from_ts_us: int
-    seconds: float | None
+    broker: str | None
+    consumer: int | None
+    consumer_name: str | None
+    intervals: int
     message_seconds: float
-    root_positions: tuple[str, ...]
-    ended_by: str | None
+    longest_s: float
+    worst: Wait
 
 
 @dataclass(frozen=True)
@@ -157,7 +179,7 @@ class RunSummary:
         groups: the same by subscription: topic, subscription, rule.
         findings: the worst of each rule, the worst first.
         causes: the cause that cost most first.
-        waits: the longest, by message-seconds.
+        blocks: those with the most message-seconds, the costliest first.
         refused: quarantined rows by reason code, the most frequent first.
         incomplete: subscriptions of which not every row could be judged, the least complete first.
         hot_keys: the most dispatched ones.
@@ -182,7 +204,7 @@ class RunSummary:
     rules: tuple[RuleCounts, ...]
     findings: tuple[Finding, ...]
     causes: tuple[CauseTotals, ...]
-    waits: tuple[Wait, ...]
+    blocks: tuple[Block, ...]
     refused: dict[str, int]
     groups: tuple[GroupCounts, ...] = ()
     incomplete: tuple[Partition, ...] = ()

@@ -30,7 +30,7 @@ def summary_of(*found: Severity) -> Summary:
         rules=(counts,),
         findings=tuple(_FINDINGS[severity] for severity in found),
         causes=(),
-        waits=(),
+        blocks=(),
         refused={},
         groups=(GroupCounts(*_GROUP, counts.rule, counts.checked, counts.findings, 1.0),),
     )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
 from dispatch_audit.pipeline.report.summary import (
+    Block,
     CauseTotals,
     Finding,
     GroupCounts,
@@ -66,16 +67,22 @@ DUPLICATE = Finding(
 )
 
 WAIT = Wait(
-    scope="hash",
-    cause="draining",
-    topic="persistent://shop/eu/orders-partition-0",
-    subscription="workers",
     explanation="hash 4711 moved to blue (consumer 2), but red (consumer 1) still held 2 of its entries",
     from_ts_us=1_767_225_601_000_000,
     seconds=2.5,
-    message_seconds=6.25,
     root_positions=("7:118",),
     ended_by="ack",
+)
+BLOCK = Block(
+    "draining",
+    *_SHOP,
+    broker=None,
+    consumer=1,
+    consumer_name="red",
+    intervals=113,
+    message_seconds=1_250.5,
+    longest_s=2.5,
+    worst=WAIT,
 )
 
 INCOMPLETE = Partition(
@@ -106,7 +113,7 @@ BROKEN = RunSummary(
     rules=_BROKEN_RULES,
     findings=(FINDING, DUPLICATE),
     causes=(CauseTotals("draining", 113, 1_250.5), CauseTotals("no_permits", 1, 0.25)),
-    waits=(WAIT,),
+    blocks=(BLOCK,),
     refused={"broken_json": 10, "missing_field": 2},
     groups=tuple(map(group, _BROKEN_RULES)),
     incomplete=(INCOMPLETE,),
@@ -128,7 +135,7 @@ CLEAN = RunSummary(
     rules=(counts("ownership", 700), counts("single_holder", 700)),
     findings=(),
     causes=(CauseTotals("draining", 2, 0.75),),
-    waits=(),
+    blocks=(),
     refused={},
 )
 

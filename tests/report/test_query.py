@@ -22,10 +22,19 @@ def finding(rule: str, seq: int, severity: str, **more: Any) -> dict[str, Any]:
     return {**GROUPS[0], "rule": rule, "severity": severity, "seq": seq, **told, **more}
 
 
-def interval(cause: str, from_ts_us: int, to_ts_us: int | None, message_seconds: float) -> dict[str, Any]:
+def interval(
+    cause: str,
+    from_ts_us: int,
+    to_ts_us: int | None,
+    message_seconds: float,
+    scope: str = "hash",
+    blocking: int | None = 1,
+) -> dict[str, Any]:
     times = {"from_seq": 1, "to_seq": None if to_ts_us is None else 2, "from_ts_us": from_ts_us, "to_ts_us": to_ts_us}
     rest = {"entries_waiting": 1, "message_seconds": message_seconds, "root_positions": ["7:1"]}
-    return {**GROUPS[0], "scope": "hash", "cause": cause, **times, **rest}
+    blamed = {"blocking_consumer": blocking, "blocking_consumer_name": None if blocking is None else f"c{blocking}"}
+    waiting = {"consumer": 7, "consumer_name": "c7", "explanation": f"{cause} waited"}
+    return {**GROUPS[0], "scope": scope, "cause": cause, **waiting, **blamed, **times, **rest}
 
 
 def partition(group: dict[str, str], left_out: int) -> dict[str, Any]:
@@ -73,7 +82,14 @@ def summary(way: Way, tmp_path_factory: pytest.TempPathFactory) -> Summary:
         "blocking": [
             interval("draining", 0, 1_000_000, 1.0),
             interval("draining", 0, 2_500_000, 4.0),
-            interval("no_permits", 3_000_000, None, 6.0),
+            interval("draining", 0, 500_000, 4.5, blocking=2),
+            interval("no_permits", 3_000_000, None, 2.5),
+            interval("no_permits", 4_000_000, None, 3.5),
+            interval("unacked_limit_consumer", 0, 400_000, 0.5, blocking=None),
+            interval("look_ahead_limit", 0, 300_000, 0.25, blocking=None),
+            # The same waiting as seen by the consumer, and a part of it as seen by the subscription.
+            interval("no_permits", 3_000_000, None, 6.0, scope="consumer"),
+            interval("no_permits", 3_000_000, None, 5.0, scope="subscription"),
         ],
         "coverage": [partition(GROUPS[0], 3), partition(GROUPS[1], 4)],
         "quarantine": [
@@ -129,15 +145,29 @@ def test_the_worst_findings_of_a_rule_are_shown_the_worst_rule_first(summary: Su
     assert summary.runs[1].findings[0].evidence == ("seq 2",)
 
 
-def test_causes_and_waits_begin_with_the_costliest(summary: Summary) -> None:
-    run = summary.runs[1]
-    assert run.causes == (CauseTotals("no_permits", 1, 6.0), CauseTotals("draining", 2, 5.0))
-    # The first is still open: it is as long as the trace.
-    assert [(wait.cause, wait.seconds) for wait in run.waits] == [
-        ("no_permits", 6.0),
-        ("draining", 2.5),
-        ("draining", 1.0),
+def test_causes_begin_with_the_costliest_and_count_the_widest_scope_of_equal_ones(summary: Summary) -> None:
+    assert summary.runs[1].causes == (
+        CauseTotals("draining", 3, 9.5),
+        CauseTotals("no_permits", 1, 6.0),
+        CauseTotals("unacked_limit_consumer", 1, 0.5),
+        CauseTotals("look_ahead_limit", 1, 0.25),
+    )
+
+
+def test_blocks_are_added_up_by_the_consumer_to_blame(summary: Summary) -> None:
+    blocks = summary.runs[1].blocks
+    assert [(b.cause, b.consumer, b.intervals, b.message_seconds, b.longest_s) for b in blocks] == [
+        # The first is still open: it is as long as the trace.
+        ("no_permits", 1, 1, 6.0, 6.0),
+        ("draining", 1, 2, 5.0, 2.5),
+        ("draining", 2, 1, 4.5, 0.5),
+        # At its own limit, and at one of the subscription.
+        ("unacked_limit_consumer", 7, 1, 0.5, 0.4),
+        ("look_ahead_limit", None, 1, 0.25, 0.3),
     ]
+    worst = blocks[1].worst
+    assert (worst.explanation, worst.seconds, worst.root_positions) == ("draining waited", 2.5, ("7:1",))
+    assert blocks[0].worst.ended_by is None
 
 
 def test_intervals_that_were_left_out_are_added_up(summary: Summary) -> None:

@@ -1,18 +1,24 @@
+import re
 from dataclasses import replace
 from io import StringIO
 
 import pytest
-from report_rows import BOTH, BROKEN, FINDING, ONLY_CLEAN, TABLES
+from report_rows import BLOCK, BOTH, BROKEN, FINDING, HOT, INCOMPLETE, MIXED, ONLY_CLEAN, TABLES, WAIT, counts, group
 from rich.console import Console
 
-from dispatch_audit.pipeline.report.summary import Summary
-from dispatch_audit.pipeline.report.text import print_report
+from dispatch_audit.pipeline.replay.blocking.causes import NAMES as CAUSES
+from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
+from dispatch_audit.pipeline.report.text.next_step import STEPS
+from dispatch_audit.pipeline.report.text.report import print_report
 from dispatch_audit.pipeline.windows.window import Window
 
+# On a terminal of this height the whole report is in sight.
+LINES_MAX = 60
 
-def text_of(summary: Summary, width: int = 80) -> str:
+
+def text_of(summary: Summary, width: int = 80, findings_max: int = 3) -> str:
     stream = StringIO()
-    print_report(summary, Console(file=stream, width=width))
+    print_report(summary, Console(file=stream, width=width), findings_max)
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
 
 
@@ -31,54 +37,52 @@ Read    12,000 events, 12 quarantined (broken_json 10, missing_field 2); complet
 Time    2026-01-01 00:00:00.000 to 2026-01-01 00:01:30.000 UTC (90.0 s)
 Broker  Pulsar 4.0.8, by the rules of profile pulsar-4.0.7
 Run     0123456789abcdef, on Spark 4.2.0
-        75 % of 12,000 rows judged (2,988 from before its state was known, 12 refused): \
-persistent://shop/eu/orders-partition-0, workers
+Topic   persistent://shop/eu/orders-partition-0, subscription workers
+        75 % of 12,000 rows judged (2,988 from before its state was known, 12 refused)
 
                                      known       not
 rule             checked  violation    bug  provable  permitted  info
 early_duplicate    3,000          0      1         0          0     0
-ownership          3,000          0      0         0          0     0
 single_holder      3,000         13      0         0          2     0
+Nothing found by ownership
 
-single_holder: 15 findings, the worst 1
-  violation  persistent://shop/eu/orders-partition-0, workers, key order-7
+The worst findings, 2 of 16 (--findings N shows N)
+  violation  single_holder, key order-7
     entry 7:120 of hash 4711 went to blue (consumer 2), however red (consumer 1) still held 7:118
       seq 10: 7:118 dispatched to red (consumer 1)
       seq 20: 7:120 dispatched to blue (consumer 2)
-
-early_duplicate: 1 finding
-  known bug (F10)  persistent://shop/eu/orders-partition-0, workers
+      dispatch-audit explain /tmp/report --violation 3f2a9c04d1b7
+  known bug (F10)  early_duplicate
     entry 7:130 was sent twice
       seq 31: 7:130 dispatched to blue (consumer 2)
+      dispatch-audit explain /tmp/report --violation 90be55a1c2d3
 
-Blocking
-  draining: 113 intervals, 1,250.5 message-seconds
-  no_permits: 1 interval, 0.2 message-seconds
-    hash 4711 moved to blue (consumer 2), but red (consumer 1) still held 2 of its entries; \
-from 2026-01-01 00:00:01.000 for 2.5 s, ended by ack, oldest unacknowledged 7:118 \
-(persistent://shop/eu/orders-partition-0, workers)
+Blocking: what cost most
+  message-seconds  intervals  longest  cause     held up by
+          1,250.5        113    2.5 s  draining  red (consumer 1)
+  The worst: hash 4711 moved to blue (consumer 2), but red (consumer 1) still held 2 of its entries; \
+from 2026-01-01 00:00:01.000 for 2.5 s, ended by ack, oldest unacknowledged 7:118
+  Also no_permits 0.2 message-seconds
 
 Hot keys
   key order-7 on hash 4711 with 1 other key: 1,980 dispatches (40 %); up to 37 entries pending at once; its hash \
-waited 5.1 s (persistent://shop/eu/orders-partition-0, workers)
-  a key that is not recorded on hash 56505: at least 9 dispatches; its hash waited 0 ms \
-(persistent://shop/eu/orders-partition-0, workers)
+waited 5.1 s
+  a key that is not recorded on hash 56505: at least 9 dispatches; its hash waited 0 ms
 
 Batches of several keys; the broker routes a batch by the key of its first message
-  shop-1: 4 of 10 batches; the keys of 2 more are not recorded (persistent://shop/eu/orders-partition-0, workers)
+  shop-1: 4 of 10 batches; the keys of 2 more are not recorded
+
+Next    see how the worst finding came about, event by event: \
+dispatch-audit explain /tmp/report --violation 3f2a9c04d1b7
 
 CLEAN  traces/day: nothing broke the contract of Key_Shared
 Read    3,000 events, 0 quarantined; completeness 100 %
 Broker  by the rules of profile pulsar-4.2
 Run     fedcba9876543210
 
-                                   known       not
-rule           checked  violation    bug  provable  permitted  info
-ownership          700          0      0         0          0     0
-single_holder      700          0      0         0          0     0
+Nothing found by ownership, single_holder
 
-Blocking
-  draining: 2 intervals, 0.8 message-seconds
+Next    nothing to do: on average less than one message waited
 
 VIOLATION  all 2 traces: the contract of Key_Shared was broken
 Tables  /tmp/report: runs, violations
@@ -90,11 +94,29 @@ def test_one_trace_has_one_verdict() -> None:
     assert text_of(ONLY_CLEAN).count("CLEAN") == 1
 
 
-def test_the_worst_few_findings_of_a_rule_are_told() -> None:
-    findings = tuple(replace(FINDING, explanation=f"number {number}") for number in range(7))
-    text = text_of(Summary("/tmp/report", TABLES, (replace(BROKEN, findings=findings),)))
-    assert [line.strip() for line in text.splitlines() if "number" in line] == [f"number {n}" for n in range(5)]
-    assert "single_holder: 15 findings, the worst 5\n" in text
+def test_rules_with_nothing_to_check_are_told_from_those_that_found_nothing() -> None:
+    rules = (counts("gap_delivery", 0), counts("ownership", 700), counts("stalled", 700))
+    text = text_of(Summary("/tmp/report", TABLES, (replace(ONLY_CLEAN.runs[0], rules=rules),)))
+    assert "\nNothing found by ownership, stalled; nothing to check for gap_delivery\n" in text
+
+
+def findings_of(rule: str, number: int) -> list[Finding]:
+    return [replace(FINDING, rule=rule, explanation=f"{rule} number {at}") for at in range(number)]
+
+
+@pytest.mark.parametrize(
+    ("findings_max", "shown"),
+    [
+        (0, []),
+        (1, ["single_holder number 0"]),
+        (4, ["single_holder number 0", "single_holder number 1", "early_duplicate number 0", "ownership number 0"]),
+    ],
+)
+def test_the_worst_of_each_rule_comes_before_the_second_of_any(findings_max: int, shown: list[str]) -> None:
+    found = findings_of("single_holder", 3) + findings_of("early_duplicate", 1) + findings_of("ownership", 2)
+    run = replace(BROKEN, findings=tuple(found))
+    text = text_of(Summary("/tmp/report", TABLES, (run,)), findings_max=findings_max)
+    assert [line.strip() for line in text.splitlines() if " number " in line] == shown
 
 
 @pytest.mark.parametrize("width", [40, 300])
@@ -111,10 +133,99 @@ def test_names_of_clients_do_not_steer_the_terminal() -> None:
     assert "[red]\N{REPLACEMENT CHARACTER}[2J" in text
 
 
+def with_worst(**changed: object) -> Summary:
+    wait = replace(WAIT, **changed)  # type: ignore[arg-type]
+    return Summary("/tmp/report", TABLES, (replace(BROKEN, blocks=(replace(BLOCK, worst=wait),)),))
+
+
 def test_a_wait_that_goes_on_says_so() -> None:
-    waits = (replace(BROKEN.waits[0], ended_by=None, seconds=None, root_positions=("1:1", "1:2", "1:3", "1:4")),)
-    text = text_of(Summary("/tmp/report", TABLES, (replace(BROKEN, waits=waits),)))
-    assert "for an unknown time, still open at the end, oldest unacknowledged 1:1, 1:2, 1:3 and 1 more" in text
+    text = text_of(with_worst(ended_by=None, root_positions=("1:1", "1:2", "1:3", "1:4")))
+    assert "for 2.5 s, still open at the end, oldest unacknowledged 1:1, 1:2, 1:3 and 1 more\n" in text
+
+
+def many_topics(number: int) -> RunSummary:
+    """A run over many partitions in which every list of a report is full, and each line is about another partition."""
+    topics = iter(f"persistent://shop/eu/orders-partition-{at}" for at in range(number))
+    rules = tuple(counts(rule, 3_000, violation=7) for rule in ("early_duplicate", "ownership", "single_holder"))
+    findings = [finding for rule in rules for finding in findings_of(rule.rule, 7)]
+    run = replace(
+        BROKEN,
+        rules=rules,
+        findings=tuple(replace(finding, topic=next(topics)) for finding in findings),
+        incomplete=tuple(replace(INCOMPLETE, topic=next(topics)) for _ in range(5)),
+        blocks=tuple(replace(BLOCK, topic=next(topics)) for _ in range(5)),
+        hot_keys=tuple(replace(HOT, topic=next(topics)) for _ in range(3)),
+        mixed_producers=tuple(replace(MIXED, topic=next(topics)) for _ in range(5)),
+    )
+    groups = (replace(group(rules[0]), topic=f"persistent://shop/eu/orders-partition-{at}") for at in range(number))
+    return replace(run, groups=tuple(groups))
+
+
+def test_a_run_with_many_topics_fits_on_a_page() -> None:
+    text = text_of(Summary("/tmp/report", TABLES, (many_topics(1_000),)))
+    assert len(text.splitlines()) <= LINES_MAX
+    assert "Topics  1,000 topic partitions, subscription workers\n" in text
+
+
+def test_the_name_of_a_topic_is_written_once() -> None:
+    named = many_topics(1_000)
+    often, twice = "persistent://shop/eu/orders-partition-7", "persistent://shop/eu/orders-partition-8"
+    run = replace(
+        named,
+        blocks=tuple(replace(block, topic=often) for block in named.blocks),
+        hot_keys=tuple(replace(key, topic=twice) for key in named.hot_keys),
+    )
+    text = text_of(Summary("/tmp/report", TABLES, (run,)))
+    assert f"  T1    {often}\n  T2    {twice}\n" in text
+    assert (text.count(f"{often}\n"), text.count("red (consumer 1), T1\n"), text.count(" (T2)\n")) == (1, 5, 3)
+    topics = re.findall(r"persistent://[^\s,)]+", text)
+    assert len(topics) == len(set(topics))
+    assert len(text.splitlines()) <= LINES_MAX
+
+
+def test_subscriptions_of_one_topic_are_distinguished() -> None:
+    other = replace(BLOCK, subscription="audit")
+    groups = (group(counts("ownership", 1)), replace(group(counts("ownership", 1)), subscription="audit"))
+    run = replace(BROKEN, groups=groups, blocks=(BLOCK, other))
+    text = text_of(Summary("/tmp/report", TABLES, (run,)))
+    assert "Topic   persistent://shop/eu/orders-partition-0, subscriptions audit, workers\n" in text
+    assert "draining  red (consumer 1), workers\n" in text
+    assert "draining  red (consumer 1), audit\n" in text
+
+
+def next_of(run: RunSummary) -> str:
+    text = text_of(Summary("my tables", TABLES, (run,)))
+    return next(line for line in text.splitlines() if line.startswith("Next    "))
+
+
+def test_the_next_step_after_a_finding_is_to_explain_it() -> None:
+    assert next_of(BROKEN).endswith("event by event: dispatch-audit explain 'my tables' --violation 3f2a9c04d1b7")
+
+
+def test_the_next_step_after_refused_rows_is_to_validate() -> None:
+    run = replace(BROKEN, verdict="clean", inputs=("last night",))
+    assert next_of(run) == (
+        "Next    see which rows could not be used: dispatch-audit validate 'last night', and table quarantine"
+    )
+    # Rows that were delivered twice are in order.
+    assert "validate" not in next_of(replace(run, refused={"repeated_row": 12}))
+
+
+def test_the_next_step_after_waiting_is_at_the_consumer_to_blame() -> None:
+    run = replace(BROKEN, verdict="clean", refused={})
+    assert next_of(run) == (
+        "Next    look at why red (consumer 1) took so long to acknowledge entry 7:118; the hashes that moved away wait "
+        "for that"
+    )
+    # In 90 s less than one message waited on average.
+    assert "nothing to do" in next_of(replace(run, blocks=(replace(BLOCK, message_seconds=89.0),)))
+
+
+def test_every_cause_of_waiting_has_a_next_step() -> None:
+    assert set(STEPS) == set(CAUSES) - {"ready"}
+    for cause in STEPS:
+        run = replace(BROKEN, verdict="clean", refused={}, blocks=(replace(BLOCK, cause=cause, consumer=None),))
+        assert "entry 7:118" in next_of(run)
 
 
 @pytest.mark.parametrize(

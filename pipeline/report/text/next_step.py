@@ -1,0 +1,75 @@
+"""The next step for whoever reads a report: one sentence, with a command where there is one."""
+
+import shlex
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from dispatch_audit.pipeline.report.explain_command import explain_command
+from dispatch_audit.pipeline.report.summary import Block, RunSummary
+from dispatch_audit.pipeline.report.text.topics import TopicNames
+from dispatch_audit.pipeline.report.wording import consumer, printable
+
+STEPS: Mapping[str, str] = MappingProxyType(
+    {
+        "draining": "look at why {blamed} took so long to acknowledge {oldest}; the hashes that moved away wait for "
+        "that",
+        "recently_joined": "look at why {blamed} took so long to acknowledge {oldest}; consumers that joined later "
+        "wait for that, as long as the broker does not drain hashes instead (4.0)",
+        "no_permits": "look at {blamed}, which had no permits left while entries waited for it: what it does with "
+        "{oldest}, and its receiverQueueSize",
+        "unacked_limit_consumer": "look at why {blamed} had not acknowledged enough before {oldest}, or raise "
+        "maxUnackedMessagesPerConsumer",
+        "unacked_limit_subscription": "look at who had not acknowledged {oldest}, or raise "
+        "maxUnackedMessagesPerSubscription",
+        "look_ahead_limit": "look at why {blamed} did not acknowledge {oldest}; behind it the replay queue reached "
+        "keySharedLookAheadMsgInReplayThresholdPerConsumer or keySharedLookAheadMsgInReplayThresholdPerSubscription",
+        "no_owner": "look at why no consumer was connected that owns the hash of {oldest}",
+        "nack_delay": "look at why the application gave {oldest} back",
+        "delayed_delivery": "check that the producers mean this delay, for {oldest}",
+        "replay_queue": "look at the hash of {oldest}, which had to go first: at its consumer's acknowledgements, and "
+        "at joins and leaves at that time",
+        "not_read_yet": "compare this time with the broker's reads from its bookies: it had not read {oldest}",
+        "draining_stuck": "reconnect the consumers of the subscription, and upgrade the broker: {oldest} could be sent "
+        "and were not",
+        "unexplained": "record the broker's statistics as snapshots too: the trace does not show what {oldest} "
+        "waited for",
+    }
+)
+"""What to look at, by the cause of blocking (docs/BLOCKING.md)."""
+
+# A row that was delivered again was not refused.
+_REPEATED = "repeated_row"
+
+
+def next_step(run: RunSummary, target: str, topics: TopicNames) -> str:
+    """Returns the sentence.
+
+    A finding comes first, then rows that could not be used, then waiting that is worth a look: if on average at least
+    one message waited.
+
+    Args:
+        run: what was found.
+        target: where the tables are.
+        topics: how the report names topics.
+    """
+    if run.verdict != "clean" and run.findings and run.findings[0].finding_id is not None:
+        command = explain_command(target, run.findings[0].finding_id)
+        return f"see how the worst finding came about, event by event: {printable(command)}"
+    refused = sum(number for reason, number in run.refused.items() if reason != _REPEATED)
+    if refused:
+        traces = " ".join(map(shlex.quote, run.inputs))
+        return f"see which rows could not be used: dispatch-audit validate {printable(traces)}, and table quarantine"
+    if run.blocks and run.blocks[0].message_seconds >= _seconds(run):
+        return f"{_look_at(run.blocks[0])}{topics.behind(run.blocks[0])}"
+    return "nothing to do: on average less than one message waited"
+
+
+def _seconds(run: RunSummary) -> float:
+    return 0.0 if run.from_ts_us is None or run.to_ts_us is None else (run.to_ts_us - run.from_ts_us) / 1e6
+
+
+def _look_at(block: Block) -> str:
+    roots = block.worst.root_positions
+    oldest = "entries" if not roots else f"entry {roots[0]}" if len(roots) == 1 else f"entries from {roots[0]} on"
+    blamed = "the consumers" if block.consumer is None else consumer(block.consumer, block.consumer_name)
+    return STEPS[block.cause].format(blamed=blamed, oldest=oldest)

@@ -1,0 +1,146 @@
+"""The report as text: the verdict, what it rests on, the rules with findings, the costliest blocks, the next step.
+
+Answers Q1 to Q3 and Q5 (what broke, where, with what evidence), Q8 to Q11 (who blocked whom), Q18 (hot keys), Q26 and
+Q27 (what the verdict rests on), Q29 (batches of several keys). Every list is short; the tables named at the end hold
+the rest.
+"""
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dispatch_audit.pipeline.contract.severity import RunVerdict
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.summary import HotKey, MixedProducer, Partition, RunSummary, Summary
+from dispatch_audit.pipeline.report.text.blocking import blocking
+from dispatch_audit.pipeline.report.text.findings import findings, rules, worst_of_each
+from dispatch_audit.pipeline.report.text.next_step import next_step
+from dispatch_audit.pipeline.report.text.topics import TopicNames
+from dispatch_audit.pipeline.report.wording import duration, moment, printable, share, together
+
+FINDINGS = 3
+"""The findings that a report shows, unless asked for more: the first of a rule often cause the later ones."""
+
+_VERDICT_STYLE: dict[RunVerdict, str] = {
+    "violation": "bold red",
+    "known_bug": "bold yellow",
+    "not_provable": "bold yellow",
+    "clean": "bold green",
+}
+_MEANING: dict[RunVerdict, str] = {
+    "violation": "the contract of Key_Shared was broken",
+    "known_bug": "the contract of Key_Shared was broken, in ways that match known bugs",
+    "not_provable": "no violation is proven, but the trace cannot rule one out",
+    "clean": "nothing broke the contract of Key_Shared",
+}
+# A window that starts with the log needs no words.
+_STARTS_FROM: dict[str | None, str] = {
+    "state": ", from where the window before ended",
+    "censored": "; what was open when it began is not known",
+}
+# Of the subscriptions that could not be judged in full, and of the producers of mixed batches.
+_LISTED = 3
+
+
+def print_report(summary: Summary, console: Console, findings_max: int = FINDINGS) -> None:
+    """Writes the report.
+
+    Args:
+        summary: at least one run.
+        console: where to write; it decides on colours. Sentences are not wrapped, whatever its width: grep needs them
+            whole, and a terminal wraps them.
+        findings_max: of each run, the findings to show with their evidence.
+    """
+    for run in summary.runs:
+        for part in _run(run, summary.target, findings_max):
+            console.print(part, soft_wrap=isinstance(part, Text), markup=False, highlight=False)
+        console.print()
+    if len(summary.runs) > 1:
+        console.print(_verdict(summary.verdict, f"all {len(summary.runs)} traces"), soft_wrap=True)
+    console.print(Text(f"Tables  {printable(summary.target)}: {', '.join(summary.tables)}"), soft_wrap=True)
+
+
+def _run(run: RunSummary, target: str, findings_max: int) -> Iterator[Text | Table]:
+    shown = worst_of_each(run.findings, findings_max)
+    incomplete, mixed = run.incomplete[:_LISTED], run.mixed_producers[:_LISTED]
+    topics = TopicNames(run.groups, [*incomplete, *shown, *run.blocks, *run.hot_keys, *mixed])
+    yield _verdict(run.verdict, together(run.inputs))
+    yield Text("\n".join([*_basis(run), *topics.legend()]))
+    yield from (_incomplete(partition, topics) for partition in incomplete)
+    yield Text()
+    yield from rules(run.rules)
+    if shown:
+        yield Text()
+        yield from findings(shown, run, target, topics)
+    if run.blocks:
+        yield Text()
+        yield from blocking(run, topics)
+    if run.hot_keys:
+        yield Text()
+        yield Text("Hot keys", style="bold")
+        yield from (_hot_key(key, topics) for key in run.hot_keys)
+    if mixed:
+        yield Text()
+        yield Text("Batches of several keys; the broker routes a batch by the key of its first message", style="bold")
+        yield from (_mixed_producer(producer, topics) for producer in mixed)
+    yield Text()
+    yield Text("Next    ", style="bold").append(next_step(run, target, topics), style="not bold")
+
+
+def _verdict(verdict: RunVerdict, of: str) -> Text:
+    word = Text(verdict.replace("_", " ").upper(), style=_VERDICT_STYLE[verdict])
+    return word.append(f"  {printable(of)}: {_MEANING[verdict]}", style="not bold default")
+
+
+def _basis(run: RunSummary) -> Iterator[str]:
+    """The lines on what the verdict rests on: rows, time, window and broker."""
+    refused = ", ".join(f"{reason} {number:,}" for reason, number in run.refused.items())
+    yield (
+        f"Read    {count(run.events_in, 'event')}, {run.events_quarantined:,} quarantined"
+        f"{f' ({refused})' if refused else ''}; completeness {share(run.completeness)}"
+    )
+    if run.from_ts_us is not None and run.to_ts_us is not None:
+        length = duration((run.to_ts_us - run.from_ts_us) / 1e6)
+        yield f"Time    {moment(run.from_ts_us)} to {moment(run.to_ts_us)} UTC ({length})"
+    if run.window is not None:
+        yield f"Window  {run.window.text}{_STARTS_FROM.get(run.starts_from, '')}"
+    broker = f"Pulsar {printable(run.pulsar_version)}, " if run.pulsar_version else ""
+    yield f"Broker  {broker}by the rules of profile {run.profile}"
+    yield f"Run     {run.run_key}{f', on {run.engine}' if run.engine else ''}"
+
+
+def _incomplete(partition: Partition, topics: TopicNames) -> Text:
+    """The line on why a subscription could not be judged in full."""
+    numbers = {
+        "from before its state was known": partition.rows_censored,
+        "refused": partition.rows_refused,
+        "dispatched while the owner of their hash was undecided": partition.dispatches_undecided,
+        "dispatched without a known key": partition.dispatches_without_key,
+    }
+    reasons = ", ".join(f"{number:,} {reason}" for reason, number in numbers.items() if number)
+    line = f"        {share(partition.completeness)} of {count(partition.rows, 'row')} judged ({reasons})"
+    return Text(f"{line}{topics.behind(partition, ': {}')}")
+
+
+def _hot_key(key: HotKey, topics: TopicNames) -> Text:
+    """The line on one hot key, with the number of keys that share its hash."""
+    name = "a key that is not recorded" if key.key is None else f"key {printable(key.key)}"
+    with_it = f" with {count(key.keys_on_hash - 1, 'other key')}" if key.keys_on_hash > 1 else ""
+    least = "at least " if key.dispatched_error_max else ""
+    part = "" if key.dispatched_share is None else f" ({share(key.dispatched_share)})"
+    pending = "" if key.unacked_max is None else f"; up to {count(key.unacked_max, 'entry', 'entries')} pending at once"
+    return Text(
+        f"  {name} on hash {key.sticky_hash}{with_it}: {least}{count(key.dispatched, 'dispatch', 'dispatches')}{part}"
+        f"{pending}; its hash waited {duration(key.blocked_seconds)}{topics.behind(key)}"
+    )
+
+
+def _mixed_producer(producer: MixedProducer, topics: TopicNames) -> Text:
+    name = "a producer without a name" if producer.producer_name is None else printable(producer.producer_name)
+    unseen = producer.batches - producer.batches_inspected
+    return Text(
+        f"  {name}: {producer.mixed_batches:,} of {count(producer.batches_inspected, 'batch', 'batches')}"
+        f"{f'; the keys of {unseen:,} more are not recorded' if unseen else ''}{topics.behind(producer)}"
+    )
