@@ -42,7 +42,7 @@ types: setup
 
 # The pages that are written from the rules and the profiles; a test says when they are out of date.
 docs: setup
-	@$(BIN)/python -m dispatch_audit.pipeline.contract.pages
+	@$(BIN)/python -m dispatch_audit.pipeline.pages
 
 setup: $(STAMP)
 

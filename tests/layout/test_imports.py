@@ -24,6 +24,7 @@ ROOMS = (
     "dispatch_audit.pipeline.audit",
     "dispatch_audit.pipeline.validation",
     "dispatch_audit.pipeline.explain",
+    "dispatch_audit.pipeline.pages",
     "dispatch_audit.pipeline.report.text",
     "dispatch_audit.pipeline.report",
     "dispatch_audit.pipeline.run",

@@ -1,8 +1,9 @@
-"""The pages of docs/ that are written from the specifications are those that the specifications make."""
+"""The pages of docs/ that are written from code and settings are those that these make."""
 
 import pytest
 
-from dispatch_audit.pipeline.contract.pages import DOCS, PAGES
+from dispatch_audit.pipeline.pages.all_pages import PAGES
+from dispatch_audit.pipeline.pages.markdown import DOCS
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -1,15 +1,12 @@
-"""Writes the generated pages of docs/; run it by `make docs` or `python -m dispatch_audit.pipeline.contract.pages`."""
+"""The pages about the contract: profiles and rules."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Callable, Mapping
 
 from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS
 from dispatch_audit.pipeline.contract.profile import Profile, profiles
 from dispatch_audit.pipeline.contract.rule import Rule
 from dispatch_audit.pipeline.contract.rules import RULES
-
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+from dispatch_audit.pipeline.pages.markdown import DOCS, table
 
 _PROFILES = """\
 # Profiles
@@ -45,7 +42,7 @@ def profiles_page() -> str:
     }
     values = ([name, *(_written(value_of(profile)) for profile in every)] for name, value_of in rows.items())
     defaults = ([name, *(_written(profile.settings.get(name)) for profile in every)] for name in settings)
-    return "\n".join([_PROFILES, *_table(["", *names], values), "", *_table(["setting", *names], defaults), ""])
+    return "\n".join([_PROFILES, *table(["", *names], values), "", *table(["setting", *names], defaults), ""])
 
 
 def rules_page() -> str:
@@ -58,8 +55,8 @@ def rules_page() -> str:
     rows = (
         [_named(name, rule), rule.statement, rule.found_when, rule.unless, rule.counted] for name, rule in RULES.items()
     )
-    table = _table(["rule", "what holds", "found when", "a violation unless", "asked of"], rows)
-    return "\n".join([f"{before}{begin}", *table, f"{end}{after}"])
+    specified = table(["rule", "what holds", "found when", "a violation unless", "asked of"], rows)
+    return "\n".join([f"{before}{begin}", *specified, f"{end}{after}"])
 
 
 def _named(name: str, rule: Rule) -> str:
@@ -67,23 +64,7 @@ def _named(name: str, rule: Rule) -> str:
     return f"{name} ({', '.join(rule.invariants)})" if rule.invariants else name
 
 
-PAGES: Mapping[str, Callable[[], str]] = MappingProxyType({"PROFILES.md": profiles_page, "RULES.md": rules_page})
-"""The function that returns the text of each page, by the page's name."""
-
-
 def _written(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)
-
-
-def _table(head: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-
-
-if __name__ == "__main__":
-    for name, page in PAGES.items():
-        (DOCS / name).write_text(page(), encoding="utf-8")

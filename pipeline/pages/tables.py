@@ -1,0 +1,44 @@
+"""The page about the Delta tables: their columns, types and constraints."""
+
+from collections.abc import Iterator
+
+from dispatch_audit.pipeline.pages.markdown import table
+from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.tables.table_schema import TableSchema
+
+_HEAD = """\
+# Tables
+
+<!-- Written by `make docs` from pipeline/tables/schemas.py: edit that instead. -->
+
+Every audit writes these Delta tables, and every row begins with the `run_key` of its audit; `runs` has one row for
+each. The [cookbook](COOKBOOK.md) has a query for each question of operators, [OPERATIONS](OPERATIONS.md) says how to keep
+the tables and how to delete old runs. An audit of the same trace with the same settings replaces its rows.
+
+A moment is two columns: microseconds since 1970 UTC as recorded (`ts_us`), and the timestamp made of them (`ts`). An
+interval is `from_*` to `to_*`, inclusive; where `to_*` is NULL it was still open at the end of the trace. Consumers are
+numbered as in the trace, because their names may be equal.
+"""
+
+
+def tables_page() -> str:
+    """The text of docs/TABLES.md."""
+    overview = table(["table", "a row is"], ([f"[{name}](#{name})", t.comment] for name, t in TABLES.items()))
+    sections = (line for schema in TABLES.values() for line in _section(schema))
+    return "\n".join([_HEAD, *overview, *sections, ""])
+
+
+def _section(schema: TableSchema) -> Iterator[str]:
+    yield from ("", f"## {schema.name}", "", schema.comment, "")
+    rows = (
+        [f"`{column.name}`", f"`{column.type}`", "yes" if column.nullable else "", _escaped(column.comment)]
+        for column in schema.columns
+    )
+    yield from table(["column", "type", "may be NULL", "meaning"], rows)
+    if schema.constraints:
+        yield from ("", "Every row is checked when it is written:", "")
+        yield from (f"- `{name}`: `{check}`" for name, check in schema.constraints.items())
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
