@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from examples import register_profiles
 from pyspark.sql import SparkSession
 from recorded import ALL, RECORDINGS
+from samples import SAMPLES, unzipped
+from traces_of_docs import BAD, JOIN_LEAVE, MIXED, NAMES, UNBLOCKED
 
 from dispatch_audit.jobs.engines.java import has_java
 
@@ -181,3 +184,18 @@ def way(request: pytest.FixtureRequest) -> "Way":
     if "path" in request.param:
         return Way(None, by_path)
     return Way(request.getfixturevalue("spark"), by_uri)
+
+
+@pytest.fixture(scope="session")
+def audited_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the tables of the audit, `tables`, and its reports, `report.json` and `report.txt`."""
+    folder = tmp_path_factory.mktemp("docs")
+    bad = unzipped(JOIN_LEAVE, folder / BAD)
+    with (bad / "acks.jsonl").open("a") as log:
+        log.write("no JSON\nno JSON either\n")
+    traces = [SAMPLES, bad, *(RECORDINGS / name for name in (UNBLOCKED, NAMES, MIXED))]
+    command = [sys.executable, "-m", "dispatch_audit.jobs.cli", "audit", *map(str, traces), "--out", "tables"]
+    reports = ["--report", "json=report.json", "--report", "text=report.txt"]
+    options = ["--engine", "embedded", "--fail-on", "never", "--format", "json", *reports]
+    subprocess.run([*command, *options], cwd=folder, check=True, capture_output=True, timeout=300)
+    return folder

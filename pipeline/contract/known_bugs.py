@@ -1,7 +1,7 @@
 """Selects from the catalogue of known bugs, `conf/known_bugs.toml`, those that a broker can have.
 
-A known bug explains a finding only if the rows show a symptom of it. Code names symptoms, and the catalogue maps them
-to bugs.
+A known bug explains a finding only if the rows show a symptom of it (Q7). Code names symptoms, and the catalogue maps
+them to bugs.
 
 Source: contract 2.4, 3.9 to 3.12, 6.5 and 6.6.
 """

@@ -12,8 +12,8 @@ _HEAD = """\
 <!-- Written by `make docs` from pipeline/tables/schemas.py: edit that instead. -->
 
 Every audit writes these Delta tables, and every row begins with the `run_key` of its audit; `runs` has one row for
-each. The [cookbook](COOKBOOK.md) has a query for each question of operators, [OPERATIONS](OPERATIONS.md) says how to keep
-the tables and how to delete old runs. An audit of the same trace with the same settings replaces its rows.
+each. The [cookbook](COOKBOOK.md) has a query for each question of operators, [OPERATIONS](OPERATIONS.md) says how to
+keep the tables and how to delete old runs. An audit of the same trace with the same settings replaces its rows.
 
 A moment is two columns: microseconds since 1970 UTC as recorded (`ts_us`), and the timestamp made of them (`ts`). An
 interval is `from_*` to `to_*`, inclusive; where `to_*` is NULL it was still open at the end of the trace. Consumers are

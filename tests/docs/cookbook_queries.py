@@ -19,7 +19,7 @@ COOKBOOK = Path(__file__).resolve().parents[2] / "docs" / "COOKBOOK.md"
 ALL_RUNS = "all runs"
 """The name of the query before the first question."""
 
-_HEADING = re.compile(r"^### (Q\d+): ", re.MULTILINE)
+_HEADING = re.compile(r"^### (Q\d+)$", re.MULTILINE)
 _PARAMETER = re.compile(r":([a-z_]+)\b")
 
 Parameters = Mapping[str, str | int]

@@ -8,18 +8,8 @@ from pathlib import Path
 import pytest
 from cookbook_queries import ALL_RUNS, COOKBOOK, Rows, answers, queries
 from pyspark.sql import SparkSession
-from recorded import RECORDINGS
-from samples import SAMPLES, unzipped
+from traces_of_docs import BAD, HEAVY, HUNG, JOIN_LEAVE, MIXED, NAMES, UNBLOCKED
 
-HEAVY, HUNG, JOIN_LEAVE, UNBLOCKED, NAMES, MIXED, BAD = (
-    "heavy-churn-3.0.7",
-    "hung-consumer-4.0.8",
-    "join-leave-4.0.8",
-    "hash-unblock-1-4.0.1",
-    "equal-names-4.0.8",
-    "mixed-batch-4.0.8",
-    "bad-rows",
-)
 # By question: the trace to ask about, and some columns of the first row of each query.
 EXPECTED: dict[str, tuple[str, Rows]] = {
     ALL_RUNS: (HEAVY, [{}]),
@@ -51,26 +41,17 @@ EXPECTED: dict[str, tuple[str, Rows]] = {
 }
 PARAMETERS_OF_DELTA = "spark.sql.legacy.parameterSubstitution.constantsOnly"
 
-pytestmark = pytest.mark.xdist_group("cookbook")
+pytestmark = pytest.mark.xdist_group("docs")
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tables of an audit of all traces that the queries ask about."""
-    folder = tmp_path_factory.mktemp("cookbook")
-    bad = unzipped(JOIN_LEAVE, folder / BAD)
-    with (bad / "acks.jsonl").open("a") as log:
-        log.write("no JSON\nno JSON either\n")
-    traces = [SAMPLES, bad, *(RECORDINGS / name for name in (UNBLOCKED, NAMES, MIXED))]
-    command = [sys.executable, "-m", "dispatch_audit.jobs.cli", "audit", *map(str, traces), "--out", "tables"]
-    options = ["--engine", "embedded", "--fail-on", "never", "--format", "json", "--report", "json=report.json"]
-    subprocess.run([*command, *options], cwd=folder, check=True, capture_output=True, timeout=300)
-    return folder / "tables"
+def target(audited_traces: Path) -> Path:
+    return audited_traces / "tables"
 
 
 @pytest.fixture(scope="module")
-def parameters(target: Path) -> dict[str, dict[str, str | int]]:
-    report = json.loads(target.with_name("report.json").read_text())
+def parameters(audited_traces: Path) -> dict[str, dict[str, str | int]]:
+    report = json.loads((audited_traces / "report.json").read_text())
     keys = {Path(trace["inputs"][0]).name: trace["run_key"] for trace in report["traces"]}
     asked = {"earlier_run_key": keys[HUNG], "sticky_hash": 4744, "at": "2026-11-21 01:28:30"}
     return {number: {"run_key": keys[trace], **asked} for number, (trace, _) in EXPECTED.items()}

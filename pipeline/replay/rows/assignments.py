@@ -1,4 +1,4 @@
-"""Rows of `assignments`."""
+"""Rows of `assignments`: who owned which range of hashes, and how many hashes each change moved (Q15, Q16)."""
 
 from collections.abc import Sequence
 

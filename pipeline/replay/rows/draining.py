@@ -1,4 +1,4 @@
-"""Rows of `draining`: the draining hashes (PIP-379)."""
+"""Rows of `draining`: the draining hashes (PIP-379; Q3, Q16)."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """The report as text: the verdict, what it rests on, the rules with findings, the costliest blocks, the next step.
 
-Answers Q1 to Q3 and Q5 (what broke, where, with what evidence), Q8 to Q11 (who blocked whom), Q18 (hot keys), Q26 and
+Answers Q1 to Q5 and Q7 (what broke, where, with what evidence), Q8 to Q11 (who blocked whom), Q18 (hot keys), Q26 and
 Q27 (what the verdict rests on), Q29 (batches of several keys). Every list is short; the tables named at the end hold
 the rest.
 """
