@@ -40,9 +40,10 @@ lint: setup
 types: setup
 	@$(BIN)/mypy
 
-# The pages that are written from the rules and the profiles; a test says when they are out of date.
+# The pages that are written from code and settings (a test says when they are out of date), and the site of all pages.
 docs: setup
 	@$(BIN)/python -m dispatch_audit.pipeline.pages
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
 setup: $(STAMP)
 
@@ -62,4 +63,4 @@ lock: setup
 		--quiet --output-file requirements.lock
 
 clean:
-	rm -rf $(VENV) demo-report spark-warehouse
+	rm -rf $(VENV) demo-report site spark-warehouse

@@ -85,6 +85,26 @@ def test_links_between_pages_are_there() -> None:
     assert lost == []
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_anchors_are_there() -> None:
+    lost, found = [], 0
+    for name, text in TEXTS.items():
+        if not name.endswith(".md"):
+            continue
+        for target, anchor in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", text):
+            page = (ROOT / name).parent.joinpath(target) if target else ROOT / name
+            found += 1
+            if page.suffix == ".md" and anchor not in anchors(page):
+                lost.append(f"{name}: {target}#{anchor}")
+    assert found > 30
+    assert lost == []
+
+
 def test_questions_are_there() -> None:
     page = (ROOT / "docs" / "QUESTIONS.md").read_text(encoding="utf-8")
     known = set(re.findall(r"^\| Q(\d+) \|", page, flags=re.MULTILINE))
