@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.report.json_summary import json_summary
 from dispatch_audit.pipeline.report.junit import junit_report
 from dispatch_audit.pipeline.report.sarif import sarif_report
 from dispatch_audit.pipeline.report.summary import Summary
-from dispatch_audit.pipeline.report.text.report import FINDINGS, print_report
+from dispatch_audit.pipeline.report.text.report import print_report
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.trace import Trace
 
@@ -73,7 +73,7 @@ def write_reports(
     fail_on: FailOn,
     shown: Format,
     reports: Sequence[ReportFile],
-    findings_max: int = FINDINGS,
+    findings_max: int | None = None,
 ) -> None:
     """Writes the report to its files, and then to stdout.
 
@@ -83,7 +83,7 @@ def write_reports(
         fail_on: the lowest severity that fails the audit.
         shown: the format on stdout. `github` also appends to the page of the step, if there is one.
         reports: the files.
-        findings_max: findings of each trace that a text shows.
+        findings_max: findings of each trace that a text shows; None: a few.
 
     Raises:
         UsageError: a file cannot be written.
@@ -101,7 +101,9 @@ def write_reports(
         typer.echo(_rendered(shown, summary, traces, fail_on, findings_max))
 
 
-def _rendered(form: FileFormat, summary: Summary, traces: Sequence[Trace], fail_on: FailOn, findings_max: int) -> bytes:
+def _rendered(
+    form: FileFormat, summary: Summary, traces: Sequence[Trace], fail_on: FailOn, findings_max: int | None
+) -> bytes:
     if form == "junit":
         return junit_report(summary, fail_on)
     if form == "sarif":

@@ -23,7 +23,6 @@ from dispatch_audit.jobs.reports import Format, parse_reports, write_reports
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.contract.severity import FailOn, fails
 from dispatch_audit.pipeline.errors import UsageError
-from dispatch_audit.pipeline.report.text.report import FINDINGS
 from dispatch_audit.pipeline.report.warnings import warnings_about
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.windows.window import WHOLE, moment_us, window_of
@@ -45,9 +44,14 @@ def audit(
         ),
     ] = None,
     findings: Annotated[
-        int,
-        typer.Option(metavar="N", min=0, help="Findings that a report in text shows, the worst of each rule first."),
-    ] = FINDINGS,
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Findings that a report in text shows, the worst of each rule first; by default 3 that need a look.",
+            show_default=False,
+        ),
+    ] = None,
     fail_on: Annotated[
         FailOn,
         typer.Option(help="Exit with 1 on findings of this severity or worse; a known bug counts as a violation."),

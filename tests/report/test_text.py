@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.windows.window import Window
 LINES_MAX = 60
 
 
-def text_of(summary: Summary, width: int = 80, findings_max: int = 3) -> str:
+def text_of(summary: Summary, width: int = 80, findings_max: int | None = None) -> str:
     stream = StringIO()
     print_report(summary, Console(file=stream, width=width), findings_max)
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
@@ -82,7 +82,7 @@ Run     fedcba9876543210
 
 Nothing found by ownership, single_holder
 
-Next    nothing to do: on average less than one message waited
+Next    nothing to do: entries waited briefly or not at all
 
 VIOLATION  all 2 traces: the contract of Key_Shared was broken
 Tables  /tmp/report: runs, violations
@@ -141,6 +141,14 @@ def with_worst(**changed: object) -> Summary:
 def test_a_wait_that_goes_on_says_so() -> None:
     text = text_of(with_worst(ended_by=None, root_positions=("1:1", "1:2", "1:3", "1:4")))
     assert "for 2.5 s, still open at the end, oldest unacknowledged 1:1, 1:2, 1:3 and 1 more\n" in text
+
+
+def test_permitted_findings_and_facts_are_shown_on_request() -> None:
+    findings = tuple(replace(FINDING, severity=severity) for severity in ("permitted", "info"))
+    run = replace(BROKEN, verdict="clean", findings=findings)
+    assert "The worst finding" not in text_of(Summary("/tmp/report", TABLES, (run,)))
+    asked = text_of(Summary("/tmp/report", TABLES, (run,)), findings_max=9)
+    assert ("  permitted  single_holder" in asked, "  info  single_holder" in asked) == (True, True)
 
 
 def many_topics(number: int) -> RunSummary:
@@ -217,8 +225,19 @@ def test_the_next_step_after_waiting_is_at_the_consumer_to_blame() -> None:
         "Next    look at why red (consumer 1) took so long to acknowledge entry 7:118; the hashes that moved away wait "
         "for that"
     )
-    # In 90 s less than one message waited on average.
-    assert "nothing to do" in next_of(replace(run, blocks=(replace(BLOCK, message_seconds=89.0),)))
+
+
+@pytest.mark.parametrize(
+    ("message_seconds", "longest_s", "worth_a_look"),
+    # Of a trace of 90 s.
+    [(899.0, 0.9, False), (900.0, 0.2, True), (90.0, 1.0, True), (89.0, 60.0, False)],
+)
+def test_waiting_is_worth_a_look_if_it_was_long_or_many_waited(
+    message_seconds: float, longest_s: float, worth_a_look: bool
+) -> None:
+    block = replace(BLOCK, message_seconds=message_seconds, longest_s=longest_s)
+    step = next_of(replace(BROKEN, verdict="clean", refused={}, blocks=(block,)))
+    assert ("nothing to do" not in step) == worth_a_look
 
 
 def test_every_cause_of_waiting_has_a_next_step() -> None:

@@ -20,11 +20,8 @@ def blocking(run: RunSummary, topics: TopicNames) -> Iterator[Text]:
     yield from map(Text, _table(run, topics))
     yield Text(f"  The worst: {_worst(run.blocks[0].worst)}")
     shown = {block.cause for block in run.blocks}
-    rest = [
-        f"{cause.cause} {cause.message_seconds:,.1f} message-seconds"
-        for cause in run.causes
-        if cause.cause not in shown
-    ]
+    others = ((cause.cause, f"{cause.message_seconds:,.1f}") for cause in run.causes if cause.cause not in shown)
+    rest = [f"{cause} {cost} message-seconds" for cause, cost in others if cost != "0.0"]
     if rest:
         yield Text(f"  Also {', '.join(rest)}")
     if run.intervals_left_out:

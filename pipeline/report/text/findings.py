@@ -19,21 +19,27 @@ _SEVERITY_STYLE: dict[Severity, str] = {
     "permitted": "cyan",
     "info": "blue",
 }
+# The first findings of a rule often cause the later ones.
+_FINDINGS = 3
+# Permitted findings and facts are counted only, unless more are asked for.
+_NEED_A_LOOK: frozenset[Severity] = frozenset({"violation", "known_bug", "not_provable"})
 
 
-def worst_of_each(by_rule: Sequence[Finding], number: int) -> list[Finding]:
+def worst_of_each(by_rule: Sequence[Finding], number: int | None) -> list[Finding]:
     """Returns the worst finding of each rule, then the second worst of each, up to a number of them.
 
     Args:
         by_rule: all that are known, the worst rule first, and the worst of a rule first.
-        number: of findings to return; they keep the order that they had.
+        number: of findings to return; they keep the order that they had. None: a few of those that need a look.
     """
     before: Counter[str] = Counter()
     ranks = []
     for at, finding in enumerate(by_rule):
-        ranks.append((before[finding.rule], at))
-        before[finding.rule] += 1
-    return [by_rule[at] for at in sorted(at for _, at in sorted(ranks)[:number])]
+        if number is not None or finding.severity in _NEED_A_LOOK:
+            ranks.append((before[finding.rule], at))
+            before[finding.rule] += 1
+    shown = sorted(ranks)[: _FINDINGS if number is None else number]
+    return [by_rule[at] for at in sorted(at for _, at in shown)]
 
 
 def rules(counts: Sequence[RuleCounts]) -> Iterator[Text | Table]:

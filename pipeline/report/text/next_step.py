@@ -26,8 +26,8 @@ STEPS: Mapping[str, str] = MappingProxyType(
         "no_owner": "look at why no consumer was connected that owns the hash of {oldest}",
         "nack_delay": "look at why the application gave {oldest} back",
         "delayed_delivery": "check that the producers mean this delay, for {oldest}",
-        "replay_queue": "look at the hash of {oldest}, which had to go first: at its consumer's acknowledgements, and "
-        "at joins and leaves at that time",
+        "replay_queue": "look at what put {oldest} into the replay queue: a join or leave, a redeliver request, or a "
+        "consumer that could not be sent more",
         "not_read_yet": "compare this time with the broker's reads from its bookies: it had not read {oldest}",
         "draining_stuck": "reconnect the consumers of the subscription, and upgrade the broker: {oldest} could be sent "
         "and were not",
@@ -39,13 +39,15 @@ STEPS: Mapping[str, str] = MappingProxyType(
 
 # A row that was delivered again was not refused.
 _REPEATED = "repeated_row"
+_MANY = 10
+# The default of blocking.stall_threshold_ms.
+_LONG_S = 1.0
 
 
 def next_step(run: RunSummary, target: str, topics: TopicNames) -> str:
     """Returns the sentence.
 
-    A finding comes first, then rows that could not be used, then waiting that is worth a look: if on average at least
-    one message waited.
+    A finding comes first, then rows that could not be used, then waiting that is worth a look.
 
     Args:
         run: what was found.
@@ -59,13 +61,16 @@ def next_step(run: RunSummary, target: str, topics: TopicNames) -> str:
     if refused:
         traces = " ".join(map(shlex.quote, run.inputs))
         return f"see which rows could not be used: dispatch-audit validate {printable(traces)}, and table quarantine"
-    if run.blocks and run.blocks[0].message_seconds >= _seconds(run):
+    if run.blocks and _is_worth_a_look(run.blocks[0], run):
         return f"{_look_at(run.blocks[0])}{topics.behind(run.blocks[0])}"
-    return "nothing to do: on average less than one message waited"
+    return "nothing to do: entries waited briefly or not at all"
 
 
-def _seconds(run: RunSummary) -> float:
-    return 0.0 if run.from_ts_us is None or run.to_ts_us is None else (run.to_ts_us - run.from_ts_us) / 1e6
+def _is_worth_a_look(block: Block, run: RunSummary) -> bool:
+    """Whether messages waited for long, or many of them all the time; joins and leaves make a few wait briefly."""
+    seconds = 0.0 if run.from_ts_us is None or run.to_ts_us is None else (run.to_ts_us - run.from_ts_us) / 1e6
+    on_average = block.message_seconds / seconds if seconds else block.message_seconds
+    return on_average >= _MANY or (on_average >= 1 and block.longest_s >= _LONG_S)
 
 
 def _look_at(block: Block) -> str:

@@ -20,9 +20,6 @@ from dispatch_audit.pipeline.report.text.next_step import next_step
 from dispatch_audit.pipeline.report.text.topics import TopicNames
 from dispatch_audit.pipeline.report.wording import duration, moment, printable, share, together
 
-FINDINGS = 3
-"""The findings that a report shows, unless asked for more: the first of a rule often cause the later ones."""
-
 _VERDICT_STYLE: dict[RunVerdict, str] = {
     "violation": "bold red",
     "known_bug": "bold yellow",
@@ -44,14 +41,15 @@ _STARTS_FROM: dict[str | None, str] = {
 _LISTED = 3
 
 
-def print_report(summary: Summary, console: Console, findings_max: int = FINDINGS) -> None:
+def print_report(summary: Summary, console: Console, findings_max: int | None = None) -> None:
     """Writes the report.
 
     Args:
         summary: at least one run.
         console: where to write; it decides on colours. Sentences are not wrapped, whatever its width: grep needs them
             whole, and a terminal wraps them.
-        findings_max: of each run, the findings to show with their evidence.
+        findings_max: of each run, the findings to show with their evidence, whatever their severity; None: a few of
+            those that need a look.
     """
     for run in summary.runs:
         for part in _run(run, summary.target, findings_max):
@@ -62,7 +60,7 @@ def print_report(summary: Summary, console: Console, findings_max: int = FINDING
     console.print(Text(f"Tables  {printable(summary.target)}: {', '.join(summary.tables)}"), soft_wrap=True)
 
 
-def _run(run: RunSummary, target: str, findings_max: int) -> Iterator[Text | Table]:
+def _run(run: RunSummary, target: str, findings_max: int | None) -> Iterator[Text | Table]:
     shown = worst_of_each(run.findings, findings_max)
     incomplete, mixed = run.incomplete[:_LISTED], run.mixed_producers[:_LISTED]
     topics = TopicNames(run.groups, [*incomplete, *shown, *run.blocks, *run.hot_keys, *mixed])
