@@ -23,6 +23,9 @@ _NUMBER_SIGN = re.compile(r"^((?:[-*] )?)#(?=\d)", re.MULTILINE)
 _LIST_BELOW_TEXT = re.compile(r"^((?![-*] |\d+\. |[#|> ]).+\n)(?=(?:[-*]|\d+\.) )", re.MULTILINE)
 _NESTED = re.compile(r"^ {2,3}(?=(?:[-*]|\d+\.) )", re.MULTILINE)
 _FENCED_CODE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+_FLOWCHART = re.compile(r"^```mermaid\nflowchart TD\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NODE = re.compile(r'\b(\w+)\["([^"]+)"\]')
+_ARROW = re.compile(r"^ *(\w+) --> (\w+)$", re.MULTILINE)
 _INLINE_CODE = re.compile(r"(`[^`\n]*`)")
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^):#\s]+)(#[^)\s]*)?\)")
 
@@ -51,7 +54,20 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         text = _NESTED.sub("    ", _LIST_BELOW_TEXT.sub(r"\1\n", text))
         return _outside(_INLINE_CODE, _NUMBER_SIGN.sub(r"\1\#", text), lambda part: _LINK.sub(linked, part))
 
-    return _outside(_FENCED_CODE, markdown, written)
+    return _outside(_FENCED_CODE, _FLOWCHART.sub(_imports, markdown), written)
+
+
+def _imports(found: re.Match[str]) -> str:
+    """Returns a drawing of GitHub's as a table: drawing it here would take 3 MB of JavaScript."""
+    labels = dict(_NODE.findall(found[1]))
+    drawn: dict[str, list[str]] = {name: [] for name in labels}
+    for above, below in _ARROW.findall(_NODE.sub(r"\1", found[1])):
+        drawn[above].append(labels[below].partition(" · ")[0])
+    rows = (
+        f"| `{room}` | {what} | {', '.join(f'`{name}`' for name in drawn[node])} |"
+        for node, (room, _, what) in ((node, label.partition(" · ")) for node, label in labels.items())
+    )
+    return "\n".join(["| room | what happens there | imports |", "|---|---|---|", *rows])
 
 
 def _outside(code: re.Pattern[str], text: str, changed: Callable[[str], str]) -> str:
