@@ -238,6 +238,10 @@ def test_waiting_is_worth_a_look_if_it_was_long_or_many_waited(
     block = replace(BLOCK, message_seconds=message_seconds, longest_s=longest_s)
     step = next_of(replace(BROKEN, verdict="clean", refused={}, blocks=(block,)))
     assert ("nothing to do" not in step) == worth_a_look
+    # A costlier block of short waits does not hide it.
+    many = replace(BLOCK, message_seconds=800.0, longest_s=0.1, consumer=9, consumer_name="green")
+    both = next_of(replace(BROKEN, verdict="clean", refused={}, blocks=(many, block)))
+    assert both == step
 
 
 def test_every_cause_of_waiting_has_a_next_step() -> None:

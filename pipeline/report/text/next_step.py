@@ -61,19 +61,26 @@ def next_step(run: RunSummary, target: str, topics: TopicNames) -> str:
     if refused:
         traces = " ".join(map(shlex.quote, run.inputs))
         return f"see which rows could not be used: dispatch-audit validate {printable(traces)}, and table quarantine"
-    if run.blocks and _is_worth_a_look(run.blocks[0], run):
-        return f"{_look_at(run.blocks[0])}{topics.behind(run.blocks[0])}"
+    if block := worth_a_look(run):
+        return f"{look_at(block)}{topics.behind(block)}"
     return "nothing to do: entries waited briefly or not at all"
 
 
-def _is_worth_a_look(block: Block, run: RunSummary) -> bool:
-    """Whether messages waited for long, or many of them all the time; joins and leaves make a few wait briefly."""
+def worth_a_look(run: RunSummary) -> Block | None:
+    """Returns the costliest block of which messages waited for long, or many all the time.
+
+    Joins and leaves make a few messages wait briefly, which needs no look.
+    """
     seconds = 0.0 if run.from_ts_us is None or run.to_ts_us is None else (run.to_ts_us - run.from_ts_us) / 1e6
-    on_average = block.message_seconds / seconds if seconds else block.message_seconds
-    return on_average >= _MANY or (on_average >= 1 and block.longest_s >= _LONG_S)
+    for block in run.blocks:
+        on_average = block.message_seconds / seconds if seconds else block.message_seconds
+        if on_average >= _MANY or (on_average >= 1 and block.longest_s >= _LONG_S):
+            return block
+    return None
 
 
-def _look_at(block: Block) -> str:
+def look_at(block: Block) -> str:
+    """Returns what to look at because of a block, beginning with a small letter."""
     roots = block.worst.root_positions
     oldest = "entries" if not roots else f"entry {roots[0]}" if len(roots) == 1 else f"entries from {roots[0]} on"
     blamed = "the consumers" if block.consumer is None else consumer(block.consumer, block.consumer_name)
