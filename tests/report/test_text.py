@@ -3,7 +3,22 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
-from report_rows import BLOCK, BOTH, BROKEN, FINDING, HOT, INCOMPLETE, MIXED, ONLY_CLEAN, TABLES, WAIT, counts, group
+from report_rows import (
+    BLOCK,
+    BOTH,
+    BROKEN,
+    FINDING,
+    HOSTILE,
+    HOT,
+    INCOMPLETE,
+    MIXED,
+    OF_HOSTILES,
+    ONLY_CLEAN,
+    TABLES,
+    WAIT,
+    counts,
+    group,
+)
 from rich.console import Console
 
 from dispatch_audit.pipeline.replay.blocking.causes import NAMES as CAUSES
@@ -131,6 +146,16 @@ def test_names_of_clients_do_not_steer_the_terminal() -> None:
     assert "\x07" not in text
     assert "key \N{REPLACEMENT CHARACTER}]0;owned\N{REPLACEMENT CHARACTER}[bold]" in text
     assert "[red]\N{REPLACEMENT CHARACTER}[2J" in text
+
+
+def test_no_name_of_any_client_steers_the_terminal() -> None:
+    (run,) = OF_HOSTILES.runs
+    block = replace(BLOCK, topic=HOSTILE, subscription=HOSTILE, consumer_name=HOSTILE)
+    # The names of two topics, each in a line of the legend.
+    groups = (*run.groups, replace(run.groups[0], topic="other"))
+    summary = replace(OF_HOSTILES, target=HOSTILE, runs=(replace(run, groups=groups, blocks=(block, block)),))
+    text = text_of(replace(summary, runs=(*summary.runs, replace(summary.runs[0], verdict="clean", refused={}))))
+    assert {character for character in text if not character.isprintable()} == {"\n"}
 
 
 def with_worst(**changed: object) -> Summary:
