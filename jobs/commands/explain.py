@@ -97,6 +97,7 @@ def explain(
                 print_story(found.story, found.finding, found.source, Console())
         if written is not None:
             stderr.warning(written.sentence)
+        raise typer.Exit(0)
 
 
 def _refuse_contradictions(

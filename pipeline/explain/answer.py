@@ -98,31 +98,39 @@ def answer(question: Question, tables: Tables, session: Callable[[], SparkSessio
         TraceError: the trace cannot be read.
     """
     if question.finding_id is not None:
-        finding = finding_with(tables, question.finding_id)
-        run, group = run_with(tables, finding["run_key"]), Group(finding["topic"], finding["subscription"])
-        evidence = _evidence(run, question, group, session)
-        sticky_hash, middle = (
-            _hash_of(finding, evidence.events),
-            Middle(finding["broker"], finding["seq"], offending=True),
-        )
-        story = story_of(evidence.rows, evidence.events, sticky_hash, middle, question.events_max, finding["key"])
-        return Answer(run.run_key, _source(run, evidence.trace.path), finding, story, evidence)
+        return _about_finding(question, question.finding_id, tables, session)
     run = run_with(tables, question.run_key)
     group = subscription_of(tables, run.run_key, question.topic, question.subscription)
     if question.sticky_hash is None and question.key is None:
         moment = moment_at(tables, run.run_key, group, question.at_us or 0)
-        return Answer(run.run_key, _source(run, ", ".join(run.inputs)), moment=moment)
+        return Answer(run.run_key, _source(run, question), moment=moment)
+    return _about_hash(question, run, group, tables, session)
+
+
+def _about_finding(question: Question, finding_id: str, tables: Tables, session: Callable[[], SparkSession]) -> Answer:
+    finding = finding_with(tables, finding_id)
+    run, group = run_with(tables, finding["run_key"]), Group(finding["topic"], finding["subscription"])
+    evidence = _evidence(run, question, group, session)
+    sticky_hash, middle = _hash_of(finding, evidence.events), Middle(finding["broker"], finding["seq"], offending=True)
+    story = story_of(evidence.rows, evidence.events, sticky_hash, middle, question.events_max, finding["key"])
+    return Answer(run.run_key, _source(run, question), finding, story, evidence)
+
+
+def _about_hash(
+    question: Question, run: AuditedRun, group: Group, tables: Tables, session: Callable[[], SparkSession]
+) -> Answer:
     evidence = _evidence(run, question, group, session)
     sticky_hash = question.sticky_hash if question.key is None else evidence.events.hash_of_key(question.key)
     assert sticky_hash is not None
-    finding, middle = None, Middle(ts_us=question.at_us)
     if question.at_us is None:
         finding, middle = _of_interest(tables, run, group, sticky_hash)
+    else:
+        finding, middle = None, Middle(ts_us=question.at_us)
     story = story_of(evidence.rows, evidence.events, sticky_hash, middle, question.events_max, question.key)
     if not story.total:
         name = f"hash {sticky_hash}" if question.key is None else f"key {question.key} (hash {sticky_hash})"
         raise UsageError(f"no row of the trace is about {name}", "hot_keys and violations have hashes that are there")
-    return Answer(run.run_key, _source(run, evidence.trace.path), finding, story, evidence)
+    return Answer(run.run_key, _source(run, question), finding, story, evidence)
 
 
 def _evidence(run: AuditedRun, question: Question, group: Group, session: Callable[[], SparkSession]) -> Evidence:
@@ -159,5 +167,5 @@ def _of_interest(tables: Tables, run: AuditedRun, group: Group, sticky_hash: int
     return None, Middle()
 
 
-def _source(run: AuditedRun, path: str) -> str:
-    return f"{path}, run {run.run_key}"
+def _source(run: AuditedRun, question: Question) -> str:
+    return f"{question.trace or ', '.join(run.inputs)}, run {run.run_key}"

@@ -5,7 +5,7 @@ The rows of the trace are replayed as the audit replayed them, and the replay is
 leaves them out, and the replay refuses what it refused.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -107,12 +107,12 @@ def story_of(
     places = np.unique(events.events.seq[concerned])
     at = _place_of(middle, places, events)
     chosen = [*_around(places, at, max(_ROWS_OF_STEP * number, _ROWS_MIN)).tolist()]
-    changes = _changes_between(events, chosen, at)
+    changes = _changes_between(events, chosen, at, to_the_end=chosen[-1:] == places[-1:].tolist())
     offending = at if middle.offending else None
-    steps = steps_at(events, rows, {*chosen, *changes, at}, offending)
+    steps = steps_at(events, rows, {*chosen, *changes} | ({at} if middle.offending else set()), offending)
     observer = HashObserver(-1 if sticky_hash is None else sticky_hash, {*watched(steps), at})
     found = replayed_rows(events.packed, events.group, events.config, observer)
-    refused = _refused(found.get("refused", ()), events)
+    refused = refused_places(found.get("refused", ()), events)
     steps = [step for step in steps if step.place not in refused]
     if sticky_hash is not None:
         steps = with_states(steps, observer.seen, {row.seq: row.consumer for row in events.membership})
@@ -131,8 +131,8 @@ def story_of(
     )
 
 
-def _refused(rows: Iterable[dict[str, Any]], events: SubscriptionEvents) -> frozenset[int]:
-    """The places of the rows that were refused, and not only because another row of the same seq was used."""
+def refused_places(rows: Iterable[Mapping[str, Any]], events: SubscriptionEvents) -> frozenset[int]:
+    """Returns the places of rows that the replay refused, but not of those whose seq another row has too."""
     return frozenset(
         events.place(row.get("broker") or None, row["seq"])
         for row in rows
@@ -163,9 +163,11 @@ def _around(places: NDArray[np.int64], at: int, number: int) -> NDArray[np.int64
     return places[first : first + number]
 
 
-def _changes_between(events: SubscriptionEvents, chosen: Sequence[int], at: int) -> list[int]:
+def _changes_between(events: SubscriptionEvents, chosen: Sequence[int], at: int, *, to_the_end: bool) -> list[int]:
     """The places of membership rows among the chosen ones, and of the last ones before them: they made the owner."""
     first, last = (min(chosen[0], at), max(chosen[-1], at)) if chosen else (at, at)
+    if to_the_end and events.membership:
+        last = max(last, events.membership[-1].seq)
     places = [row.seq for row in events.membership]
     before = [place for place in places if place < first][-_CHANGES_MAX // 10 :]
     within = sorted((place for place in places if first <= place <= last), key=lambda place: abs(place - at))

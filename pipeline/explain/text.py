@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.wording import consumer, duration, moment, printable
 
 # Rows of each kind that a moment shows.
-_SHOWN = 20
+_SHOWN = 10
 # Ranges of a consumer that are named: a consistent hashing ring gives it a hundred.
 _RANGES = 3
 _MARK = ">>"

@@ -70,6 +70,14 @@ def run(script: str) -> str:
     return "\n\n".join(told) + "\n"
 
 
+def blocks(script: str) -> Iterator[str]:
+    """The commands of each block of a script."""
+    for part in re.split(r"\n\n+", script.strip("\n")):
+        commands, mark, _ = f"{part}\n".partition("\n----\n")
+        if mark:
+            yield commands
+
+
 class Story:
     """The rows that a script has written so far, and the names that it gave."""
 
@@ -83,6 +91,16 @@ class Story:
         self._keys: dict[str, tuple[bytes, int]] = {}
         self._entries: dict[str, Columns] = {}
         self._marks: dict[str, tuple[list[Columns], int]] = {}
+
+    @property
+    def rows(self) -> list[Columns]:
+        """The rows so far."""
+        return self._rows
+
+    @property
+    def config(self) -> ReplayConfig:
+        """What a replay of the story depends on besides its rows."""
+        return self._rules(self._version)
 
     def block(self, text: str) -> Iterator[str]:
         """Runs the commands of a block and yields the lines that they print."""

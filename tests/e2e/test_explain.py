@@ -1,0 +1,160 @@
+"""`explain` as users run it: an audited sample, its findings, and the shortest trace of one, audited again."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from samples import SAMPLES
+
+PROGRAM = Path(sys.executable).with_name("dispatch-audit")
+ROOT = SAMPLES.parents[1]
+PAGE = ROOT / "docs" / "EXPLAIN.md"
+FINDING = "176ebcb9e931"
+RunCli = Callable[..., tuple[int, str, str]]
+Explained = Callable[..., str]
+# It covers the version of the code.
+_KEY_OF_RUN = re.compile(r"run [0-9a-f]{16}")
+TARGET = "audit-tables"
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sample, which has been audited there."""
+    folder = tmp_path_factory.mktemp("work")
+    shutil.copytree(SAMPLES / "heavy-churn-3.0.7", folder / "data" / "samples" / "heavy-churn-3.0.7")
+    audit(folder, "data/samples/heavy-churn-3.0.7", "--out", TARGET)
+    return folder
+
+
+@pytest.fixture
+def folder(audited: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same as the working directory."""
+    monkeypatch.chdir(audited)
+    return audited
+
+
+@pytest.fixture
+def explained(folder: Path, run_cli: RunCli) -> Explained:
+    """Explains something of the target of the sample, or of another; returns what is printed."""
+
+    def explain(*arguments: object, target: object = TARGET) -> str:
+        code, out, error = run_cli("explain", target, *arguments)
+        assert code == 0, error
+        return out + error
+
+    return explain
+
+
+def audit(folder: Path, *arguments: object) -> None:
+    # No Java, wherever the tests run; a process of its own, as the engine ends with it.
+    env = {**os.environ, "JAVA_HOME": "/nonexistent"}
+    command = [PROGRAM, "audit", *arguments, "--engine", "embedded", "--fail-on", "never"]
+    subprocess.run([*map(str, command)], capture_output=True, env=env, check=True, timeout=600, cwd=folder)
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """The commands of the page with their output; `...` stands for lines that are left out at the end."""
+    for block in re.findall(r"```console\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
+        for example in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = example.partition("\n")
+            yield command, output
+
+
+@pytest.mark.parametrize(("command", "output"), list(examples()), ids=lambda text: text.split("\n")[0][:60])
+def test_the_page_shows_what_the_commands_print(folder: Path, run_cli: RunCli, command: str, output: str) -> None:
+    shutil.rmtree(folder / "shortest", ignore_errors=True)
+    _, out, error = run_cli(*shlex.split(command)[1:])
+    printed = _KEY_OF_RUN.sub("run", out + error)
+    shown, left_out, _ = _KEY_OF_RUN.sub("run", output).partition("...\n")
+    assert printed.startswith(shown) if left_out else printed == shown
+
+
+def test_the_shortest_trace_gives_the_same_finding_when_it_is_audited(
+    folder: Path, explained: Explained, tmp_path: Path
+) -> None:
+    done = explained("--violation", FINDING, "--export", tmp_path / "shortest")
+    rows = (tmp_path / "shortest" / "events.jsonl").read_text().splitlines()
+    assert 0 < len(rows) <= 30
+    _, _, trace, _, target = shlex.split(done.rpartition("audit them: ")[2])
+    audit(tmp_path, trace, "--out", target)
+    (finding,) = rows_of(target, "violations")
+    (original,) = [row for row in rows_of(folder / TARGET, "violations") if row["finding_id"] == FINDING]
+    for column in ("finding_id", "rule", "severity", "sticky_hash", "key", "ledger_id", "entry_id", "consumer", "seq"):
+        assert finding[column] == original[column]
+    told = json.loads(explained("--violation", FINDING, "--format", "json", target=target))
+    assert [event["completes_finding"] for event in told["events"]] == [False] * (len(told["events"]) - 1) + [True]
+
+
+def rows_of(target: object, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = DeltaTable(f"{target}/{table}").to_pyarrow_table().to_pylist()
+    return found
+
+
+def test_a_hash_without_a_moment_is_shown_around_its_first_finding(explained: Explained) -> None:
+    told = json.loads(explained("--key", "key-7", "--format", "json"))
+    assert told["finding"]["finding_id"] == FINDING
+    by_hash = json.loads(explained("--hash", told["sticky_hash"], "--format", "json"))
+    assert by_hash["events"] == told["events"]
+
+
+def test_the_state_at_a_moment_needs_no_trace(folder: Path, run_cli: RunCli, explained: Explained) -> None:
+    hidden = (folder / "data").rename(folder / "elsewhere")
+    try:
+        found = json.loads(explained("--at", "2026-11-21T01:43:18.9", "--format", "json"))
+        assert [row["consumer_name"] for row in found["consumers"]] == ["c2", "c100", "c101", "c103"]
+        assert {row["consumer"] for row in found["ranges"]} == {4, 7, 9, 11}
+        code, out, error = run_cli("explain", TARGET, "--violation", FINDING)
+        assert (code, out) == (2, "")
+        assert error.endswith("; pass --trace PATH, where it is now\n")
+        moved = "--trace", "elsewhere/samples/heavy-churn-3.0.7", "--violation", FINDING, "--events", 1
+        assert ">> 2026-11-21 01:43:18.961  seq 6545" in explained(*moved)
+    finally:
+        hidden.rename(folder / "data")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "explain needs a finding, a hash, a key or a moment; pass --violation ID, --hash H, --key K or --at TIME"),
+        (("--hash", 5, "--key", "k"), "--hash and --key ask for different stories; pass one of them"),
+        (("--violation", FINDING, "--at", "2026-11-21"), "--violation has a moment of its own and takes no --at"),
+        (("--hash", 5, "--export", "x"), "--export writes the shortest trace of a finding; pass --violation ID"),
+        (("--violation", FINDING, "--export", "data"), "data exists; name a new folder behind --export"),
+        (
+            ("--violation", "nothing"),
+            "nothing is no id of a finding; ids are the 12 hex digits in violations.finding_id",
+        ),
+        (
+            ("--violation", "0" * 12),
+            f"has no finding {'0' * 12}; take an id from violations.finding_id or from a report",
+        ),
+        (("--at", "2026-11-21", "--run", "ff"), "has no run ff; audit a trace into it first, or name another target"),
+        (("--at", "2026-11-21", "--topic", "t"), "the run has no such subscription, but persistent://"),
+        (("--key", "nobody's"), "no row of the trace is about key nobody's (hash "),
+    ],
+)
+def test_wrong_calls_say_what_to_do(folder: Path, run_cli: RunCli, arguments: tuple[object, ...], message: str) -> None:
+    code, out, error = run_cli("explain", TARGET, *arguments)
+    assert (code, out) == (2, "")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_findings_of_an_older_version_have_no_ids_yet(folder: Path, run_cli: RunCli, tmp_path: Path) -> None:
+    for name in ("runs", "violations"):
+        rows = DeltaTable(str(folder / TARGET / name)).to_pyarrow_table()
+        write_deltalake(str(tmp_path / name), rows.drop_columns(["finding_id"] if name == "violations" else []))
+    code, _, error = run_cli("explain", tmp_path, "--violation", FINDING)
+    assert code == 2
+    assert error.endswith("the findings have no ids yet; audit again with this version\n")
