@@ -16,8 +16,9 @@ from dispatch_audit.pipeline.replay.subscription.checkpoint import (
 )
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.observed_subscription import ObservedSubscription, Observer
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
-from dispatch_audit.pipeline.replay.subscription.subscription import Observer, Subscription
+from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.verdicts.finding_id import with_finding_ids
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
@@ -46,14 +47,15 @@ def replay_group(
         before: the state at the end of the window before; None: there is none.
         keep_state: whether the trace goes on after these rows.
         recorders: the recorders of the topic.
-        observer: looks at the dispatcher between rows; of a replay without `before` only.
+        observer: looks at the dispatcher between rows; of a replay with neither `before` nor `keep_state`.
 
     Raises:
         LimitError: more entries are open at one time than the limit allows.
         StateError: this version cannot continue from `before`.
     """
     if before is None:
-        known = Known(Subscription(config, observer), RangeOwnership(), Producers(), RowsSeen(config.skew_us))
+        subscription = Subscription(config) if observer is None else ObservedSubscription(config, observer)
+        known = Known(subscription, RangeOwnership(), Producers(), RowsSeen(config.skew_us))
     else:
         known = read_checkpoint(before, config)
     found = _replayed_group(

@@ -18,7 +18,7 @@ from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_o
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
-from dispatch_audit.pipeline.replay.subscription.subscription import Observer
+from dispatch_audit.pipeline.replay.subscription.observed_subscription import Observer
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
 
 ALL_FINDINGS = 0

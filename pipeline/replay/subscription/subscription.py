@@ -1,7 +1,6 @@
 """The replay of one subscription on one topic partition: membership, assignment and dispatcher together."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -42,22 +41,11 @@ _ENDS = among(Code.DISPATCH_END)
 _BATCH_INDEX_ACKS = "acknowledgmentAtBatchIndexLevelEnabled"
 
 
-class Observer(Protocol):
-    """Looks at the dispatcher between two rows, and changes nothing."""
-
-    def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints) -> None:
-        """Calls `dispatcher.replay` for the rows, cut wherever the dispatcher is to be looked at."""
-
-    def finish(self, dispatcher: Dispatcher, doubts: UndecidedRanges) -> None:
-        """Takes a last look before what is open is closed, and the hashes whose owners are open."""
-
-
 class Subscription:
     """The replay of one subscription: the `Stage` that its timeline drives."""
 
-    def __init__(self, config: ReplayConfig, observer: Observer | None = None) -> None:
+    def __init__(self, config: ReplayConfig) -> None:
         self._config = config
-        self._observer = observer
         self._kind: SelectorKind = config.selector(sticky=False)
         self._log = AssignmentLog(self._kind, config.points, config.profile)
         self._perhaps_empty = False  # whether nobody may be connected among the changes that take effect
@@ -99,10 +87,11 @@ class Subscription:
 
     def finish(self) -> ReplayResult:
         """The result at the end of the trace, without what was reported before."""
-        self._timeline.finish()
-        if self._observer is not None:
-            self._observer.finish(self._dispatcher, self._doubts)
+        self._release_all()
         return self._found(reported_since(self._told))
+
+    def _release_all(self) -> None:
+        self._timeline.finish()
 
     def so_far(self) -> ReplayResult:
         """The result at the end of a window of a trace that goes on: what is settled by now, and what is open.
@@ -351,12 +340,12 @@ class Subscription:
         admitted = self._cold_start.admitted(events, strange)
         if not admitted.all():
             events, hashes = events.take(admitted), hashes[admitted]
-        if self._observer is None:
-            self._dispatcher.replay(events, hashes)
-        else:
-            self._observer.replay(self._dispatcher, events, hashes)
+        self._dispatch(events, hashes)
         if self._doubts:
             self._count_undecided(events, hashes)
+
+    def _dispatch(self, events: Events, hashes: Ints) -> None:
+        self._dispatcher.replay(events, hashes)
 
     def _count_undecided(self, events: Events, hashes: Ints) -> None:
         """Counts the dispatches of hashes whose owners are open, and learns the owners from them."""

@@ -1,0 +1,35 @@
+"""The replay of a subscription that is looked at between two rows."""
+
+from typing import Protocol
+
+from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
+from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
+from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
+
+
+class Observer(Protocol):
+    """Looks at the dispatcher between two rows, and changes nothing."""
+
+    def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints) -> None:
+        """Calls `dispatcher.replay` for the rows, cut wherever the dispatcher is to be looked at."""
+
+    def finish(self, dispatcher: Dispatcher, doubts: UndecidedRanges) -> None:
+        """Takes a last look before what is open is closed, and the hashes whose owners are open."""
+
+
+class ObservedSubscription(Subscription):
+    """A `Subscription` with an observer, which follows the replay from its beginning; it has no checkpoint."""
+
+    def __init__(self, config: ReplayConfig, observer: Observer) -> None:
+        super().__init__(config)
+        self._observer = observer
+
+    def _release_all(self) -> None:
+        super()._release_all()
+        self._observer.finish(self._dispatcher, self._doubts)
+
+    def _dispatch(self, events: Events, hashes: Ints) -> None:
+        self._observer.replay(self._dispatcher, events, hashes)
