@@ -123,6 +123,22 @@ def test_the_state_at_a_moment_needs_no_trace(folder: Path, run_cli: RunCli, exp
         hidden.rename(folder / "data")
 
 
+def test_a_finding_of_a_window_has_the_id_and_the_story_that_it_has_in_the_whole_log(
+    folder: Path, explained: Explained, tmp_path: Path
+) -> None:
+    cut = "2026-11-21T01:43:18.95"
+    audit(folder, "data/samples/heavy-churn-3.0.7", "--out", tmp_path, "--to", cut)
+    audit(folder, "data/samples/heavy-churn-3.0.7", "--out", tmp_path, "--from", cut)
+    ids = [{row["finding_id"] for row in rows_of(target, "violations")} for target in (tmp_path, TARGET)]
+    assert ids[0] == ids[1]
+    in_window, whole = (
+        json.loads(explained("--violation", FINDING, "--format", "json", target=target))
+        for target in (tmp_path, TARGET)
+    )
+    assert in_window["finding_holds"]
+    assert in_window["events"] == whole["events"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
