@@ -38,6 +38,11 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
+def sentence(text: str) -> str:
+    """Returns a text with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
 def together(inputs: Sequence[str]) -> str:
     """Returns the logs of one trace by their folder if they share one, else by their names."""
     folders = {log.rpartition("/")[0] for log in inputs}

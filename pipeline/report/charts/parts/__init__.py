@@ -1,0 +1,1 @@
+"""What several charts are made of."""
