@@ -70,14 +70,10 @@ show(runs.toPandas())
 
 # COMMAND ----------
 
-from matplotlib import pyplot as plt
-
 WEIGHTS = ["violations", "known_bug", "not_provable", "permitted", "info"]
 metrics = rows_of("metrics").select("rule", "checked", *WEIGHTS).groupBy("rule").sum().toPandas().set_index("rule")
 metrics = metrics.rename(columns=lambda name: name.removeprefix("sum(").removesuffix(")")).sort_index()
 show(metrics.reset_index())
-rules_figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
-metrics[WEIGHTS].plot.barh(stacked=True, ax=axes, xlabel="findings", ylabel="")
 
 # COMMAND ----------
 
@@ -92,22 +88,42 @@ show(violations.select("rule", "severity", "key", "ts", "explanation").orderBy("
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## Waiting: causes and times
+# MAGIC ## Waiting: causes, times, and who blocked whom
 
 # COMMAND ----------
 
-blocking = rows_of("blocking").select("cause", "scope", "from_ts_us", "to_ts_us", "message_seconds").toPandas()
+from dispatch_audit.pipeline.report.charts.blockers import who_blocked_whom
+from dispatch_audit.pipeline.report.charts.theme import use
+from dispatch_audit.pipeline.report.charts.waiting import waiting_over_time
+
+use("light")
+blocking = rows_of("blocking").drop("root_positions").toPandas()
 # The scopes of a cause overlap and must not be added up: the one with the most message-seconds counts.
 waited = blocking.groupby(["cause", "scope"])[["message_seconds"]].sum().groupby("cause").max()
 show(waited.reset_index())
-first_us = min(blocking["from_ts_us"], default=0)
-waiting_figure, axes = plt.subplots(figsize=(9, 3), layout="constrained")
-for cause, intervals in blocking.groupby("cause"):
-    begin_s = (intervals["from_ts_us"] - first_us) / 1e6
-    # Open intervals have no end; they are drawn to the end of the trace.
-    end_s = (intervals["to_ts_us"].fillna(newest["to_ts_us"]) - first_us) / 1e6
-    axes.hlines([cause] * len(intervals), begin_s, end_s, linewidth=9, alpha=0.3)
-axes.set_xlabel("seconds since the first wait")
+waiting_chart = waiting_over_time(blocking, newest["to_ts_us"])
+waiting_chart
+
+# COMMAND ----------
+
+blockers_chart = who_blocked_whom(blocking)
+blockers_chart
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Assignment: who owned the hash space
+
+# COMMAND ----------
+
+from dispatch_audit.pipeline.report.charts.ownership import ownership_over_time
+
+# Of one subscription: each has a hash space of its own.
+assignments = rows_of("assignments").toPandas()
+group = ["topic", "subscription"]
+first = assignments[group].drop_duplicates().head(1)
+ownership_chart = ownership_over_time(assignments.merge(first, on=group), newest["to_ts_us"])
+ownership_chart
 
 # COMMAND ----------
 
@@ -120,3 +136,10 @@ hot = rows_of("hot_keys").select(
     "key", "sticky_hash", "dispatched", "dispatched_share", "unacked_max", "blocked_seconds"
 )
 show(hot.orderBy("dispatched", ascending=False).limit(10).toPandas())
+
+# COMMAND ----------
+
+from dispatch_audit.pipeline.report.charts.hot_keys import traffic_of_keys
+
+hot_keys_chart = traffic_of_keys(rows_of("hot_keys").toPandas())
+hot_keys_chart
