@@ -132,9 +132,11 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
 
 
 def _rows(
-    tables: Tables, table_name: str, run_key: str, *, select: str = "*", where: str = "TRUE", rest: str = ""
+    tables: Tables, table_name: str, run_key: str, *, select: str = "", where: str = "TRUE", rest: str = ""
 ) -> list[_Row]:
-    return tables.query(table_name, select, f"WHERE {of_run(run_key)} AND ({where}) {rest}")
+    return tables.query(
+        table_name, select or TABLES[table_name].without_timestamps, f"WHERE {of_run(run_key)} AND ({where}) {rest}"
+    )
 
 
 def _group_counts(row: _Row) -> GroupCounts:

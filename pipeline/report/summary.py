@@ -70,6 +70,8 @@ class Finding:
     other_consumer: int | None = None
     broker: str | None = None
     finding_id: str | None = None
+    consumer_name: str | None = None
+    other_consumer_name: str | None = None
 
     @property
     def row(self) -> str:

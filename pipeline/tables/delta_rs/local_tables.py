@@ -98,7 +98,10 @@ class LocalTables:
         """Returns the rows of a query, by name of the column."""
         found = QueryBuilder().register(table_name, self._opened(table_name))
         try:
-            rows = pa.table(found.execute(f"SELECT {select} FROM {table_name} {rest}"))
+            # Not `pa.table`, which imports pandas: 0.3 s.
+            rows = pa.RecordBatchReader.from_stream(
+                found.execute(f"SELECT {select} FROM {table_name} {rest}")
+            ).read_all()
         except (DeltaError, OSError) as error:
             raise self._unreadable(table_name, error) from error
         return rows.to_pylist()  # type: ignore[no-any-return]
