@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 TWO := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 SLOWEST := --durations=25 --durations-min=5
 
-.PHONY: demo test test-slow kernel lint types unit docs setup lock clean
+.PHONY: demo test test-slow kernel lint types unit docs pictures vega setup lock clean
 
 demo: setup
 	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never --engine $(ENGINE)
@@ -26,7 +26,7 @@ test-slow: setup
 
 # The loop while editing, half a minute: no JVM, one recording of each kind of dispatcher, few examples.
 unit: setup
-	@$(TWO) -m "not (spark or e2e or slow or heavy or recordings)" --hypothesis-profile=unit
+	@$(TWO) -m "not (spark or e2e or slow or heavy or recordings or browser)" --hypothesis-profile=unit
 
 # Compiles the kernel, if its sources changed, so that the processes of the tests do not all compile it at one time.
 kernel: setup
@@ -44,6 +44,14 @@ types: setup
 docs: setup
 	@$(BIN)/python -m dispatch_audit.pipeline.pages
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+
+# The pictures of pages in docs/pictures, of two samples: needs Chromium. Look at each before you commit it.
+pictures: setup
+	@PYTHONPATH=.:tests $(BIN)/python tests/report/pictures.py docs/pictures
+
+# The JavaScript of the page's charts, after an upgrade of Altair or vl-convert.
+vega: setup
+	@$(BIN)/python -m dispatch_audit.pipeline.report.page.vega_bundle
 
 setup: $(STAMP)
 

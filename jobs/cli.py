@@ -13,6 +13,7 @@ import typer
 
 from dispatch_audit.jobs.commands.audit import audit
 from dispatch_audit.jobs.commands.explain import explain
+from dispatch_audit.jobs.commands.report import report
 from dispatch_audit.jobs.commands.validate import validate
 from dispatch_audit.jobs.stderr import NAME, Stderr
 from dispatch_audit.pipeline.run.run_key import code_version
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (audit, validate, explain):
+for command in (audit, validate, report, explain):
     app.command()(command)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from browsers import chromium
 from examples import register_profiles
 from pyspark.sql import SparkSession
 from recorded import ALL, RECORDINGS
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 MANIFEST = {"trace_format": 1, "pulsar_version": "4.0.8", "complete_from_start": True}
 
 NO_JAVA = "there is no Java 17 or later for Apache Spark"
+NO_BROWSER = "there is no Chromium for the pages"
+
+pytest_plugins = ["page_fixtures"]
 
 WriteTrace = Callable[..., Path]
 RunCli = Callable[..., tuple[int, str, str]]
@@ -40,18 +44,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # Of several processes one has the session of Spark, and one makes the replay of a recording.
         if item.config.pluginmanager.hasplugin("xdist") and (name := _on_spark(item) or _recording(item)):
             item.add_marker(pytest.mark.xdist_group(name))
-    need_java = [item for item in items if item.get_closest_marker("spark")]
-    if need_java and not has_java():
-        for item in need_java:
-            item.add_marker(pytest.mark.skip(reason=NO_JAVA))
+    for marker, is_there, reason in (("spark", has_java, NO_JAVA), ("browser", chromium, NO_BROWSER)):
+        in_need = [item for item in items if item.get_closest_marker(marker)]
+        if in_need and not is_there():
+            for item in in_need:
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says how many tests were left out because there is no Java."""
+    """Says how many tests were left out because there is no Java, or no browser."""
     skipped = terminalreporter.stats.get("skipped", [])
-    left_out = sum(isinstance(report.longrepr, tuple) and NO_JAVA in report.longrepr[2] for report in skipped)
-    if left_out:
-        terminalreporter.write_line(f"{left_out} tests were left out: {NO_JAVA}", yellow=True)
+    for reason in (NO_JAVA, NO_BROWSER):
+        left_out = sum(isinstance(report.longrepr, tuple) and reason in report.longrepr[2] for report in skipped)
+        if left_out:
+            terminalreporter.write_line(f"{left_out} tests were left out: {reason}", yellow=True)
 
 
 def _on_spark(item: pytest.Item) -> str:

@@ -39,7 +39,7 @@ def audit(
         list[str] | None,
         typer.Option(
             metavar="FORMAT=FILE",
-            help="Also write a report to a file: text, json, junit or sarif. May be repeated.",
+            help="Also write a report to a file: html, text, json, junit or sarif. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -99,7 +99,7 @@ def audit(
             log_stage("report", clock[-1] - clock[-2])
         for warning in warnings_about(summary):
             stderr.warning(warning)
-        write_reports(summary, result.traces, fail_on, report_format, reports, findings)
+        write_reports(spark, summary, result.traces, fail_on, report_format, reports, findings)
         if report_format == "text":
             start_up, audited, reported = (after - before for before, after in pairwise(clock))
             typer.echo(f"Took    {start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report")

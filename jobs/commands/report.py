@@ -1,0 +1,54 @@
+"""`dispatch-audit report`: writes the page of a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dispatch_audit.jobs.commands.options import DebugOption, EngineChoice
+from dispatch_audit.jobs.stderr import errors_on_one_line
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.tables.target import parse_target
+
+
+def report(
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="Where an audit wrote its tables.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page, one HTML file.", show_default=False)],
+    run: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="The run; by default the one that ended last.", show_default=False),
+    ] = None,
+    engine: EngineChoice = "auto",
+    debug: DebugOption = False,
+) -> None:
+    """Writes the page of a run: findings with their evidence, who blocked whom, and charts; it needs no network."""
+    with errors_on_one_line(debug, "text"):
+        check_writable(out)
+        parsed = parse_target(target)
+        # Imported here: a call with wrong arguments should not wait for the library of the charts.
+        from dispatch_audit.pipeline.report.page.build import page_of_run  # noqa: PLC0415
+        from dispatch_audit.pipeline.report.runs import chosen_run  # noqa: PLC0415
+        from dispatch_audit.pipeline.tables.way import tables_of  # noqa: PLC0415
+
+        spark = None
+        if not parsed.local:
+            from dispatch_audit.jobs.session import spark_session  # noqa: PLC0415
+
+            spark = spark_session("dispatch-audit report", quiet=not debug, engine=engine)
+        page = page_of_run(spark, target, chosen_run(tables_of(spark, parsed), run))
+        try:
+            out.write_bytes(page.encode())
+        except OSError as error:
+            raise UsageError(f"cannot write {out}: {error.strerror}", "choose another --out") from None
+        typer.echo(f"wrote {out}", err=True)
+        raise typer.Exit
+
+
+def check_writable(out: Path) -> None:
+    """Refuses a file that cannot be written, before tables are read."""
+    if out.is_dir():
+        raise UsageError(f"cannot write {out}: it is a folder", "name a file")
+    if not out.absolute().parent.is_dir():
+        raise UsageError(f"cannot write {out}: its folder does not exist", "create the folder")

@@ -1,0 +1,95 @@
+"""The findings of a page: the worst of each rule, with their evidence and the events around them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from dispatch_audit.pipeline.contract.rules import RULES
+from dispatch_audit.pipeline.contract.severity import SEVERITIES
+from dispatch_audit.pipeline.report.charts.hash_timeline import hash_story
+from dispatch_audit.pipeline.report.explain_command import explain_command
+from dispatch_audit.pipeline.report.page.model import FindingView, RuleView
+from dispatch_audit.pipeline.report.page.rows import PageRows
+from dispatch_audit.pipeline.report.summary import Finding, RuleCounts, RunSummary
+from dispatch_audit.pipeline.report.wording import moment, printable, sentence
+
+FINDINGS_MAX = 200
+# Longer texts come from clients that choose long names; the table has them in full.
+_TEXT_MAX = 4_000
+_EVIDENCE_MAX = 12
+
+
+def shown_findings(run: RunSummary) -> list[Finding]:
+    """Returns the findings of the page: the worst severity first, and the rules of one severity by turns."""
+    turns: Counter[tuple[str, str]] = Counter()
+    ranked = []
+    for finding in run.findings:
+        turn = turns[finding.rule, finding.severity]
+        turns[finding.rule, finding.severity] += 1
+        ranked.append((-SEVERITIES.index(finding.severity), turn, finding.rule, finding))
+    ranked.sort(key=lambda rank: rank[:3])
+    # A hundred proven breaks must not hide that something else could not be proven, so the turns are kept.
+    return [finding for *_, finding in ranked[:FINDINGS_MAX]]
+
+
+def finding_views(shown: Sequence[Finding], rows: PageRows, target: str) -> tuple[FindingView, ...]:
+    """Returns the findings as the page shows them, in the order given."""
+    ranges = _by_group(rows.ranges)
+    drained = _by_group(rows.drained)
+    return tuple(
+        _view(number, finding, ranges[_group(asdict(finding))], drained[_group(asdict(finding))], target)
+        for number, finding in enumerate(shown)
+    )
+
+
+def _by_group(rows: Sequence[dict[str, Any]]) -> defaultdict[tuple[Any, ...], list[dict[str, Any]]]:
+    found: defaultdict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        found[_group(row)].append(row)
+    return found
+
+
+def _group(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Consumers and seqs are numbered by each recorder."""
+    return row["topic"], row["subscription"], row["broker"]
+
+
+def _view(
+    number: int, finding: Finding, ranges: list[dict[str, Any]], drained: list[dict[str, Any]], target: str
+) -> FindingView:
+    at_hash = finding.sticky_hash
+    story = []
+    if at_hash is not None and finding.consumer is not None:
+        story = hash_story(
+            asdict(finding),
+            [row for row in ranges if row["range_start"] <= at_hash <= row["range_end"]],
+            [row for row in drained if row["sticky_hash"] == at_hash],
+        )
+    reason = finding.known_bug or finding.permitted_by or ""
+    subscription = f"{finding.topic}, {finding.subscription}"
+    text = sentence(printable(finding.explanation)[:_TEXT_MAX])
+    searched = (finding.rule, finding.severity, reason, text, finding.key or "", subscription, finding.finding_id or "")
+    return FindingView(
+        anchor=f"finding-{finding.finding_id or number}",
+        rule=finding.rule,
+        severity=finding.severity,
+        reason=reason,
+        explanation=text,
+        key=None if finding.key is None else printable(finding.key),
+        sticky_hash="" if at_hash is None else str(at_hash),
+        at=f"{moment(finding.ts_us)} UTC, {finding.row}",
+        subscription=printable(subscription),
+        evidence=tuple(printable(event)[:_TEXT_MAX] for event in finding.evidence[:_EVIDENCE_MAX]),
+        command=explain_command(target, finding.finding_id) if finding.finding_id else "",
+        search=" ".join(searched).lower()[:_TEXT_MAX],
+        story=story,
+    )
+
+
+def rule_views(rules: Sequence[RuleCounts]) -> tuple[RuleView, ...]:
+    """Returns the rules with findings, the worst first."""
+    found = [counts for counts in rules if any(counts.findings.values())]
+    statements: dict[str, str] = {str(name): rule.statement for name, rule in RULES.items()}
+    views = [RuleView(c.rule, statements.get(c.rule, ""), c.checked, c.findings) for c in found]
+    return tuple(sorted(views, key=lambda view: tuple(-view.findings[s] for s in reversed(SEVERITIES))))

@@ -1,0 +1,161 @@
+"""What the page of a run says, as plain objects: the template only lays them out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dispatch_audit.pipeline.contract.severity import WORST_FIRST, RunVerdict, Severity
+
+# Pixels of the axis and the legend of a chart, and of the header of a lane.
+_AXIS = 50
+_LANE_HEADER = 30
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers behind a chart, for those who read them rather than see them.
+
+    Attributes:
+        left_out: rows that the tables of the audit have besides.
+        numeric: positions of the columns with numbers, which stand at the right.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: frozenset[int] = frozenset()
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with what it shows in words.
+
+    Attributes:
+        name: unique in the page; also that of its chart.
+        title: the question that it answers.
+        takeaway: the answer in a sentence, from the numbers.
+        spec: the chart as a specification of Vega-Lite.
+        note: how to read it, and what was left out; may be empty.
+    """
+
+    name: str
+    title: str
+    takeaway: str
+    spec: Mapping[str, Any]
+    table: Table
+    note: str = ""
+
+    @property
+    def height(self) -> int:
+        """The height of the chart in pixels, about, so that the page does not jump when it is drawn."""
+        return _height(self.spec)
+
+
+def _height(spec: Mapping[str, Any]) -> int:
+    if "spec" in spec:
+        lanes = {row["lane"] for rows in spec["datasets"].values() for row in rows}
+        return len(lanes) * (int(spec["spec"]["height"]) + _LANE_HEADER) + _AXIS
+    height = spec["height"]
+    encoding = spec["layer"][0]["encoding"]
+    axis = 0 if encoding["x"].get("axis", True) is None else _AXIS
+    if isinstance(height, (int, float)):
+        return int(height) + axis
+    steps = {row[encoding["y"]["field"]] for rows in spec["datasets"].values() for row in rows}
+    return len(steps) * int(height["step"]) + axis
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page that the navigation names.
+
+    Attributes:
+        name: its anchor.
+        badge: a number or two words behind its name in the navigation; may be empty.
+        lead: a sentence that stands for the whole section.
+        parts: figures by subscription; an empty name stands for the whole run.
+        tables: with their captions.
+    """
+
+    name: str
+    title: str
+    lead: str
+    badge: str = ""
+    parts: tuple[tuple[str, tuple[Figure, ...]], ...] = ()
+    tables: tuple[tuple[str, Table], ...] = ()
+
+
+@dataclass(frozen=True)
+class FindingView:
+    """One finding.
+
+    Attributes:
+        anchor: unique in the page.
+        reason: the bug or the exception behind it; may be empty.
+        story: rows of its timeline; empty: it has none.
+        command: the command that shows it; empty: it has no id.
+        search: what the filter looks through, in small letters.
+    """
+
+    anchor: str
+    rule: str
+    severity: Severity
+    reason: str
+    explanation: str
+    key: str | None
+    sticky_hash: str
+    at: str
+    subscription: str
+    evidence: tuple[str, ...]
+    command: str
+    search: str
+    story: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True)
+class RuleView:
+    """One rule with its numbers, and the promise of the broker that it checks."""
+
+    rule: str
+    statement: str
+    checked: int
+    findings: Mapping[Severity, int]
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page of one run.
+
+    Attributes:
+        held_up: what held messages up, if it is worth a look; may be empty.
+        basis: what the verdict rests on, as names and texts.
+        key_figures: the few numbers under the verdict, each with what it counts and the section that it comes from.
+        next_steps: sentences, each with the anchor of the place that it is about.
+        findings: the worst, the worst first.
+        findings_total: how many there are in all.
+        rules: those with findings, the worst first.
+        rules_without: names of the others.
+        timeline: the chart of a finding, without its rows.
+    """
+
+    title: str
+    run_key: str
+    verdict: RunVerdict
+    meaning: str
+    held_up: str
+    completeness: float
+    basis: tuple[tuple[str, str], ...]
+    key_figures: tuple[tuple[str, str, str], ...]
+    next_steps: tuple[tuple[str, str], ...]
+    findings: tuple[FindingView, ...]
+    findings_total: int
+    rules: tuple[RuleView, ...]
+    rules_without: tuple[str, ...]
+    sections: tuple[Section, ...]
+    timeline: Mapping[str, Any]
+    target: str
+    themes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def severities(self) -> tuple[Severity, ...]:
+        """The severities with findings, the worst first."""
+        return tuple(s for s in WORST_FIRST if any(rule.findings[s] for rule in self.rules))

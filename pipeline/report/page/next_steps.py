@@ -1,0 +1,42 @@
+"""What to do next: about the worst finding, about known bugs, about what held messages up, and about refused rows."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from dispatch_audit.pipeline.contract.known_bugs import catalogue
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.page.model import FindingView
+from dispatch_audit.pipeline.report.summary import RunSummary
+from dispatch_audit.pipeline.report.text.next_step import look_at, worth_a_look
+from dispatch_audit.pipeline.report.wording import printable, sentence
+
+_REPEATED = "repeated_row"
+
+
+def next_steps(run: RunSummary, findings: Sequence[FindingView]) -> tuple[tuple[str, str], ...]:
+    """Returns sentences with the anchor of the place that each is about."""
+    return tuple(_steps(run, findings)) or (
+        ("Nothing to do: no rule was broken, and entries waited briefly or not at all.", ""),
+    )
+
+
+def _steps(run: RunSummary, findings: Sequence[FindingView]) -> Iterator[tuple[str, str]]:
+    if run.verdict != "clean" and findings:
+        worst = findings[0]
+        yield f"Look at the worst finding ({worst.rule}), and the events around it.", worst.anchor
+    for remedy in remedies(finding.reason for finding in findings if finding.severity == "known_bug"):
+        yield remedy, "findings"
+    if block := worth_a_look(run):
+        yield sentence(printable(look_at(block))), "blocking"
+    refused = sum(number for reason, number in run.refused.items() if reason != _REPEATED)
+    if refused:
+        yield f"See why {count(refused, 'row')} of the trace could not be used.", "quarantine"
+    if run.completeness < 1:
+        yield "See what the trace could not show.", "limits"
+
+
+def remedies(labels: Iterator[str] | Sequence[str]) -> list[str]:
+    """Returns what an operator can do about the known bugs that labels name, each remedy once."""
+    text = ", ".join(dict.fromkeys(labels))
+    named = [bug for bug in catalogue().values() if re.search(rf"(^|, ){re.escape(bug.id)}( |,|$)", text)]
+    return list(dict.fromkeys(bug.remedy for bug in named))

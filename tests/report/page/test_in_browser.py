@@ -1,0 +1,192 @@
+"""The page as people open it: in Chromium, without network, at both widths, with the keyboard."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from chart_rows import HOSTILE
+from samples import SAMPLES
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+# Marks of each kind in each chart of the run that chart_rows.py has, counted by hand.
+MARKS = {
+    "waiting": {"area": 3},
+    "blockers": {"rect": 4, "text": 8},
+    # Two links and three consumers, then one link and two consumers, twice.
+    "chains": {"rule": 4, "symbol": 11},
+    "look-ahead-0": {"area": 1, "line": 3},
+    "ownership-0": {"rect": 5},
+    "draining-0": {"rule": 3, "symbol": 3},
+    "churn-0": {"rule": 3, "symbol": 3, "text": 3},
+    "balance-0": {"rule": 3, "symbol": 6},
+    "hot-keys-chart": {"rect": 5, "text": 10},
+    "trend-findings": {"rect": 4, "text": 2},
+    "trend-waiting": {"rect": 2, "text": 2},
+}
+COUNT = """(chart) => {
+  const found = {};
+  for (const group of chart.querySelectorAll("g.role-mark")) {
+    const kind = [...group.classList].find((name) => name.startsWith("mark-")).slice(5);
+    found[kind] = (found[kind] || 0) + group.querySelectorAll(":scope > path, :scope > line, :scope > text").length;
+  }
+  return found;
+}"""
+
+
+class Opened:
+    """A page in the browser, with all that it said to the console and asked of the network."""
+
+    def __init__(self, tab: "Page", file: Path) -> None:
+        self.tab = tab
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        tab.on("console", lambda message: self.complaints.append(message.text))
+        tab.on("pageerror", lambda error: self.complaints.append(str(error)))
+        tab.on("request", lambda request: self.requests.append(request.url))
+        tab.set_default_timeout(10_000)
+        tab.context.set_offline(True)
+        tab.goto(file.as_uri())
+
+    def drawn(self, selector: str) -> Any:
+        """Brings a chart into sight, and returns it once it is drawn."""
+        chart = self.tab.locator(selector)
+        chart.scroll_into_view_if_needed()
+        self.tab.wait_for_selector(f"{selector}[data-drawn]")
+        return chart
+
+
+@pytest.fixture(scope="module")
+def file(page: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    written = tmp_path_factory.mktemp("page") / "report.html"
+    written.write_text(page, encoding="utf-8")
+    return written
+
+
+@pytest.fixture
+def width() -> int:
+    return 1280
+
+
+@pytest.fixture
+def opened(browser: "Browser", file: Path, width: int) -> Iterator[Opened]:
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="light")
+    found = Opened(context.new_page(), file)
+    yield found
+    assert found.complaints == []
+    assert found.requests == [file.as_uri()]
+    context.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_chart_has_the_marks_of_its_rows_and_fits_the_screen(opened: Opened) -> None:
+    charts = opened.tab.eval_on_selector_all("[data-chart]", "(all) => all.map((e) => e.dataset.chart)")
+    assert sorted(charts) == sorted(MARKS)
+    for name, expected in MARKS.items():
+        found = opened.drawn(f'[data-chart="{name}"]').evaluate(COUNT)
+        assert {kind: found.get(kind) for kind in expected} == expected, name
+    assert opened.tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_charts_out_of_sight_are_not_drawn(opened: Opened) -> None:
+    """The page opens fast because it draws what is looked at."""
+    assert opened.tab.locator('[data-chart="trend-waiting"][data-drawn]').count() == 0
+
+
+def test_a_click_on_a_finding_shows_its_evidence_and_its_timeline(opened: Opened) -> None:
+    finding = opened.tab.locator("details.finding").first
+    evidence = finding.get_by_text("seq 900: 7:1 dispatched to red")
+    assert not evidence.is_visible()
+    finding.locator("summary").first.click()
+    assert evidence.first.is_visible()
+    found = opened.drawn("details.finding[open] [data-story]").evaluate(COUNT)
+    # Red owned the hash, then blue, while it drained at red; red's entry, and blue's join; both dispatches.
+    assert (found["rect"], found["rule"], found["symbol"]) == (3, 2, 2)
+
+
+def test_the_first_step_leads_to_the_worst_finding(opened: Opened) -> None:
+    opened.tab.locator(".steps a").first.click()
+    opened.tab.wait_for_selector("details.finding[open]")
+    assert opened.tab.evaluate("location.hash").startswith("#finding-")
+    assert opened.tab.evaluate("document.activeElement.parentElement.open")
+
+
+def test_findings_are_paged_searched_and_filtered(opened: Opened) -> None:
+    visible = opened.tab.locator("#list > li:not([hidden])")
+    assert visible.count() == 20
+    opened.tab.locator("#next").click()
+    assert opened.tab.locator("#shown").inner_text() == "21 to 40 of 45"
+    opened.tab.locator("#severity").select_option("known_bug")
+    assert visible.count() == 5
+    opened.tab.locator("#search").fill("7:9 blue")
+    assert visible.count() == 1
+    assert opened.tab.locator("#matches").inner_text() == "1 of 45 match"
+
+
+def test_hostile_names_are_text(opened: Opened) -> None:
+    opened.tab.locator("#search").fill("7:0 of")
+    opened.drawn('[data-chart="hot-keys-chart"]')
+    assert HOSTILE[0][:20] in (opened.tab.locator('[data-chart="hot-keys-chart"] svg').text_content() or "")
+    assert HOSTILE[0] in (opened.tab.locator("#quarantine").text_content() or "")
+    assert opened.tab.locator("img").count() == 0
+
+
+def test_a_long_key_is_shown_in_full_on_demand(opened: Opened) -> None:
+    opened.tab.locator("#hot-keys details.numbers > summary").click()
+    long = opened.tab.locator("#hot-keys details.long", has_text="kkk").first
+    full = long.locator(":scope > bdi")
+    assert not full.is_visible()
+    long.locator("summary").click()
+    assert full.is_visible()
+
+
+def test_the_keyboard_reaches_a_finding_and_opens_it(opened: Opened) -> None:
+    opened.tab.keyboard.press("Tab")
+    assert opened.tab.evaluate("document.activeElement.className") == "skip"
+    opened.tab.locator("details.finding summary").first.focus()
+    opened.tab.keyboard.press("Enter")
+    assert opened.tab.locator("details.finding[open]").count() == 1
+
+
+def test_the_charts_follow_the_switch_to_dark(opened: Opened) -> None:
+    opened.drawn('[data-chart="waiting"]')
+    light = opened.tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    opened.tab.locator("#mode").click()
+    opened.tab.wait_for_selector('[data-chart="waiting"][data-drawn="dark"]')
+    assert opened.tab.evaluate("getComputedStyle(document.body).backgroundColor") != light
+
+
+@pytest.mark.e2e
+def test_an_audit_of_a_sample_writes_a_page_that_draws(browser: "Browser", tmp_path: Path) -> None:
+    written = tmp_path / "report.html"
+    audit = [sys.executable, "-m", "dispatch_audit.jobs.cli", "audit", str(SAMPLES / "join-leave-4.0.8")]
+    options = ["--engine", "embedded", "--fail-on", "never", "--quiet", "--report", f"html={written}"]
+    subprocess.run([*audit, "--out", str(tmp_path / "tables"), *options], check=True, capture_output=True)
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    found = Opened(context.new_page(), written)
+    names = found.tab.eval_on_selector_all("[data-chart]", "(all) => all.map((e) => e.dataset.chart)")
+    spans = {name: found.drawn(f'[data-chart="{name}"]').evaluate(COUNT) for name in names}["draining-0"]
+    # The sample has 113 draining hashes, and none without an end.
+    assert (spans["rule"], spans["symbol"]) == (113, 113)
+    found.tab.locator("details.finding > summary").click()
+    found.drawn("details.finding[open] [data-story]")
+    assert found.complaints == []
+    assert found.requests == [written.as_uri()]
+    context.close()
+
+
+def test_a_large_page_opens_within_seconds(browser: "Browser", large_page: str, tmp_path: Path) -> None:
+    file = tmp_path / "large.html"
+    file.write_text(large_page, encoding="utf-8")
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    found = Opened(context.new_page(), file)
+    loaded = found.tab.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd")
+    assert found.complaints == []
+    assert 0 < loaded < 5_000
+    context.close()

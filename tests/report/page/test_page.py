@@ -1,0 +1,239 @@
+"""The page of a run, as a document: what it says, what it escapes, and how large it is."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import altair
+import pytest
+from chart_rows import HOSTILE, finding, tables
+from page_fixtures import page_of, write_run
+
+from dispatch_audit.jobs.reports import ReportFile, write_reports
+from dispatch_audit.pipeline.report.page.findings import FINDINGS_MAX, shown_findings
+from dispatch_audit.pipeline.report.page.next_steps import remedies
+from dispatch_audit.pipeline.report.page.vega_bundle import STATIC
+from dispatch_audit.pipeline.report.query import summarise
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RunCli = Callable[..., tuple[int, str, str]]
+
+MEGABYTE = 1 << 20
+
+
+class Outline(HTMLParser):
+    """What a browser would make of a page: its elements, their attributes, and its text outside of scripts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self._in: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        self._in.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._in and self._in.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if "script" not in self._in and "style" not in self._in:
+            self.text += data
+
+    def values(self, attribute: str) -> list[str]:
+        return [value for name, value in self.attributes if name == attribute]
+
+
+@pytest.fixture(scope="module")
+def outline(page: str) -> Outline:
+    return Outline(page)
+
+
+def test_the_answer_comes_first(outline: Outline) -> None:
+    text = " ".join(outline.text.split())
+    order = ("Violation", "The contract of Key_Shared was broken.", "90 % of the trace", "What to do next", "Evidence")
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+
+
+def test_each_finding_has_its_evidence_and_its_command(outline: Outline, page_target: Path) -> None:
+    ids = outline.values("id")
+    for number in range(45):
+        identity = finding(number, "k")["finding_id"]
+        assert f"finding-{identity}" in ids
+        assert f"dispatch-audit explain {page_target} --violation {identity}" in outline.text
+    assert outline.text.count("dispatched to red") >= 45
+
+
+def test_every_link_leads_to_a_place_of_the_page(outline: Outline) -> None:
+    ids = outline.values("id")
+    assert len(ids) == len(set(ids))
+    links = [link for link in outline.values("href") if link != "data:,"]
+    assert len(links) > 10
+    assert {link.removeprefix("#") for link in links} <= set(ids)
+
+
+def test_every_chart_has_words_and_numbers(outline: Outline, page: str) -> None:
+    charts = outline.values("data-chart")
+    assert len(charts) == 11
+    assert outline.tags.count("figure") - len(outline.values("data-story")) == len(charts)
+    assert all(outline.values("aria-label"))
+    assert page.count('<details class="numbers">') == len(charts)
+
+
+def test_names_of_clients_are_text(outline: Outline, page: str) -> None:
+    assert "img" not in outline.tags
+    assert outline.tags.count("script") == 3
+    assert not [name for name, _ in outline.attributes if name.startswith("on")]
+    shown = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in HOSTILE[2])
+    assert shown in outline.text
+    assert "alert(1)" in outline.text
+    # Characters that would turn the text around them.
+    assert not {"\u202e", "\u202c", "\x1b", "\x00"} & set(page)
+
+
+def test_the_data_of_the_charts_cannot_end_their_element(page: str) -> None:
+    (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    (rows,) = json.loads(data)["charts"]["hot-keys-chart"]["datasets"].values()
+    assert rows[0]["label"].startswith("</script><script>")
+
+
+def test_a_page_fetches_nothing_and_allows_only_its_own_scripts(page: str, outline: Outline) -> None:
+    (policy,) = [value for name, value in outline.attributes if name == "content" and "default-src" in value]
+    assert "default-src 'none'" in policy
+    assert policy.count("'sha256-") == 2
+    assert "unsafe-eval" not in policy
+    assert not outline.values("src")
+
+
+def test_long_keys_are_clipped_with_their_text_on_demand(outline: Outline) -> None:
+    assert "all 1,024 characters" in outline.text
+    assert "k" * 1_024 in outline.text
+
+
+def test_a_run_with_ten_thousand_findings_is_a_small_page(large_page: str) -> None:
+    assert len(large_page.encode()) < 5 * MEGABYTE
+    assert large_page.count('<details class="finding"') == FINDINGS_MAX
+    assert "10,000 in all; the page has the worst 200" in " ".join(large_page.split())
+
+
+def test_every_severity_has_its_turn_and_the_worst_comes_first(page_target: Path) -> None:
+    (run,) = summarise(None, str(page_target), ["bbbb"]).runs
+    shown = shown_findings(run)
+    assert [f.severity for f in shown] == ["violation"] * 40 + ["known_bug"] * 5
+
+
+def test_remedies_are_those_of_the_bugs_that_labels_name() -> None:
+    assert remedies(["F10"]) != remedies(["F2"])
+    assert remedies(["F2, F4 (#23307)", "F2"]) == ["Use the draining dispatcher of 4.0.7 or later."]
+    assert remedies(["F1000", "E5"]) == []
+
+
+def test_the_script_of_the_charts_is_that_of_the_installed_altair() -> None:
+    """Otherwise a chart may use what the script does not know; `make vega` writes it anew."""
+    head = (STATIC / "vega.js").read_text(encoding="utf-8")[:40]
+    assert head.startswith(f"/*! Vega-Lite {altair.SCHEMA_VERSION.removeprefix('v').rpartition('.')[0]}\n")
+
+
+def test_the_command_writes_the_newest_run(page_target: Path, tmp_path: Path, run_cli: RunCli) -> None:
+    out = tmp_path / "page.html"
+    assert run_cli("report", page_target, "--out", out) == (0, "", f"wrote {out}\n")
+    assert "<code>bbbb</code>" in out.read_text()
+    assert run_cli("report", page_target, "--run", "aaaa", "--out", out)[0] == 0
+    assert "<code>aaaa</code>" in out.read_text()
+
+
+def test_an_audit_of_several_traces_writes_a_page_of_each(page_target: Path, tmp_path: Path) -> None:
+    summary = summarise(None, str(page_target), ["aaaa", "bbbb"])
+    write_reports(None, summary, [], "never", "json", [ReportFile("html", tmp_path / "night.html")])
+    write_reports(
+        None, replace(summary, runs=summary.runs[:1]), [], "never", "json", [ReportFile("html", tmp_path / "one.html")]
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["night-aaaa.html", "night-bbbb.html", "one.html"]
+    assert "<code>bbbb</code>" in (tmp_path / "night-bbbb.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("{target}", "--run", "dddd", "--out", "{folder}/p.html"),
+            "has no run dddd; leave --run out, or take one of its",
+        ),
+        (("{target}", "--run", "' OR TRUE --", "--out", "{folder}/p.html"), "has no run ' OR TRUE --"),
+        (("{folder}", "--out", "{folder}/p.html"), "has no tables of an audit; name the --out of an audit"),
+        (("{target}", "--out", "{folder}"), "it is a folder; name a file"),
+        (("{target}", "--out", "{folder}/none/p.html"), "its folder does not exist; create the folder"),
+    ],
+)
+def test_a_call_that_cannot_be_answered_ends_with_the_way_out(
+    arguments: tuple[str, ...], said: str, page_target: Path, tmp_path: Path, run_cli: RunCli
+) -> None:
+    filled = [argument.format(target=page_target, folder=tmp_path) for argument in arguments]
+    code, out, err = run_cli("report", *filled)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_the_page_needs_no_spark_and_no_compiler(page_target: Path, tmp_path: Path) -> None:
+    """What takes seconds to import: the page is there in two."""
+    call = (
+        "import sys; from dispatch_audit.jobs.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "print([name for name in ('numba', 'pandas', 'grpc', 'pysail', 'delta') if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", call, "report", str(page_target), "--out", str(tmp_path / "page.html")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.returncode) == ("[]\n", 0), ran.stderr
+
+
+def test_a_run_without_rows_has_a_page(tmp_path: Path) -> None:
+    """A window in which nothing happened."""
+    write_run(tmp_path, "eeee", {}, {"verdict": "clean", "events_in": 0, "events_audited": 0, "events_quarantined": 0})
+    outline = Outline(page_of(tmp_path, "eeee"))
+    text = " ".join(outline.text.split())
+    assert "Nothing broke the contract of Key_Shared." in text
+    assert "Nothing to do: no rule was broken" in text
+    assert not outline.values("data-chart")
+
+
+def test_a_run_with_many_subscriptions_draws_the_worst_of_them(tmp_path: Path) -> None:
+    def of_topic(row: dict[str, Any], number: int) -> dict[str, Any]:
+        return {**row, "topic": f"persistent://shop/eu/orders-partition-{number}"}
+
+    rows = tables([finding(1, "k")])
+    many = {
+        name: [of_topic(row, number) for row in rows[name] for number in range(300)]
+        for name in ("metrics", "assignments", "capacity", "consumers")
+    }
+    for row in many["metrics"]:
+        row["violations"] = int(row["topic"].endswith("-217"))
+    write_run(tmp_path, "ffff", {**rows, **many}, {"verdict": "violation"})
+    page = page_of(tmp_path, "ffff")
+    charts = Outline(page).values("data-chart")
+    assert sum(name.startswith("ownership") for name in charts) == 4
+    assert page.index("orders-partition-217, workers</bdi></h3>") < page.index("orders-partition-0, workers</bdi></h3>")
+    assert "296 more are in the tables" in page
+    assert len(page) < 2 * MEGABYTE
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_tables_read_through_spark_give_the_same_page(page_target: Path, page: str, spark: "SparkSession") -> None:
+    from dispatch_audit.pipeline.report.page.build import page_of_run
+
+    uri = f"file://{page_target}"
+    assert page_of_run(spark, uri, "bbbb").replace(uri, str(page_target)) == page
