@@ -85,9 +85,11 @@ def waiting_over_time(blocking: Rows, to_ts_us: int | None = None) -> alt.FacetC
     )
     header = alt.Header(labelAngle=0, labelOrient="top", title=None)
     chart: alt.FacetChart = (
-        alt.layer(area, data=inline(rows))
+        alt.layer(area, data=inline([]))
         .facet(row=alt.Row("lane:N", sort=lanes, header=header))
         .resolve_scale(y="independent")
         .properties(spacing=10)
     )
+    # Set at the end, because Altair copies a chart with its data at each step.
+    chart.data = inline(rows)
     return chart

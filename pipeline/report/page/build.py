@@ -35,12 +35,13 @@ _MEANING: dict[RunVerdict, str] = {
     "not_provable": "No violation is proven, but the trace cannot rule one out.",
     "clean": "Nothing broke the contract of Key_Shared.",
 }
-_COUNTED: dict[Severity, str] = {
-    "violation": "violations",
-    "known_bug": "findings of known bugs",
-    "not_provable": "findings not provable",
-    "permitted": "permitted findings",
-    "info": "facts beside the contract",
+# What the number of findings of a severity counts: of one, and of several.
+_COUNTED: dict[Severity, tuple[str, str]] = {
+    "violation": ("violation", "violations"),
+    "known_bug": ("finding of a known bug", "findings of known bugs"),
+    "not_provable": ("finding not provable", "findings not provable"),
+    "permitted": ("permitted finding", "permitted findings"),
+    "info": ("fact beside the contract", "facts beside the contract"),
 }
 _STARTS_FROM: dict[str | None, str] = {
     "state": ", continued from the window before",
@@ -141,7 +142,7 @@ def _key_figures(run: RunSummary, rows: PageRows) -> Iterator[tuple[str, str, st
     counts = {severity: sum(rule.findings[severity] for rule in run.rules) for severity in WORST_FIRST}
     found = [severity for severity in WORST_FIRST if counts[severity]]
     for severity in found[:2]:
-        yield f"{counts[severity]:,}", _COUNTED[severity], "findings"
+        yield f"{counts[severity]:,}", _COUNTED[severity][counts[severity] != 1], "findings"
     if not found:
         yield "0", f"findings of {len(run.rules)} rules", "findings"
     if run.causes:

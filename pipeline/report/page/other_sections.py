@@ -13,6 +13,8 @@ from dispatch_audit.pipeline.report.wording import duration, moment, share
 
 _ROWS = 12
 _RAW = 300
+# The severities that a night is compared by.
+_COUNTED = ("violation", "known_bug", "not_provable")
 # Columns of `coverage` that count what a verdict does not rest on, in words.
 _NOT_SHOWN = {
     "rows_censored": "rows from before the state was known",
@@ -99,10 +101,10 @@ def trend_section(rows: PageRows) -> Section:
         Figure(
             "trend-findings",
             "Did it find more or less than before?",
-            f"{sum(last[s] for s in ('violation', 'known_bug', 'not_provable')):,} findings that matter in this run.",
+            f"{sum(last[s] for s in _COUNTED):,} in this run, {sum(before[s] for s in _COUNTED):,} in the one before.",
             trend_of_findings(runs).to_dict(validate=False),
             table,
-            "Runs of the same subscriptions, the newest at the right.",
+            "Violations, known bugs and findings not provable, of the same subscriptions; the newest run at the right.",
         ),
         Figure(
             "trend-waiting",
@@ -117,14 +119,18 @@ def trend_section(rows: PageRows) -> Section:
 
 
 def _label(row: Row) -> str:
-    return moment(row["from_ts_us"] or row["ended_at_us"])[:-4] + f" {row['run_key'][:4]}"
+    # Month to minute, and the beginning of the key: runs of one window differ in it only.
+    return f"{moment(row['from_ts_us'] or row['ended_at_us'])[5:16]} · {row['run_key'][:4]}"
 
 
 def _compared(before: Row, last: Row) -> str:
-    findings = sum(last[s] - before[s] for s in ("violation", "known_bug", "not_provable"))
+    findings = sum(last[s] - before[s] for s in _COUNTED)
     seconds = last["message_seconds"] - before["message_seconds"]
     more = "as many findings" if not findings else f"{abs(findings):,} findings {'more' if findings > 0 else 'fewer'}"
-    return f"{more}, and {abs(seconds):,.1f} message-seconds {'more' if seconds > 0 else 'fewer'}"
+    # Below what a report shows of message-seconds.
+    if abs(seconds) < 0.01:
+        return f"{more}, and as many message-seconds"
+    return f"{more}, and {cost(abs(seconds))} message-seconds {'more' if seconds > 0 else 'fewer'}"
 
 
 def quarantine_section(run: RunSummary, rows: PageRows) -> Section:

@@ -26,5 +26,8 @@ def layered(height: int | alt.Step, *layers: alt.Chart, data: alt.InlineData | N
         layers: the lowest first.
         data: of the layers that have none of their own.
     """
-    chart: alt.LayerChart = alt.layer(*layers, **({} if data is None else {"data": data})).properties(height=height)
+    chart: alt.LayerChart = alt.layer(*layers).properties(height=height)
+    # Set at the end, because Altair copies a chart with its data at each step.
+    if data is not None:
+        chart.data = data
     return chart
