@@ -30,6 +30,7 @@ from dispatch_audit.pipeline.report.summary import (
     total_causes,
     total_rules,
 )
+from dispatch_audit.pipeline.report.widest_scopes import widest_scopes
 from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.tables.tables import Tables, of_run
 from dispatch_audit.pipeline.tables.target import Target, parse_target
@@ -51,8 +52,6 @@ _BLAMED = {
     "consumer": f"coalesce(blocking_consumer, {_SELF.format('consumer')})",
     "consumer_name": f"coalesce(blocking_consumer_name, {_SELF.format('consumer_name')})",
 }
-# Of blocking, the widest last.
-_SCOPES = ("hash", "consumer", "subscription")
 _HOT_KEYS = 3
 _SUBSCRIPTIONS = 5
 _PRODUCERS = 5
@@ -161,13 +160,10 @@ def _by_cause(blocking: _Ask) -> list[_Row]:
 
 
 def _widest(blocking: Sequence[_Row]) -> dict[str, _Row]:
-    """Returns for each cause the row of the scope with the most message-seconds, of equal ones the widest.
-
-    The waiting of a consumer, of its hashes and of a stalled subscription overlap, so the scopes are not added up.
-    """
-    # Sums of the same times differ in the last digits by the order of their rows.
-    by_cost = sorted(blocking, key=lambda row: (round(row["message_seconds"], 3), _SCOPES.index(row["scope"])))
-    return {row["cause"]: row for row in by_cost}
+    """Returns for each cause the row of the scope in which it counts."""
+    rows = {(row["cause"], row["scope"]): row for row in blocking}
+    scopes = widest_scopes({of: row["message_seconds"] for of, row in rows.items()})
+    return {of[0]: rows[of] for of in scopes.items()}
 
 
 def _costliest_blocks(blocking: _Ask, scopes: Mapping[str, str], trace_end_us: int | None) -> list[_Row]:

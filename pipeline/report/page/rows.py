@@ -13,8 +13,8 @@ from typing import Any
 
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES
 from dispatch_audit.pipeline.report.charts.hash_timeline import earlier_event
-from dispatch_audit.pipeline.report.charts.parts.blocking_rows import widest_scopes
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary
+from dispatch_audit.pipeline.report.widest_scopes import widest_scopes
 from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.tables.tables import Tables, of_run, of_runs
 from dispatch_audit.pipeline.tables.threads import at_one_time

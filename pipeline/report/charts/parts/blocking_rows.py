@@ -1,32 +1,15 @@
-"""Rows of `blocking` as charts count them.
-
-The waiting of a hash, of its consumer and of a stalled subscription overlap, so that each cause counts in one scope
-only: the one with the most message-seconds (docs/BLOCKING.md).
-"""
+"""Rows of `blocking` as charts count them."""
 
 from collections import defaultdict
-from collections.abc import Mapping
 
 from dispatch_audit.pipeline.report.charts.parts.data import Row, Rows, consumer_label, records
+from dispatch_audit.pipeline.report.widest_scopes import widest_scopes
 
-# Of `blocking`, the widest last.
-_SCOPES = ("hash", "consumer", "subscription")
 ALL_CONSUMERS = "all consumers"
 
 
-def widest_scopes(message_seconds: Mapping[tuple[str, str], float]) -> dict[str, str]:
-    """Returns the scope in which each cause counts.
-
-    Args:
-        message_seconds: by cause and scope.
-    """
-    # Sums of the same times differ in the last digits by the order of their rows; of equal scopes the widest counts.
-    ranked = sorted(message_seconds.items(), key=lambda item: (round(item[1], 3), _SCOPES.index(item[0][1])))
-    return {cause: scope for (cause, scope), _ in ranked}
-
-
 def of_widest_scope(blocking: Rows) -> list[Row]:
-    """Returns the rows that count: those of the widest scope of their cause."""
+    """Returns the rows that count: those of the scope in which their cause counts."""
     rows = records(blocking)
     cost: defaultdict[tuple[str, str], float] = defaultdict(float)
     for row in rows:
