@@ -37,6 +37,8 @@ RunCli = Callable[..., tuple[int, str, str]]
 register_profiles()
 
 
+# Before xdist's own, which reads the groups that are added here.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the tests of one recording behind each other, and last those of several: few replays are kept at a time."""
     items.sort(key=lambda item: (_is_of_several(item), _recording(item)))
