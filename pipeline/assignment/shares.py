@@ -18,11 +18,11 @@ class HashShares:
         """Adds an epoch that lasted so many microseconds."""
         if lasted_us <= 0:
             return  # the wall clock stepped back, or the changes came in one row
-        consumers, owned = sorted(epoch.names), epoch.owned
+        consumers, owned = np.array(sorted(epoch.names), dtype=np.int64), epoch.owned
         # The sums of floats are exact: no hash is above 2^31.
-        widths = np.bincount(np.searchsorted(consumers, owned.owners), owned.ends - owned.starts + 1, len(consumers))
+        widths = np.bincount(np.searchsorted(consumers, owned.owners), owned.ends - owned.starts + 1, consumers.size)
         space = int(widths.sum())
-        for consumer, width in zip(consumers, widths.tolist(), strict=True):
+        for consumer, width in zip(consumers.tolist(), widths.tolist(), strict=True):
             self._there[consumer] += space * lasted_us
             self._owned[consumer] += int(width) * lasted_us
 

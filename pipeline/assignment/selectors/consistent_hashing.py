@@ -38,7 +38,7 @@ class ConsistentHashing(RingSelector):
         free = incumbents == NOBODY
         self._ring.occupy(points[free], consumer)
         for point, incumbent in zip(points[~free].tolist(), incumbents[~free].tolist(), strict=True):
-            self._contests.claims.setdefault(point, [incumbent]).append(consumer)
+            self._contests.enter(point, incumbent, consumer)
 
     def _occupied(self, claims: Mapping[int, list[int]], reported: ReportedRanges) -> Iterable[int]:
         return claims
@@ -50,7 +50,7 @@ class ConsistentHashing(RingSelector):
         for point, claimants in claims.items():
             if len(claimants) > 1:
                 queue = [claimant for claimant in claimants if claimant != owners[point]]
-                self._contests.claims[point] = [owners[point], *queue]
+                self._contests.claims[point] = (owners[point], *queue)
                 self._contests.leave_open(combinations(queue, 2))
 
     def _exit(self, consumer: int, member: Member) -> None:
@@ -62,9 +62,7 @@ class ConsistentHashing(RingSelector):
                 continue
             if claimants[0] == consumer:
                 heirs[point] = claimants[1]
-            claimants.remove(consumer)
-            if len(claimants) == 1:
-                del claims[point]
+            self._contests.withdraw(point, consumer)
         self._ring.hand_over(np.array([*heirs], dtype=np.int64), np.array([*heirs.values()], dtype=np.int64))
         self._ring.vacate(consumer)
         self._names.release(member.name, member.index)

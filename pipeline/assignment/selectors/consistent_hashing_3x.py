@@ -55,7 +55,7 @@ class ConsistentHashing3x(RingSelector):
             # A former owner of the point came before this newcomer, so it no longer claims it.
             claims.pop(point, None)
         for point, incumbent in zip(points[~free].tolist(), incumbents[~free].tolist(), strict=True):
-            claims.setdefault(point, [incumbent]).append(consumer)
+            self._contests.enter(point, incumbent, consumer)
         for incumbent in np.unique(incumbents[~free]).tolist():
             if not self._ring.holds(incumbent):
                 self._release(incumbent)
@@ -87,9 +87,7 @@ class ConsistentHashing3x(RingSelector):
                 if not any(self._contests.unordered(consumer, other) for other in claimants):
                     del self._contests.claims[point]
             elif not self._contests.unordered(consumer, latest):
-                claimants.remove(consumer)
-                if len(claimants) == 1:
-                    del self._contests.claims[point]
+                self._contests.withdraw(point, consumer)
 
     def _release(self, consumer: int) -> None:
         if consumer in self._indexed:

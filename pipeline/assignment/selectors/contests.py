@@ -21,14 +21,14 @@ class Contests:
 
     def __init__(self, first_wins: bool) -> None:
         """Takes whether the earliest claimant owns a point (4.x) or the latest one (3.x)."""
-        self.claims: dict[int, list[int]] = {}
+        self.claims: dict[int, tuple[int, ...]] = {}
         self.first_wins = first_wins
         self._unordered: dict[int, set[int]] = {}
 
     def copy(self) -> "Contests":
         """A copy that shares nothing that changes."""
         twin = Contests(self.first_wins)
-        twin.claims = {point: list(claimants) for point, claimants in self.claims.items()}
+        twin.claims = dict(self.claims)
         twin._unordered = {consumer: set(others) for consumer, others in self._unordered.items()}
         return twin
 
@@ -60,6 +60,18 @@ class Contests:
             if open_pairs and not open_pairs.isdisjoint(claimants):
                 yield point
 
+    def enter(self, point: int, incumbent: int, consumer: int) -> None:
+        """Adds a consumer as the latest claimant of a point that an incumbent occupies."""
+        self.claims[point] = (*self.claims.get(point, (incumbent,)), consumer)
+
+    def withdraw(self, point: int, consumer: int) -> None:
+        """Removes a claimant; a point with a single claimant left is not contested any more."""
+        left = tuple(claimant for claimant in self.claims[point] if claimant != consumer)
+        if len(left) > 1:
+            self.claims[point] = left
+        else:
+            del self.claims[point]
+
     def win(self, point: int, owner: int) -> list[Pair]:
         """Orders the open pairs of claimants of a point so that `owner` owns it.
 
@@ -81,6 +93,7 @@ class Contests:
             if earlier in claimants and later in claimants:
                 at, behind = claimants.index(earlier), claimants.index(later)
                 if at > behind:
-                    claimants.insert(behind, claimants.pop(at))
+                    others = (*claimants[:at], *claimants[at + 1 :])
+                    self.claims[point] = (*others[:behind], earlier, *others[behind:])
                     changed.append(point)
         return changed
