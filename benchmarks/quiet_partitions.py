@@ -6,6 +6,7 @@ Each partition has ten consumers, four membership changes after their joins, and
 all partitions lie in one log by time, so that a batch of the log has some rows of each of them. Prints the CPU time of
 this process for each partition, membership change and packed batch, and the size of the rows that the replay hands
 back, by table. A change costs what a partition with changes costs more than the same traffic among consumers that stay.
+A packed batch costs what as many rows cost more on many partitions than on few.
 """
 
 import json
@@ -89,7 +90,7 @@ def _there_and_back(chunk: PackedBatch) -> PackedBatch:
 
 
 def main(
-    partitions: Annotated[int, typer.Option(min=1, help="Topic partitions.")] = 200,
+    partitions: Annotated[int, typer.Option(min=2, help="Topic partitions.")] = 200,
     events: Annotated[int, typer.Option(min=100, help="Events of each partition, about.")] = 1_000,
     consumers: Annotated[int, typer.Option(min=1, help="Consumers of each partition, at the start.")] = 10,
     changes: Annotated[int, typer.Option(min=1, help="Membership changes of each partition after the start.")] = 4,
@@ -99,21 +100,24 @@ def main(
     shape = Shape(partitions * events, partitions, consumers, changes=changes, order="time")
     # Twelve more changes, for what one of them costs.
     more = replace(shape, changes=changes + 12)
-    traces = {one.changes: trace_of(one) for one in (shape, more)}
+    # As many rows in fewer packed batches, for what one of them costs besides its rows.
+    fewer = replace(shape, partitions=max(partitions // 50, 1))
+    traces = {one: trace_of(one) for one in (shape, more, fewer)}
     measured(trace_of(replace(shape, partitions=2, events=2 * events)), 2)  # loads what is compiled
-    costs: dict[int, list[Cost]] = {number: [] for number in traces}
+    costs: dict[Shape, list[Cost]] = {one: [] for one in traces}
     for _ in range(rounds):
-        for number, trace in traces.items():
-            costs[number].append(measured(trace, partitions))
-    plain, changed = (
+        for one, trace in traces.items():
+            costs[one].append(measured(trace, one.partitions))
+    plain, changed, together = (
         {f: statistics.median(getattr(c, f) for c in of) for f in ("pack_s", "replay_s")} for of in costs.values()
     )
-    first = costs[shape.changes][0]
+    first, batches_more = costs[shape][0], costs[shape][0].packed - costs[fewer][0].packed
     figures = {
         "partitions": partitions,
-        "rows": sum(batch.num_rows for batch in traces[shape.changes]),
+        "rows": sum(batch.num_rows for batch in traces[shape]),
         "packed_batches": first.packed,
-        "ms_per_packed_batch": round(1e3 * plain["pack_s"] / first.packed, 3),
+        "ms_per_packed_batch_with_rows": round(1e3 * plain["pack_s"] / first.packed, 3),
+        "ms_per_further_packed_batch": round(1e3 * (plain["pack_s"] - together["pack_s"]) / batches_more, 3),
         "ms_per_partition": round(1e3 * plain["replay_s"] / partitions, 2),
         "ms_per_further_change": round(1e3 * (changed["replay_s"] - plain["replay_s"]) / partitions / 12, 3),
         "kb_per_partition": round(first.bytes.total() / partitions / 1e3, 1),
