@@ -138,6 +138,8 @@ def test_hostile_names_are_text(opened: Opened) -> None:
 
 
 def test_a_long_key_is_shown_in_full_on_demand(opened: Opened) -> None:
+    # The chart above moves the table down when it is drawn.
+    opened.drawn('[data-chart="hot-keys-chart"]')
     opened.tab.locator("#hot-keys details.numbers > summary").click()
     long = opened.tab.locator("#hot-keys details.long", has_text="kkk").first
     full = long.locator(":scope > bdi")
