@@ -18,6 +18,8 @@ from dispatch_audit.pipeline.windows.window import Window
 # Nearly all of the work is done long after the last publish, and the window ends there.
 _WORK_MS: Final = 10**9
 _ROWS_OF_A_MESSAGE: Final = 5
+# A sample of the limits looks at each open entry, and the trace lasts for months.
+_SAMPLE_INTERVAL_S: Final = 10**6
 
 
 def state_size(means: Means, folder: Path, open_entries: Sequence[int]) -> dict[str, list[dict[str, int]]]:
@@ -35,6 +37,9 @@ def state_size(means: Means, folder: Path, open_entries: Sequence[int]) -> dict[
     Raises:
         LimitError: they are more than `limits.open_entries_max`.
     """
+    settings = load_settings()
+    rare = settings.capacity.model_copy(update={"sample_interval_s": _SAMPLE_INTERVAL_S})
+    settings = settings.model_copy(update={"capacity": rare})
     states = []
     for number in open_entries:
         trace, target = folder / f"open-{number}", folder / f"tables-{number}"
@@ -46,7 +51,7 @@ def state_size(means: Means, folder: Path, open_entries: Sequence[int]) -> dict[
         acked = (pc.field("event") == "ack") & (pc.field("phase") == "start") & (pc.field("ts_us") < end_us)
         left = published.num_rows - rows.filter(acked).num_rows
         windows = (Window(None, end_us), Window(end_us, None))
-        run_keys = [means.audited(trace, target, load_settings(), window) for window in windows]
+        run_keys = [means.audited(trace, target, settings, window) for window in windows]
         tables = tables_of(None, parse_target(str(target)))
         (state,) = tables.query("state", "payload", f"WHERE {of_run(run_keys[0])}")
         audited = sum(row["events_audited"] for row in tables.query("runs", "events_audited"))
