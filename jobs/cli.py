@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from dispatch_audit.jobs.commands.audit import audit
+from dispatch_audit.jobs.commands.convert import convert
 from dispatch_audit.jobs.commands.explain import explain
 from dispatch_audit.jobs.commands.report import report
 from dispatch_audit.jobs.commands.validate import validate
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (audit, validate, report, explain):
+for command in (audit, validate, report, explain, convert):
     app.command()(command)
 
 

@@ -1,10 +1,10 @@
 """The audit as a job: `spark-submit jobs/nightly_audit.py -- TRACE... --out TARGET`.
 
 The arguments behind `--` are those of `dispatch-audit audit`, or another command with its arguments (`validate
-TRACE...`); the exit code is that of the command. An option with an empty value (`--from=`) is ignored, because a
-scheduler passes every parameter of a job, also empty ones. The package must be installed on the driver, and Spark needs
-Delta Lake: if the cluster lacks it, pass `--packages io.delta:delta-spark_4.2_2.13:4.4.0`. spark-submit writes the
-stderr of this script to its own stdout.
+TRACE...`, `convert TRACE... --to TARGET`); the exit code is that of the command. An option with an empty value
+(`--from=`) is ignored, because a scheduler passes every parameter of a job, also empty ones. The package must be
+installed on the driver, and Spark needs Delta Lake: if the cluster lacks it, pass `--packages
+io.delta:delta-spark_4.2_2.13:4.4.0`. spark-submit writes the stderr of this script to its own stdout.
 """
 
 import re
@@ -13,7 +13,7 @@ import sys
 from dispatch_audit.jobs.cli import main
 
 # Write ./audit for a trace in a folder of this name.
-_COMMANDS = ("audit", "validate")
+_COMMANDS = ("audit", "validate", "convert")
 _OPTION_WITHOUT_VALUE = re.compile(r"--[a-z-]+=")
 
 

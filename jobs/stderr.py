@@ -18,6 +18,7 @@ LogFormat = Literal["text", "json"]
 
 # The exit code that a shell reports after Ctrl-C. Not 1, which means findings.
 _INTERRUPTED = 130
+_AUDIT_INTERRUPTED = "interrupted; traces without a row in `runs` were not audited: run the audit again"
 
 _log = logging.getLogger(__name__)
 
@@ -49,12 +50,13 @@ class Stderr:
 
 
 @contextmanager
-def errors_on_one_line(debug: bool, form: LogFormat) -> Iterator[Stderr]:
+def errors_on_one_line(debug: bool, form: LogFormat, interrupted: str = _AUDIT_INTERRUPTED) -> Iterator[Stderr]:
     """Writes an error that its body raises as one line, and exits with the code of the error.
 
     Args:
         debug: whether to show tracebacks too.
         form: of the messages.
+        interrupted: the message after Ctrl-C.
     """
     stderr = Stderr(form)
     with json_logs() if form == "json" else nullcontext():
@@ -63,8 +65,7 @@ def errors_on_one_line(debug: bool, form: LogFormat) -> Iterator[Stderr]:
         except typer.Exit:
             raise
         except KeyboardInterrupt:
-            message = "interrupted; traces without a row in `runs` were not audited: run the audit again"
-            raise typer.Exit(stderr.error(message, _INTERRUPTED)) from None
+            raise typer.Exit(stderr.error(interrupted, _INTERRUPTED)) from None
         except DispatchAuditError as error:
             if debug:
                 traceback.print_exc()

@@ -53,13 +53,13 @@ def packed_rows(profile: Profile, chunk_rows: int) -> Work:
     return work
 
 
-def checked_rows(chunk_rows: int) -> Work:
+def checked_rows(chunk_rows: int, *, all_texts: bool = False) -> Work:
     """Returns work that counts the rows of a trace without packing them.
-
-    Of the refused rows it stages those at which a log ends too early, and the first of each batch.
 
     Args:
         chunk_rows: most rows that are checked at a time.
+        all_texts: whether all refused rows are staged; else those at which a log ends too early, and the first of each
+            batch.
     """
 
     def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
@@ -67,7 +67,7 @@ def checked_rows(chunk_rows: int) -> Work:
         for part, found in _found(parts, OF_ROW, chunk_rows):
             counts.add(found.good)
             counts.add(found.refused)
-            yield from _texts(part, _shown(found.refused))
+            yield from _texts(part, found.refused if all_texts else _shown(found.refused))
             yield from _lines(part, found)
         yield staged_payload(Kind.COUNTS, counts.encode())
 

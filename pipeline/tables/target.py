@@ -54,14 +54,18 @@ class Target:
         return spark.table(self.identifier(table_name))
 
 
-def parse_target(text: str) -> Target:
+def parse_target(text: str, option: str = "--out") -> Target:
     """Returns the target that `text` names.
+
+    Args:
+        text: as above.
+        option: of the command line that has it, for messages.
 
     Raises:
         UsageError: `text` is empty, names a file, or is a path that tables cannot be below.
     """
     if not text.strip():
-        raise UsageError("--out is empty", "pass a folder, a URI or catalog.schema")
+        raise UsageError(f"{option} is empty", "pass a folder, a URI or a name in a catalog")
     path = Path(text)
     if _CATALOG_SCHEMA.fullmatch(text) and not path.is_dir():
         return Target(text, named=True)
@@ -69,12 +73,12 @@ def parse_target(text: str) -> Target:
         return Target(text.rstrip("/"), named=False)
     for ancestor in (path, *path.parents):
         if ancestor.exists() and not ancestor.is_dir():
-            raise UsageError(f"{ancestor} is a file, but the tables need a folder", "choose another --out")
+            raise UsageError(f"{ancestor} is a file, but the tables need a folder", f"choose another {option}")
     if _ON_DATABRICKS in os.environ:
         # A path belongs to the file system of Databricks there, and not to this machine.
         return Target(str(path.absolute()), named=False)
     # Spark would resolve a relative path against the working directory of its JVM.
     location = str(path.absolute())
     if found := _NOT_OPENED.search(location):
-        raise UsageError(f"tables cannot be below {location}, because of {found[0]} in it", "choose another --out")
+        raise UsageError(f"tables cannot be below {location}, because of {found[0]} in it", f"choose another {option}")
     return Target(location, named=False, local=True)

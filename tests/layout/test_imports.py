@@ -23,6 +23,7 @@ ROOMS = (
     "dispatch_audit.jobs.engines",
     "dispatch_audit.pipeline.audit",
     "dispatch_audit.pipeline.validation",
+    "dispatch_audit.pipeline.convert",
     "dispatch_audit.pipeline.explain",
     "dispatch_audit.pipeline.pages",
     "dispatch_audit.pipeline.report.page",

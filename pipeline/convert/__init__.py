@@ -1,0 +1,1 @@
+"""Converts the logs of a trace to Parquet or Delta, partitioned by topic; refused rows go beside them."""
