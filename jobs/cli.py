@@ -14,6 +14,7 @@ import typer
 from dispatch_audit.jobs.commands.audit import audit
 from dispatch_audit.jobs.commands.convert import convert
 from dispatch_audit.jobs.commands.explain import explain
+from dispatch_audit.jobs.commands.record_stats import record_stats
 from dispatch_audit.jobs.commands.report import report
 from dispatch_audit.jobs.commands.validate import validate
 from dispatch_audit.jobs.stderr import NAME, Stderr
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (audit, validate, report, explain, convert):
+for command in (audit, validate, report, explain, convert, record_stats):
     app.command()(command)
 
 

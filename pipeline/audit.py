@@ -13,6 +13,7 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from dispatch_audit.pipeline.bad_rows import QuarantineCounts
+from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.contract.severity import worst_verdict
 from dispatch_audit.pipeline.engine.limits import refuse_target
 from dispatch_audit.pipeline.engine.name import engine_name
@@ -24,6 +25,7 @@ from dispatch_audit.pipeline.replay.staged_texts import rows_in
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.run.audit_task import AuditTask, audit_tasks
 from dispatch_audit.pipeline.run.key_lookup import keys_of, with_keys
+from dispatch_audit.pipeline.run.outside_limits import refuse_several_recorders, refuse_window
 from dispatch_audit.pipeline.run.refused_by_replay import refused_by_replay
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.run.request import AuditRequest, AuditResult
@@ -159,6 +161,8 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
     target, plan, trace = task.target, task.plan, task.trace
     window = None
     if plan is not None:
+        refuse_window(trace)
+    if plan is not None:
         with stages.stage("find the window"):
             window = resolved_window(spark, trace, plan, target)
         trace = window.trace
@@ -172,6 +176,7 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
             packed = _packed(reading, tables)
             stage["rows"] = sum(count.rows for count in packed.counts)
         found = survey(packed.counts, packed.refused, trace, settings.trace)
+        refuse_several_recorders(trace, packed.counts)
         if window is None:
             without_seq = RowsWithoutSeq(None, 0)
         else:
@@ -255,8 +260,10 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
     refused_early = found.survey.refused + found.without_seq.number
     completeness = completeness_of(rows.get("coverage"), found.rows_in, refused_early)
     severities = severities_in(rows.get("metrics"))
-    if completeness == 0:
-        severities.append("not_provable")  # without a judged row a trace cannot be clean
+    recorded_by = found.trace.manifest.recorded_by
+    if completeness == 0 or recorded_by != BROKER:
+        # Without a judged row, or with rows that prove nothing, a trace cannot be clean.
+        severities.append("not_provable")
     tables.finish(
         {
             "verdict": worst_verdict(severities),
@@ -266,6 +273,7 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
             "events_quarantined": refused,
             "profile": found.task.profile.name,
             "pulsar_version": found.trace.manifest.pulsar_version,
+            "recorded_by": recorded_by,
             "inputs": found.task.inputs,
             "settings": settings.model_dump_json(),
             "code_version": code_version(),

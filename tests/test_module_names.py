@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LINKS = ("conf", "jobs", "pipeline", "udfs")
+LINKS = ("conf", "jobs", "pipeline", "recording", "udfs")
 _ANY = "|".join(LINKS)
 _IMPORTED = re.compile(rf"(?:^|[\"';])[ \t]*(?:import (?:{_ANY})\b|from (?:{_ANY})\b[.\w]* import\b)", re.MULTILINE)
 _DOTTED = re.compile(rf"(?<![\w./-])({_ANY})\.([a-z]\w*)")

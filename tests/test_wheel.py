@@ -16,7 +16,7 @@ pytestmark = pytest.mark.heavy
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "dispatch_audit"
-FOLDERS = ("conf", "jobs", "pipeline", "udfs")
+FOLDERS = ("conf", "jobs", "pipeline", "recording", "udfs")
 
 
 def called(*command: object, folder: Path, **environment: str) -> "subprocess.CompletedProcess[str]":

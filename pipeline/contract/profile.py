@@ -27,7 +27,7 @@ HashRule = Literal["consistent_hashing", "auto_split", "exclusive", "classic", "
 # Strict, so that pydantic turns neither true into 1 nor 1 into true.
 SettingValue = StrictBool | StrictInt | StrictFloat
 
-_CLASSIC_SETTING = "subscriptionKeySharedUseClassicPersistentImplementation"
+CLASSIC_SETTING = "subscriptionKeySharedUseClassicPersistentImplementation"
 
 
 class Profile(BaseModel):
@@ -114,7 +114,7 @@ def profile_for(version: str, settings: Mapping[str, object]) -> Profile:
         raise UsageError(
             f"pulsar_version {version!r} is no version number", "correct trace.json or pass --profile"
         ) from None
-    classic = settings.get(_CLASSIC_SETTING) is True and (4,) <= wanted < (5,)
+    classic = settings.get(CLASSIC_SETTING) is True and (4,) <= wanted < (5,)
     fitting = [p for p in profiles().values() if p.classic == classic and version_parts(p.from_version) <= wanted]
     if not fitting:
         raise UsageError(f"no profile covers Pulsar {version}", f"pass --profile, one of: {', '.join(profiles())}")

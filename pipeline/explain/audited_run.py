@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dispatch_audit.pipeline.contract.profile import Profile, profile_named
+from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.errors import TraceError, UsageError
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
@@ -65,6 +66,12 @@ class AuditedRun:
             ) from None
         if len(opened) > 1:
             raise UsageError(f"{paths[0]} has {len(opened)} traces", "pass --trace with the folder of one")
+        recorded_by = opened[0].manifest.recorded_by
+        if recorded_by != BROKER:
+            raise UsageError(
+                f"run {self.run_key} has no dispatcher to follow: its trace was recorded by {recorded_by}",
+                "read the rows that the evidence of a finding names",
+            )
         return replace(opened[0], seqs=self.seqs)
 
     def config(self, trace: Trace) -> ReplayConfig:

@@ -3,7 +3,9 @@
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 
+from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.replay import rows
+from dispatch_audit.pipeline.replay.outside.tables import outside_tables
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, merged
 from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.recorders.one_order import Transfers
@@ -53,6 +55,10 @@ def replay_group(
         LimitError: more entries are open at one time than the limit allows.
         StateError: this version cannot continue from `before`.
     """
+    if config.recorded_by != BROKER:
+        for table, columns in outside_tables(group, chunks, config, findings_per_rule_max):
+            yield table, with_finding_ids(columns) if table == "violations" else columns
+        return
     if before is None:
         subscription = Subscription(config) if observer is None else ObservedSubscription(config, observer)
         known = Known(subscription, RangeOwnership(), Producers(), RowsSeen(config.skew_us))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import itemgetter
 
+from dispatch_audit.pipeline.contract.recorded_by import BROKER, OUTSIDE
 from dispatch_audit.pipeline.contract.severity import worst_verdict
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.explain_command import explain_command
@@ -91,6 +92,8 @@ def _run(run: RunSummary, target: str) -> Iterator[str]:
         f"{share(run.completeness)}; {broker}profile {_literal(run.profile)}; run `{run.run_key}`"
         f"{f' on {run.engine}' if run.engine else ''}"
     )
+    if outside := OUTSIDE.get(run.recorded_by or BROKER):
+        yield from ("", f"{outside.described.capitalize()}: {outside.not_judged}.")
     found = [counts for counts in run.rules if any(counts.findings.values())]
     if not found:
         yield from ("", f"No findings; {count(len(run.rules), 'rule')} checked.", "")

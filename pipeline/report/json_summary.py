@@ -43,6 +43,7 @@ def _trace(run: RunSummary, target: str) -> dict[str, Any]:
         "completeness": run.completeness,
         "profile": run.profile,
         "pulsar_version": run.pulsar_version,
+        "recorded_by": run.recorded_by,
         "engine": run.engine,
         "from_ts_us": run.from_ts_us,
         "to_ts_us": run.to_ts_us,

@@ -112,6 +112,7 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
         profile=run["profile"],
         pulsar_version=run["pulsar_version"],
         engine=run["engine"],
+        recorded_by=run["recorded_by"],
         from_ts_us=run["from_ts_us"],
         to_ts_us=run["to_ts_us"],
         rules=rules,

@@ -189,6 +189,7 @@ class RunSummary:
         starts_from: the column of `runs`; None: the whole log was audited.
         engine: the engine that ran the audit, and its version; None: an older version of the audit did not say.
         window: the part of a log that was audited; None: all of it.
+        recorded_by: where the trace was recorded; None: an older version of the audit did not say.
         events_late: rows that were added to earlier windows after their audit.
         intervals_left_out: intervals of waiting beyond the limit, which `blocking` and `causes` lack.
     """
@@ -214,6 +215,7 @@ class RunSummary:
     mixed_producers: tuple[MixedProducer, ...] = ()
     starts_from: str | None = None
     engine: str | None = None
+    recorded_by: str | None = None
     window: Window | None = None
     events_late: int = 0
     intervals_left_out: int = 0

@@ -63,6 +63,12 @@ RUNS = TableSchema(
         Column("events_quarantined", "bigint", "rows refused or delivered again, see quarantine"),
         Column("profile", "string", "broker profile (conf/profiles) whose rules applied"),
         _optional("pulsar_version", "string", "version of the broker as trace.json states it"),
+        _optional(
+            "recorded_by",
+            "string",
+            "where the trace was recorded: broker; client or admin_api: nothing in it proves a violation; NULL: an "
+            "older version of the audit wrote the row",
+        ),
         Column("inputs", "array<string>", "paths of the trace as given"),
         Column("settings", "string", "settings of the audit, JSON"),
         Column("code_version", "string", "version of dispatch-audit"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
 
 from dispatch_audit.pipeline.contract.profile import profile_named
+from dispatch_audit.pipeline.contract.recorded_by import BROKER, RecordedBy
 from dispatch_audit.pipeline.errors import TraceError, UsageError
 from dispatch_audit.pipeline.trace.entry_buckets import entry_buckets_refused, sets_entry_buckets
 
@@ -38,6 +39,7 @@ class Manifest(BaseModel):
         recorder: the recorder that wrote the trace.
         complete_from_start: whether the trace has the join of the first consumer. True by default: rows of consumers
             that never joined are then refused.
+        recorded_by: where the recorder was.
         note: free text.
     """
 
@@ -47,6 +49,7 @@ class Manifest(BaseModel):
     settings: Mapping[str, SettingValue] = {}
     recorder: Recorder = Recorder()
     complete_from_start: StrictBool = True
+    recorded_by: RecordedBy = BROKER
     note: str = ""
 
 

@@ -42,6 +42,7 @@ ROOMS = (
     "dispatch_audit.pipeline.replay.recorders_on_spark",
     "dispatch_audit.pipeline.replay.replay_rows",
     "dispatch_audit.pipeline.replay.replay_group",
+    "dispatch_audit.pipeline.replay.outside",
     "dispatch_audit.pipeline.replay.rows",
     "dispatch_audit.pipeline.replay.verdicts",
     "dispatch_audit.pipeline.replay.subscription",
@@ -74,6 +75,9 @@ ROOMS = (
     "dispatch_audit.pipeline.arrow_stream",
     "dispatch_audit.pipeline.contract",
     "dispatch_audit.udfs",
+    "dispatch_audit.recording.admin",
+    "dispatch_audit.recording.client",
+    "dispatch_audit.recording",
     "dispatch_audit.pipeline.errors",
     "dispatch_audit.pipeline.plural",
     "dispatch_audit.pipeline.utc",
@@ -84,7 +88,7 @@ MODULES_PER_FOLDER_MAX = 14
 
 def modules() -> dict[str, Path]:
     """The modules that the package installs, by name."""
-    files = (path for top in ("jobs", "pipeline", "udfs") for path in sorted((ROOT / top).rglob("*.py")))
+    files = (path for top in ("jobs", "pipeline", "recording", "udfs") for path in sorted((ROOT / top).rglob("*.py")))
     named = {PACKAGE + ".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in files}
     return {name.removesuffix(".__init__"): path for name, path in named.items()}
 

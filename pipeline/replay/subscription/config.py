@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment import DEFAULT_POINTS
 from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind
+from dispatch_audit.pipeline.contract.recorded_by import BROKER, RecordedBy
 from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits, limits_of
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.subscription.watermark import UNSETTLED_US
@@ -42,6 +43,7 @@ class ReplayConfig:
             later rows may change its findings. The replay also keeps that much of what was reported last, to explain
             later findings. It must not be shorter than the time for which rows are held back.
         orders: the limits of the search for orders of membership changes.
+        recorded_by: where the trace was recorded.
         hot_keys_max: how many keys and hashes of a subscription are reported by each measure.
     """
 
@@ -55,6 +57,7 @@ class ReplayConfig:
     hot_keys_max: int = 20
     unsettled_us: int = UNSETTLED_US
     complete_from_start: bool = True
+    recorded_by: RecordedBy = BROKER
 
     def selector(self, sticky: bool) -> SelectorKind:
         """The selector of a new dispatcher (contract 2)."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pyspark.sql import SparkSession
 
+from dispatch_audit.pipeline.contract.recorded_by import BROKER, OUTSIDE
 from dispatch_audit.pipeline.contract.severity import WORST_FIRST, RunVerdict, Severity
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.charts.hash_timeline import hash_timeline
@@ -132,6 +133,8 @@ def _basis(run: RunSummary, rows: PageRows) -> Iterator[tuple[str, str]]:
     elif groups:
         yield "Scope", f"{count(len(groups), 'subscription')} of {count(len(topics), 'topic partition')}"
     yield "Broker", f"Pulsar {run.pulsar_version}" if run.pulsar_version else "version not stated"
+    if outside := OUTSIDE.get(run.recorded_by or BROKER):
+        yield "Source", f"{outside.described}: {outside.not_judged}"
     yield "Profile", run.profile
     yield "Run", run.run_key
     audited = f"{moment(rows.run['ended_at_us'])} UTC, dispatch-audit {rows.run['code_version']}"

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from dispatch_audit.pipeline.contract.recorded_by import OUTSIDE
 from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.summary import Block, RunSummary
 from dispatch_audit.pipeline.report.text.topics import TopicNames
@@ -54,6 +55,8 @@ def next_step(run: RunSummary, target: str, topics: TopicNames) -> str:
         target: where the tables are.
         topics: how the report names topics.
     """
+    if run.recorded_by in OUTSIDE:
+        return "for a verdict on the broker, record inside of it (docs/RECORDING.md)"
     if run.verdict != "clean" and run.findings and run.findings[0].finding_id is not None:
         command = explain_command(target, run.findings[0].finding_id)
         return f"see how the worst finding came about, event by event: {printable(command)}"

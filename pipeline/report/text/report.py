@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dispatch_audit.pipeline.contract.recorded_by import BROKER, OUTSIDE
 from dispatch_audit.pipeline.contract.severity import RunVerdict
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.summary import HotKey, MixedProducer, Partition, RunSummary, Summary
@@ -66,7 +67,7 @@ def _run(run: RunSummary, target: str, findings_max: int | None) -> Iterator[Tex
     topics = TopicNames(run.groups, [*incomplete, *shown, *run.blocks, *run.hot_keys, *mixed])
     yield _verdict(run.verdict, together(run.inputs))
     yield Text("\n".join([*_basis(run), *topics.legend()]))
-    yield from (_incomplete(partition, topics) for partition in incomplete)
+    yield from (_incomplete(partition, topics, run) for partition in incomplete)
     yield Text()
     yield from rules(run.rules)
     if shown:
@@ -106,13 +107,16 @@ def _basis(run: RunSummary) -> Iterator[str]:
         yield f"Window  {run.window.text}{_STARTS_FROM.get(run.starts_from, '')}"
     broker = f"Pulsar {printable(run.pulsar_version)}, " if run.pulsar_version else ""
     yield f"Broker  {broker}by the rules of profile {run.profile}"
+    if outside := OUTSIDE.get(run.recorded_by or BROKER):
+        yield f"Source  {outside.described}: {outside.not_judged}"
     yield f"Run     {run.run_key}{f', on {run.engine}' if run.engine else ''}"
 
 
-def _incomplete(partition: Partition, topics: TopicNames) -> Text:
+def _incomplete(partition: Partition, topics: TopicNames, run: RunSummary) -> Text:
     """The line on why a subscription could not be judged in full."""
+    censored = "that show no receive" if run.recorded_by in OUTSIDE else "from before its state was known"
     numbers = {
-        "from before its state was known": partition.rows_censored,
+        censored: partition.rows_censored,
         "refused": partition.rows_refused,
         "dispatched while the owner of their hash was undecided": partition.dispatches_undecided,
         "dispatched without a known key": partition.dispatches_without_key,

@@ -1,0 +1,199 @@
+"""`dispatch-audit record-stats`: records the statistics of subscriptions from the admin API of a broker."""
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from dispatch_audit.jobs.commands.options import DebugOption, LogFormatOption
+from dispatch_audit.jobs.stderr import errors_on_one_line
+from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, profiles
+from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.plural import count as counted
+from dispatch_audit.pipeline.run.run_key import code_version
+
+if TYPE_CHECKING:
+    from dispatch_audit.recording.admin.admin_api import Access, AdminApi
+    from dispatch_audit.recording.admin.poll import Plan, Polled
+
+_INTERRUPTED: Final = "interrupted before the first poll; nothing was recorded"
+_TOKEN: Final = "PULSAR_TOKEN"
+
+
+def record_stats(
+    admin_url: Annotated[
+        str, typer.Option(metavar="URL", help="Admin API of a broker or proxy, such as http://localhost:8080.")
+    ],
+    topic: Annotated[
+        list[str], typer.Option(metavar="TOPIC", help="Persistent topic, with all its partitions. May be repeated.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the trace; it must hold none yet.")],
+    subscription: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Subscription to record. May be repeated; by default all Key_Shared ones.",
+            show_default=False,
+        ),
+    ] = None,
+    interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.05, help="Time from poll to poll.")] = 1.0,
+    duration: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="How long to record; by default until it is stopped."),
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How often to poll; by default until it is stopped.")
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help=f"File with the token; by default the variable {_TOKEN}.", show_default=False
+        ),
+    ] = None,
+    token: Annotated[str, typer.Option(envvar=_TOKEN, hidden=True)] = "",
+    tls_trust_certs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Certificates of authorities (PEM); by default the system's.", show_default=False
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Client certificate (PEM), for mutual TLS.", show_default=False)
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Key of the client certificate (PEM).", show_default=False)
+    ] = None,
+    tls_any_hostname: Annotated[
+        bool, typer.Option("--tls-any-hostname", help="Accept a valid certificate of another host.")
+    ] = False,
+    tls_allow_insecure: Annotated[
+        bool, typer.Option("--tls-allow-insecure", help="Accept any certificate. The token is then not safe.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Time to wait for an answer.")] = 10.0,
+    log_format: LogFormatOption = "text",
+    debug: DebugOption = False,
+) -> None:
+    """Records statistics of subscriptions from the admin API as a trace (docs/RECORDING_CLIENTS.md)."""
+    with errors_on_one_line(debug, log_format, _INTERRUPTED) as stderr:
+        from dispatch_audit.recording.admin.admin_api import Access  # noqa: PLC0415 - other commands need no HTTP
+
+        access = Access(
+            url=admin_url,
+            token=_token_in(token_file) if token_file is not None else token,
+            trust_certs=tls_trust_certs,
+            client_cert=tls_cert,
+            client_key=tls_key,
+            verify_hostname=not tls_any_hostname,
+            allow_insecure=tls_allow_insecure,
+            timeout_s=timeout,
+        )
+        with _stopped_by_signals() as stop:
+            polled = _record(
+                access,
+                topic,
+                subscription or [],
+                out,
+                interval,
+                _polls(interval, duration, count),
+                stop,
+                stderr.warning,
+            )
+        if not polled.rows:
+            raise TraceError(f"nothing was recorded: {polled.last_failure or 'it was stopped at once'}", "try again")
+        typer.echo(
+            f"Recorded {counted(polled.rows, 'snapshot')} in {counted(polled.polls, 'poll')}, "
+            f"{counted(polled.failures, 'failure')}\nNext     dispatch-audit audit {out} --out TABLES"
+        )
+
+
+def _record(
+    access: "Access",
+    topics: Sequence[str],
+    subscriptions: Sequence[str],
+    out: Path,
+    interval_s: float,
+    polls: int | None,
+    stop: Event,
+    report: Any,
+) -> "Polled":
+    from dispatch_audit.recording.admin.admin_api import AdminApi, AdminError  # noqa: PLC0415
+    from dispatch_audit.recording.admin.poll import Plan, Poller, manifest_of  # noqa: PLC0415
+    from dispatch_audit.recording.trace_files import TraceFiles  # noqa: PLC0415
+
+    try:
+        api = AdminApi(access)
+        plan = Plan(_topics(api, topics), subscriptions, interval_s, polls)
+        _refuse_absent(api, plan)
+        manifest = manifest_of(api, _settings(), code_version())
+    except AdminError as error:
+        raise UsageError(str(error), _way_out(error.status)) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(str(error), "see dispatch-audit record-stats --help") from None
+    try:
+        return Poller(api, plan, TraceFiles(out, "stats", manifest), report).run(stop)
+    except FileExistsError:
+        raise UsageError(f"{out} has a trace already", "choose another --out") from None
+    except OSError as error:
+        raise UsageError(f"cannot write to {out}: {error.strerror}", "choose another --out, or make room") from None
+
+
+def _topics(api: "AdminApi", topics: Sequence[str]) -> list[str]:
+    from dispatch_audit.recording.admin.admin_api import full_name  # noqa: PLC0415
+
+    return [partition for topic in topics for partition in api.partitions(full_name(topic))]
+
+
+def _refuse_absent(api: "AdminApi", plan: "Plan") -> None:
+    """Refuses subscriptions that are not there: an empty trace would look as if nothing was wrong."""
+    from dispatch_audit.recording.admin.stats_rows import KEY_SHARED  # noqa: PLC0415
+
+    for topic in plan.topics:
+        # Without a consumer a subscription may have no type yet.
+        types = {name: of_it.get("type") for name, of_it in api.statistics(topic).get("subscriptions", {}).items()}
+        there = [name for name, kind in types.items() if kind in (KEY_SHARED, None, "None")]
+        absent = [name for name in plan.subscriptions if name not in there]
+        if absent or not (there if plan.subscriptions else KEY_SHARED in types.values()):
+            wanted = (
+                f"no Key_Shared subscription {absent[0]}" if absent else "no Key_Shared subscription with consumers"
+            )
+            found = ", ".join(f"{name} ({kind})" for name, kind in sorted(types.items())) or "none"
+            raise UsageError(f"{topic} has {wanted}", f"it has: {found}")
+
+
+def _settings() -> list[str]:
+    """The settings of broker.conf that an audit heeds."""
+    return sorted({CLASSIC_SETTING, *(name for profile in profiles().values() for name in profile.settings)})
+
+
+def _polls(interval_s: float, duration_s: float | None, count: int | None) -> int | None:
+    by_time = None if duration_s is None else int(duration_s / interval_s) + 1
+    return min((limit for limit in (by_time, count) if limit is not None), default=None)
+
+
+def _token_in(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the token in {path}: {error}", "name another --token-file") from None
+
+
+def _way_out(status: int) -> str:
+    if status in (401, 403):
+        return f"pass --token-file or {_TOKEN}, or a client certificate that may read statistics"
+    return "check --topic" if status == 404 else "check --admin-url"
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[Event]:
+    """Yields an event that SIGINT and SIGTERM set, so that files are closed whole."""
+    stop = Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,160 @@
+"""What a client saw: the order of a key's entries at each consumer, and keys that two consumers worked on at one time.
+
+Both are shown and not proven. The broker may have sent an older entry later with good reason (contract 9.3): its former
+consumer left while a replay read was in flight (E7), or a seek, an unload or a reconnect came in between (E3, E9). A
+client sees none of these. An application sees the result in any case, and may want to know.
+
+Only entries with a recorded key take part. A recorder leaves the key out where it says nothing: messages of a batch are
+routed by the key of the batch, and receives that overlap in several threads have no order.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dispatch_audit.pipeline.errors import LimitError
+from dispatch_audit.pipeline.replay.outside.received import ReceivedEntries
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
+
+Key = int
+Position = tuple[int, int]
+
+
+class Receive(NamedTuple):
+    """One message that a consumer handed to the application."""
+
+    seq: int
+    ts_us: int
+    consumer: int
+    position: Position
+    key: Key
+    redelivered: bool
+
+
+class Pair(NamedTuple):
+    """A receive, and the earlier one of the same key that it does not fit."""
+
+    receive: Receive
+    earlier: Receive
+
+
+@dataclass
+class ClientView:
+    """Follows the rows of one subscription in one client.
+
+    Attributes:
+        open_max: most messages that may be open at one time.
+        out_of_order: of each consumer, receives after a later entry of their key.
+        two_holders: receives while another consumer had not settled an entry of their key.
+        names: of the consumers, by their numbers.
+        ordered: whether no consumer has allowed out-of-order delivery (E5).
+        compared: number of receives that were compared by their order.
+        checked: number of receives that were compared with other consumers.
+        unkeyed: number of receives without a key.
+    """
+
+    open_max: int
+    out_of_order: list[Pair] = field(default_factory=list)
+    two_holders: list[Pair] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+    ordered: bool = True
+    compared: int = 0
+    checked: int = 0
+    unkeyed: int = 0
+    _seen: dict[int, ReceivedEntries] = field(default_factory=dict)
+    _newest: dict[tuple[int, Key], Receive] = field(default_factory=dict)
+    _open: dict[Key, dict[tuple[int, Position], Receive]] = field(default_factory=dict)
+    _keys: dict[Position, Key] = field(default_factory=dict)
+
+    def feed(self, events: Events, membership: list[MembershipEvent]) -> None:
+        """Takes the next rows in the order of seq.
+
+        Raises:
+            LimitError: more messages are open than the limit allows.
+        """
+        for row in membership:
+            if row.name:
+                self.names[row.consumer] = row.name
+            self.ordered &= not row.out_of_order
+        for code, seq, ts_us, consumer, ledger, entry, murmur, key, word in _rows(events):
+            position = (ledger, entry)
+            if code == Code.DISPATCH_END:
+                if murmur < 0:
+                    self.unkeyed += 1
+                    continue
+                self._received(Receive(seq, ts_us, consumer, position, key, word > 0))
+            elif code in (Code.ACK_START, Code.ACK_END):
+                self._settled(position)
+            elif code == Code.REDELIVER:
+                self._settled(position, consumer)
+            elif code in (Code.REDELIVER_ALL, Code.LEAVE_START, Code.LEAVE_END):
+                self._settled_all(consumer)
+            elif code in (Code.RESET_START, Code.RESET_END):
+                # Everything may be sent again, to other consumers (E3).
+                self._seen, self._newest, self._open, self._keys = {}, {}, {}, {}
+
+    @property
+    def open(self) -> int:
+        """Number of messages that were received and not settled."""
+        return sum(map(len, self._open.values()))
+
+    def _received(self, receive: Receive) -> None:
+        if not self.ordered:
+            return
+        self.checked += 1
+        of_key = self._open.setdefault(receive.key, {})
+        other = next((held for (consumer, _), held in of_key.items() if consumer != receive.consumer), None)
+        if other is not None:
+            self.two_holders.append(Pair(receive, other))
+        # The broker sends an entry to another consumer only after it took it from the one before.
+        for consumer, position in [place for place in of_key if place[1] == receive.position]:
+            del of_key[consumer, position]
+        of_key[receive.consumer, receive.position] = receive
+        self._keys[receive.position] = receive.key
+        if len(self._keys) > self.open_max:
+            raise LimitError(
+                f"more than {self.open_max} received messages are open at seq {receive.seq}",
+                "raise limits.open_entries_max",
+            )
+        is_new = self._seen.setdefault(receive.consumer, ReceivedEntries()).add(*receive.position)
+        if receive.redelivered or not is_new:
+            return
+        self.compared += 1
+        newest = self._newest.get((receive.consumer, receive.key))
+        if newest is None or newest.position < receive.position:
+            self._newest[receive.consumer, receive.key] = receive
+        else:
+            self.out_of_order.append(Pair(receive, newest))
+
+    def _settled(self, position: Position, consumer: int | None = None) -> None:
+        """Notes that an entry was acknowledged, or (with a consumer) that the consumer gave it back."""
+        key = self._keys.get(position)
+        if key is None:
+            return
+        of_key = self._open.get(key, {})
+        for place in [place for place in of_key if place[1] == position and consumer in (None, place[0])]:
+            del of_key[place]
+        if not any(held == position for _, held in of_key):
+            del self._keys[position]
+        if not of_key:
+            self._open.pop(key, None)
+
+    def _settled_all(self, consumer: int) -> None:
+        for position in [p for of_key in self._open.values() for holder, p in of_key if holder == consumer]:
+            self._settled(position, consumer)
+
+
+def _rows(events: Events) -> Iterator[tuple[int, ...]]:
+    columns = (
+        events.code,
+        events.seq,
+        events.ts_us,
+        events.consumer,
+        events.ledger,
+        events.entry,
+        events.murmur,
+        events.key_id,
+        events.word,
+    )
+    return zip(*(column.tolist() for column in columns), strict=True)

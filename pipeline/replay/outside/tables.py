@@ -1,0 +1,128 @@
+"""The rows of the tables for a subscription that was recorded outside of the broker."""
+
+import json
+from collections.abc import Iterable, Iterator
+
+from dispatch_audit.pipeline.contract.recorded_by import CLIENT, OUTSIDE
+from dispatch_audit.pipeline.contract.rules import RuleName
+from dispatch_audit.pipeline.replay import rows
+from dispatch_audit.pipeline.replay.outside.client_view import ClientView, Pair
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, PackedBatch, merged
+from dispatch_audit.pipeline.replay.packing.refused import Refused
+from dispatch_audit.pipeline.replay.packing.snapshot import parsed_snapshot
+from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Seen
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of, position
+from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
+
+_OUT_OF_ORDER = (
+    "{consumer} received entry {entry} (seq {seq}) for the first time after the later entry {earlier} of the key (seq "
+    "{earlier_seq}); not provable, because a client sees no seek, unload or reconnect, nor whether another consumer "
+    "had the entry before"
+)
+_TWO_HOLDERS = (
+    "{consumer} received entry {entry} (seq {seq}) while {other} had neither acknowledged nor given back entry "
+    "{earlier} of the key (seq {earlier_seq}); not provable, because the broker takes entries back from a consumer "
+    "that loses its connection or exceeds its acknowledgement timeout, which a client does not see"
+)
+
+
+def outside_tables(
+    group: Group, chunks: Iterable[PackedBatch], config: ReplayConfig, findings_per_rule_max: int
+) -> Iterator[tuple[str, Columns]]:
+    """Yields the name of a table and columns of at least one row for it.
+
+    Args:
+        group: the subscription on its topic partition.
+        chunks: all its packed batches, ordered by their first seq.
+        config: the configuration of the replay.
+        findings_per_rule_max: how many findings of each rule are kept with their evidence; 0: all.
+
+    Raises:
+        LimitError: more messages are open at one time than the limit allows.
+    """
+    view, counted = ClientView(config.open_entries_max), RowsSeen(config.skew_us)
+    refused, listed = 0, set[int]()
+    for part in merged(chunks):
+        counted.add(part)
+        if config.recorded_by == CLIENT:
+            view.feed(part.events, part.membership)
+        listed |= _listed(part)
+        of_part = [*part.contradicted, *part.repeated]
+        refused += len(part.contradicted)
+        if of_part:
+            yield "refused", _refused(group, of_part)
+    shown: list[tuple[RuleName, int, list[Pair], str]] = [
+        ("first_delivery_order", view.compared, view.out_of_order, _OUT_OF_ORDER),
+        ("single_holder", view.checked, view.two_holders, _TWO_HOLDERS),
+    ]
+    kept = [one for one in shown if one[0] in OUTSIDE[config.recorded_by].shown and one[0] in config.profile.rules]
+    findings = [_findings(view, *one, findings_per_rule_max) for one in kept]
+    # A row of which nothing could be compared is not judged; acknowledgements settle what is compared.
+    seen = Seen(
+        censored=counted.rows - view.checked - refused - view.unkeyed,
+        undecided=0,
+        unkeyed=view.unkeyed,
+        without_publish=0,
+        without_end=0,
+        never_dispatched=0,
+        never_acknowledged=view.open,
+        unjoined=len(listed),
+    )
+    coverage = rows.coverage(*group, counted, refused, seen, 0)
+    for table, found_rows in (
+        ("violations", rows.violations(*group, findings)),
+        ("metrics", rows.with_completeness(rows.metrics(*group, config.profile.rules, findings), coverage)),
+        ("coverage", coverage),
+    ):
+        columns = columns_of(found_rows)
+        if columns:
+            yield table, columns
+
+
+def _listed(part: Merged) -> set[int]:
+    """The consumers that snapshots name."""
+    return {consumer.consumer for row in part.snapshots for consumer in parsed_snapshot(row).consumers}
+
+
+def _refused(group: Group, refused: Iterable[Refused]) -> Columns:
+    return columns_of([{"topic": group.topic, "subscription": group.subscription, **row._asdict()} for row in refused])
+
+
+def _findings(
+    view: ClientView, rule: RuleName, checked: int, pairs: list[Pair], sentence: str, per_rule_max: int
+) -> RuleFindings:
+    kept = pairs[:per_rule_max] if per_rule_max else pairs
+    found = [_row(view, pair, sentence) for pair in kept]
+    return RuleFindings(rule, checked, {"not_provable": len(pairs)}, found)
+
+
+def _row(view: ClientView, pair: Pair, sentence: str) -> dict[str, object]:
+    receive, earlier = pair
+    entry, before = position(*receive.position), position(*earlier.position)
+    consumer, other = _spoken(view, receive.consumer), _spoken(view, earlier.consumer)
+    said = sentence.format(
+        consumer=consumer, other=other, entry=entry, seq=receive.seq, earlier=before, earlier_seq=earlier.seq
+    )
+    return {
+        "severity": "not_provable",
+        "key_id": receive.key,
+        "ledger_id": receive.position[0],
+        "entry_id": receive.position[1],
+        "consumer": receive.consumer,
+        "consumer_name": view.names.get(receive.consumer),
+        "other_consumer": earlier.consumer,
+        "other_consumer_name": view.names.get(earlier.consumer),
+        "seq": receive.seq,
+        "ts_us": receive.ts_us,
+        "detail": json.dumps({"other_position": before, "other_seq": earlier.seq, "same_key": True}),
+        "evidence": [
+            f"seq {earlier.seq}: {other} received {before}",
+            f"seq {receive.seq}: {consumer} received {entry}",
+        ],
+        "explanation": said,
+    }
+
+
+def _spoken(view: ClientView, consumer: int) -> str:
+    return f"{view.names.get(consumer)} (consumer {consumer})"

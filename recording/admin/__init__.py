@@ -1,0 +1,1 @@
+"""Records the statistics of a broker's admin API."""

@@ -1,0 +1,189 @@
+"""Asks a broker's admin API: statistics, partitions, version and settings.
+
+Source: Pulsar's admin REST API, v2 (`PersistentTopics`, `Brokers`).
+"""
+
+import json
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urljoin, urlsplit
+
+import urllib3
+
+_REDIRECTS: Final = (301, 302, 307, 308)
+_REDIRECTS_MAX: Final = 5
+_DOMAIN: Final = "persistent://"
+
+
+class AdminError(Exception):
+    """Raised when the admin API does not answer as asked.
+
+    Attributes:
+        status: of the answer; 0: there was none.
+    """
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether asking again is of no use: the caller is not allowed, or the topic is not there."""
+        return self.status in (401, 403, 404)
+
+
+@dataclass(frozen=True)
+class Access:
+    """How the admin API is reached; the options of Pulsar's clients.
+
+    Attributes:
+        url: such as `http://localhost:8080`.
+        token: a JSON Web Token; empty: none.
+        trust_certs: file with the certificates of authorities; None: those of the system.
+        client_cert: file with the certificate that the broker asks for; None: none.
+        client_key: file with its key.
+        verify_hostname: whether the broker's certificate must name its host (`tlsEnableHostnameVerification`).
+        allow_insecure: whether any certificate is accepted (`tlsAllowInsecureConnection`).
+        timeout_s: of each request.
+    """
+
+    url: str
+    token: str = ""
+    trust_certs: Path | None = None
+    client_cert: Path | None = None
+    client_key: Path | None = None
+    verify_hostname: bool = True
+    allow_insecure: bool = False
+    timeout_s: float = 10.0
+
+
+class AdminApi:
+    """A connection to the admin API.
+
+    Raises:
+        OSError: a certificate or key cannot be read.
+        ValueError: the URL is not one of HTTP.
+    """
+
+    def __init__(self, access: Access) -> None:
+        if urlsplit(access.url).scheme not in ("http", "https") or not urlsplit(access.url).hostname:
+            raise ValueError(f"{access.url!r} is not a URL such as http://localhost:8080")
+        self._access = access
+        timeout = urllib3.Timeout(access.timeout_s)
+        # A poller asks again soon by itself.
+        self._pool = urllib3.PoolManager(retries=False, timeout=timeout, ssl_context=_tls(access))
+
+    def statistics(self, topic: str) -> dict[str, Any]:
+        """Returns the statistics of a topic that has no partitions, or of one partition."""
+        # Precise: entries, and not the difference of counters, which a broker forgets.
+        query = "getPreciseBacklog=true&subscriptionBacklogSize=false&getEarliestTimeInBacklog=false"
+        return self._object(f"{_path(topic)}/stats?{query}")
+
+    def internal_statistics(self, topic: str) -> dict[str, Any]:
+        """Returns the statistics of the managed ledger, with the positions of the cursors."""
+        return self._object(f"{_path(topic)}/internalStats?metadata=false")
+
+    def partitions(self, topic: str) -> list[str]:
+        """Returns the partitions of a topic; the topic itself if it has none."""
+        number = self._object(f"{_path(topic)}/partitions").get("partitions", 0)
+        return [f"{topic}-partition-{at}" for at in range(int(number))] or [topic]
+
+    def version(self) -> str:
+        """Returns the version of the broker that answers."""
+        return self._text("/admin/v2/brokers/version").strip().strip('"')
+
+    def settings(self) -> dict[str, Any]:
+        """Returns broker.conf names and values of the broker that answers, which only superusers may ask for."""
+        return self._object("/admin/v2/brokers/configuration/runtime")
+
+    def _object(self, path: str) -> dict[str, Any]:
+        text = self._text(path)
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise AdminError(f"{self._access.url}{path} answers with {text[:60]!r}, which is no JSON object")
+        return found
+
+    def _text(self, path: str) -> str:
+        """Returns the body of an answer.
+
+        Raises:
+            AdminError: there is none, or its status is another than 200.
+        """
+        url = self._access.url.rstrip("/") + path
+        headers = {"Accept": "application/json"}
+        if self._access.token:
+            headers["Authorization"] = f"Bearer {self._access.token}"
+        for _ in range(_REDIRECTS_MAX):
+            try:
+                answer = self._pool.request("GET", url, headers=headers, redirect=False)
+            except urllib3.exceptions.HTTPError as error:
+                raise AdminError(f"{_without_query(url)} does not answer: {_reason(error)}") from None
+            location = answer.headers.get("Location", "")
+            if answer.status not in _REDIRECTS or not location:
+                return _body(answer, url)
+            # A broker sends the caller to the one that owns the topic. The token goes along, as with Pulsar's clients,
+            # but not from an encrypted connection to an open one.
+            target = urljoin(url, location)
+            if urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https":
+                raise AdminError(f"{_without_query(url)} leads to {_without_query(target)}, which is not encrypted")
+            url = target
+        raise AdminError(f"{_without_query(url)} leads from broker to broker, and to none that owns the topic")
+
+
+def _tls(access: Access) -> ssl.SSLContext | None:
+    if urlsplit(access.url).scheme != "https":
+        return None
+    context = ssl.create_default_context(cafile=None if access.trust_certs is None else str(access.trust_certs))
+    if access.client_cert is not None:
+        context.load_cert_chain(access.client_cert, access.client_key)
+    context.check_hostname = access.verify_hostname and not access.allow_insecure
+    if access.allow_insecure:
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _path(topic: str) -> str:
+    names = topic.removeprefix(_DOMAIN).split("/", 2)
+    return "/admin/v2/persistent/" + "/".join(quote(name, safe="") for name in names)
+
+
+def full_name(topic: str) -> str:
+    """Returns the full name of a persistent topic, of which `topic` may leave out tenant and namespace.
+
+    Raises:
+        ValueError: it is none.
+    """
+    names = topic.removeprefix(_DOMAIN).split("/")
+    if "://" in topic.removeprefix(_DOMAIN) or len(names) not in (1, 3) or not all(names):
+        raise ValueError(f"{topic!r} is not a topic such as persistent://public/default/orders")
+    return _DOMAIN + "/".join(names if len(names) == 3 else ("public", "default", *names))
+
+
+def _body(answer: urllib3.BaseHTTPResponse, url: str) -> str:
+    text = answer.data.decode(errors="replace")
+    if answer.status == 200:
+        return text
+    reason = _named_reason(text) or answer.reason or "no reason given"
+    raise AdminError(f"{_without_query(url)} answers {answer.status}: {reason}", answer.status)
+
+
+def _named_reason(text: str) -> str:
+    """Returns the reason in the JSON of an error of Pulsar; empty where there is none."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return ""
+    return " ".join(str(found.get("reason", "")).split())[:200] if isinstance(found, dict) else ""
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).rpartition(": ")[2].split()) or type(error).__name__
+
+
+def _without_query(url: str) -> str:
+    return url.partition("?")[0]
