@@ -65,3 +65,4 @@ def convert(
             typer.echo(json_conversion(result))
         else:
             print_conversion(result, Console())
+        raise typer.Exit(0)

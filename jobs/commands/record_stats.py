@@ -108,6 +108,7 @@ def record_stats(
             f"Recorded {counted(polled.rows, 'snapshot')} in {counted(polled.polls, 'poll')}, "
             f"{counted(polled.failures, 'failure')}\nNext     dispatch-audit audit {out} --out TABLES"
         )
+        raise typer.Exit(0)
 
 
 def _record(

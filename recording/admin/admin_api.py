@@ -73,7 +73,10 @@ class AdminApi:
         self._access = access
         timeout = urllib3.Timeout(access.timeout_s)
         # A poller asks again soon by itself.
-        self._pool = urllib3.PoolManager(retries=False, timeout=timeout, ssl_context=_tls(access))
+        tls = _tls(access)
+        # urllib3 compares the host itself, unless it is told not to.
+        named = None if tls is None or tls.check_hostname else False
+        self._pool = urllib3.PoolManager(retries=False, timeout=timeout, ssl_context=tls, assert_hostname=named)
 
     def statistics(self, topic: str) -> dict[str, Any]:
         """Returns the statistics of a topic that has no partitions, or of one partition."""
@@ -144,6 +147,8 @@ def _tls(access: Access) -> ssl.SSLContext | None:
     context.check_hostname = access.verify_hostname and not access.allow_insecure
     if access.allow_insecure:
         context.verify_mode = ssl.CERT_NONE
+        # The caller has asked for it; a warning for each request would fill stderr.
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     return context
 
 
@@ -182,7 +187,8 @@ def _named_reason(text: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return " ".join(str(error).rpartition(": ")[2].split()) or type(error).__name__
+    text = str(error) if isinstance(error, urllib3.exceptions.SSLError) else str(error).rpartition(": ")[2]
+    return " ".join(text.split()) or type(error).__name__
 
 
 def _without_query(url: str) -> str:

@@ -540,7 +540,7 @@ def tables_of(
 ) -> Tables:
     """The rows of all tables that come of the one subscription in `rows`; `rules` are fields of `ReplayConfig`."""
     profile = profile_for(version, settings)
-    made = ReplayConfig(profile, version, profile.broker(settings), SKEW_US, 1_000_000, **rules)
+    made = ReplayConfig(profile, version, profile.broker(settings), SKEW_US, **{"open_entries_max": 1_000_000, **rules})
     return _tables([rows], made, rows_per_batch)
 
 

@@ -1,0 +1,86 @@
+"""An HTTP server that answers like a broker's admin API, or fails like one: for what a healthy broker does not do."""
+
+import json
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+STATISTICS = {"subscriptions": {"ks": {"type": "Key_Shared", "msgBacklog": 3, "consumers": []}}}
+ANSWERS: dict[str, Any] = {
+    "/admin/v2/persistent/public/default/t/partitions": {"partitions": 0},
+    "/admin/v2/persistent/public/default/t/stats": STATISTICS,
+    "/admin/v2/persistent/public/default/t/internalStats": {"cursors": {}},
+    "/admin/v2/brokers/version": "4.0.8",
+    "/admin/v2/brokers/configuration/runtime": {"keySharedUnblockingIntervalMs": "20", "bookkeeperClientTls": "x"},
+}
+
+Answer = tuple[int, dict[str, str], bytes]
+"""Status, headers and body."""
+
+
+@dataclass
+class AdminServer:
+    """A running server.
+
+    Attributes:
+        url: of it.
+        answer: called with the path and the headers of a request; None: as a healthy broker.
+        asked: the requests so far: path, and the token.
+    """
+
+    url: str
+    answer: Callable[[str, dict[str, str]], Answer | None]
+    asked: list[tuple[str, str | None]] = field(default_factory=list)
+
+
+def healthy(path: str) -> Answer:
+    found = ANSWERS.get(path)
+    if found is None:
+        return 404, {}, json.dumps({"reason": "Topic not found"}).encode()
+    return 200, {}, (found if isinstance(found, str) else json.dumps(found)).encode()
+
+
+@contextmanager
+def admin_server(
+    answer: Callable[[str, dict[str, str]], Answer | None] = lambda path, headers: None,
+    port: int = 0,
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[AdminServer]:
+    """Runs a server on the loopback interface."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            server.asked.append((path, self.headers.get("Authorization")))
+            status, headers, body = server.answer(path, dict(self.headers)) or healthy(path)
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            pass  # a client that refuses the certificate
+
+    with Server(("127.0.0.1", port), Handler) as http:
+        if tls is not None:
+            http.socket = tls.wrap_socket(http.socket, server_side=True)
+        scheme = "http" if tls is None else "https"
+        server = AdminServer(f"{scheme}://127.0.0.1:{http.server_address[1]}", answer)
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield server
+        finally:
+            http.shutdown()
+            thread.join()

@@ -1,0 +1,284 @@
+"""How `record-stats` meets an admin API that refuses, moves, hangs, restarts or encrypts."""
+
+import gzip
+import json
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from admin_server import STATISTICS, Answer, admin_server
+from command_line import PROGRAM
+
+from dispatch_audit.recording.admin.stats_rows import snapshot_of
+
+RunCli = Callable[..., tuple[int, str, str]]
+Record = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def record(run_cli: RunCli, tmp_path: Path) -> Record:
+    """Runs `record-stats` on the topic `t`, for one poll unless other options say more."""
+
+    def run(url: str, *options: object) -> tuple[int, str, str]:
+        needed = ("--admin-url", url, "--topic", "t", "--out", tmp_path / "trace", "--count", 1)
+        return run_cli("record-stats", *needed, *options)
+
+    return run
+
+
+def refused(outcome: tuple[int, str, str]) -> str:
+    code, _, err = outcome
+    assert (code, err.count("\n")) == (2, 1)
+    return err
+
+
+def rows_in(trace: Path) -> list[dict[str, Any]]:
+    (file,) = trace.glob("stats-*.jsonl.gz")
+    return [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+
+
+def test_the_token_is_sent_with_every_request(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(path: str, headers: dict[str, str]) -> Answer | None:
+        allowed = headers.get("Authorization") == "Bearer secret"
+        return None if allowed else (401, {}, b'{"reason": "HTTP 401 Unauthorized"}')
+
+    (tmp_path / "token").write_text("secret\n")
+    with admin_server(answer) as server:
+        message = refused(record(server.url))
+        assert "answers 401: HTTP 401 Unauthorized; pass --token-file or PULSAR_TOKEN, or a client" in message
+        assert "secret" not in message
+        server.asked.clear()
+        assert record(server.url, "--token-file", tmp_path / "token")[0] == 0
+        assert {token for _, token in server.asked} == {"Bearer secret"}
+        monkeypatch.setenv("PULSAR_TOKEN", "secret")
+        assert "has a trace already; choose another --out" in refused(record(server.url))
+        assert "cannot read the token in" in refused(record(server.url, "--token-file", tmp_path / "none"))
+    (row,) = rows_in(tmp_path / "trace")
+    assert row["snapshot"]["msg_backlog"] == 3
+    assert json.loads((tmp_path / "trace" / "trace.json").read_text())["settings"] == {
+        "keySharedUnblockingIntervalMs": 20
+    }
+
+
+def test_settings_that_may_not_be_asked_for_are_left_out(record: Record, tmp_path: Path) -> None:
+    def answer(path: str, headers: dict[str, str]) -> Answer | None:
+        return (403, {}, b"{}") if path.endswith("runtime") else None
+
+    with admin_server(answer) as server:
+        assert record(server.url)[0] == 0
+    manifest = json.loads((tmp_path / "trace" / "trace.json").read_text())
+    assert manifest["settings"] == {}
+    assert manifest["note"].endswith("The settings of the broker could not be asked for.")
+
+
+@pytest.mark.parametrize(
+    ("answered", "message"),
+    [
+        ((403, {}, b"{}"), "answers 403: Forbidden; pass --token-file"),
+        ((404, {}, b'{"reason": "Namespace not found"}'), "answers 404: Namespace not found; check --topic"),
+        ((500, {}, b"<html>"), "answers 500: Internal Server Error; check --admin-url"),
+        ((200, {}, b"<html>welcome"), "answers with '<html>welcome', which is no JSON object"),
+        ((200, {}, b"[1]"), "answers with '[1]', which is no JSON object"),
+    ],
+)
+def test_an_answer_that_is_none_is_one_line(record: Record, answered: Answer, message: str) -> None:
+    with admin_server(lambda path, headers: answered) as server:
+        assert message in refused(record(server.url))
+
+
+def test_an_api_that_is_not_there_or_hangs_is_one_line(record: Record) -> None:
+    with admin_server() as server:
+        pass
+    assert "does not answer: " in refused(record(server.url))
+    assert "'localhost:8080' is not a URL such as http://localhost:8080" in refused(record("localhost:8080"))
+    hang = threading.Event()
+
+    def answer(path: str, headers: dict[str, str]) -> Answer | None:
+        hang.wait(5)
+        return None
+
+    with admin_server(answer) as server:
+        begun = time.monotonic()
+        assert "does not answer: " in refused(record(server.url, "--timeout", 0.3))
+        assert time.monotonic() - begun < 3
+        hang.set()
+
+
+def test_a_redirect_leads_to_the_owner_with_the_token(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULSAR_TOKEN", "secret")
+    with admin_server() as owner:
+
+        def answer(path: str, headers: dict[str, str]) -> Answer | None:
+            return (307, {"Location": owner.url + path}, b"") if path.endswith("tats") else None
+
+        with admin_server(answer) as server:
+            assert record(server.url)[0] == 0
+        assert {path.rpartition("/")[2] for path, _ in owner.asked} == {"stats", "internalStats"}
+        assert {token for _, token in owner.asked} == {"Bearer secret"}
+    with admin_server(lambda path, headers: (307, {"Location": path}, b"")) as server:
+        assert "leads from broker to broker, and to none that owns the topic" in refused(record(server.url))
+
+
+def test_a_restart_of_the_broker_is_survived(record: Record, tmp_path: Path) -> None:
+    with admin_server() as server:
+        port = int(server.url.rpartition(":")[2])
+    up = threading.Event()
+
+    def answer(path: str, headers: dict[str, str]) -> Answer | None:
+        if path.endswith("/stats") and len([1 for asked, _ in server.asked if asked == path]) > 2:
+            up.set()
+        return None
+
+    with admin_server(answer, port) as server:
+        begun = subprocess.Popen(
+            [
+                PROGRAM,
+                "record-stats",
+                "--admin-url",
+                server.url,
+                "--topic",
+                "t",
+                "--out",
+                str(tmp_path / "trace"),
+                "--interval",
+                "0.1",
+                "--count",
+                "30",
+            ],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert up.wait(30)
+    time.sleep(0.5)
+    with admin_server(port=port) as server:
+        _, err = begun.communicate(timeout=60)
+    assert begun.returncode == 0
+    lines = err.splitlines()
+    assert len(lines) == 2, err
+    assert "does not answer: " in lines[0]
+    assert lines[1].endswith("persistent://public/default/t: the admin API answers again")
+    seqs = [row["seq"] for row in rows_in(tmp_path / "trace")]
+    assert 2 < len(seqs) < 30
+    assert seqs == sorted(seqs)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An authority, a broker's certificate for 127.0.0.1, one for another host, and one of a client."""
+    folder = tmp_path_factory.mktemp("tls")
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
+    openssl(
+        "req",
+        "-x509",
+        *key,
+        "-keyout",
+        "ca.key",
+        "-out",
+        "ca.pem",
+        "-subj",
+        "/CN=authority",
+        "-addext",
+        "keyUsage=critical,keyCertSign,cRLSign",
+    )
+    for name, host in (("here", "IP:127.0.0.1"), ("elsewhere", "DNS:pulsar.example"), ("client", "DNS:client")):
+        openssl(
+            "req",
+            "-x509",
+            *key,
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.pem",
+            "-subj",
+            f"/CN={name}",
+            "-CA",
+            "ca.pem",
+            "-CAkey",
+            "ca.key",
+            "-addext",
+            f"subjectAltName={host}",
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+        )
+    return folder
+
+
+def _tls(certificates: Path, name: str, *, client: bool = False) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates / f"{name}.pem", certificates / f"{name}.key")
+    if client:
+        context.load_verify_locations(certificates / "ca.pem")
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def test_a_certificate_is_checked(record: Record, certificates: Path, tmp_path: Path) -> None:
+    trust = ("--tls-trust-certs", certificates / "ca.pem")
+    with admin_server(tls=_tls(certificates, "here")) as server:
+        assert "certificate verify failed" in refused(record(server.url))
+        assert record(server.url, *trust)[0] == 0
+        assert "No such file" in refused(record(server.url, "--tls-trust-certs", tmp_path / "none"))
+
+
+@pytest.mark.parametrize("options", [("--tls-any-hostname",), ("--tls-allow-insecure",)])
+def test_a_certificate_of_another_host_needs_an_option(
+    options: tuple[str, ...], record: Record, certificates: Path
+) -> None:
+    trust = () if "insecure" in options[0] else ("--tls-trust-certs", certificates / "ca.pem")
+    with admin_server(tls=_tls(certificates, "elsewhere")) as server:
+        assert "certificate" in refused(record(server.url, *trust))
+        assert record(server.url, *trust, *options)[0] == 0
+
+
+def test_a_broker_may_ask_for_a_certificate(record: Record, certificates: Path) -> None:
+    trust = ("--tls-trust-certs", certificates / "ca.pem")
+    own = ("--tls-cert", certificates / "client.pem", "--tls-key", certificates / "client.key")
+    with admin_server(tls=_tls(certificates, "here", client=True)) as server:
+        assert "does not answer: " in refused(record(server.url, *trust))
+        assert record(server.url, *trust, *own)[0] == 0
+
+
+def test_a_token_does_not_go_from_an_encrypted_connection_to_an_open_one(record: Record, certificates: Path) -> None:
+    with admin_server() as owner:
+
+        def answer(path: str, headers: dict[str, str]) -> Answer | None:
+            return 307, {"Location": owner.url + path}, b""
+
+        with admin_server(answer, tls=_tls(certificates, "here")) as server:
+            message = refused(record(server.url, "--tls-trust-certs", certificates / "ca.pem"))
+        assert "which is not encrypted" in message
+        assert owner.asked == []
+
+
+def test_rows_of_3x_are_read_from_texts() -> None:
+    consumer = {
+        "consumerName": "c",
+        "keyHashRanges": ["[0, 32767]", "[40000, 65535]"],
+        "readPositionWhenJoining": "3:7",
+    }
+    positions = {"consumers": [consumer], "consumersAfterMarkDeletePosition": {"c": "3:5"}}
+    subscription = {**STATISTICS["subscriptions"]["ks"], **positions}
+    snapshot = snapshot_of(subscription, {"readPosition": "3:9", "markDeletePosition": "3:1"}, [4])
+    assert snapshot == {
+        "msg_backlog": 3,
+        "consumers_after_mark_delete_position": {"c": "3:5"},
+        "read_position": "3:9",
+        "mark_delete_position": "3:1",
+        "consumers": [
+            {
+                "consumer": 4,
+                "consumer_name": "c",
+                "read_position_when_joining": "3:7",
+                "key_hash_ranges": [[0, 32767], [40000, 65535]],
+            }
+        ],
+    }

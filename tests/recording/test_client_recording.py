@@ -1,0 +1,202 @@
+"""The wrapper of Pulsar's Python client against a real broker: what it records, and what an audit makes of it."""
+
+import gzip
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pulsar
+import pytest
+from command_line import run_embedded
+from deltalake import DeltaTable
+from real_broker import Broker
+
+from dispatch_audit.recording.client import ClientRecording
+
+KEY_SHARED = pulsar.ConsumerType.KeyShared
+MESSAGES = 600
+
+pytestmark = pytest.mark.broker
+
+
+def connected(broker: Broker) -> pulsar.Client:
+    return pulsar.Client(broker.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+
+
+def rows_in(trace: Path) -> list[dict[str, Any]]:
+    assert not list(trace.glob(".*")), "a file is not complete"
+    files = sorted(trace.glob("events-*.jsonl.gz"))
+    return [json.loads(line) for file in files for line in gzip.decompress(file.read_bytes()).splitlines()]
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Iterator[ClientRecording]:
+    recording = ClientRecording(tmp_path / "traces", pulsar_version="4.2.4")
+    yield recording
+    recording.close()
+
+
+def worked(consumer: Any, give_back_every: int = 0) -> int:
+    """Receives and acknowledges until nothing comes for a second; returns how many messages came."""
+    number = 0
+    while True:
+        try:
+            message = consumer.receive(1000)
+        except pulsar.Timeout:
+            return number
+        number += 1
+        if give_back_every and number % give_back_every == 0 and message.redelivery_count() == 0:
+            consumer.negative_acknowledge(message)
+        else:
+            consumer.acknowledge(message)
+
+
+def test_calls_of_an_application_are_recorded_and_audited(
+    broker: Broker, recording: ClientRecording, tmp_path: Path
+) -> None:
+    """Joins and leaves under load, messages given back, and a consumer that vanishes with its connection."""
+    topic, subscription = f"persistent://public/default/client-{uuid4().hex}", "ks"
+    client, crashing = recording.client(connected(broker)), connected(broker)
+    options = {"consumer_type": KEY_SHARED, "receiver_queue_size": 20, "negative_ack_redelivery_delay_ms": 200}
+    consumers = [client.subscribe(topic, subscription, consumer_name=f"c{n}", **options) for n in range(2)]
+    lost = recording.consumer(crashing.subscribe(topic, subscription, consumer_name="lost", **options))
+    producer = client.create_producer(topic, batching_enabled=False)
+    sent = threading.Event()
+
+    def send() -> None:
+        for number in range(MESSAGES):
+            producer.send_async(b"x", lambda result, position: None, partition_key=f"key {number % 40}")
+            time.sleep(0.001)
+        producer.flush()
+        sent.set()
+
+    threads = [threading.Thread(target=worked, args=(consumer, 37)) for consumer in consumers]
+    threads.append(threading.Thread(target=send))
+    for thread in threads:
+        thread.start()
+    for _ in range(10):
+        lost.receive(2000)  # never acknowledged
+    late = client.subscribe(topic, subscription, consumer_name="late", **options)
+    crashing.shutdown()
+    worked(late)
+    for thread in threads:
+        thread.join()
+    client.close()
+    assert (recording.close(), recording.dropped, recording.errors) == (True, 0, 0)
+
+    received = check_rows(rows_in(recording.folder))
+    code, out, _ = run_embedded("validate", recording.folder, "--format", "json")
+    assert (code, json.loads(out)["traces"][0]["quarantined"]) == (0, 0)
+    tables = tmp_path / "tables"
+    code, out, err = run_embedded("audit", recording.folder, "--out", tables)
+    assert (code, err) == (0, "")
+    assert out.startswith("NOT PROVABLE")
+    assert "Source  recorded in a client, behind the dispatch: " in out
+    metrics = DeltaTable(tables / "metrics").to_pyarrow_table().to_pylist()
+    assert sum(row["violations"] + row["known_bug"] for row in metrics) == 0
+    checked = {row["rule"]: row["checked"] for row in metrics if row["checked"]}
+    assert set(checked) == {"first_delivery_order", "single_holder"}
+    assert checked["single_holder"] == received
+    (run,) = DeltaTable(tables / "runs").to_pyarrow_table().to_pylist()
+    assert (run["verdict"], run["recorded_by"]) == ("not_provable", "client")
+
+
+def check_rows(rows: list[dict[str, Any]]) -> int:
+    """Checks the rows of the application above; returns how many messages it received."""
+    counts = Counter((row["event"], row.get("phase")) for row in rows)
+    assert counts["publish", None] == MESSAGES
+    assert counts["join", "end"] == 4
+    assert counts["leave", "start"] == counts["leave", "end"] == 3  # a crash is seen by nobody
+    assert counts["redeliver", None] > 0
+    seqs = [row["seq"] for row in rows]
+    assert len(seqs) == len(set(seqs))
+    positions, keys = (
+        {
+            event: {(row[name], row.get(other)) for row in rows if row["event"] == event}
+            for event in ("publish", "dispatch")
+        }
+        for name, other in (("ledger_id", "entry_id"), ("key_b64", None))
+    )
+    assert positions["publish"] == positions["dispatch"]
+    assert keys["publish"] == keys["dispatch"]
+    assert len(keys["publish"]) == 40
+    return counts["dispatch", "end"]
+
+
+def test_batches_partitions_and_listeners_are_recorded(broker: Broker, recording: ClientRecording) -> None:
+    topic = f"persistent://public/default/client-{uuid4().hex}"
+    client = recording.client(connected(broker))
+    heard: list[tuple[object, object]] = []
+
+    def listen(consumer: Any, message: Any) -> None:
+        heard.append((consumer, message))
+        consumer.acknowledge(message)
+
+    subscribed = client.subscribe(topic, "ks", consumer_type=KEY_SHARED, message_listener=listen)
+    producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=100)
+    for number in range(20):
+        producer.send_async(b"x", lambda result, position: None, ordering_key="o", partition_key=f"key {number}")
+    producer.flush()
+    deadline = time.monotonic() + 10
+    while len(heard) < 20 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert {consumer for consumer, _ in heard} == {subscribed}
+    client.close()
+    recording.close()
+    assert recording.errors == 0
+    rows = rows_in(recording.folder)
+    received = [row for row in rows if row["event"] == "dispatch"]
+    assert [row["batch_index"] for row in received] == list(range(20))
+    # The key of the batch decides, and the client does not know it.
+    assert not any("key_b64" in row for row in received)
+    assert {row["message_key_source"] for row in received} == {"ordering_key"}
+    acks = [row["positions"][0]["ack_set"] for row in rows if row["event"] == "ack"]
+    assert acks == [[~(1 << number)] for number in range(20)]
+    code, out, _ = run_embedded("validate", recording.folder, "--format", "json")
+    assert (code, json.loads(out)["traces"][0]["quarantined"]) == (0, 0)
+
+
+def test_receives_that_overlap_in_threads_have_no_order(broker: Broker, recording: ClientRecording) -> None:
+    topic = f"persistent://public/default/client-{uuid4().hex}"
+    client = recording.client(connected(broker))
+    consumer = client.subscribe(topic, "ks", consumer_type=KEY_SHARED)
+    producer = client.create_producer(topic, batching_enabled=False)
+    threads = [threading.Thread(target=worked, args=(consumer,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(50):
+        producer.send(b"x", partition_key=f"key {number % 5}")
+    for thread in threads:
+        thread.join()
+    client.close()
+    recording.close()
+    received = [row for row in rows_in(recording.folder) if row["event"] == "dispatch"]
+    assert len(received) == 50
+    assert [row for row in received if row.get("in_order") is False]
+    assert all(("key_b64" in row) != (row.get("in_order") is False) for row in received)
+
+
+def test_other_consumers_and_errors_are_those_of_the_client(broker: Broker, recording: ClientRecording) -> None:
+    topic = f"persistent://public/default/client-{uuid4().hex}"
+    client = recording.client(connected(broker))
+    shared = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
+    assert type(shared) is pulsar.Consumer
+    consumer = client.subscribe(topic, "ks", consumer_type=KEY_SHARED)
+    with pytest.raises(pulsar.Timeout):
+        consumer.receive(10)
+    with pytest.raises(ValueError, match="timeout_millis is expected to be of type 'int'"):
+        consumer.receive("soon")
+    with pytest.raises(TypeError):
+        client.subscribe()
+    assert consumer.subscription_name() == "ks"
+    producer = client.create_producer(topic)
+    with pytest.raises(ValueError, match="partition_key is expected to be of type 'str'"):
+        producer.send(b"x", partition_key=7)
+    client.close()
+    with pytest.raises(pulsar.AlreadyClosed):
+        consumer.receive(10)

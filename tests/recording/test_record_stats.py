@@ -1,0 +1,170 @@
+"""`record-stats` against a real broker: what it writes is what the admin API says, and an audit says what it proves."""
+
+import gzip
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pulsar
+import pytest
+from command_line import run, run_embedded
+from real_broker import Broker
+
+PROGRAM = Path(sys.executable).with_name("dispatch-audit")
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[pulsar.Client]:
+    client = pulsar.Client(broker.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    yield client
+    client.close()
+
+
+def consumer(client: pulsar.Client, topic: str, name: str) -> pulsar.Consumer:
+    shared = pulsar.ConsumerType.KeyShared
+    return client.subscribe(topic, "ks", consumer_type=shared, consumer_name=name, receiver_queue_size=10)
+
+
+def rows_in(trace: Path) -> list[dict[str, Any]]:
+    files = sorted(trace.glob("stats-*.jsonl.gz"))
+    return [json.loads(line) for file in files for line in gzip.decompress(file.read_bytes()).splitlines()]
+
+
+def asked(broker: Broker, topic: str, what: str) -> Any:
+    url = f"{broker.admin_url}/admin/v2/persistent/public/default/{topic}/{what}"
+    with urllib.request.urlopen(url) as answer:
+        return json.load(answer)
+
+
+def validated(trace: Path) -> dict[str, Any]:
+    code, out, _ = run_embedded("validate", trace, "--format", "json")
+    assert code == 0
+    (found,) = json.loads(out)["traces"]
+    return dict(found)
+
+
+def test_rows_are_what_the_admin_api_says(broker: Broker, client: pulsar.Client, tmp_path: Path) -> None:
+    topic, trace = f"stats-{uuid4().hex}", tmp_path / "trace"
+    holders = [consumer(client, topic, f"c{number}") for number in range(2)]
+    producer = client.create_producer(topic, batching_enabled=False)
+    for number in range(100):
+        producer.send(b"x", partition_key=f"key {number % 20}")
+    # The hashes that move to it have pending entries at the others: they drain.
+    holders.append(consumer(client, topic, "late"))
+    time.sleep(0.5)
+    arguments = ("--admin-url", broker.admin_url, "--topic", topic, "--out", trace, "--interval", "0.2", "--count", "3")
+    code, out, err = run("record-stats", *arguments)
+    assert (code, err) == (0, "")
+    assert out.startswith("Recorded 3 snapshots in 3 polls, 0 failures")
+    statistics = asked(broker, topic, "stats?getPreciseBacklog=true")["subscriptions"]["ks"]
+    cursor = asked(broker, topic, "internalStats")["cursors"]["ks"]
+    rows = rows_in(trace)
+    assert len(rows) == 3
+    seqs = [row["seq"] for row in rows]
+    assert seqs == sorted(set(seqs))
+    assert {row["topic"] for row in rows} == {f"persistent://public/default/{topic}"}
+    first = rows[0]["snapshot"]
+    assert first["seq_begin"] < first["seq_end"] < seqs[0]
+    assert (first["msg_backlog"], first["msg_in_replay"], first["unacked_messages"]) == (
+        statistics["msgBacklog"],
+        statistics["msgInReplay"],
+        statistics["unackedMessages"],
+    )
+    assert (first["read_position"], first["mark_delete_position"]) == (
+        cursor["readPosition"],
+        cursor["markDeletePosition"],
+    )
+    drained = 0
+    for found, there in zip(first["consumers"], statistics["consumers"], strict=True):
+        assert found["consumer_name"] == there["consumerName"]
+        assert found["key_hash_ranges"] == there["keyHashRangeArrays"]
+        assert found["available_permits"] == there["availablePermits"]
+        hashes = [(one["hash"], one["unacked_messages"], one["blocked_attempts"]) for one in found["draining_hashes"]]
+        assert hashes == [(h["hash"], h["unackMsgs"], h["blockedAttempts"]) for h in there["drainingHashes"]]
+        drained += len(hashes)
+    assert drained > 0
+    # Unchanged ranges are not written again.
+    assert not any("key_hash_ranges" in found for row in rows[1:] for found in row["snapshot"]["consumers"])
+    assert validated(trace)["quarantined"] == 0
+    manifest = json.loads((trace / "trace.json").read_text())
+    assert manifest["recorded_by"] == "admin_api"
+    assert manifest["pulsar_version"].startswith("4.")
+    assert manifest["settings"]["keySharedUnblockingIntervalMs"] == 10
+    del holders
+
+
+def test_consumers_that_appear_and_vanish_are_no_joins(broker: Broker, client: pulsar.Client, tmp_path: Path) -> None:
+    topic, trace = f"stats-{uuid4().hex}", tmp_path / "trace"
+    kept = consumer(client, topic, "c0")
+    command = [PROGRAM, "record-stats", "--admin-url", broker.admin_url, "--topic", topic, "--out", trace]
+    process = subprocess.Popen([*command, "--interval", "0.1", "--subscription", "ks"], stdout=subprocess.PIPE)
+    time.sleep(3)
+    for _ in range(2):
+        # The same name twice: two consumers.
+        passing = consumer(client, topic, "c1")
+        time.sleep(0.5)
+        passing.close()
+        time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0, out
+    rows = rows_in(trace)
+    numbers = {(found["consumer"], found["consumer_name"]) for row in rows for found in row["snapshot"]["consumers"]}
+    assert numbers == {(1, "c0"), (2, "c1"), (3, "c1")}
+    assert {row["event"] for row in rows} == {"stats"}
+    assert not list(trace.glob(".*"))
+    assert validated(trace)["events"] == len(rows)
+    code, out_text, _ = run_embedded("audit", trace, "--out", tmp_path / "tables", "--fail-on", "violation")
+    assert code == 0
+    assert out_text.startswith("NOT PROVABLE")
+    assert "Source  recorded from the admin API, which shows single moments: no rule could be judged" in out_text
+    assert "completeness 0 %" in out_text
+    del kept
+
+
+def test_every_partition_is_recorded(broker: Broker, client: pulsar.Client, tmp_path: Path) -> None:
+    topic, trace = f"stats-{uuid4().hex}", tmp_path / "trace"
+    url = f"{broker.admin_url}/admin/v2/persistent/public/default/{topic}/partitions"
+    request = urllib.request.Request(url, b"3", {"Content-Type": "application/json"}, method="PUT")
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status == 204
+    kept = consumer(client, topic, "c0")
+    code, _, err = run(
+        "record-stats", "--admin-url", broker.admin_url, "--topic", topic, "--out", trace, "--count", "1"
+    )
+    assert (code, err) == (0, "")
+    names = [f"persistent://public/default/{topic}-partition-{number}" for number in range(3)]
+    assert [row["topic"] for row in rows_in(trace)] == names
+    del kept
+
+
+def test_what_is_not_there_is_refused_in_one_line(broker: Broker, client: pulsar.Client, tmp_path: Path) -> None:
+    topic = f"stats-{uuid4().hex}"
+    kept = consumer(client, topic, "c0")
+    shared = client.subscribe(topic, "other", consumer_type=pulsar.ConsumerType.Shared)
+
+    def refused(topic: str, *more: str) -> str:
+        code, _, err = run(
+            "record-stats", "--admin-url", broker.admin_url, "--topic", topic, "--out", tmp_path / "trace", *more
+        )
+        assert code == 2
+        assert err.count("\n") == 1
+        return err
+
+    assert "has no Key_Shared subscription nobody; it has: ks (Key_Shared), other (Shared)" in refused(
+        topic, "--subscription", "nobody"
+    )
+    assert "has no Key_Shared subscription other; it has: " in refused(topic, "--subscription", "other")
+    assert "answers 404: " in refused(f"{topic}-absent")
+    assert "is not a topic such as persistent://public/default/orders" in refused("a/b")
+    assert not (tmp_path / "trace").exists()
+    del kept, shared
