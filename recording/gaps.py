@@ -1,6 +1,6 @@
 """Counts rows that a recorder had to drop, and writes them as rows of event `gap`.
 
-Source: TRACE_FORMAT, "Gaps".
+Source: docs/TRACE_FORMAT.md, event `gap`.
 """
 
 from collections.abc import Mapping

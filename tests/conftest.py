@@ -13,6 +13,7 @@ import pytest
 from browsers import chromium
 from examples import register_profiles
 from pyspark.sql import SparkSession
+from real_broker import NO_BROKER, has_broker
 from recorded import ALL, RECORDINGS
 from samples import SAMPLES, unzipped
 from traces_of_docs import BAD, JOIN_LEAVE, MIXED, NAMES, UNBLOCKED
@@ -27,7 +28,7 @@ MANIFEST = {"trace_format": 1, "pulsar_version": "4.0.8", "complete_from_start":
 NO_JAVA = "there is no Java 17 or later for Apache Spark"
 NO_BROWSER = "there is no Chromium for the pages"
 
-pytest_plugins = ["page_fixtures"]
+pytest_plugins = ["page_fixtures", "broker_fixtures"]
 
 WriteTrace = Callable[..., Path]
 RunCli = Callable[..., tuple[int, str, str]]
@@ -46,7 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # Of several processes one has the session of Spark, and one makes the replay of a recording.
         if item.config.pluginmanager.hasplugin("xdist") and (name := _on_spark(item) or _recording(item)):
             item.add_marker(pytest.mark.xdist_group(name))
-    for marker, is_there, reason in (("spark", has_java, NO_JAVA), ("browser", chromium, NO_BROWSER)):
+    needed = (("spark", has_java, NO_JAVA), ("browser", chromium, NO_BROWSER), ("broker", has_broker, NO_BROKER))
+    for marker, is_there, reason in needed:
         in_need = [item for item in items if item.get_closest_marker(marker)]
         if in_need and not is_there():
             for item in in_need:
@@ -54,9 +56,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says how many tests were left out because there is no Java, or no browser."""
+    """Says how many tests were left out because there is no Java, no browser, or no broker."""
     skipped = terminalreporter.stats.get("skipped", [])
-    for reason in (NO_JAVA, NO_BROWSER):
+    for reason in (NO_JAVA, NO_BROWSER, NO_BROKER):
         left_out = sum(isinstance(report.longrepr, tuple) and reason in report.longrepr[2] for report in skipped)
         if left_out:
             terminalreporter.write_line(f"{left_out} tests were left out: {reason}", yellow=True)

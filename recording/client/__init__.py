@@ -2,8 +2,8 @@
 
     from dispatch_audit.recording.client import ClientRecording
 
-    recording = ClientRecording("traces", pulsar_version="4.0.8")
-    client = recording.client(pulsar.Client("pulsar://localhost:6650"))
+    recorder = ClientRecording("traces", pulsar_version="4.0.8")
+    client = recorder.client(pulsar.Client("pulsar://localhost:6650"))
 
 The client, and its producers and Key_Shared consumers, then work as before and write what they do to a folder of this
 process below `traces`. Nothing that the recording does reaches the application: no error and no waiting.

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from dispatch_audit.jobs.engines.java import has_java
+
 ROOT = Path(__file__).resolve().parents[2]
 ARGUMENTS = Path(os.environ.get("DISPATCH_AUDIT_TEST_BROKER", ROOT / "recorder" / "target" / "test-broker.args"))
 NO_BROKER = "there is no test broker; make recorder-broker builds it"
@@ -23,6 +25,11 @@ class Broker(NamedTuple):
 
     service_url: str
     admin_url: str
+
+
+def has_broker() -> bool:
+    """Whether a broker can be started."""
+    return ARGUMENTS.is_file() and has_java()
 
 
 @contextmanager

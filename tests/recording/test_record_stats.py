@@ -19,7 +19,8 @@ from real_broker import Broker
 
 PROGRAM = Path(sys.executable).with_name("dispatch-audit")
 
-pytestmark = pytest.mark.broker
+# One broker for all of them.
+pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("broker")]
 
 
 @pytest.fixture
@@ -105,8 +106,9 @@ def test_rows_are_what_the_admin_api_says(broker: Broker, client: pulsar.Client,
 def test_consumers_that_appear_and_vanish_are_no_joins(broker: Broker, client: pulsar.Client, tmp_path: Path) -> None:
     topic, trace = f"stats-{uuid4().hex}", tmp_path / "trace"
     kept = consumer(client, topic, "c0")
-    command = [PROGRAM, "record-stats", "--admin-url", broker.admin_url, "--topic", topic, "--out", trace]
-    process = subprocess.Popen([*command, "--interval", "0.1", "--subscription", "ks"], stdout=subprocess.PIPE)
+    options = ["--admin-url", broker.admin_url, "--topic", topic, "--out", str(trace), "--interval", "0.1"]
+    command = [str(PROGRAM), "record-stats", *options, "--subscription", "ks"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
     time.sleep(3)
     for _ in range(2):
         # The same name twice: two consumers.

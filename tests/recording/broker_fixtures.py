@@ -3,14 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
-from real_broker import ARGUMENTS, NO_BROKER, Broker, running_broker
-
-from dispatch_audit.jobs.engines.java import has_java
+from real_broker import Broker, running_broker
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    if not ARGUMENTS.is_file() or not has_java():
-        pytest.skip(NO_BROKER)
+    """A running broker, which all tests share; each takes a topic of its own."""
     with running_broker(tmp_path_factory.mktemp("broker")) as found:
         yield found
