@@ -45,8 +45,7 @@ class ClientRows:
             event: of the row.
             row: its other columns but `seq` and `ts_us`, which are those of this moment, or what returns them.
         """
-        # A forked process has no thread that writes, and its rows would share the numbers of this one.
-        if self._writer is None or os.getpid() != self._process:
+        if self._writer is None or self._is_forked():
             return
         seq, ts_us = next(self._seq), time.time_ns() // 1000
         with self.quietly():
@@ -65,7 +64,11 @@ class ClientRows:
     def end(self, timeout_s: float) -> bool:
         """Writes what waits, and records nothing more; returns whether it was written in time."""
         writer, self._writer = self._writer, None
-        return writer is None or writer.close(timeout_s)
+        return writer is None or self._is_forked() or writer.close(timeout_s)
+
+    def _is_forked(self) -> bool:
+        """Whether this process is a copy: it has no thread that writes, and a lock may be held for ever in it."""
+        return os.getpid() != self._process
 
 
 def key_columns(ordering_key: str | None, partition_key: str | None) -> dict[str, Any]:

@@ -79,6 +79,8 @@ def test_redelivered_and_repeated_entries_are_no_first_receives() -> None:
     calls.receive(1, 2)
     calls.receive(1, 0, redelivered=1)
     calls.receive(1, 1)  # again, after a reconnect
+    calls.receive(1, 4)
+    calls.receive(1, 3, redelivered=1)  # another consumer gave it back
     assert found(calls) == []
 
 
