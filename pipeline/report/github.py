@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.levels import LEVELS, Level, tally
 from dispatch_audit.pipeline.report.locations import SourceLocation, source_locations
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
-from dispatch_audit.pipeline.report.wording import printable, share, together
+from dispatch_audit.pipeline.report.wording import printable, sentence, share, together
 from dispatch_audit.pipeline.trace import Trace
 
 _COMMANDS: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
@@ -93,7 +93,7 @@ def _run(run: RunSummary, target: str) -> Iterator[str]:
         f"{f' on {run.engine}' if run.engine else ''}"
     )
     if outside := OUTSIDE.get(run.recorded_by or BROKER):
-        yield from ("", f"{outside.described.capitalize()}: {outside.not_judged}.")
+        yield from ("", sentence(f"{outside.described}: {outside.not_judged}"))
     found = [counts for counts in run.rules if any(counts.findings.values())]
     if not found:
         yield from ("", f"No findings; {count(len(run.rules), 'rule')} checked.", "")

@@ -117,3 +117,9 @@ def test_names_of_clients_are_text_on_the_page() -> None:
     name = printable(HOSTILE)
     assert subscription[-3:] == [f"{name}, {name}, key {name}, seq 20", f"entry 7:120 went to {name}", EXPLAIN]
     assert not re.search(r"https?:|www\.|@|#\d", re.sub(r"&#\d+;", "", page))
+
+
+def test_a_trace_from_outside_of_the_broker_says_what_it_cannot_show() -> None:
+    page = markdown(Summary("/tmp/report", TABLES, (replace(BROKEN, recorded_by="admin_api"),)))
+    assert "\nRecorded from the admin API, which shows single moments: no rule could be judged, because" in page
+    assert "Recorded" not in markdown(BOTH)

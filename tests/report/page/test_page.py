@@ -237,3 +237,9 @@ def test_tables_read_through_spark_give_the_same_page(page_target: Path, page: s
 
     uri = f"file://{page_target}"
     assert page_of_run(spark, uri, "bbbb").replace(uri, str(page_target)) == page
+
+
+def test_a_trace_from_outside_of_the_broker_says_what_it_cannot_show(tmp_path: Path) -> None:
+    write_run(tmp_path, "9999", {}, {"verdict": "not_provable", "recorded_by": "client"})
+    shown = page_of(tmp_path, "9999")
+    assert "recorded in a client, behind the dispatch: the order of a key at each consumer" in shown
