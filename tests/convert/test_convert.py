@@ -184,6 +184,11 @@ def test_tables_below_a_uri_are_those_of_the_embedded_engine(spark: SparkSession
     for name in ("events", "quarantine"):
         left, right = (DeltaTable(tmp_path / where / name).to_pyarrow_table() for where in ("uri", "local"))
         assert Counter(map(repr, left.to_pylist())) == Counter(map(repr, right.to_pylist())), name
+    below = ConvertRequest((str(trace),), str(tmp_path / "of spark"), "delta", False, None, load_settings())
+    assert convert(spark, below, lambda stage: None).events_converted == result.events_converted
+    for name in ("events", "quarantine"):
+        left, right = (DeltaTable(tmp_path / where / name).to_pyarrow_table() for where in ("of spark", "local"))
+        assert Counter(map(repr, left.to_pylist())) == Counter(map(repr, right.to_pylist())), name
     # Spark reads what delta-rs made, too.
     tables = str(tmp_path / "tables")
     ours = AuditRequest((f"{tmp_path}/local",), tables, None, load_settings())
