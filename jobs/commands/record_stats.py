@@ -1,11 +1,12 @@
 """`dispatch-audit record-stats`: records the statistics of subscriptions from the admin API of a broker."""
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -80,6 +81,7 @@ def record_stats(
     """Records statistics of subscriptions from the admin API as a trace (docs/RECORDING_CLIENTS.md)."""
     with errors_on_one_line(debug, log_format, _INTERRUPTED) as stderr:
         from dispatch_audit.recording.admin.admin_api import Access  # noqa: PLC0415 - other commands need no HTTP
+        from dispatch_audit.recording.admin.poll import Plan  # noqa: PLC0415
 
         access = Access(
             url=admin_url,
@@ -92,16 +94,8 @@ def record_stats(
             timeout_s=timeout,
         )
         with _stopped_by_signals() as stop:
-            polled = _record(
-                access,
-                topic,
-                subscription or [],
-                out,
-                interval,
-                _polls(interval, duration, count),
-                stop,
-                stderr.warning,
-            )
+            plan = Plan(topic, subscription or [], interval, count, duration)
+            polled = _record(access, plan, out, stop, stderr.warning)
         if not polled.rows:
             raise TraceError(f"nothing was recorded: {polled.last_failure or 'it was stopped at once'}", "try again")
         typer.echo(
@@ -111,23 +105,14 @@ def record_stats(
         raise typer.Exit(0)
 
 
-def _record(
-    access: "Access",
-    topics: Sequence[str],
-    subscriptions: Sequence[str],
-    out: Path,
-    interval_s: float,
-    polls: int | None,
-    stop: Event,
-    report: Any,
-) -> "Polled":
+def _record(access: "Access", plan: "Plan", out: Path, stop: Event, report: Callable[[str], None]) -> "Polled":
     from dispatch_audit.recording.admin.admin_api import AdminApi, AdminError  # noqa: PLC0415
-    from dispatch_audit.recording.admin.poll import Plan, Poller, manifest_of  # noqa: PLC0415
+    from dispatch_audit.recording.admin.poll import Poller, manifest_of  # noqa: PLC0415
     from dispatch_audit.recording.trace_files import TraceFiles  # noqa: PLC0415
 
     try:
         api = AdminApi(access)
-        plan = Plan(_topics(api, topics), subscriptions, interval_s, polls)
+        plan = replace(plan, topics=_topics(api, plan.topics))
         _refuse_absent(api, plan)
         manifest = manifest_of(api, _settings(), code_version())
     except AdminError as error:
@@ -168,11 +153,6 @@ def _refuse_absent(api: "AdminApi", plan: "Plan") -> None:
 def _settings() -> list[str]:
     """The settings of broker.conf that an audit heeds."""
     return sorted({CLASSIC_SETTING, *(name for profile in profiles().values() for name in profile.settings)})
-
-
-def _polls(interval_s: float, duration_s: float | None, count: int | None) -> int | None:
-    by_time = None if duration_s is None else int(duration_s / interval_s) + 1
-    return min((limit for limit in (by_time, count) if limit is not None), default=None)
 
 
 def _token_in(path: Path) -> str:

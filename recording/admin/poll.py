@@ -29,12 +29,14 @@ class Plan:
         subscriptions: names; empty: every Key_Shared subscription.
         interval_s: from the beginning of a poll to that of the next one.
         count: of polls; None: until it is stopped.
+        duration_s: no poll begins later than this after the first; None: until it is stopped.
     """
 
     topics: Sequence[str]
     subscriptions: Sequence[str]
     interval_s: float
     count: int | None
+    duration_s: float | None = None
 
 
 @dataclass
@@ -85,17 +87,24 @@ class Poller:
             begun = time.monotonic()
             while not stop.is_set():
                 for topic in self.plan.topics:
-                    self._poll(topic)
+                    if not stop.is_set():
+                        self._poll(topic)
                 self.files.close_old()
                 self.done.polls += 1
-                if self.plan.count is not None and self.done.polls >= self.plan.count:
-                    break
                 # By the clock and not from the end of a poll, so that slow answers do not add up.
-                late = time.monotonic() - begun
-                stop.wait(self.plan.interval_s - late % self.plan.interval_s)
+                late_s = time.monotonic() - begun
+                wait_s = self.plan.interval_s - late_s % self.plan.interval_s
+                if self._is_last(late_s + wait_s):
+                    break
+                stop.wait(wait_s)
         finally:
             self.files.close()
         return self.done
+
+    def _is_last(self, next_s: float) -> bool:
+        """Whether the plan has no poll at this time after the first, or none at all."""
+        too_late = self.plan.duration_s is not None and next_s > self.plan.duration_s
+        return too_late or (self.plan.count is not None and self.done.polls >= self.plan.count)
 
     def _poll(self, topic: str) -> None:
         before = self._next()

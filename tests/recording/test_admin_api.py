@@ -124,6 +124,18 @@ def test_a_redirect_leads_to_the_owner_with_the_token(record: Record, monkeypatc
         assert "leads from broker to broker, and to none that owns the topic" in refused(record(server.url))
 
 
+def test_slow_answers_do_not_make_a_recording_longer(record: Record, tmp_path: Path) -> None:
+    def answer(path: str, headers: dict[str, str]) -> Answer | None:
+        time.sleep(0.1 if path.endswith("tats") else 0)
+        return None
+
+    with admin_server(answer) as server:
+        begun = time.monotonic()
+        assert record(server.url, "--interval", 0.05, "--duration", 1, "--count", 100)[0] == 0
+        assert time.monotonic() - begun < 5
+    assert 2 <= len(rows_in(tmp_path / "trace")) <= 6
+
+
 def test_a_restart_of_the_broker_is_survived(record: Record, tmp_path: Path) -> None:
     with admin_server() as server:
         port = int(server.url.rpartition(":")[2])

@@ -43,6 +43,8 @@ class Pair(NamedTuple):
 class ClientView:
     """Follows the rows of one subscription in one client.
 
+    Its memory grows with the open messages, the different keys of each consumer, and a bit for each entry.
+
     Attributes:
         open_max: most messages that may be open at one time.
         out_of_order: of each consumer, receives after a later entry of their key.
@@ -92,7 +94,11 @@ class ClientView:
                 self._settled_all(consumer)
             elif code in (Code.RESET_START, Code.RESET_END):
                 # Everything may be sent again, to other consumers (E3).
-                self._seen, self._newest, self._open, self._keys = {}, {}, {}, {}
+                self.forget()
+
+    def forget(self) -> None:
+        """Begins anew: what was received before says nothing about what follows."""
+        self._seen, self._newest, self._open, self._keys = {}, {}, {}, {}
 
     @property
     def open(self) -> int:
