@@ -1,5 +1,6 @@
 """The recording of one process: its folder, and what records in it."""
 
+import atexit
 import logging
 import os
 import socket
@@ -65,6 +66,8 @@ class ClientRecording:
         except (OSError, TypeError, ValueError) as error:
             _log.warning("nothing is recorded below %s: %s", folder, error)
         self._rows = ClientRows(writer)
+        # The thread that writes ends with the interpreter.
+        atexit.register(self.close)
 
     def client(self, client: Any) -> RecordedClient:
         """Returns a client whose producers and Key_Shared consumers are recorded; it does what `client` does."""
@@ -90,6 +93,7 @@ class ClientRecording:
 
     def close(self, timeout_s: float = _CLOSE_S) -> bool:
         """Writes what waits and closes the file; returns whether that was done in time. Call it at the end."""
+        atexit.unregister(self.close)
         return self._rows.end(timeout_s)
 
     def __enter__(self) -> "ClientRecording":

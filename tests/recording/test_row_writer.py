@@ -160,3 +160,16 @@ def test_a_forked_process_records_nothing_and_importing_is_cheap(tmp_path: Path)
     assert done.stdout.strip() == "[]"
     (folder,) = tmp_path.iterdir()
     assert [found["topic"] for found in rows_in(folder)] == ["t", "t"]
+
+
+_FORGOTTEN = """
+import sys
+from dispatch_audit.recording.client.recording import ClientRecording
+ClientRecording(sys.argv[1], pulsar_version="4.2.4")._rows.write("publish", {"topic": "t"})
+"""
+
+
+def test_a_recording_that_nobody_closes_is_whole_when_the_process_ends(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", _FORGOTTEN, str(tmp_path)], check=True, timeout=30)
+    (folder,) = tmp_path.iterdir()
+    assert [found["topic"] for found in rows_in(folder)] == ["t"]
