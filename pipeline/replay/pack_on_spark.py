@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.replay.packing.distinct_keys import DistinctKeys
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
+from dispatch_audit.pipeline.replay.packing.packed_batch import of_each_topic
 from dispatch_audit.pipeline.replay.packing.staged_batches import (
     Kind,
     staged,
@@ -32,16 +33,17 @@ _NOTHING: Final = ("seq",)
 _CHUNK_ROWS: Final = 1 << 16
 
 
-def packed_rows(profile: Profile, chunk_rows: int) -> Work:
+def packed_rows(profile: Profile, chunk_rows: int, digested: bool = False) -> Work:
     """Returns work that packs the rows of a trace, counts them, and stages the refused ones with their texts.
 
     Args:
         profile: of the broker.
         chunk_rows: most rows that are packed at a time.
+        digested: whether keys are digests.
     """
 
     def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
-        packer = _Packer(profile)
+        packer = _Packer(profile, digested)
         for part, found in _found(parts, _COLUMNS, chunk_rows):
             packer.counts.add(found.good)
             packer.counts.add(found.refused)
@@ -90,21 +92,28 @@ def rows_with_texts(kept: Callable[[RowsRead], pa.RecordBatch | pa.Table], asked
     return work
 
 
-def packed_publishes(topics: Iterable[str], profile: Profile, chunk_rows: int) -> Work:
-    """Returns work that packs only the publishes of some topics, and counts nothing.
+def packed_publishes(topics: Iterable[str], profile: Profile, chunk_rows: int, digested: bool = False) -> Work:
+    """Returns work that packs what belongs to all subscriptions of some topics, and counts nothing.
+
+    That is their publishes, and gaps.
 
     Args:
         topics: the topics.
         profile: of the broker.
         chunk_rows: most rows that are packed at a time.
+        digested: whether keys are digests.
     """
     wanted = pa.array(sorted(topics), pa.string())
 
     def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
         for _, found in _found(parts, COLUMNS, chunk_rows):
-            topic, event = (found.good.column(name).cast(pa.string()) for name in ("topic", "event"))
-            is_publish = pc.and_(pc.equal(event, "publish"), pc.is_in(topic, value_set=wanted))
-            yield staged(pack(found.good.filter(is_publish), profile))
+            names = ("topic", "event", "subscription")
+            topic, event, subscription = (found.good.column(name).cast(pa.string()) for name in names)
+            is_gap = pc.and_(pc.equal(event, "gap"), pc.is_null(subscription))
+            of_all = pc.or_(pc.equal(event, "publish"), is_gap)
+            of_wanted = pc.or_(pc.is_null(topic), pc.is_in(topic, value_set=wanted))
+            packed = pack(found.good.filter(pc.and_(of_all, of_wanted)), profile, digested)
+            yield staged([of_topic for part in packed for of_topic in of_each_topic(part, wanted.to_pylist())])
 
     return work
 
@@ -140,15 +149,16 @@ class _Packer:
         counts: of all rows of the task; the caller adds them.
     """
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, digested: bool) -> None:
         self.counts = RowCounts()
         self._keys = DistinctKeys()
         self._profile = profile
+        self._digested = digested
 
     def packed(self, good: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yields the packed batches of good rows, as `STAGED_SCHEMA`."""
         self._keys.add(good.column("key"))
-        yield staged(pack(good, self._profile))
+        yield staged(pack(good, self._profile, self._digested))
         if self._keys.is_full:
             yield from self._new_keys()
 

@@ -94,7 +94,7 @@ class Reading:
             UsageError: a table or a remote path does not exist, or the engine cannot read it.
             TraceError: a file cannot be read.
         """
-        work = packed_rows(self.profile, self.settings.spark.chunk_rows)
+        work = packed_rows(self.profile, self.settings.spark.chunk_rows, self.trace.manifest.keys_digested)
         return evaluated(self.spark, self.trace, work, STAGED_SCHEMA, keep)
 
     def placed(self, staged: DataFrame, counts: Sequence[Count]) -> Placed:
@@ -111,13 +111,16 @@ class Reading:
         groups = sorted({*named, *self.carried.groups})
         numbers, batches = numbers_of(groups), batches_of(staged)
         recorders = recorders_in(batches, _brokers(counts), self.settings.trace.recorder_skew_us)
-        rows = placed(self.spark, batches, numbers, recorders)
+        # Only gaps may name no topic.
+        of_any_topic = any(count.topic is None and count.refused is None for count in counts)
+        rows = placed(self.spark, batches, numbers, recorders, of_any_topic)
         if self.carried.state is not None:
             rows = rows.unionByName(placed_states(self.carried.state, numbers))
         new = {group: number for group, number in numbers.items() if group not in self.carried.groups}
         if self.carried.earlier is not None and new:
             # A publish belongs to every subscription of the topic, also to one that appears later.
-            work = packed_publishes({group.topic for group in new}, self.profile, self.settings.spark.chunk_rows)
+            digested, chunk_rows = self.trace.manifest.keys_digested, self.settings.spark.chunk_rows
+            work = packed_publishes({group.topic for group in new}, self.profile, chunk_rows, digested)
             publishes = in_tasks(self.spark, self.carried.earlier, work, STAGED_SCHEMA)
             rows = rows.unionByName(placed(self.spark, batches_of(publishes), new))
         return Placed(rows, groups, _tasks(self.spark, self.settings, groups), recorders)
@@ -131,8 +134,8 @@ def counts_in(staged: DataFrame) -> list[Count]:
 
 def _brokers(counts: Sequence[Count]) -> dict[str, list[str | None]]:
     found: dict[str, set[str | None]] = {}
-    for count in counts:
-        found.setdefault(count.topic or "", set()).add(count.broker)
+    for count in (count for count in counts if count.topic is not None):
+        found.setdefault(count.topic, set()).add(count.broker)
     return {topic: list(names) for topic, names in found.items()}
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.replay.packing.packed_batch import ANY_TOPIC, Group, of_each_topic
 from dispatch_audit.pipeline.replay.packing.staged_batches import (
     BATCH_ARROW,
     BATCH_COLUMNS,
@@ -21,7 +21,7 @@ from dispatch_audit.pipeline.replay.packing.staged_batches import (
     encoded,
 )
 from dispatch_audit.pipeline.replay.recorders.one_order import in_one_order
-from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
+from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 
 PLACED_SCHEMA: Final = f"group INT, {BATCH_SCHEMA}"
 
@@ -49,6 +49,7 @@ def placed(
     batches: DataFrame,
     numbers: Mapping[Group, int],
     recorders: Mapping[str, Recorders] = NO_RECORDERS,
+    of_any_topic: bool = False,
 ) -> DataFrame:
     """The packed batches that each group needs, of `PLACED_SCHEMA`.
 
@@ -57,7 +58,12 @@ def placed(
         batches: of `BATCH_SCHEMA`.
         numbers: the groups that get some.
         recorders: of each topic whose rows name any.
+        of_any_topic: whether there are gaps that hold for all topics of a recorder.
     """
+    if of_any_topic:
+        anywhere = sf.col("topic") == ANY_TOPIC
+        topics = sorted({group.topic for group in numbers})
+        batches = batches.where(~anywhere).unionByName(_of_each_topic(batches.where(anywhere), topics, recorders))
     moved = {topic: of_topic for topic, of_topic in recorders.items() if of_topic.terms}
     if moved:
         of_moved = sf.col("topic").isin(sorted(moved))
@@ -86,6 +92,15 @@ def placed_states(state: DataFrame, numbers: Mapping[Group, int]) -> DataFrame:
             yield pa.RecordBatch.from_pylist(rows, schema=_PLACED_ARROW)
 
     return state.select("topic", "subscription", "payload").mapInArrow(place, PLACED_SCHEMA)
+
+
+def _of_each_topic(batches: DataFrame, topics: Sequence[str], recorders: Mapping[str, Recorders]) -> DataFrame:
+    def repeat(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for packed in decoded_batches(rows):
+            wrote = (topic for topic in topics if recorders.get(topic, ONE).wrote(packed.broker))
+            yield encoded(list(of_each_topic(packed, wrote)))
+
+    return batches.mapInArrow(repeat, BATCH_SCHEMA)
 
 
 def _in_one_order(batches: DataFrame, moved: Mapping[str, Recorders]) -> DataFrame:

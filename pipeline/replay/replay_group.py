@@ -10,6 +10,7 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBat
 from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.recorders.one_order import Transfers
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
+from dispatch_audit.pipeline.replay.rows.finding_id import with_finding_ids
 from dispatch_audit.pipeline.replay.subscription.checkpoint import (
     STATE_VERSION,
     Known,
@@ -22,7 +23,6 @@ from dispatch_audit.pipeline.replay.subscription.observed_subscription import Ob
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
-from dispatch_audit.pipeline.replay.verdicts.finding_id import with_finding_ids
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
 
 
@@ -87,7 +87,7 @@ def _replayed_group(
     transfers, refused = Transfers(recorders), 0
     for part in merged(_noted(transfers.among(chunks), senders)):
         counted.add(part)
-        replay.feed(part.events, part.membership, part.snapshots)
+        replay.feed(part.events, part.membership, part.snapshots, part.gaps)
         yield from _any("assignments", rows.assignments(*group, range_ownership.follow(replay.take_epochs())))
         of_part = [*part.contradicted, *replay.take_refused()]
         refused += len(of_part)

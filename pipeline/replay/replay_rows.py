@@ -12,7 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from dispatch_audit.pipeline.replay.packing.pack import pack
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, rows_for
+from dispatch_audit.pipeline.replay.packing.packed_batch import (
+    ANY_TOPIC,
+    Group,
+    PackedBatch,
+    of_each_topic,
+    rows_for,
+)
 from dispatch_audit.pipeline.replay.recorders.one_order import in_one_order
 from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
@@ -54,12 +60,13 @@ def packed_rows(
     Raises:
         TraceError: two recorders wrote as owners of a topic at one time.
     """
-    packed = [part for batch in batches for part in pack(batch, config.profile)]
+    packed = [part for batch in batches for part in pack(batch, config.profile, config.keys_digested)]
     if groups is None:
         groups = sorted({Group(part.topic, part.subscription) for part in packed if part.subscription})
     recorders = recorders_in(packed, config.skew_us)
+    topics = sorted({group.topic for group in groups})
     by_topic: dict[str, list[PackedBatch]] = defaultdict(list)
-    for part in packed:
+    for part in (of_topic for part in packed for of_topic in of_each_topic(part, topics)):
         by_topic[part.topic] += in_one_order(part, recorders.get(part.topic, ONE))
     of_group = {
         group: sorted(
@@ -83,7 +90,7 @@ def recorders_in(packed: Sequence[PackedBatch], skew_us: int) -> dict[str, Recor
     """
     named: dict[str, set[str]] = defaultdict(set)
     for part in packed:
-        if part.broker is not None:
+        if part.broker is not None and part.topic != ANY_TOPIC:
             named[part.topic].add(part.broker)
     found = {topic: Recorders(tuple(names)) for topic, names in named.items() if len(names) == 1}
     for topic in (topic for topic, names in named.items() if len(names) > 1):

@@ -15,7 +15,9 @@ def severities_in(metrics: Rows | None) -> list[Severity]:
 
 
 def completeness_of(coverage: Rows | None, rows: int, refused: int) -> float:
-    """Returns the share of the rows read that could carry a verdict; each partition weighs as much as it has rows.
+    """Returns the share of the rows that could carry a verdict; each partition weighs as much as it has rows.
+
+    Rows that a recorder dropped count as rows without a verdict.
 
     Args:
         coverage: rows of that table; None: there are none.
@@ -26,8 +28,8 @@ def completeness_of(coverage: Rows | None, rows: int, refused: int) -> float:
     readable = (rows - refused) / rows if rows else 1.0
     if coverage is None:
         return readable
-    judged, replayed = _totals(coverage, "rows_judged", "rows")
-    return readable * judged / replayed if replayed else readable
+    judged, replayed, dropped = _totals(coverage, "rows_judged", "rows", "rows_dropped")
+    return readable * judged / (replayed + dropped) if replayed else readable
 
 
 def _totals(rows: Rows, *columns: str) -> list[int]:

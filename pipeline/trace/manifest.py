@@ -6,6 +6,7 @@ Source: TRACE_FORMAT, "A trace".
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
 
@@ -40,6 +41,7 @@ class Manifest(BaseModel):
         complete_from_start: whether the trace has the join of the first consumer. True by default: rows of consumers
             that never joined are then refused.
         recorded_by: where the recorder was.
+        keys: whether the rows have the keys as they are, or digests of them.
         note: free text.
     """
 
@@ -50,7 +52,13 @@ class Manifest(BaseModel):
     recorder: Recorder = Recorder()
     complete_from_start: StrictBool = True
     recorded_by: RecordedBy = BROKER
+    keys: Literal["plain", "digest"] = "plain"
     note: str = ""
+
+    @property
+    def keys_digested(self) -> bool:
+        """Whether the rows have digests in the place of keys, and the hashes of the keys beside them."""
+        return self.keys == "digest"
 
 
 def manifest_in(folder: Path, profile: str | None = None) -> Manifest:

@@ -78,6 +78,7 @@ _BEFORE_KEY = {
 }
 _AFTER_KEY = {
     "key_source": _TEXT,
+    "sticky_hash": _INT,
     "producer_name": _TEXT,
     "sequence_id": _LONG,
     "publish_time_ms": _LONG,
@@ -100,6 +101,9 @@ _AFTER_KEY = {
     "entry_bucket_dispatch": BooleanType(),
     "priority": _INT,
     "reason": _TEXT,
+    "seq_end": _LONG,
+    "dropped": _LONG,
+    "dropped_events": ArrayType(_TEXT),
     "snapshot": SNAPSHOT,
 }
 

@@ -52,6 +52,9 @@ _CONSUMER_CAUSES = (NO_PERMITS, UNACKED_LIMIT_CONSUMER)
 # The number of moves of one hash that are remembered.
 _MOVES_MAX = 16
 
+# Behind every seq.
+_NEVER = 1 << 62
+
 # An event this shortly before a dispatch counts as the reason for it.
 _BROUGHT_ABOUT_US = 1_000_000
 
@@ -100,6 +103,15 @@ class BlockingMonitor:
         self.stalls_beyond = 0
         self._blocked.clear()
         self._since_seq = before_seq
+
+    def suspend(self) -> None:
+        """Notes no interval from here on: rows are missing that would show why entries wait."""
+        self._since_seq = _NEVER
+        self._stall = None
+
+    def resume(self, seq: int) -> None:
+        """Notes intervals again that begin at this row or later; keeps those from before `suspend`."""
+        self._since_seq = seq
 
     def forget(self, reported_seq: int) -> None:
         """Drops intervals that ended up to the row `reported_seq`, and all samples but the last."""
@@ -187,7 +199,7 @@ class BlockingMonitor:
     def _sample(self, state: State, at: TracePoint) -> None:
         # The first stop comes before the first row, when the state is empty.
         common = common_of(state)
-        if common["next_sample_ts"] > 0:
+        if common["next_sample_ts"] > 0 and self._since_seq != _NEVER:
             self.samples.append(sample(state, at.ts_us, self.limits, None))
         common["next_sample_ts"] = at.ts_us + self._thresholds.sample_us
 

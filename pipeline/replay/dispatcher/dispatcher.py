@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need, make_room, need_of
 from dispatch_audit.pipeline.replay.dispatcher.consumer_index import ConsumerIndex
+from dispatch_audit.pipeline.replay.dispatcher.interruption import highest_position, without_entries
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
@@ -25,6 +26,7 @@ from dispatch_audit.pipeline.replay.snapshots.hash_state import HashState, hash_
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
 from dispatch_audit.pipeline.replay.state.output import (
     BY_FLOW,
+    BY_GAP,
     BY_JOIN,
     BY_LEAVE,
     BY_RESET,
@@ -237,6 +239,24 @@ class Dispatcher:
         """Applies the reset: the dispatcher loses its state, and its consumers are closed."""
         self._drain_output()
         leave_and_reset.reset_takes_effect(self._state, self._out, at.seq, at.ts_us, self.policy.skew_us)
+
+    @property
+    def highest_position(self) -> tuple[int, int]:
+        """The highest position that a row has named, as far as it is remembered; (-1, -1): none."""
+        return highest_position(self._state)
+
+    def interrupt(self, at: TracePoint) -> None:
+        """Ends everything that is open, and drops what was known of entries: from here on rows are missing."""
+        self._drain_output()
+        self._before_change(at, BY_GAP)
+        self._report_starved(at, BY_GAP)
+        self.monitor.closed(self._state, self._mapping, at, BY_GAP)
+        self.peaks.note(self._state)
+        leave_and_reset.close(self._state, self._out, at.seq, at.ts_us)
+        self._drain_output()
+        self._collector.end_open_episodes()
+        self._state = without_entries(self._state)
+        self.monitor.suspend()
 
     def end_reset(self, at: TracePoint) -> None:
         """Ends the reset: later rows happened after it."""

@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.contract.profile import Profile
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.events import NO_MURMUR, Code, Events
+from dispatch_audit.pipeline.replay.packing.gap import note_gaps
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, parsed_position
 from dispatch_audit.pipeline.trace.arrow_columns import integers, places
 from dispatch_audit.udfs.sticky_key_hash import hash_keys, keyless_keys
@@ -19,6 +20,7 @@ _CODES = {
     "redeliver": Code.REDELIVER,
     "stats": Code.MARK_DELETE,
     "flow": Code.FLOW,
+    "gap": Code.GAP,
     "dispatch": Code.DISPATCH_START,
     "ack": Code.ACK_START,
     "join": Code.JOIN_START,
@@ -36,8 +38,14 @@ _CODE_OF_EVENT = np.array(list(_CODES.values()), dtype=np.int8)
 _FIRST_WITH_PHASE = _EVENTS.index("dispatch")
 
 
-def encoded_events(batch: pa.RecordBatch, profile: Profile) -> Events:
-    """One event for each row; rows with several positions or ack sets are expanded later (`with_positions`)."""
+def encoded_events(batch: pa.RecordBatch, profile: Profile, digested: bool = False) -> Events:
+    """One event for each row; rows with several positions or ack sets are expanded later (`with_positions`).
+
+    Args:
+        batch: checked rows.
+        profile: what stands in for the key of a keyless message.
+        digested: whether keys are digests, so that their hashes are recorded beside them.
+    """
     size = batch.num_rows
     event = places(batch.column("event"), _EVENTS)
     late = places(batch.column("phase"), ["start"]) < 0
@@ -47,6 +55,8 @@ def encoded_events(batch: pa.RecordBatch, profile: Profile) -> Events:
         code[(code == Code.PUBLISH) & delayed] = Code.PUBLISH_DELAYED
     code[places(batch.column("ack_type"), ["cumulative"]) == 0] = Code.ACK_CUMULATIVE
     murmur, key_id = _keys(batch, code, profile)
+    if digested:
+        murmur = _recorded_hashes(batch, murmur)
     ledger, entry = integers(batch.column("ledger_id")), integers(batch.column("entry_id"))
     marked = np.flatnonzero(code == Code.MARK_DELETE)
     if marked.size:
@@ -54,7 +64,7 @@ def encoded_events(batch: pa.RecordBatch, profile: Profile) -> Events:
         known = np.array([position is not None for position in positions])
         ledger[marked[known]], entry[marked[known]] = np.array([p for p in positions if p], np.int64).reshape(-1, 2).T
         code[marked[~known]] = Code.OTHER
-    return Events(
+    events = Events(
         code=code,
         part=np.zeros(size, dtype=np.int32),
         seq=integers(batch.column("seq")),
@@ -68,6 +78,8 @@ def encoded_events(batch: pa.RecordBatch, profile: Profile) -> Events:
         word=_redelivery_counts(batch, code),
         words_left=np.zeros(size, dtype=np.int32),
     )
+    note_gaps(batch, events)
+    return events
 
 
 def _values(batch: pa.RecordBatch, code: NDArray[np.int8]) -> NDArray[np.int64]:
@@ -105,6 +117,13 @@ def _keys(
         )
         murmur[keyless], key_id[keyless] = hash_keys(stand_ins)
     return murmur, key_id
+
+
+def _recorded_hashes(batch: pa.RecordBatch, murmur: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The hashes that rows have beside the digests of keys, as `Events.murmur`; keyless messages have a key to hash."""
+    hashes = integers(batch.column("sticky_hash"))
+    keyless = pc.is_null(batch.column("key")).to_numpy(zero_copy_only=False)
+    return np.where(hashes >= 0, NO_MURMUR - hashes, np.where(keyless, murmur, -1))
 
 
 def with_positions(batch: pa.RecordBatch, events: Events) -> tuple[Events, NDArray[np.int64]]:

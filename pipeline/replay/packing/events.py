@@ -7,12 +7,15 @@ Consumers are the trace's numbers. Events have no sticky hash yet, because it de
 """
 
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Column = NDArray[np.signedinteger[Any]]
+
+NO_MURMUR: Final = -2
+"""In `Events.murmur`, minus a sticky hash: the row says the hash, and not the key that it could be computed from."""
 
 
 class Code(IntEnum):
@@ -38,6 +41,7 @@ class Code(IntEnum):
     MARK_DELETE = 17
     FLOW = 18
     OTHER = 19
+    GAP = 20
 
 
 def among(*codes: Code) -> NDArray[np.bool_]:
@@ -56,7 +60,8 @@ class Events(NamedTuple):
         ledger: ledger of the position; -1 where there is none.
         entry: entry of the position; -1 where there is none.
         consumer: the trace's number of the consumer; -1 where there is none.
-        murmur: 31-bit murmur value of the sticky key; -1 where the row has none.
+        murmur: 31-bit murmur value of the sticky key; -1 where the row has none; -2 - h where the row has a digest of
+            the key and its sticky hash h.
         key_id: 64 bits of the key's other hash.
         value: for a publish or dispatch the messages in the entry; for a flow the permits; for a partial ack one word
             of its ack set.

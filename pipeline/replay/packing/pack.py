@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.replay.packing.encode import encoded_events, with_positions
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among
+from dispatch_audit.pipeline.replay.packing.gap import of_topics
 from dispatch_audit.pipeline.replay.packing.membership_rows import Kind, MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, narrow_parts
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
@@ -41,6 +42,7 @@ COLUMNS = (
     "batch_size",
     "key",
     "key_source",
+    "sticky_hash",
     "batch_keys",
     "permits",
     "producer_name",
@@ -55,6 +57,9 @@ COLUMNS = (
     "allow_out_of_order",
     "ranges",
     "reason",
+    "seq_end",
+    "dropped",
+    "dropped_events",
     "snapshot",  # as JSON
 )
 
@@ -91,7 +96,7 @@ _SPAN_BITS_MIN = 18
 _CHUNK_ROWS_MIN = 4096
 
 
-def pack(batch: pa.RecordBatch, profile: Profile) -> list[PackedBatch]:
+def pack(batch: pa.RecordBatch, profile: Profile, digested: bool = False) -> list[PackedBatch]:
     """The packed batches of one batch: for each recorder at least one for each subscription that has rows in it.
 
     They are cut at fixed seqs, so that however the rows are spread over batches, those of one subscription that have to
@@ -100,10 +105,11 @@ def pack(batch: pa.RecordBatch, profile: Profile) -> list[PackedBatch]:
     Args:
         batch: validated rows with `COLUMNS`, in any order; texts may be dictionary-encoded.
         profile: what stands in for the key of a keyless message.
+        digested: whether keys are digests, so that their hashes are recorded beside them.
     """
     if batch.num_rows == 0:
         return []
-    events, source = with_positions(batch, encoded_events(batch, profile))
+    events, source = with_positions(batch, encoded_events(batch, profile, digested))
     owners, owner = _owners(batch)
     owner = owner if source.size == batch.num_rows else owner[source]
     order = _order(owner, events.seq)
@@ -184,6 +190,7 @@ class _Details(NamedTuple):
         stats: the events of snapshots, and their rows.
         snapshots: what these rows carry, by row.
         published: what the publishes of a chunk say of their producers, by the number of the chunk.
+        with_gaps: the chunks with gaps that hold for all subscriptions of their topic.
     """
 
     changes: _Rows
@@ -191,6 +198,7 @@ class _Details(NamedTuple):
     stats: _Rows
     snapshots: Mapping[int, StatsRow]
     published: Mapping[int, Published]
+    with_gaps: frozenset[int]
 
     @staticmethod
     def of(batch: pa.RecordBatch, events: Events, source: Column, starts: NDArray[np.intp]) -> "_Details":
@@ -199,7 +207,12 @@ class _Details(NamedTuple):
         membership, snapshots = _membership_rows(batch, changes.rows), _snapshot_rows(batch, stats.rows)
         chunk = np.searchsorted(starts, publishes.at, side="right") - 1
         return _Details(
-            changes, membership, stats, snapshots, published_parts(publish_columns(batch), publishes.rows, chunk)
+            changes,
+            membership,
+            stats,
+            snapshots,
+            published_parts(publish_columns(batch), publishes.rows, chunk),
+            frozenset((np.searchsorted(starts, np.flatnonzero(of_topics(events)), side="right") - 1).tolist()),
         )
 
 
@@ -214,7 +227,7 @@ def _chunk(details: _Details, owner: _Owner, events: NarrowEvents, start: int, n
     stats = {*details.stats.between(start, stop).tolist()} & details.snapshots.keys()
     return PackedBatch(
         *owner,
-        shared=number in details.published,
+        shared=number in details.published or number in details.with_gaps,
         first_seq=seq.lowest,
         last_seq=seq.highest,
         events=events,

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.events import Code, Events, no_events
+from dispatch_audit.pipeline.replay.packing.gap import Gap, apart, of_topics
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, together
 from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, Published
@@ -27,16 +28,25 @@ ROWS_MIN: Final = 1 << 16
 """The number of rows to collect before they are put in order, because each replayed part has a fixed cost."""
 ROWS_MAX: Final = 1 << 17
 """About the largest number of rows that are passed on at a time, because the replay needs memory for each."""
+_NEVER: Final = 1 << 63
+"""Behind every seq."""
+
+
+ANY_TOPIC: Final = ""
+"""The topic of gaps that hold for all topics of their recorder."""
 
 
 class PackedBatch(NamedTuple):
     """Rows of one subscription and recorder, ascending by seq.
 
+    A gap that holds for everything that a recorder wrote has the topic `ANY_TOPIC`, and no other row has it.
+
     Attributes:
         topic: the topic of the rows.
-        subscription: their subscription; None: they are publishes, which belong to all subscriptions of the topic.
+        subscription: their subscription; None: they are publishes and gaps, and belong to all subscriptions of the
+            topic.
         broker: the recorder of the rows; None: they name none.
-        shared: whether publishes are among them.
+        shared: whether rows that belong to all subscriptions of the topic are among them.
         first_seq: no row has a lower one.
         last_seq: no row has a higher one.
         events: the rows; never none.
@@ -64,6 +74,7 @@ class Merged(NamedTuple):
         events: the rows.
         membership: as in `PackedBatch`.
         snapshots: as in `PackedBatch`.
+        gaps: the gaps, which are not among the events.
         repeated: rows left out because the same row was there before.
         contradicted: rows left out because another row of the same seq says something else.
     """
@@ -71,6 +82,7 @@ class Merged(NamedTuple):
     events: Events
     membership: list[MembershipEvent]
     snapshots: list[StatsRow]
+    gaps: list[Gap]
     repeated: list[Refused]
     contradicted: list[Refused]
 
@@ -82,8 +94,18 @@ def rows_for(subscription: str, packed: PackedBatch) -> PackedBatch | None:
     if not packed.shared:
         return None
     code = packed.events.column("code")
-    publishes = packed.events.take((code == Code.PUBLISH) | (code == Code.PUBLISH_DELAYED))
-    return packed._replace(subscription=None, events=publishes, membership=(), snapshots=())
+    of_all = (code == Code.PUBLISH) | (code == Code.PUBLISH_DELAYED)
+    if (code == Code.GAP).any():
+        of_all |= of_topics(packed.events.wide())
+    return packed._replace(subscription=None, events=packed.events.take(of_all), membership=(), snapshots=())
+
+
+def of_each_topic(packed: PackedBatch, topics: Iterable[str]) -> Iterator[PackedBatch]:
+    """A packed batch of `ANY_TOPIC` for each topic; any other one as it is."""
+    if packed.topic != ANY_TOPIC:
+        yield packed
+        return
+    yield from (packed._replace(topic=topic) for topic in topics)
 
 
 def encode_membership(rows: Iterable[MembershipEvent]) -> str:
@@ -147,17 +169,23 @@ def _split(waiting: list[NarrowEvents], seq: int) -> tuple[list[NarrowEvents], l
 
 
 def _in_order(parts: list[NarrowEvents], rows: list[MembershipEvent], snapshots: list[StatsRow]) -> Iterator[Merged]:
-    events, rows, snapshots, repeated, contradicted = once(together(parts).in_order(), rows, snapshots)
+    events, gaps, repeated_gaps = apart(together(parts).in_order())
+    if not events.rows:
+        yield Merged(no_events(), rows, snapshots, gaps, repeated_gaps, [])
+        return
+    events, rows, snapshots, repeated, contradicted = once(events, rows, snapshots)
+    repeated = [*repeated_gaps, *repeated]
     seq = events.column("seq")
     rows, snapshots = sorted(rows), sorted(snapshots)
     # Events made of one row stay together.
     starts = sorted({int(np.searchsorted(seq, seq[at])) for at in range(0, seq.size, ROWS_MAX)})
     for number, (start, stop) in enumerate(pairwise([*starts, seq.size])):
-        first, behind = int(seq[start]), int(seq[stop]) if stop < seq.size else int(seq[-1]) + 1
+        first, behind = int(seq[start]), int(seq[stop]) if stop < seq.size else _NEVER
         yield Merged(
             events.some(start, stop).wide(),
             [row for row in rows if first <= row.seq < behind],
             [snapshot for snapshot in snapshots if first <= snapshot.seq < behind],
+            [gap for gap in gaps if (number == 0 or first <= gap.seq) and gap.seq < behind],
             repeated if number == 0 else [],
             contradicted if number == 0 else [],
         )

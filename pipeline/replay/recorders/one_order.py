@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.packing.events import DTYPES, Code, Events
+from dispatch_audit.pipeline.replay.packing.gap import apart
 from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import narrow
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
@@ -25,20 +26,25 @@ def in_one_order(packed: PackedBatch, recorders: Recorders) -> list[PackedBatch]
 
     Rows of different terms are separated, so that no packed batch contains rows before and after those of another
     recorder. A row that was written after the topic had moved to the next owner gets the time of that move. Rows of a
-    recorder that was unknown when the terms were found are left out.
+    recorder that was unknown when the terms were found are left out. A gap holds in every term in which rows may be
+    missing.
 
     Args:
         packed: rows of one recorder.
         recorders: those of its topic.
     """
     if not recorders.terms:
-        return [packed]
+        return [packed] if recorders.wrote(packed.broker) else []
     if packed.broker not in recorders.names:
         return []
     numbering = _Numbering(recorders, recorders.names.index(packed.broker))
-    events = packed.events.wide()
+    written, _, _ = apart(packed.events)
+    parts = [gaps] if (gaps := _gaps(packed, numbering)) is not None else []
+    if not written.rows:
+        return parts
+    events = written.wide()
     of_row = numbering.term_of(events.seq)
-    parts: list[PackedBatch] = []
+    published = packed.published
     for at in np.unique(of_row).tolist():
         term = numbering.terms[at]
         own = events.take(of_row == at)
@@ -53,10 +59,35 @@ def in_one_order(packed: PackedBatch, recorders: Recorders) -> list[PackedBatch]
                 membership=tuple(numbering.membership(row) for row in packed.membership if numbering.is_in(row, at)),
                 snapshots=tuple(numbering.snapshot(row) for row in packed.snapshots if numbering.is_in(row, at)),
                 # It counts the publishes of all terms, so it stays whole.
-                published=NOTHING if parts else numbering.published(packed.published),
+                published=numbering.published(published),
             )
         )
+        published = NOTHING
     return parts
+
+
+def _gaps(packed: PackedBatch, numbering: "_Numbering") -> PackedBatch | None:
+    """The gaps among the rows, one for each term in which they hold; None: there are none."""
+    events = packed.events.wide()
+    events = events.take((events.code == Code.GAP) & (events.part == 0))
+    held = [numbering.terms_within(*of_gap) for of_gap in zip(events.seq, events.entry, strict=True)]
+    terms = [term for of_gap in held for term in of_gap]
+    if not terms:
+        return None
+    events = events.take(np.repeat(np.arange(len(held)), [len(of_gap) for of_gap in held]))
+    seqs = np.array([term.place(seq) for term, seq in zip(terms, events.seq.tolist(), strict=True)])
+    ends = np.array([term.place(seq) for term, seq in zip(terms, events.entry.tolist(), strict=True)])
+    untils = np.array([np.iinfo(np.int64).max if term.until_us is None else term.until_us for term in terms])
+    order = np.argsort(seqs, kind="stable")
+    events = events._replace(seq=seqs, entry=ends, ts_us=np.minimum(events.ts_us, untils)).take(order)
+    return packed._replace(
+        first_seq=int(seqs.min()),
+        last_seq=int(seqs.max()),
+        events=narrow(events),
+        membership=(),
+        snapshots=(),
+        published=NOTHING,
+    )
 
 
 class _Numbering:
@@ -77,6 +108,14 @@ class _Numbering:
     def term_of(self, seq: NDArray[Any]) -> NDArray[np.intp]:
         """The index of the term of each seq."""
         return np.maximum(np.searchsorted(self._begins, seq, side="right") - 1, 0)
+
+    def terms_within(self, first: int, last: int) -> list[Term]:
+        """The terms that missing rows between two seqs may belong to.
+
+        The first row that is there of a term need not be its first: so the next term is one of them.
+        """
+        begins, ends = self.term_of(np.array([first, last])).tolist()
+        return self.terms[begins : ends + 2]
 
     def is_in(self, row: MembershipEvent | StatsRow, term: int) -> bool:
         """Whether a row belongs to a term."""

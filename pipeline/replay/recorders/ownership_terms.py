@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.replay.packing.events import Code
+from dispatch_audit.pipeline.replay.packing.gap import apart
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
@@ -92,8 +93,12 @@ def stretches(packed: PackedBatch, skew_us: int) -> list[Stretch]:
         packed: rows of one recorder of one topic.
         skew_us: two rows further apart in time may have rows of another recorder between them.
     """
-    kind = _kinds(packed.events)
-    seq, ts_us, consumer = (packed.events.column(name) for name in ("seq", "ts_us", "consumer"))
+    # A gap shows no owner: it may hold for topics that its recorder never wrote of.
+    events, _, _ = apart(packed.events)
+    if not events.rows:
+        return []
+    kind = _kinds(events)
+    seq, ts_us, consumer = (events.column(name) for name in ("seq", "ts_us", "consumer"))
     found: list[Stretch] = []
     for kinds, gap_us in ((kind * 0, None), (kind, skew_us)):
         order = np.lexsort((seq, kinds))

@@ -65,6 +65,10 @@ class Recorders(NamedTuple):
     names: tuple[str | None, ...] = (None,)
     terms: tuple[Term, ...] = ()
 
+    def wrote(self, broker: str | None) -> bool:
+        """Whether rows of a recorder may be those of one of these; rows without a name are those of any."""
+        return broker is None or self.names == (None,) or broker in self.names
+
     def consumer(self, number: int) -> int:
         """The recorder's own number of a consumer that the replay knows by `number`."""
         return number // len(self.names) if number > 0 else number

@@ -15,16 +15,20 @@ def coverage(topic: str, subscription: str, counted: RowsSeen, refused: int, see
         seen: what the replay could not see.
         left_out: the number of waiting intervals that were not kept.
     """
-    judged = judged_rows(counted.rows, refused, seen)
+    judged, recorded = judged_rows(counted.rows, refused, seen), counted.rows + counted.dropped
     return [
         {
             "topic": topic,
             "subscription": subscription,
-            "completeness": judged / counted.rows if counted.rows else 1.0,
+            "completeness": judged / recorded if recorded else 1.0,
             "rows": counted.rows,
             "rows_judged": judged,
             "rows_refused": refused,
             "rows_censored": seen.censored,
+            "gaps": counted.gaps,
+            "rows_dropped": counted.dropped,
+            "rows_censored_by_gaps": seen.censored_by_gaps,
+            "first_gap_us": counted.first_gap_us,
             "dispatches_undecided": seen.undecided,
             "dispatches_without_key": seen.unkeyed,
             "dispatches_without_end": seen.without_end,

@@ -14,9 +14,11 @@ from dispatch_audit.pipeline.contract.rules import GAP_DELIVERY, NAME_OF, RULES
 from dispatch_audit.pipeline.replay.rules.capped_findings import CappedFindings
 from dispatch_audit.pipeline.replay.rules.permitted import permitted
 from dispatch_audit.pipeline.replay.state.output import (
+    BY_GAP,
     EPISODE,
     EPISODES,
     FINDINGS,
+    STILL_OPEN,
     UNSENT,
     WITHDRAWAL,
     WITHDRAWN,
@@ -83,6 +85,11 @@ class FindingCollector:
         self._episodes = [chosen(episodes, (episodes.to_seq > reported_seq) | (episodes.to_ts > recent_us))]
         self._withdrawn = [part[part.since_ts > recent_us] for part in self._withdrawn]
         self._without_end_told += self.without_end
+
+    def end_open_episodes(self) -> None:
+        """Ends the episodes that were reported as open, because the rows that would end them may be missing."""
+        for part in self._episodes:
+            part.ended_by[part.ended_by == STILL_OPEN] = BY_GAP
 
     @property
     def episodes(self) -> Records:

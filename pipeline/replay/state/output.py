@@ -21,7 +21,8 @@ STILL_OPEN: Final = 5
 BY_FLOW: Final = 6
 BY_DISPATCH: Final = 7
 BY_JOIN: Final = 8
-ENDINGS: Final = ("ack", "redeliver", "leave", "mark_delete", "reset", "open", "flow", "dispatch", "join")
+BY_GAP: Final = 9  # the rows that would end it may be missing
+ENDINGS: Final = ("ack", "redeliver", "leave", "mark_delete", "reset", "open", "flow", "dispatch", "join", "gap")
 
 # The largest number of findings or unsent dispatches that one event can cause.
 PER_EVENT: Final = 8

@@ -36,6 +36,7 @@ from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.dispatcher.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.producer_summary import MixedBatch, Sent
 from dispatch_audit.pipeline.replay.packing.refused import Refused
@@ -54,7 +55,7 @@ from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.epoch_history import EpochHistory, OpenedEpoch
 from dispatch_audit.pipeline.replay.subscription.range_ownership import Beginning, OwnedRanges, RangeOwnership
-from dispatch_audit.pipeline.replay.subscription.result import Stay, Surplus
+from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch, Stay, Surplus, UnseenRows
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.subscription.watermark import Watermark
@@ -74,7 +75,8 @@ _OF_A_GROUP: Final = (
         "subscription",
         Subscription,
         "_config _kind _log _perhaps_empty _refused _stays _recorded_late _last _told _watermark _dispatcher _timeline"
-        " _doubts _one_sided _undecided _cold_start _epochs _latest _snapshots",
+        " _doubts _one_sided _undecided _cold_start _unseen_rows _gap_until _joins_missing_from _before_gap _epochs"
+        " _latest _snapshots",
     ),
     Kind(
         "epoch_history",
@@ -86,12 +88,23 @@ _OF_A_GROUP: Final = (
     Kind("stay", Stay),
     Kind("surplus", Surplus),
     Kind("refused_row", Refused),
-    Kind("cold_start", ColdStart, "censored settled _complete _known _open _highest _ranges"),
+    Kind(
+        "cold_start",
+        ColdStart,
+        "censored censored_by_gaps interrupted settled _complete _known _open _highest _ranges _late_us _inside"
+        " _members_missing _behind_seq _opens_us",
+    ),
+    Kind("unseen_rows", UnseenRows),
+    Kind("placed_epoch", PlacedEpoch),
     Kind("watermark", Watermark, "_unsettled_us _marks _clock_us"),
     Kind("range_ownership", RangeOwnership, "_going_on _epoch _until"),
     Kind("owned_ranges", OwnedRanges),
     Kind("beginning", Beginning),
-    Kind("rows_seen", RowsSeen, "rows clock_steps _skew_us _first_seq _last_seq _last_us _distinct"),
+    Kind(
+        "rows_seen",
+        RowsSeen,
+        "rows clock_steps gaps dropped first_gap_us _skew_us _first_seq _last_seq _last_us _distinct",
+    ),
     Kind("producers", Producers, "_parts _mixed"),
     Kind("sent", Sent),
     Kind("mixed_batch", MixedBatch),
@@ -154,6 +167,7 @@ _OF_THE_TIMELINE: Final = (
     Kind("undecided_range", UndecidedRange),
     Kind("latest_ranges", LatestRanges, "_ranges"),
     Kind("view", View),
+    Kind("gap", Gap),
     Kind("snapshot", Snapshot),
     Kind("consumer_snapshot", ConsumerSnapshot),
     Kind("comparison", Comparison, "compared agreed beyond mismatches _places _lazy_return"),

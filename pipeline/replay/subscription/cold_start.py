@@ -1,6 +1,6 @@
-"""Selects the rows that may be judged in a trace that does not begin with the first join (`complete_from_start` false).
+"""Selects the rows that may be judged in a trace that does not begin with the first join, and behind a gap.
 
-When such a trace begins, the connected consumers, the routing and the pending entries are unknown. A wrong guess would
+When a trace with `complete_from_start` false begins, the connected consumers, the routing and the pending entries are unknown. A wrong guess would
 be a false violation, so nothing is judged until the trace itself leaves no doubt:
 
 1. All connected consumers have joined in the trace, and the joins determine the routing: after a seek, unload or
@@ -11,6 +11,9 @@ be a false violation, so nothing is judged until the trace itself leaves no doub
    mark-delete has passed the older ones (`settled`).
 
 Rows of consumers whose join was never seen are censored all the way.
+
+A gap, in which the recorder dropped rows, is the end of one such trace and the beginning of the next: 2 and 3 hold
+behind it, and also 1 if joins, leaves or resets may be among the rows dropped. Otherwise the consumers stay known.
 """
 
 from collections.abc import Mapping, Set
@@ -34,23 +37,58 @@ class ColdStart:
 
     Attributes:
         censored: rows that were not admitted.
+        censored_by_gaps: those of them that came in a gap or behind one.
+        interrupted: whether there was a gap.
         settled: whether admitted rows explain everything that the broker does.
     """
 
-    def __init__(self, complete: bool) -> None:
-        """Takes whether the trace begins with the first join; then all rows are admitted."""
+    def __init__(self, complete: bool, late_us: int) -> None:
+        """Takes the state in front of the first row.
+
+        Args:
+            complete: whether the trace begins with the first join; then all rows are admitted up to the first gap.
+            late_us: how much later than its dispatch the publish of an entry may be recorded, in microseconds.
+        """
         self.censored = 0
+        self.censored_by_gaps = 0
+        self.interrupted = False
         self.settled = complete
         self._complete = complete
         self._known = complete
         self._open = complete
         self._highest: Position = (-1, -1)
         self._ranges: dict[int, RangesOfOne] = {}
+        self._late_us = late_us
+        self._inside = False  # whether rows are missing at this point
+        self._members_missing = False  # whether joins, leaves or resets are among them
+        self._behind_seq = -1  # the last row that may be missing
+        self._opens_us: int | None = None  # the time from which on publishes are new; None: not known yet
 
     @property
     def known(self) -> bool:
         """Whether all consumers and their hashes are known."""
         return self._known
+
+    def begin_gap(self, highest: Position, loses_members: bool) -> None:
+        """Notes that rows are missing from here on.
+
+        Args:
+            highest: the highest position so far.
+            loses_members: whether joins, leaves and resets may be missing.
+        """
+        self.interrupted = True
+        self.settled = self._open = False
+        self._inside = True
+        self._highest = max(self._highest, highest)
+        if loses_members:
+            self._members_missing = True
+            self._known = False
+            self._ranges = {}
+
+    def end_gap(self, seq: int) -> None:
+        """Notes that rows behind this one are there again."""
+        self._inside = self._members_missing = False
+        self._behind_seq, self._opens_us = seq, None
 
     def admitted(self, events: Events, strange: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which rows may be judged.
@@ -59,7 +97,7 @@ class ColdStart:
             events: the next rows in the order of seq.
             strange: the rows of consumers that never joined.
         """
-        if self._complete:
+        if self._complete and not self.interrupted:
             return ~strange
         kept = np.isin(events.code, _MEMBERSHIP)
         since = self._opened_at(events)
@@ -71,14 +109,16 @@ class ColdStart:
             kept[since:] |= judged[since:]
         # Events made of one row of the trace share its seq.
         on_entries = ~np.isin(events.code, (*_MEMBERSHIP, Code.MARK_DELETE, Code.OTHER))
-        self.censored += np.setdiff1d(events.seq[on_entries & ~kept], events.seq[kept]).size
+        censored = np.setdiff1d(events.seq[on_entries & ~kept], events.seq[kept]).size
+        self.censored += censored
+        self.censored_by_gaps += censored if self.interrupted else 0
         return kept
 
     def _opened_at(self, events: Events) -> int:
         """The index of the row from which on entries are judged; the number of rows if there is none."""
         if self._open:
             return 0
-        publishes = np.flatnonzero(np.isin(events.code, _PUBLISHES)) if self._known else np.empty(0, dtype=np.int64)
+        publishes = np.flatnonzero(self._new_publishes(events))
         until = int(publishes[0]) + 1 if publishes.size else events.code.size
         self._open = bool(publishes.size)
         seen = events.rows(0, until)
@@ -87,14 +127,26 @@ class ColdStart:
             self._highest = max(self._highest, (int(seen.ledger[highest]), int(seen.entry[highest])))
         return until
 
-    def refuses_leave(self) -> bool:
+    def _new_publishes(self, events: Events) -> NDArray[np.bool_]:
+        """Which rows are publishes of entries that no row before them can concern."""
+        found: NDArray[np.bool_] = np.isin(events.code, _PUBLISHES)
+        if not self._known or self._inside:
+            return np.zeros_like(found)
+        if self._behind_seq >= 0:
+            # The publish of an entry that was sent in the gap may be recorded only now.
+            if self._opens_us is None and events.ts_us.size:
+                self._opens_us = int(events.ts_us[0]) + self._late_us
+            found &= events.ts_us >= (self._opens_us or 0)
+        return found
+
+    def refuses_leave(self, joins_missing: bool) -> bool:
         """Whether a leave without a join is a fault of the trace; otherwise it is counted as censored."""
-        self.censored += not self._complete
-        return self._complete
+        self.censored += joins_missing
+        return not joins_missing
 
     def restart(self) -> None:
         """Notes that all consumers were disconnected, so that the trace has the joins of all later ones."""
-        self._known = True
+        self._known |= not self._members_missing
 
     def look(self, snapshot: Snapshot, connected: Set[int], mapped: Mapping[int, RangesOfOne]) -> bool:
         """Takes a snapshot of the broker; returns whether everything is `settled` because of it.
@@ -104,7 +156,7 @@ class ColdStart:
             connected: the numbers of the consumers that have joined and not left.
             mapped: the hash ranges of each that follow from the joins seen.
         """
-        if self.settled:
+        if self.settled or self._inside or snapshot.seq_begin <= self._behind_seq:
             return False
         for consumer in snapshot.consumers:
             if consumer.ranges is not None:

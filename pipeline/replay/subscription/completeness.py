@@ -23,6 +23,7 @@ class Seen(NamedTuple):
         never_dispatched: entries that still wait for their first dispatch at the end. They may be sent later.
         never_acknowledged: entries that were dispatched and not acknowledged at the end. They may be later.
         unjoined: consumers that only snapshots name.
+        censored_by_gaps: those of the censored rows that came in a gap or behind one.
     """
 
     censored: int
@@ -33,6 +34,7 @@ class Seen(NamedTuple):
     never_dispatched: int
     never_acknowledged: int
     unjoined: int
+    censored_by_gaps: int
 
 
 class RowsSeen:
@@ -41,6 +43,9 @@ class RowsSeen:
     Attributes:
         rows: recorded; one that was delivered more than once counts once.
         clock_steps: how often a row is earlier than the row before it by more than the recorder's skew.
+        gaps: rows that say that others were dropped; they are among `rows`.
+        dropped: rows that a recorder dropped.
+        first_gap_us: when the first gap began; None: there is none.
         seq_missing: how many numbers between the first and the last seq no row has.
     """
 
@@ -48,6 +53,9 @@ class RowsSeen:
         """Takes the recorder's skew in microseconds."""
         self.rows = 0
         self.clock_steps = 0
+        self.gaps = 0
+        self.dropped = 0
+        self.first_gap_us: int | None = None
         self._skew_us = skew_us
         self._first_seq: int | None = None
         self._last_seq = 0
@@ -58,7 +66,10 @@ class RowsSeen:
         """Takes the next rows in the order of seq."""
         whole = part.events.part == 0
         seq, ts_us = part.events.seq[whole], part.events.ts_us[whole].astype(np.int64)
-        self.rows += seq.size + len(part.contradicted)
+        self.rows += seq.size + len(part.contradicted) + len(part.gaps)
+        for gap in part.gaps:
+            self.gaps, self.dropped = self.gaps + 1, self.dropped + gap.dropped
+            self.first_gap_us = gap.ts_us if self.first_gap_us is None else min(self.first_gap_us, gap.ts_us)
         self._distinct += seq.size
         if seq.size == 0:
             return
@@ -75,6 +86,7 @@ class RowsSeen:
     def forget(self) -> None:
         """Restarts the counts after the last row."""
         self.rows, self.clock_steps, self._distinct = 0, 0, 0
+        self.gaps, self.dropped, self.first_gap_us = 0, 0, None
         if self._first_seq is not None:
             self._first_seq = self._last_seq + 1
 

@@ -39,6 +39,7 @@ class ReplayConfig:
         open_entries_max: the limit of entries that are open at one time.
         thresholds: the thresholds from which on waiting is reported.
         complete_from_start: whether the first join is in the trace.
+        keys_digested: whether the rows have digests in the place of keys, and the hashes of the keys beside them.
         unsettled_us: the time before the end of a window that only the next window reports, in microseconds, because
             later rows may change its findings. The replay also keeps that much of what was reported last, to explain
             later findings. It must not be shorter than the time for which rows are held back.
@@ -58,6 +59,7 @@ class ReplayConfig:
     unsettled_us: int = UNSETTLED_US
     complete_from_start: bool = True
     recorded_by: RecordedBy = BROKER
+    keys_digested: bool = False
 
     def selector(self, sticky: bool) -> SelectorKind:
         """The selector of a new dispatcher (contract 2)."""

@@ -64,6 +64,20 @@ class Joined(NamedTuple):
     reported: tuple[int, int] | None
 
 
+class UnseenRows(NamedTuple):
+    """A gap in the rows, and how long it matters to verdicts.
+
+    Attributes:
+        begin: its first row, and the time of that row.
+        until_seq: its last row.
+        settled: the point from which on the rows behind it explain everything that the broker does; None: not yet.
+    """
+
+    begin: TracePoint
+    until_seq: int
+    settled: TracePoint | None = None
+
+
 class Surplus(NamedTuple):
     """The surplus in a snapshot's count of unacknowledged messages, at a moment when the trace shows the exact number.
 
@@ -111,6 +125,7 @@ class ReplayResult:
         hash_shares: by consumer, the share of the hashes that it owned while it was connected.
         report_range: the rows that this window reports. Other findings were reported before, or a later window reports
             them; here they only explain.
+        unseen_rows: the gaps, in the order in which they begin.
         recorders: the recorders of the topic.
     """
 
@@ -135,6 +150,7 @@ class ReplayResult:
     doubts: UndecidedRanges
     hash_shares: Mapping[int, float]
     report_range: ReportRange
+    unseen_rows: Sequence[UnseenRows] = ()
     recorders: Recorders = ONE
 
     @property

@@ -1,5 +1,6 @@
 """The replay of one subscription on one topic partition: membership, assignment and dispatcher together."""
 
+from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,29 +16,38 @@ from dispatch_audit.pipeline.contract.profile import SelectorKind
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
+from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
 from dispatch_audit.pipeline.replay.subscription.completeness import Seen
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.epoch_history import EpochHistory, OpenedEpoch
-from dispatch_audit.pipeline.replay.subscription.result import Joined, PlacedEpoch, ReplayResult, Stay
+from dispatch_audit.pipeline.replay.subscription.result import (
+    Joined,
+    PlacedEpoch,
+    ReplayResult,
+    Stay,
+    UnseenRows,
+)
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
 from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, behind
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from dispatch_audit.pipeline.replay.timeline.reported_ranges import LatestRanges, view_of
-from dispatch_audit.pipeline.replay.timeline.timeline import Timeline
+from dispatch_audit.pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US, Timeline
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges, in_words
 from dispatch_audit.udfs.sticky_key_hash import sticky_from_murmur
 
 _MEMBERSHIP = among(Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END)
 _STARTS = among(Code.DISPATCH_START)
 _ENDS = among(Code.DISPATCH_END)
+_NEVER = 1 << 62
 _BATCH_INDEX_ACKS = "acknowledgmentAtBatchIndexLevelEnabled"
 
 
@@ -73,17 +83,51 @@ class Subscription:
         self._doubts = UndecidedRanges()
         self._one_sided = OneSidedRecording()
         self._undecided = 0
-        self._cold_start = ColdStart(config.complete_from_start)
+        self._cold_start = ColdStart(config.complete_from_start, max(config.skew_us, SNAPSHOT_LAG_US))
+        self._unseen_rows: list[UnseenRows] = []
+        self._gap_until = -1  # the last row of the gaps so far
+        # From this row on joins may be missing.
+        self._joins_missing_from = _NEVER if config.complete_from_start else -1
+        self._before_gap: list[PlacedEpoch] = []
         self._epochs = EpochHistory(known_since=0 if config.complete_from_start else None)
         self._latest = LatestRanges()
         self._snapshots = SnapshotCheck(self._dispatcher, lazy_return=config.profile.draining_return == "lazy")
 
-    def feed(self, events: Events, rows: Sequence[MembershipEvent], snapshots: Sequence[StatsRow]) -> None:
-        """Takes the next rows in the order of seq, and the details of the membership rows and snapshots among them."""
+    def feed(
+        self,
+        events: Events,
+        rows: Sequence[MembershipEvent],
+        snapshots: Sequence[StatsRow],
+        gaps: Sequence[Gap] = (),
+    ) -> None:
+        """Takes the next rows in the order of seq.
+
+        Args:
+            events: the rows.
+            rows: the details of the joins, leaves and resets among them.
+            snapshots: the details of the snapshots among them.
+            gaps: the gaps that begin among them.
+        """
+        for gap in (gap for gap in gaps if gap.loses_members):
+            self._joins_missing_from = min(self._joins_missing_from, gap.seq)
         if events.seq.size:
             self._last = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
             self._watermark.add(events.seq, events.ts_us)
-        self._timeline.push(events, rows, [self._latest.filled(parsed_snapshot(row)) for row in snapshots])
+        self._timeline.push(events, rows, self._filled(snapshots, gaps), gaps)
+
+    def _filled(self, snapshots: Sequence[StatsRow], gaps: Sequence[Gap]) -> list[Snapshot]:
+        """The snapshots with the ranges that they leave out because they are those of the snapshot before."""
+        lost = deque(gap.seq for gap in gaps if gap.loses_snapshots)
+        filled: list[Snapshot] = []
+        for row in snapshots:
+            while lost and lost[0] < row.seq:
+                # The snapshot before may be among the rows lost.
+                self._latest = LatestRanges()
+                lost.popleft()
+            filled.append(self._latest.filled(parsed_snapshot(row)))
+        if lost:
+            self._latest = LatestRanges()
+        return filled
 
     def finish(self) -> ReplayResult:
         """The result at the end of the trace, without what was reported before."""
@@ -107,7 +151,10 @@ class Subscription:
         recent_us = reported.ts_us - self._config.unsettled_us
         self._epochs.forget_shares(self._last.ts_us)
         self._dispatcher.forget(reported.seq, recent_us)
-        self._cold_start.censored = self._undecided = 0
+        self._cold_start.censored = self._cold_start.censored_by_gaps = self._undecided = 0
+        self._unseen_rows = [
+            gap for gap in self._unseen_rows if gap.settled is None or gap.settled.ts_us > recent_us - READ_US
+        ]
         self._snapshots.forget(reported.seq, recent_us, self._dispatcher.draining)
 
     def _settled(self) -> TracePoint:
@@ -117,7 +164,7 @@ class Subscription:
         epochs, snapshots, dispatcher = self._epochs, self._snapshots, self._dispatcher
         epochs.share(self._last.ts_us)
         dispatcher.close(self._last, goes_on=not report_range.final)
-        if not self._cold_start.settled:
+        if not self._cold_start.settled and not self._cold_start.interrupted:
             dispatcher.monitor.disregard(self._last.seq)
         findings, episodes = dispatcher.findings_and_episodes()
         unjoined = len(snapshots.listed - dispatcher.consumers.of.keys())
@@ -139,15 +186,23 @@ class Subscription:
             dispatcher.monitor,
             dispatcher.traffic,
             dispatcher.peaks.all(),
-            Seen(self._cold_start.censored, self._undecided, *dispatcher.unseen(), unjoined),
+            Seen(
+                self._cold_start.censored,
+                self._undecided,
+                *dispatcher.unseen(),
+                unjoined,
+                self._cold_start.censored_by_gaps,
+            ),
             self._doubts,
             epochs.shares.of_all(),
             report_range,
+            self._unseen_rows,
         )
 
     def take_epochs(self) -> list[PlacedEpoch]:
         """The epochs that ended since the last call, each with the points of its beginning and end."""
-        return self._epochs.take(self._log)
+        before, self._before_gap = self._before_gap, []
+        return [*before, *self._epochs.take(self._log)]
 
     def open_epoch(self) -> list[PlacedEpoch]:
         """The open epoch, after all that `take_epochs` has returned; empty before the first join."""
@@ -311,7 +366,7 @@ class Subscription:
         if row.kind == "join":
             detail = f"consumer {row.consumer} has already joined"
             self._refused.append(Refused(row.seq, IMPOSSIBLE_TRANSITION, detail))
-        elif self._cold_start.refuses_leave():
+        elif self._cold_start.refuses_leave(row.seq >= self._joins_missing_from):
             detail = f"consumer {row.consumer} has no join before this row"
             self._refused.append(Refused(row.seq, UNKNOWN_CONSUMER, detail))
 
@@ -331,8 +386,8 @@ class Subscription:
         """Replays rows under the routing in force; rows of consumers that never joined are refused, or censored."""
         acted = (events.consumer >= 0) & ~_MEMBERSHIP[events.code]
         strange = acted & ~self._dispatcher.consumers.has(events.consumer) if acted.any() else acted
-        if self._config.complete_from_start and strange.any():
-            for at in np.flatnonzero(strange & (events.part == 0)):
+        if strange.any():
+            for at in np.flatnonzero(strange & (events.part == 0) & (events.seq < self._joins_missing_from)):
                 detail = f"consumer {events.consumer[at]} has no join before this row"
                 self._refused.append(Refused(int(events.seq[at]), UNKNOWN_CONSUMER, detail))
         self._recognise(events)
@@ -379,11 +434,34 @@ class Subscription:
         """Notes, at the first dispatch, whether the recorder writes decisions to dispatch or only their ends."""
         if self._recorded_late is None:
             starts = bool(_STARTS[events.code].any())
-            if starts or bool(_ENDS[events.code].any()):
+            # The decision may be missing in a gap.
+            if starts or (bool(_ENDS[events.code].any()) and not self._cold_start.interrupted):
                 self._recorded_late = not starts
                 policy = self._dispatcher.policy
                 late_us = 0 if starts else self._config.skew_us
                 self._dispatcher.policy = policy._replace(unordered_us=late_us)
+
+    def begin_gap(self, gap: Gap, at: TracePoint) -> None:
+        """Ends what is open, and judges nothing that rows of the gap may explain."""
+        cold_start, dispatcher = self._cold_start, self._dispatcher
+        was_judged = cold_start.settled or cold_start.interrupted
+        highest = dispatcher.highest_position
+        dispatcher.interrupt(at)
+        if not was_judged:
+            dispatcher.monitor.disregard(at.seq)
+            dispatcher.monitor.suspend()
+        if gap.loses_members:
+            # A snapshot or a reset shows the consumers again.
+            self._before_gap += self._epochs.take(self._log)
+            self._epochs.known_since = None
+        cold_start.begin_gap(highest, gap.loses_members)
+        self._unseen_rows.append(UnseenRows(at, gap.until_seq))
+        self._gap_until = max(self._gap_until, gap.until_seq)
+
+    def end_gap(self, gap: Gap, at: TracePoint) -> None:
+        """Notes that all rows are there again, unless another gap goes on."""
+        if gap.until_seq >= self._gap_until:
+            self._cold_start.end_gap(gap.until_seq)
 
     def begin_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Notes that the broker took a snapshot here or later."""
@@ -398,7 +476,11 @@ class Subscription:
             self._snapshots.assume(snapshot, epochs.ranges)
         before, after = self._snapshots.end(snapshot, self._dispatcher, epochs.ranges)
         if before.ranges == after.ranges and self._cold_start.look(snapshot, self._connected(), after.ranges):
-            self._dispatcher.monitor.disregard(at.seq)
+            if self._cold_start.interrupted:
+                self._dispatcher.monitor.resume(at.seq)
+            else:
+                self._dispatcher.monitor.disregard(at.seq)
+            self._unseen_rows = [gap._replace(settled=at) if gap.settled is None else gap for gap in self._unseen_rows]
         self._note_known(at)
         if self._cold_start.settled:
             moments = (before, after)

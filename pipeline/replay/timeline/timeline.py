@@ -11,6 +11,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 from dispatch_audit.pipeline.assignment.join_orders import Precedence
 from dispatch_audit.pipeline.assignment.ranges.observed import Behind
 from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import (
     CLOSED_BY_BROKER,
     RESTARTS,
@@ -88,6 +89,12 @@ class Stage(Protocol):
     def hashes(self, events: Events) -> Ints:
         """The sticky hash of each row."""
 
+    def begin_gap(self, gap: Gap, at: TracePoint) -> None:
+        """Notes that rows are missing from here on."""
+
+    def end_gap(self, gap: Gap, at: TracePoint) -> None:
+        """Notes that all rows after this one are there again, unless another gap goes on."""
+
     def begin_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Notes that the broker took a snapshot here or later."""
 
@@ -99,7 +106,15 @@ class Stage(Protocol):
 
 
 _Act: TypeAlias = Literal[
-    "register_consumer", "begin_leaving", "begin_reset", "end_reset", "begin_skip", "begin_snapshot", "end_snapshot"
+    "register_consumer",
+    "begin_leaving",
+    "begin_reset",
+    "end_reset",
+    "begin_skip",
+    "begin_gap",
+    "end_gap",
+    "begin_snapshot",
+    "end_snapshot",
 ]
 _LOOK: Final = "begin_snapshot"
 _COMPARE: Final = "end_snapshot"
@@ -110,7 +125,7 @@ class _Step(NamedTuple):
 
     at: TracePoint
     act: _Act
-    about: MembershipEvent | Snapshot
+    about: MembershipEvent | Snapshot | Gap
 
     @property
     def consumer(self) -> int:
@@ -143,15 +158,25 @@ class Timeline:
         """The last row that has taken effect; -1: none has."""
         return self._held.released_seq
 
-    def push(self, events: Events, rows: Sequence[MembershipEvent], snapshots: Sequence[Snapshot]) -> None:
+    def push(
+        self,
+        events: Events,
+        rows: Sequence[MembershipEvent],
+        snapshots: Sequence[Snapshot],
+        gaps: Sequence[Gap] = (),
+    ) -> None:
         """Takes the next rows in the order of seq.
 
         Args:
             events: all rows.
             rows: the details of the joins, leaves and resets among them.
             snapshots: the details of the snapshots among them.
+            gaps: the gaps that begin among them or in front of them.
         """
         self._held.push(events)
+        for gap in gaps:
+            self._steps.append(_Step(TracePoint(gap.seq, gap.ts_us), "begin_gap", gap))
+            self._steps.append(_Step(TracePoint(gap.until_seq, gap.ts_us), "end_gap", gap))
         for row in rows:
             self._note(row)
         for snapshot in snapshots:
@@ -208,7 +233,8 @@ class Timeline:
             elif len(cluster) > 1 and not final and not self._waited(cluster, certain_us):
                 break
             self._place(cluster, view)
-        self._advance(newest.seq if final else self._settled_seq(certain_us))
+        # A gap may begin, or end, behind the last row that is there.
+        self._advance(_NEVER if final else self._settled_seq(certain_us))
         self._replay()
         self._held.drop_taken()
 

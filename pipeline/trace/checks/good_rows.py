@@ -28,6 +28,7 @@ _NOT_NEGATIVE: Final = (
     "deliver_at_ms",
     "redelivery_count",
     "permits",
+    "sticky_hash",
 )
 CHECKED: Final = (
     "event",
@@ -44,6 +45,9 @@ CHECKED: Final = (
     "key_shared_mode",
     "ranges",
     "reason",
+    "seq_end",
+    "dropped",
+    "dropped_events",
     "snapshot",
     *_NOT_NEGATIVE,
 )
@@ -82,6 +86,8 @@ def _bad(batch: pa.RecordBatch) -> Iterator[Mask]:
     # Consumers that declare ranges are rare, so their rows may be looked at one by one.
     yield from _other_words(column("key_shared_mode"), ["AUTO_SPLIT"])
     yield _lengths(column("ranges")) > 0
+    # So are gaps.
+    yield _is(column("event"), ["gap"])["gap"]
     yield from _nulls_within(column("ack_set"))
     yield from _no_positions(column("positions"))
     yield from _absent(batch)

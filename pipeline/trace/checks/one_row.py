@@ -100,6 +100,11 @@ def _is_end(row: Values) -> bool:
     return not _is_start(row)
 
 
+# A gap may concern all topics of its recorder.
+def _is_gap(row: Values) -> bool:
+    return bool(row.get("event") == "gap")
+
+
 # A keyless message may lack its key: the profile has the rule for the key that replaces it.
 def _is_keyless(row: Values) -> bool:
     return bool(row.get("key_source") == "none")
@@ -128,6 +133,8 @@ def _is_no_consumer(consumer: Values | None) -> bool:
 _PHASE = Check("unknown_phase", "phase", lambda row: row.get("phase") not in ("start", "end", None), shown=True)
 _ENTRY = [*_missing("ledger_id", "entry_id"), *_negative("ledger_id", "entry_id")]
 _BATCH_SIZE = _impossible("batch_size", lambda size: bool(size < 1))
+# 3.x and the classic dispatcher use 31 bits of the key's hash.
+_HASH = _impossible("sticky_hash", lambda number: bool(number < 0))
 _POSITIONS = Check("impossible_value", "positions", lambda row: any(map(_is_no_position, row.get("positions") or ())))
 _RANGES = Check(
     "impossible_value",
@@ -151,7 +158,8 @@ _SNAPSHOT_CONSUMERS = Check(
 )
 
 ALL_EVENTS: Final[Sequence[Check]] = [
-    *_missing("event", "seq", "ts_us", "topic"),
+    *_missing("event", "seq", "ts_us"),
+    *_missing("topic", unless=_is_gap),
     *_negative("seq"),
     _impossible("ts_us", lambda moment: not 0 <= moment <= TS_US_MAX),
     _name("topic"),
@@ -167,6 +175,7 @@ BY_EVENT: Final[Mapping[str, Sequence[Check]]] = {
         *_missing("batch_size"),
         _BATCH_SIZE,
         *_missing("key", unless=_is_keyless),
+        _HASH,
         *_negative("publish_time_ms", "size_bytes", "deliver_at_ms"),
     ],
     "dispatch": [
@@ -176,6 +185,7 @@ BY_EVENT: Final[Mapping[str, Sequence[Check]]] = {
         *_missing("batch_size", unless=_is_end),
         _BATCH_SIZE,
         *_missing("key", unless=lambda row: _is_end(row) or _is_keyless(row)),
+        _HASH,
         *_negative("redelivery_count"),
         Check("impossible_value", "ack_set", lambda row: None in (row.get("ack_set") or ())),
     ],
@@ -204,6 +214,14 @@ BY_EVENT: Final[Mapping[str, Sequence[Check]]] = {
         *_missing("snapshot", "snapshot.seq_begin", "snapshot.seq_end"),
         _SNAPSHOT_ENDS,
         _SNAPSHOT_CONSUMERS,
+    ],
+    "gap": [
+        Check("missing_field", "topic", lambda row: row.get("topic") is None and row.get("subscription") is not None),
+        _name("subscription"),
+        *_missing("seq_end", "dropped"),
+        Check("impossible_value", "seq_end", lambda row: bool(row["seq_end"] < row["seq"]), shown=True),
+        _impossible("dropped", lambda number: bool(number < 1)),
+        Check("impossible_value", "dropped_events", lambda row: None in (row.get("dropped_events") or ())),
     ],
     "reset": [_PHASE, *_OF_SUBSCRIPTION, *_missing("reason"), _not_among("reason", RESETS)],
 }

@@ -37,6 +37,8 @@ class ParsedColumns:
             return self._numbers(name)
         if name in LIST_FIELDS:
             return self._list(name)
+        if name not in TEXT_FIELDS:
+            return pa.nulls(self._count, ARROW_TYPES[name])
         slot = TEXT_FIELDS.index(name)
         at, size = self._rows.text_at[slot, : self._count], self._rows.text_size[slot, : self._count]
         if name == "snapshot":

@@ -17,8 +17,17 @@ from dispatch_audit.pipeline.trace.schema import ARROW_TYPES, JSON_SCHEMA
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 TEXT, NUMBER, BOOL, JSON, TEXTS, WORDS, POSITIONS, RANGES = range(8)
 """The kinds of fields; JSON is a value that stays text."""
+ALONE: Final = -1
+"""The kind of a field that only rare rows have: their lines are parsed one by one."""
 
-_NESTED: Final = {"snapshot": JSON, "batch_keys": TEXTS, "ack_set": WORDS, "positions": POSITIONS, "ranges": RANGES}
+_NESTED: Final = {
+    "snapshot": JSON,
+    "batch_keys": TEXTS,
+    "dropped_events": ALONE,
+    "ack_set": WORDS,
+    "positions": POSITIONS,
+    "ranges": RANGES,
+}
 
 
 def _kind(name: str) -> int:
@@ -45,7 +54,7 @@ TOO_MANY: Final = -1
 TABLE_SIZE: Final = 4 * DIFFERENT_MAX
 
 KINDS: Final = np.array([_KIND[name] for name in FIELDS], dtype=np.int8)
-SLOTS: Final = np.array([_SLOT[name] for name in FIELDS], dtype=np.int64)
+SLOTS: Final = np.array([_SLOT.get(name, -1) for name in FIELDS], dtype=np.int64)
 IS_INT: Final = np.array([ARROW_TYPES[name] == pa.int32() for name in FIELDS])
 
 

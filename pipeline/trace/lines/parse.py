@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.trace.lines.compiled import compiled
 from dispatch_audit.pipeline.trace.lines.different_texts import number_texts
 from dispatch_audit.pipeline.trace.lines.layout import (
+    ALONE,
     BOOL,
     FIELD_AT,
     FIRST_FACTOR,
@@ -167,6 +168,8 @@ def _field(text: Text, at: int, end: int) -> int:
 @compiled
 def _field_end(text: Text, at: int, field: int, row: int, rows: Rows) -> int:
     kind, slot = KINDS[field], SLOTS[field]
+    if kind == ALONE:
+        return DOUBT
     if kind == TEXT:
         if text[at] != QUOTE:
             return DOUBT

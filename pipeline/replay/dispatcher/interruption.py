@@ -1,0 +1,67 @@
+"""The state behind a gap: what rows have shown of entries and hashes is no longer certain, so it is dropped.
+
+Consumers stay connected, unless joins and leaves may be missing too; then the caller judges nothing by them.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+
+from dispatch_audit.pipeline.replay.state.state import (
+    UNKNOWN,
+    Ints,
+    State,
+    common_of,
+    new_state,
+)
+
+# What entries do not decide, or what only grows: it stays true.
+_KEPT_IN_COMMON: Final = (
+    "connected",
+    "resetting",
+    "starts_seen",
+    "highest_dispatched_ledger",
+    "highest_dispatched_entry",
+    "counts_indexes",
+    "last_dispatch_seq",
+    "last_dispatch_ts",
+    "next_sample_ts",
+    "look_ahead_limit",
+    "unacked_limit",
+    "look_ahead_us",
+    "blocked_on_unacked_us",
+    "blocked_on_unacked_until_ts",
+    "first_published_ledger",
+    "first_published_entry",
+    "last_published_ledger",
+    "last_published_entry",
+    "without_publish",
+    "unseen_until_ts",
+    "skip_begun_ts",
+)
+_DROPPED_OF_CONSUMERS: Final = ("held", "unacked", "permits", "blocked", "withheld", "cause", "former", "recent")
+
+
+def without_entries(state: State) -> State:
+    """A state with the same consumers and counts, and without entries and hashes; its arrays have the same sizes."""
+    found = new_state(state.entries.size, state.hashes.size, 0, state.words.size, state.ledger_ids.size)
+    common, before = common_of(found), common_of(state)
+    for name in _KEPT_IN_COMMON:
+        common[name] = before[name]
+    consumers: Any = state.consumers.copy()
+    for name in _DROPPED_OF_CONSUMERS:
+        consumers[name] = 0
+    return found._replace(consumers=consumers.view(np.recarray), checked=state.checked)
+
+
+def highest_position(state: State) -> tuple[int, int]:
+    """The highest position that a row has named, as far as the state remembers; (-1, -1): none."""
+    common, entries = common_of(state), state.entries.view(np.ndarray)
+    used = entries[entries["ledger"] != UNKNOWN]
+    found = [(int(common[f"{of}_ledger"]), int(common[f"{of}_entry"])) for of in ("highest_dispatched", "mark_delete")]
+    found.append((int(common["last_published_ledger"]), int(common["last_published_entry"])))
+    if used.size:
+        ledgers: Ints = used["ledger"]
+        ledger = int(ledgers.max())
+        found.append((ledger, int(used["entry"][ledgers == ledger].max())))
+    return max([(-1, -1), *(position for position in found if position[0] != UNKNOWN)])

@@ -1,0 +1,101 @@
+"""Gaps: intervals of seq in which a recorder dropped rows (TRACE_FORMAT, "Gaps").
+
+A gap travels as an event of code GAP, with its last seq in `entry`, the number of rows in `value`, and in `word` what
+was lost. When rows are put in order, gaps are separated from them: the seq of a gap is that of a row that is not there,
+and several gaps may have the same.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
+from dispatch_audit.pipeline.replay.packing.refused import REPEATED_ROW, Refused
+
+# Bits of `Events.word`.
+_MEMBERS_LOST: Final = 1
+_SNAPSHOTS_LOST: Final = 2
+_OF_TOPIC: Final = 4
+_MEMBERSHIP: Final = frozenset({"join", "leave", "reset"})
+# A name that format 1 does not have may stand for any of its events.
+_OF_ENTRIES: Final = frozenset({"publish", "dispatch", "ack", "redeliver", "flow"})
+_KNOWN: Final = _MEMBERSHIP | _OF_ENTRIES | {"stats"}
+
+
+class Gap(NamedTuple):
+    """An interval of seq in which rows of one subscription, or publishes of its topic, may be missing.
+
+    Attributes:
+        seq: the first row lost.
+        until_seq: the last row lost.
+        ts_us: the time of the first row lost.
+        dropped: the number of rows lost.
+        lost: what was lost, as bits.
+    """
+
+    seq: int
+    until_seq: int
+    ts_us: int
+    dropped: int
+    lost: int
+
+    @property
+    def loses_members(self) -> bool:
+        """Whether joins, leaves or resets may be missing."""
+        return self.lost & _MEMBERS_LOST != 0
+
+    @property
+    def loses_snapshots(self) -> bool:
+        """Whether snapshots may be missing."""
+        return self.lost & _SNAPSHOTS_LOST != 0
+
+
+def note_gaps(batch: pa.RecordBatch, events: Events) -> None:
+    """Fills in what the gaps among the events of a batch say, which has one event for each row."""
+    at = np.flatnonzero(events.code == Code.GAP)
+    if not at.size:
+        return
+    names = ("subscription", "seq_end", "dropped", "dropped_events")
+    rows = batch.select(names).take(pa.array(at)).to_pylist()
+    events.entry[at] = [row["seq_end"] for row in rows]
+    events.value[at] = [row["dropped"] for row in rows]
+    events.word[at] = [_lost(row["dropped_events"]) | (row["subscription"] is None) * _OF_TOPIC for row in rows]
+
+
+def _lost(names: Sequence[str] | None) -> int:
+    events = frozenset(names or ())
+    if not events or not events <= _KNOWN:
+        return _MEMBERS_LOST | _SNAPSHOTS_LOST
+    return bool(events & _MEMBERSHIP) * _MEMBERS_LOST | ("stats" in events) * _SNAPSHOTS_LOST
+
+
+def of_topics(events: Events) -> NDArray[np.bool_]:
+    """Which events are gaps that hold for all subscriptions of their topic."""
+    found: NDArray[np.bool_] = (events.code == Code.GAP) & (events.word & _OF_TOPIC != 0)
+    return found
+
+
+def gaps_in(events: Events) -> list[Gap]:
+    """The gaps among events, one for each row."""
+    at = np.flatnonzero((events.code == Code.GAP) & (events.part == 0))
+    columns = (events.seq, events.entry, events.ts_us, events.value, events.word)
+    return [Gap(*values) for values in zip(*(column[at].tolist() for column in columns), strict=True)]
+
+
+def apart(events: NarrowEvents) -> tuple[NarrowEvents, list[Gap], list[Refused]]:
+    """The events without gaps, the gaps in the order of seq, and the repetitions of gaps."""
+    is_gap = events.column("code") == Code.GAP
+    if not is_gap.any():
+        return events, [], []
+    found = Counter(gaps_in(events.take(is_gap).wide()))
+    repeated = [_repeated(gap.seq) for gap, times in found.items() for _ in range(times - 1)]
+    return events.take(~is_gap), sorted(found), sorted(repeated)
+
+
+def _repeated(seq: int) -> Refused:
+    return Refused(seq, REPEATED_ROW, "the log has the same row more than once")

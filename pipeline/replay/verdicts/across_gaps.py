@@ -1,0 +1,75 @@
+"""Findings that rows lost in a gap may explain are not provable.
+
+A finding needs rows that show what happened, and these are there. But whether an exception or a known bug explains it
+may depend on rows of a while before, or shortly after: whether its hash drained, what a consumer that left had held,
+what the same replay read sent. Until mark-delete has passed what was open in the gap, these may be missing.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dispatch_audit.pipeline.contract.rules import (
+    EARLY_DUPLICATE,
+    FIRST_DELIVERY_ORDER,
+    OVERTAKING,
+    REDELIVERY_ORDER,
+    SINGLE_HOLDER,
+)
+from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.subscription.result import UnseenRows
+from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict
+
+
+def across_gaps(verdicts: Sequence[FindingVerdict], context: FindingContext) -> list[FindingVerdict]:
+    """The verdicts, in the order of the findings; violations that missing rows may explain are not provable."""
+    found = list(verdicts)
+    if not context.found.unseen_rows:
+        return found
+    findings, overtaking = context.found.findings, set[int]()
+    violations = [at for at, verdict in enumerate(found) if verdict.severity == "violation"]
+    # A first delivery is judged as the dispatch that passed it.
+    for at in sorted(violations, key=lambda at: bool(findings.rule[at] == FIRST_DELIVERY_ORDER)):
+        finding = findings[at]
+        gap = _gap_about(finding, overtaking, context)
+        if gap is not None:
+            found[at] = _unknown(gap, context)
+            if finding.rule in OVERTAKING:
+                overtaking.add(int(finding.seq))
+    return found
+
+
+def _gap_about(finding: Any, overtaking: set[int], context: FindingContext) -> UnseenRows | None:
+    """The gap whose rows may explain a finding; None: no gap."""
+    for gap in context.found.unseen_rows:
+        if finding.seq <= gap.begin.seq:
+            # Another thread may have recorded just after the gap began what explains the row.
+            ahead_us = READ_US if finding.rule == EARLY_DUPLICATE else context.skew_us
+            if finding.ts_us >= gap.begin.ts_us - ahead_us:
+                return gap
+        elif gap.settled is None or finding.ts_us <= gap.settled.ts_us + READ_US:
+            if finding.rule == FIRST_DELIVERY_ORDER and int(finding.other_seq) in overtaking:
+                return gap
+            if _depends_on_the_past(finding, context):
+                return gap
+    return None
+
+
+def _depends_on_the_past(finding: Any, context: FindingContext) -> bool:
+    """Whether an exception or bug that this broker can have may explain a finding by rows of entries before it."""
+    if finding.rule == EARLY_DUPLICATE:
+        return not finding.acknowledged and bool(context.bugs_with("sent_by_two_replay_reads"))
+    if not context.drains:
+        return bool(finding.rule == SINGLE_HOLDER or finding.rule in (*OVERTAKING, FIRST_DELIVERY_ORDER))
+    if finding.rule == REDELIVERY_ORDER:
+        return "E7" in context.exceptions and bool(finding.ts_us - finding.other_since_ts <= READ_US)
+    if finding.rule in (*OVERTAKING, FIRST_DELIVERY_ORDER):
+        return bool(context.bugs_with("unblocked_amid_a_read"))
+    return False
+
+
+def _unknown(gap: UnseenRows, context: FindingContext) -> FindingVerdict:
+    begin, end = (context.found.recorders.spoken(seq) for seq in (gap.begin.seq, gap.until_seq))
+    return FindingVerdict(
+        "not_provable", because=f"rows between seq {begin} and seq {end} are missing, and they may explain it"
+    )
