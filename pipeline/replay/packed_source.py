@@ -134,8 +134,9 @@ def counts_in(staged: DataFrame) -> list[Count]:
 
 def _brokers(counts: Sequence[Count]) -> dict[str, list[str | None]]:
     found: dict[str, set[str | None]] = {}
-    for count in (count for count in counts if count.topic is not None):
-        found.setdefault(count.topic, set()).add(count.broker)
+    for count in counts:
+        if count.topic is not None:
+            found.setdefault(count.topic, set()).add(count.broker)
     return {topic: list(names) for topic, names in found.items()}
 
 

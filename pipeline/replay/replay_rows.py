@@ -66,8 +66,9 @@ def packed_rows(
     recorders = recorders_in(packed, config.skew_us)
     topics = sorted({group.topic for group in groups})
     by_topic: dict[str, list[PackedBatch]] = defaultdict(list)
-    for part in (of_topic for part in packed for of_topic in of_each_topic(part, topics)):
-        by_topic[part.topic] += in_one_order(part, recorders.get(part.topic, ONE))
+    for part in packed:
+        for of_topic in of_each_topic(part, topics):
+            by_topic[of_topic.topic] += in_one_order(of_topic, recorders.get(of_topic.topic, ONE))
     of_group = {
         group: sorted(
             (own for part in by_topic[group.topic] if (own := rows_for(group.subscription, part)) is not None),

@@ -76,6 +76,10 @@ _TYPES: Mapping[str, pa.DataType] = {
     "allow_out_of_order": pa.bool_(),
     "ranges": pa.list_(_RANGE),
     "batch_keys": pa.list_(pa.string()),
+    "sticky_hash": pa.int32(),
+    "seq_end": pa.int64(),
+    "dropped": pa.int64(),
+    "dropped_events": pa.list_(pa.string()),
 }
 
 
@@ -620,7 +624,7 @@ def _replayed_group(chunks: list[PackedBatch], config: ReplayConfig) -> Replay:
     epochs: list[PlacedEpoch] = []
     refused: list[Refused] = []
     for part in merged(sorted(chunks, key=lambda chunk: chunk.first_seq)):
-        subscription.feed(part.events, part.membership, part.snapshots)
+        subscription.feed(part.events, part.membership, part.snapshots, part.gaps)
         epochs += subscription.take_epochs()
         refused += [*part.repeated, *part.contradicted, *subscription.take_refused()]
     found = subscription.finish()

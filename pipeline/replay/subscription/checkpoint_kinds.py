@@ -84,7 +84,7 @@ _OF_A_GROUP: Final = (
         "began changes in_force known_since shares _shared_us _opened _closed _of_former_selectors",
     ),
     Kind("opened_epoch", OpenedEpoch),
-    Kind("snapshot_check", SnapshotCheck, "comparison blocked_attempts joined_at surpluses listed _begun"),
+    Kind("snapshot_check", SnapshotCheck, "comparison blocked_attempts joined_at surpluses listed _begun _lazy_return"),
     Kind("stay", Stay),
     Kind("surplus", Surplus),
     Kind("refused_row", Refused),

@@ -1,7 +1,7 @@
 """Selects the rows that may be judged in a trace that does not begin with the first join, and behind a gap.
 
-When a trace with `complete_from_start` false begins, the connected consumers, the routing and the pending entries are unknown. A wrong guess would
-be a false violation, so nothing is judged until the trace itself leaves no doubt:
+When a trace with `complete_from_start` false begins, the connected consumers, the routing and the pending entries are
+unknown. A wrong guess would be a false violation, so nothing is judged until the trace itself leaves no doubt:
 
 1. All connected consumers have joined in the trace, and the joins determine the routing: after a seek, unload or
    transfer, which disconnects all, or once a snapshot of the broker shows these consumers with these ranges.
@@ -148,13 +148,17 @@ class ColdStart:
         """Notes that all consumers were disconnected, so that the trace has the joins of all later ones."""
         self._known |= not self._members_missing
 
-    def look(self, snapshot: Snapshot, connected: Set[int], mapped: Mapping[int, RangesOfOne]) -> bool:
+    def look(
+        self, snapshot: Snapshot, connected: Set[int], mapped: Mapping[int, RangesOfOne], agrees: bool = True
+    ) -> bool:
         """Takes a snapshot of the broker; returns whether everything is `settled` because of it.
 
         Args:
             snapshot: the snapshot.
             connected: the numbers of the consumers that have joined and not left.
             mapped: the hash ranges of each that follow from the joins seen.
+            agrees: whether the snapshot shows nothing that the admitted rows do not explain: where an administrator
+                moves mark-delete, the broker may drop the entries below a little later (E6).
         """
         if self.settled or self._inside or snapshot.seq_begin <= self._behind_seq:
             return False
@@ -164,5 +168,5 @@ class ColdStart:
         if {consumer.consumer for consumer in snapshot.consumers} == connected:
             self._known |= all(self._ranges.get(n) == mapped.get(n, frozenset()) for n in connected)
         passed = snapshot.mark_delete is not None and snapshot.mark_delete >= self._highest
-        self.settled = self._open and passed
+        self.settled = self._open and passed and agrees
         return self.settled

@@ -32,6 +32,7 @@ class SnapshotCheck:
         self.surpluses: list[Surplus] = []
         self.listed: set[int] = set()
         self._begun: dict[int, Moment] = {}
+        self._lazy_return = lazy_return
 
     def begin(self, snapshot: Snapshot, dispatcher: Dispatcher, ranges: Ranges) -> None:
         """Notes the state at the earliest moment at which the broker took the snapshot."""
@@ -49,6 +50,14 @@ class SnapshotCheck:
         """The two moments between which the broker took the snapshot; the later one is now."""
         self.listed |= {consumer.consumer for consumer in snapshot.consumers}
         return self._begun.pop(snapshot.seq), Moment(dispatcher.reconstruct(snapshot), ranges)
+
+    def agrees(
+        self, snapshot: Snapshot, moments: tuple[Moment, Moment], dispatcher: Dispatcher, doubts: UndecidedRanges
+    ) -> bool:
+        """Whether a snapshot agrees with the reconstruction; nothing is noted."""
+        trial = Comparison(dispatcher.consumers.of, self._lazy_return)
+        trial.compare(snapshot, *moments, dispatcher.drains, doubts)
+        return not trial.mismatches
 
     def compare(
         self,

@@ -475,15 +475,16 @@ class Subscription:
             self._learn(Behind(view.reported, NO_DISPATCHES), at)
             self._snapshots.assume(snapshot, epochs.ranges)
         before, after = self._snapshots.end(snapshot, self._dispatcher, epochs.ranges)
-        if before.ranges == after.ranges and self._cold_start.look(snapshot, self._connected(), after.ranges):
-            if self._cold_start.interrupted:
+        moments, interrupted = (before, after), self._cold_start.interrupted and not self._cold_start.settled
+        agrees = not interrupted or self._snapshots.agrees(snapshot, moments, self._dispatcher, self._doubts)
+        if before.ranges == after.ranges and self._cold_start.look(snapshot, self._connected(), after.ranges, agrees):
+            if interrupted:
                 self._dispatcher.monitor.resume(at.seq)
             else:
                 self._dispatcher.monitor.disregard(at.seq)
             self._unseen_rows = [gap._replace(settled=at) if gap.settled is None else gap for gap in self._unseen_rows]
         self._note_known(at)
         if self._cold_start.settled:
-            moments = (before, after)
             self._snapshots.compare(snapshot, moments, at, self._dispatcher, self._doubts, self._one_sided)
 
     def take_refused(self) -> list[Refused]:
