@@ -104,7 +104,9 @@ class ColdStart:
         if since < events.code.size:
             ledger, entry = self._highest
             later = (events.ledger > ledger) | ((events.ledger == ledger) & (events.entry > entry))
-            judged = (later | (events.ledger < 0) | (events.code == Code.MARK_DELETE)) & ~strange
+            # Acknowledgements cannot move mark-delete on from a position below entries that are not admitted.
+            reached = (events.code == Code.MARK_DELETE) & (events.ledger == ledger) & (events.entry == entry)
+            judged = (later | reached | (events.ledger < 0)) & ~strange
             judged &= ~np.isin(events.code, _LEFT_OUT)
             kept[since:] |= judged[since:]
         # Events made of one row of the trace share its seq.
