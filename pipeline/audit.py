@@ -274,6 +274,7 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
             "profile": found.task.profile.name,
             "pulsar_version": found.trace.manifest.pulsar_version,
             "recorded_by": recorded_by,
+            "keys": found.trace.manifest.keys,
             "inputs": found.task.inputs,
             "settings": settings.model_dump_json(),
             "code_version": code_version(),

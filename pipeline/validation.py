@@ -39,6 +39,8 @@ def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> 
                 events_quarantined=found.refused,
                 reasons=dict(found.refused_by_reason),
                 fault="" if fault is None else str(fault),
+                gaps=found.gaps,
+                rows_dropped=found.dropped,
             )
         )
     return results

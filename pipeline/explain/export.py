@@ -99,6 +99,7 @@ def _manifest(evidence: Evidence, finding: Mapping[str, Any]) -> dict[str, Any]:
         "settings": dict(manifest.settings),
         "recorder": manifest.recorder.model_dump(),
         "complete_from_start": evidence.events.config.complete_from_start,
+        "keys": manifest.keys,
         "note": f"The shortest trace that gives finding {finding['finding_id']} ({finding['rule']}).",
     }
 

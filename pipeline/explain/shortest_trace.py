@@ -182,9 +182,9 @@ class _InOrder:
 
     @cached_property
     def _key_of_place(self) -> Mapping[int, int]:
-        """The murmur value of the key of each row's entry."""
+        """The murmur value of the key of each row's entry, or what stands for it where keys are digests."""
         events = self._events.events
-        keyed = events.murmur >= 0
+        keyed = events.murmur != -1
         of_entry = dict(
             zip(
                 zip(events.ledger[keyed].tolist(), events.entry[keyed].tolist(), strict=True),

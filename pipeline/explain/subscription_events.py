@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.contract.profile import SelectorKind
+from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among, concatenated
+from dispatch_audit.pipeline.replay.packing.hashes import hashes_of
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, merged
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.replay_rows import PackedRows
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
-from dispatch_audit.udfs.sticky_key_hash import sticky_from_murmur, sticky_hashes
+from dispatch_audit.udfs.sticky_key_hash import key_ids, sticky_hashes
 
 _NAMING: Final = among(Code.PUBLISH, Code.PUBLISH_DELAYED, Code.DISPATCH_START, Code.DISPATCH_END)
 _SENT: Final = among(Code.DISPATCH_START, Code.DISPATCH_END)
@@ -70,20 +72,32 @@ class SubscriptionEvents:
         return {row.consumer: row.name for row in self.membership if row.kind == "join" and row.name}
 
     def hash_of_key(self, key: str) -> int:
-        """The sticky hash of a key in the range of the selector."""
+        """The sticky hash of a key in the range of the selector; where keys are digests, of a digest.
+
+        Raises:
+            UsageError: no row has this digest.
+        """
+        if self.config.keys_digested:
+            (key_id,) = key_ids([key.encode()]).tolist()
+            at = np.flatnonzero((self.events.key_id == key_id) & _NAMING[self.events.code] & (self.hashes >= 0))
+            if not at.size:
+                raise UsageError(
+                    f"no row of {self.group.subscription} has the digest {key}",
+                    "keys are digests in this trace: pass --key with one of a report or of hot_keys, or --hash",
+                )
+            return int(self.hashes[at[0]])
         return int(sticky_hashes([key.encode()], self.config.profile.hash[self.selector])[0])
 
     def hash_of_entry(self, ledger: int, entry: int) -> int | None:
         """The sticky hash of an entry; None: no row gives its key."""
         events = self.events
-        at = np.flatnonzero((events.ledger == ledger) & (events.entry == entry) & (events.murmur >= 0))
-        return None if not at.size else int(self._sticky(events.murmur[at[:1]])[0])
+        at = np.flatnonzero((events.ledger == ledger) & (events.entry == entry) & (self.hashes >= 0))
+        return None if not at.size else int(self.hashes[at[0]])
 
     def of_hash(self, sticky_hash: int) -> NDArray[np.bool_]:
         """Which events concern a hash: those of its entries, and those of all that a consumer holds of it."""
         events = self.events
-        named = np.flatnonzero(_NAMING[events.code] & (events.murmur >= 0))
-        of_hash = named[self._sticky(events.murmur[named]) == sticky_hash]
+        of_hash = np.flatnonzero(_NAMING[events.code] & (self.hashes == sticky_hash))
         mixed = events.ledger * _MIXER + events.entry
         concerned: NDArray[np.bool_] = (events.ledger >= 0) & np.isin(mixed, mixed[of_hash])
         concerned &= ~_OF_CONSUMER[events.code] & (events.code != Code.MARK_DELETE)
@@ -109,5 +123,8 @@ class SubscriptionEvents:
             return self.recorders.names[0], place
         return self.recorders.names[self.recorders.term_of(place).recorder], self.recorders.seq(place)
 
-    def _sticky(self, murmur: Ints) -> Ints:
-        return sticky_from_murmur(murmur, self.config.profile.hash[self.selector])
+    @cached_property
+    def hashes(self) -> Ints:
+        """The sticky hash of each event, as far as its own row says it; -1: it does not."""
+        rules = self.config.profile.hash
+        return hashes_of(self.events, rules[self.selector], rules[self.config.selector(sticky=False)])

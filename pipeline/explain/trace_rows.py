@@ -66,7 +66,10 @@ def _rows_of(parts: Iterator[Part], group: Group) -> Iterator[pa.RecordBatch]:
 def _of_group(rows: pa.RecordBatch, group: Group) -> pa.RecordBatch:
     topic, subscription, event = (rows.column(name).cast(pa.string()) for name in ("topic", "subscription", "event"))
     concerned = pc.or_(pc.equal(event, "publish"), pc.fill_null(pc.equal(subscription, group.subscription), False))
-    return rows.filter(pc.and_(pc.equal(topic, group.topic), concerned))
+    is_gap = pc.equal(event, "gap")
+    concerned = pc.or_(concerned, pc.and_(is_gap, pc.is_null(subscription)))
+    of_topic = pc.fill_null(pc.equal(topic, group.topic), False)
+    return rows.filter(pc.and_(pc.or_(of_topic, pc.and_(is_gap, pc.is_null(topic))), concerned))
 
 
 def _through_spark(trace: Trace, group: Group, spark: SparkSession | None) -> list[pa.RecordBatch]:

@@ -17,7 +17,7 @@ from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.levels import LEVELS, Level, tally
 from dispatch_audit.pipeline.report.locations import SourceLocation, source_locations
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
-from dispatch_audit.pipeline.report.wording import printable, sentence, share, together
+from dispatch_audit.pipeline.report.wording import DIGESTS, dropped, printable, sentence, share, together
 from dispatch_audit.pipeline.trace import Trace
 
 _COMMANDS: dict[Level, str] = {"error": "error", "warning": "warning", "note": "notice"}
@@ -94,6 +94,11 @@ def _run(run: RunSummary, target: str) -> Iterator[str]:
     )
     if outside := OUTSIDE.get(run.recorded_by or BROKER):
         yield from ("", sentence(f"{outside.described}: {outside.not_judged}"))
+    lost, gaps = (sum(getattr(part, of) or 0 for part in run.incomplete) for of in ("rows_dropped", "gaps"))
+    if gaps:
+        yield from ("", f"{dropped(lost, gaps)}.")
+    if run.keys_digested:
+        yield from ("", f"Keys are {_literal(DIGESTS)}.")
     found = [counts for counts in run.rules if any(counts.findings.values())]
     if not found:
         yield from ("", f"No findings; {count(len(run.rules), 'rule')} checked.", "")

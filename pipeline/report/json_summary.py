@@ -44,6 +44,7 @@ def _trace(run: RunSummary, target: str) -> dict[str, Any]:
         "profile": run.profile,
         "pulsar_version": run.pulsar_version,
         "recorded_by": run.recorded_by,
+        "keys": "digest" if run.keys_digested else "plain",
         "engine": run.engine,
         "from_ts_us": run.from_ts_us,
         "to_ts_us": run.to_ts_us,

@@ -111,6 +111,7 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
         events_quarantined=run["events_quarantined"],
         profile=run["profile"],
         pulsar_version=run["pulsar_version"],
+        keys_digested=run["keys"] == "digest",
         engine=run["engine"],
         recorded_by=run["recorded_by"],
         from_ts_us=run["from_ts_us"],

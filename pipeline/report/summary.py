@@ -142,6 +142,9 @@ class Partition:
     rows_censored: int
     dispatches_undecided: int
     dispatches_without_key: int
+    gaps: int | None = None
+    rows_dropped: int | None = None
+    rows_censored_by_gaps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,7 @@ class RunSummary:
         causes: the cause that cost most first.
         blocks: those with the most message-seconds, the costliest first.
         refused: quarantined rows by reason code, the most frequent first.
+        keys_digested: whether keys in the report are digests that the recorder wrote in their place.
         incomplete: subscriptions of which not every row could be judged, the least complete first.
         hot_keys: the most dispatched ones.
         mixed_producers: producers of batches of several keys, those with the most first.
@@ -211,6 +215,7 @@ class RunSummary:
     refused: dict[str, int]
     groups: tuple[GroupCounts, ...] = ()
     incomplete: tuple[Partition, ...] = ()
+    keys_digested: bool = False
     hot_keys: tuple[HotKey, ...] = ()
     mixed_producers: tuple[MixedProducer, ...] = ()
     starts_from: str | None = None

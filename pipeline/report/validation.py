@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dispatch_audit.pipeline.plural import count
-from dispatch_audit.pipeline.report.wording import printable, share
+from dispatch_audit.pipeline.report.wording import dropped, printable, share
 from dispatch_audit.pipeline.run.request import ValidationResult
 
 
@@ -31,6 +31,8 @@ def json_validation(results: Sequence[ValidationResult]) -> str:
                     "events": result.events_in,
                     "quarantined": result.events_quarantined,
                     "quarantined_by_reason": result.reasons,
+                    "gaps": result.gaps,
+                    "rows_dropped": result.rows_dropped,
                     "profile": result.profile,
                 }
                 for result in results
@@ -50,5 +52,6 @@ def _lines(result: ValidationResult) -> list[str]:
         f"{word}  {printable(result.path)}",
         f"Read    {count(result.events_in, 'event')}, {refused} ({share(part)})",
         *(f"        {reason}: {number:,}" for reason, number in by_frequency),
+        *([f"Lost    {dropped(result.rows_dropped, result.gaps)}"] if result.gaps else []),
         f"Broker  by the rules of profile {result.profile}",
     ]

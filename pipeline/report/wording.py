@@ -1,8 +1,10 @@
 """Numbers, times and names as text."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from dispatch_audit.pipeline import utc
+from dispatch_audit.pipeline.plural import count
 
 
 def moment(ts_us: int) -> str:
@@ -49,3 +51,12 @@ def together(inputs: Sequence[str]) -> str:
     if len(inputs) > 1 and len(folders) == 1:
         return f"{folders.pop()} ({len(inputs)} logs)"
     return ", ".join(inputs)
+
+
+DIGESTS: Final = "digests that the recorder wrote in their place; explain --key takes a digest"
+"""What the keys of a report are, if they are not the keys of the application."""
+
+
+def dropped(rows: int, gaps: int) -> str:
+    """Returns how many rows recorders dropped, as a clause."""
+    return f"{count(rows, 'row')} dropped by the recorder in {count(gaps, 'gap')}"

@@ -103,7 +103,7 @@ def _among(packed: PackedBatch, wanted: Set[Entry]) -> Iterator[tuple[str, int, 
     """Yields the wanted entries of a packed batch with the ids of their keys."""
     mixed = np.array([ledger * _MIXER + entry for _, ledger, entry in wanted], dtype=np.int64)
     events = packed.events.wide()
-    names_key = np.isin(events.code, _NAMING_CODES) & (events.murmur >= 0)
+    names_key = np.isin(events.code, _NAMING_CODES) & (events.murmur != -1)
     at = np.flatnonzero(names_key & np.isin(events.ledger * _MIXER + events.entry, mixed))
     for ledger, entry, key_id in zip(
         *(c[at].tolist() for c in (events.ledger, events.entry, events.key_id)), strict=True

@@ -27,6 +27,7 @@ def replay_config(manifest: Manifest, profile: Profile, settings: Settings, comp
         hot_keys_max=settings.report.hot_keys_max,
         complete_from_start=complete_from_start,
         recorded_by=manifest.recorded_by,
+        keys_digested=manifest.keys_digested,
         thresholds=Thresholds(
             report_min_us=blocking.report_min_ms * 1000,
             stall_threshold_us=blocking.stall_threshold_ms * 1000,

@@ -55,6 +55,8 @@ class ValidationResult:
         events_in: rows read.
         events_quarantined: rows that an audit would refuse.
         reasons: refused rows by reason code.
+        gaps: rows that say that others were dropped.
+        rows_dropped: rows that recorders dropped.
         fault: why an audit would refuse the trace, by `trace.quarantine_ratio_max` and `trace.truncated_log`, with the
             next step; empty: it would audit it.
     """
@@ -65,6 +67,8 @@ class ValidationResult:
     events_quarantined: int
     reasons: dict[str, int]
     fault: str
+    gaps: int = 0
+    rows_dropped: int = 0
 
     @property
     def usable(self) -> bool:

@@ -69,6 +69,7 @@ RUNS = TableSchema(
             "where the trace was recorded: broker; client or admin_api: nothing in it proves a violation; NULL: an "
             "older version of the audit wrote the row",
         ),
+        _optional("keys", "string", "plain; digest where the rows have digests in the place of keys"),
         Column("inputs", "array<string>", "paths of the trace as given"),
         Column("settings", "string", "settings of the audit, JSON"),
         Column("code_version", "string", "version of dispatch-audit"),
@@ -330,7 +331,7 @@ COVERAGE = TableSchema(
     (
         _RUN_KEY,
         *_GROUP,
-        Column("completeness", "double", "rows_judged / rows, 0 to 1"),
+        Column("completeness", "double", "rows_judged / (rows + rows_dropped), 0 to 1"),
         Column("rows", "bigint", "rows read, repeated rows counted once, publishes of the topic included"),
         Column("rows_judged", "bigint", "rows that could carry a verdict"),
         Column("rows_refused", "bigint", "rows that do not fit the rows before them, see quarantine"),
@@ -340,6 +341,16 @@ COVERAGE = TableSchema(
             "rows from a time when the consumers are not known, rows of entries older than that, and rows of consumers "
             "whose join was not recorded; neither judged nor refused",
         ),
+        _optional(
+            "gaps", "bigint", "rows that say that others were dropped; those of the topic included"
+        ),
+        _optional("rows_dropped", "bigint", "rows that recorders dropped, by what they say"),
+        _optional(
+            "rows_censored_by_gaps",
+            "bigint",
+            "those of rows_censored that came in a gap, or behind one and about entries that were open in it",
+        ),
+        *_moment("first_gap_ts", "when the first gap began; NULL: there is none", nullable=True),
         Column(
             "dispatches_undecided",
             "bigint",
@@ -383,6 +394,7 @@ COVERAGE = TableSchema(
         "dispatches_without_end, entries_without_publish, censored_never_dispatched, censored_never_acknowledged, "
         "consumers_by_snapshot_only, clock_steps_back, seq_missing) >= 0",
         "left_out_not_negative": "intervals_left_out >= 0",
+        "gaps_not_negative": "least(gaps, rows_dropped, rows_censored_by_gaps) >= 0",
     },
 )
 

@@ -28,7 +28,7 @@ def coverage(topic: str, subscription: str, counted: RowsSeen, refused: int, see
             "gaps": counted.gaps,
             "rows_dropped": counted.dropped,
             "rows_censored_by_gaps": seen.censored_by_gaps,
-            "first_gap_us": counted.first_gap_us,
+            "first_gap_ts_us": counted.first_gap_us,
             "dispatches_undecided": seen.undecided,
             "dispatches_without_key": seen.unkeyed,
             "dispatches_without_end": seen.without_end,

@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.packing.gap import Gap
+from dispatch_audit.pipeline.replay.packing.hashes import hashes_of
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
@@ -372,12 +373,8 @@ class Subscription:
 
     def hashes(self, events: Events) -> Ints:
         """The sticky hash of each row, -1 where it has no key."""
-        keyed = events.murmur >= 0
-        hashes = np.full(events.murmur.size, -1, dtype=np.int64)
-        if not keyed.any():
-            return hashes
-        hashes[keyed] = self._sticky(events.murmur[keyed])
-        return hashes
+        kind, settings = self._kind, self._config
+        return hashes_of(events, settings.profile.hash[kind], settings.profile.hash[settings.selector(sticky=False)])
 
     def _sticky(self, murmur: Ints) -> Ints:
         return sticky_from_murmur(murmur, self._config.profile.hash[self._kind]).astype(np.int64)

@@ -26,7 +26,7 @@ from dispatch_audit.pipeline.report.page.rows import PageRows, open_seconds, rea
 from dispatch_audit.pipeline.report.query import summarise
 from dispatch_audit.pipeline.report.summary import RunSummary
 from dispatch_audit.pipeline.report.text.next_step import worth_a_look
-from dispatch_audit.pipeline.report.wording import duration, moment, together
+from dispatch_audit.pipeline.report.wording import DIGESTS, duration, moment, together
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.way import tables_of
 
@@ -136,6 +136,8 @@ def _basis(run: RunSummary, rows: PageRows) -> Iterator[tuple[str, str]]:
     if outside := OUTSIDE.get(run.recorded_by or BROKER):
         yield "Source", f"{outside.described}: {outside.not_judged}"
     yield "Profile", run.profile
+    if run.keys_digested:
+        yield "Keys", DIGESTS
     yield "Run", run.run_key
     audited = f"{moment(rows.run['ended_at_us'])} UTC, dispatch-audit {rows.run['code_version']}"
     yield "Audited", f"{audited}{f' on {run.engine}' if run.engine else ''}"

@@ -17,7 +17,9 @@ _RAW = 300
 _COUNTED = ("violation", "known_bug", "not_provable")
 # Columns of `coverage` that count what a verdict does not rest on, in words.
 _NOT_SHOWN = {
-    "rows_censored": "rows from before the state was known",
+    "gaps": "gaps, in which the recorder dropped rows",
+    "rows_dropped": "rows that the recorder dropped",
+    "rows_censored": "rows from before the state was known, or from behind a gap",
     "rows_refused": "rows that do not fit the rows before them",
     "dispatches_undecided": "dispatches while the owner of their hash was undecided",
     "dispatches_without_key": "dispatches without a recorded key",

@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.report.text.blocking import blocking
 from dispatch_audit.pipeline.report.text.findings import findings, rules, worst_of_each
 from dispatch_audit.pipeline.report.text.next_step import next_step
 from dispatch_audit.pipeline.report.text.topics import TopicNames
-from dispatch_audit.pipeline.report.wording import duration, moment, printable, share, together
+from dispatch_audit.pipeline.report.wording import DIGESTS, duration, moment, printable, share, together
 
 _VERDICT_STYLE: dict[RunVerdict, str] = {
     "violation": "bold red",
@@ -109,20 +109,25 @@ def _basis(run: RunSummary) -> Iterator[str]:
     yield f"Broker  {broker}by the rules of profile {run.profile}"
     if outside := OUTSIDE.get(run.recorded_by or BROKER):
         yield f"Source  {outside.described}: {outside.not_judged}"
+    if run.keys_digested:
+        yield f"Keys    {DIGESTS}"
     yield f"Run     {run.run_key}{f', on {run.engine}' if run.engine else ''}"
 
 
 def _incomplete(partition: Partition, topics: TopicNames, run: RunSummary) -> Text:
     """The line on why a subscription could not be judged in full."""
     censored = "that show no receive" if run.recorded_by in OUTSIDE else "from before its state was known"
+    lost, by_gaps = partition.rows_dropped or 0, partition.rows_censored_by_gaps or 0
     numbers = {
-        censored: partition.rows_censored,
+        f"dropped by the recorder in {count(partition.gaps or 0, 'gap')}": lost,
+        "in or behind a gap": by_gaps,
+        censored: partition.rows_censored - by_gaps,
         "refused": partition.rows_refused,
         "dispatched while the owner of their hash was undecided": partition.dispatches_undecided,
         "dispatched without a known key": partition.dispatches_without_key,
     }
     reasons = ", ".join(f"{number:,} {reason}" for reason, number in numbers.items() if number)
-    line = f"        {share(partition.completeness)} of {count(partition.rows, 'row')} judged ({reasons})"
+    line = f"        {share(partition.completeness)} of {count(partition.rows + lost, 'row')} judged ({reasons})"
     return Text(f"{line}{topics.behind(partition, ': {}')}")
 
 

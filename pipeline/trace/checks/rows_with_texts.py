@@ -17,6 +17,7 @@ OF_ROW: Final = (
     "event",
     "consumer",
     "entry_bucket_dispatch",
+    "dropped",
 )
 """The columns of a row that are counted and travel with its text: whose row it is, and what else a count needs."""
 

@@ -29,7 +29,8 @@ def late_refusals(rows: DataFrame, refused: DataFrame) -> DataFrame:
     )
     by_broker = sf.filter("late", lambda r: r.broker.isNull() | (r.broker == sf.coalesce("broker", sf.lit(""))))
     # A publish belongs to every subscription of its topic, so any of them may have refused it.
-    of_row = sf.filter(by_broker, lambda r: (sf.col("event") == "publish") | (r.subscription == sf.col("subscription")))
+    of_all = (sf.col("event") == "publish") | sf.col("subscription").isNull()
+    of_row = sf.filter(by_broker, lambda r: of_all | (r.subscription == sf.col("subscription")))
     own = rows.drop("reason", "detail").join(named, ["topic", "seq"])
     return _with_one_reason(own.withColumn("late", sf.get(of_row, sf.lit(0))).where("late IS NOT NULL"))
 

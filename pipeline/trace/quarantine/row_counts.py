@@ -19,6 +19,8 @@ _FOLDED = [
     ("first_ts_us", "min"),
     ("last_ts_us", "max"),
     ("entry_buckets", "max"),
+    ("gaps", "sum"),
+    ("dropped", "sum"),
 ]
 _SCHEMA = pa.schema(
     [
@@ -44,6 +46,8 @@ class Count(NamedTuple):
         first_ts_us: lowest wall clock, microseconds since 1970 UTC.
         last_ts_us: highest wall clock.
         entry_buckets: more than 0 if a consumer joined under entry-bucket dispatch.
+        gaps: how many of the rows say that others were dropped.
+        dropped: how many others they say.
     """
 
     topic: str | None
@@ -56,6 +60,8 @@ class Count(NamedTuple):
     first_ts_us: int | None
     last_ts_us: int | None
     entry_buckets: int
+    gaps: int
+    dropped: int
 
 
 class RowCounts:
@@ -76,8 +82,10 @@ class RowCounts:
             batch = batch.append_column("refused", pa.nulls(batch.num_rows, pa.string()))
         seq, ts_us = batch.column("seq"), batch.column("ts_us")
         columns = [*(batch.column(name) for name in _GROUPED), seq, ts_us, _joined_by_entry_buckets(batch)]
-        table = pa.table(columns, names=[*_GROUPED, "seq", "ts_us", "entry_buckets"])
+        names = [*_GROUPED, "seq", "ts_us", "entry_buckets", "gaps", "dropped"]
+        table = pa.table([*columns, *_gaps(batch)], names=names)
         bounds = [("seq", "min"), ("seq", "max"), ("ts_us", "min"), ("ts_us", "max"), ("entry_buckets", "max")]
+        bounds += [("gaps", "sum"), ("dropped", "sum")]
         counted = table.group_by(_GROUPED, use_threads=False).aggregate([([], "count_all"), *bounds])
         named = ["count_all", *("_".join(bound) for bound in bounds)]
         self._take(
@@ -123,6 +131,17 @@ def _joined_by_entry_buckets(batch: pa.RecordBatch) -> pa.Array:
     # The broker refused a consumer that has no number.
     joined = pc.and_(pc.equal(batch.column("event").cast(pa.string()), "join"), pc.is_valid(batch.column("consumer")))
     return pc.fill_null(pc.and_(joined, requested), False).cast(pa.int8())
+
+
+def _gaps(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
+    """Returns for each row whether it is a gap, as 1 or 0, and how many rows it says to be lost."""
+    dropped = batch.column("dropped")
+    if dropped.null_count == batch.num_rows:
+        nothing = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
+        return nothing, nothing
+    is_gap = pc.equal(batch.column("event").cast(pa.string()), "gap")
+    is_gap = pc.fill_null(is_gap, False).cast(pa.int64())
+    return is_gap, pc.multiply(is_gap, pc.fill_null(dropped.cast(pa.int64()), 0))
 
 
 def together(rows: Iterable[Mapping[str, Any]]) -> list[Count]:

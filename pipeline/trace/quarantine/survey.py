@@ -29,6 +29,8 @@ class GroupSurvey:
         last_seq: highest seq of the good rows.
         first_ts_us: lowest wall clock of the good rows, microseconds since 1970 UTC.
         last_ts_us: highest wall clock of the good rows.
+        gaps: number of good rows that say that others were dropped.
+        dropped: number of these others.
     """
 
     topic: str | None
@@ -39,6 +41,8 @@ class GroupSurvey:
     last_seq: int | None
     first_ts_us: int | None
     last_ts_us: int | None
+    gaps: int = 0
+    dropped: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,16 @@ class Survey:
     def rows_in(self) -> int:
         """Number of recorded rows, without blank lines."""
         return sum(group.rows for group in self.groups)
+
+    @property
+    def gaps(self) -> int:
+        """Number of rows that say that others were dropped."""
+        return sum(group.gaps for group in self.groups)
+
+    @property
+    def dropped(self) -> int:
+        """Number of rows that recorders dropped."""
+        return sum(group.dropped for group in self.groups)
 
     @property
     def refused(self) -> int:
@@ -182,6 +196,8 @@ def _group(topic: str | None, subscription: str | None, counts: Sequence[Count])
         last_seq=max((c.last_seq for c in good if c.last_seq is not None), default=None),
         first_ts_us=min((c.first_ts_us for c in good if c.first_ts_us is not None), default=None),
         last_ts_us=max((c.last_ts_us for c in good if c.last_ts_us is not None), default=None),
+        gaps=sum(count.gaps for count in good),
+        dropped=sum(count.dropped for count in good),
     )
 
 
