@@ -18,6 +18,7 @@ millisecond after the one before. What a recorder writes at the start and at the
     dispatch 1 2 c1 [of h]                       `of` names the key of an entry that was never published
     ack 1 2 c1 [indexes 0,2]                     with indexes: these messages of the batch only
     nack 1 2 c1                                  also `redeliver-all c1`
+    lose 4 [unnamed]                             the recorder dropped the last 4 rows, and says so; unnamed: not which events
     wait 10ms
     mark NAME, back to NAME                      go on with another end of the same story
     audit [on 4.0.4]                             findings, refused rows, draining and blocking of the story so far
@@ -55,6 +56,10 @@ _TYPES: Mapping[str, pa.DataType] = {
     "batch_size": pa.int32(),
     "permits": pa.int32(),
     "key": pa.binary(),
+    "sticky_hash": pa.int32(),
+    "seq_end": pa.int64(),
+    "dropped": pa.int64(),
+    "dropped_events": pa.list_(pa.string()),
     "positions": pa.list_(_POSITION),
     "allow_out_of_order": pa.bool_(),
     "ranges": pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())])),
@@ -107,10 +112,11 @@ class Story:
         for line in text.splitlines():
             if not line.startswith("#"):
                 verb, *words = line.split()
-                first = len(self._rows) + 1
+                before = len(self._rows)
                 yield from getattr(self, f"do_{verb.replace('-', '_')}")(words) or ()
-                if len(self._rows) >= first:
-                    seqs = str(first) if len(self._rows) == first else f"{first}-{len(self._rows)}"
+                new = [row["seq"] for row in self._rows[before:]]
+                if new:
+                    seqs = str(new[0]) if len(new) == 1 else f"{new[0]}-{new[-1]}"
                     yield f"{seqs:<6} {line}"
 
     def do_broker(self, words: list[str]) -> Iterator[str]:
@@ -190,6 +196,17 @@ class Story:
 
     do_redeliver_all = do_nack
 
+    def do_lose(self, words: list[str]) -> Iterator[str]:
+        number = int(words[0])
+        lost, self._rows = self._rows[-number:], self._rows[:-number]
+        first, last = lost[0], lost[-1]
+        gap: Columns = {name: first[name] for name in ("seq", "ts_us", "topic")}
+        gap |= {"event": "gap", "subscription": _GROUP.subscription, "seq_end": last["seq"], "dropped": number}
+        gap["dropped_events"] = None if "unnamed" in words else sorted({row["event"] for row in lost})
+        self._rows.append(gap)
+        seqs = f"{first['seq']}-{last['seq']}"
+        yield f"{seqs:<6} lose {' '.join(words)}"
+
     def do_wait(self, words: list[str]) -> None:
         self._now_us += int(words[0].removesuffix("ms")) * 1000
 
@@ -241,7 +258,8 @@ class Story:
 
     def _write(self, event: str, **columns: object) -> None:
         self._now_us += 1_000
-        place: Columns = {"seq": len(self._rows) + 1, "ts_us": self._now_us, "topic": _GROUP.topic}
+        last = self._rows[-1] if self._rows else {"seq": 0}
+        place: Columns = {"seq": last.get("seq_end", last["seq"]) + 1, "ts_us": self._now_us, "topic": _GROUP.topic}
         place["subscription"] = None if event == "publish" else _GROUP.subscription
         self._rows.append({"event": event, **place, **columns})
 

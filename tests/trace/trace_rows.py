@@ -89,6 +89,18 @@ STATS: Row = {
     },
 }
 
+GAP: Row = {
+    "event": "gap",
+    "seq": 12,
+    **_ALL,
+    "subscription": "ks",
+    "seq_end": 20,
+    "dropped": 5,
+    "dropped_events": ["dispatch", "ack"],
+}
+# It holds for everything that its recorder wrote.
+GAP_OF_ALL: Row = {"event": "gap", "seq": 21, "ts_us": 1_795_225_305_572_696, "seq_end": 21, "dropped": 1}
+
 GOOD_ROWS: tuple[Row, ...] = (
     PUBLISH,
     DISPATCH,
@@ -101,6 +113,8 @@ GOOD_ROWS: tuple[Row, ...] = (
     LEAVE,
     RESET,
     STATS,
+    GAP,
+    GAP_OF_ALL,
 )
 
 
