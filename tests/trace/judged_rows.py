@@ -9,6 +9,8 @@ from trace_rows import (
     DISPATCH,
     DISPATCH_END,
     FLOW,
+    GAP,
+    GAP_OF_ALL,
     GOOD_ROWS,
     JOIN,
     LEAVE,
@@ -68,7 +70,7 @@ BAD_ROWS: tuple[tuple[Mapping[str, Any] | str, str, str | None], ...] = (
     (without(FLOW, "seq"), "missing_field", "seq"),
     ({**FLOW, "ts_us": None}, "missing_field", "ts_us"),
     (without(FLOW, "topic"), "missing_field", "topic"),
-    *((without(row, "subscription"), "missing_field", "subscription") for row in GOOD_ROWS if row is not PUBLISH),
+    *((without(row, "subscription"), "missing_field", "subscription") for row in GOOD_ROWS if row not in (PUBLISH, GAP)),
     *(
         (without(row, "consumer"), "missing_field", "consumer")
         for row in (DISPATCH, DISPATCH_END, ACK, REDELIVER, FLOW, JOIN, LEAVE)
@@ -127,6 +129,7 @@ BAD_ROWS: tuple[tuple[Mapping[str, Any] | str, str, str | None], ...] = (
 
 LEGITIMATE_ROWS: tuple[Mapping[str, Any] | str, ...] = (
     *GOOD_ROWS,
+    GAP_OF_ALL,
     {**FLOW, "an_addition": {"a": [1]}, "_corrupt_record": "x"},
     # The last of equal names counts.
     text(FLOW).replace('"seq": 6', '"seq": 5, "seq": 6'),

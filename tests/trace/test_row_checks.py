@@ -12,7 +12,21 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from judged_rows import BAD_ROWS, LEGITIMATE_ROWS
-from trace_rows import ACK, FLOW, GOOD_ROWS, JOIN, LEAVE, PUBLISH, REDELIVER, REFUSED_JOIN, RESET, STATS, without
+from trace_rows import (
+    ACK,
+    FLOW,
+    GAP,
+    GAP_OF_ALL,
+    GOOD_ROWS,
+    JOIN,
+    LEAVE,
+    PUBLISH,
+    REDELIVER,
+    REFUSED_JOIN,
+    RESET,
+    STATS,
+    without,
+)
 
 from dispatch_audit.pipeline.trace.checks.good_rows import good_rows
 from dispatch_audit.pipeline.trace.checks.one_row import ALL_EVENTS, BY_EVENT, fault_of
@@ -22,8 +36,8 @@ from dispatch_audit.pipeline.trace.reasons import REASONS, STRUCTURAL
 # Columns have types, so these cannot stand in them; see `test_parquet_files` for wrong types and base64.
 _OF_LINES = ("broken_json", "wrong_type", "bad_key")
 
-# Consumers with ranges of their own are rare: they are looked at one by one.
-_ONE_BY_ONE = (JOIN, REFUSED_JOIN)
+# Consumers with ranges of their own are rare, and so are gaps: they are looked at one by one.
+_ONE_BY_ONE = (JOIN, REFUSED_JOIN, GAP, GAP_OF_ALL)
 _AUTO_SPLIT = {**JOIN, "key_shared_mode": "AUTO_SPLIT", "ranges": []}
 # Good, of no meaning where they stand, and nothing that a recorder writes: not worth a test of their own there.
 _ODD = ({**PUBLISH, "phase": "of no meaning here"},)
@@ -161,8 +175,8 @@ def test_good_rows_together_are_plain() -> None:
     assert plain(encoded(batch_of([])))
 
 
-@pytest.mark.parametrize("row", _ONE_BY_ONE, ids=["named", "refused"])
-def test_consumers_with_ranges_of_their_own_are_looked_at_one_by_one(row: Mapping[str, Any]) -> None:
+@pytest.mark.parametrize("row", _ONE_BY_ONE, ids=["named", "refused", "gap", "gap of all"])
+def test_rare_rows_are_looked_at_one_by_one(row: Mapping[str, Any]) -> None:
     assert not plain(batch_of([row]))
     assert not plain(encoded(batch_of([row])))
 
@@ -185,7 +199,7 @@ def test_what_is_behind_null_lists_is_not_looked_at_and_what_is_before_a_slice_n
 
 def _mutated() -> list[dict[str, Any]]:
     """Every good row with every value in every column, one at a time."""
-    rows = (*PLAIN, JOIN)
+    rows = (*PLAIN, JOIN, GAP)
     return [_changed(row, **{name: value}) for row in rows for name, values in _VALUES.items() for value in values]
 
 
@@ -218,6 +232,27 @@ def _more_lenient(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row, verdict, is_good in zip(rows, verdicts, found, strict=True) if is_good and verdict]
 
 
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({}, None),
+        ({"subscription": None}, None),
+        ({"subscription": None, "topic": None}, None),
+        ({"dropped_events": []}, None),
+        ({"dropped_events": ["an event of a later format"]}, None),
+        ({"topic": None}, ("missing_field", "topic")),
+        ({"seq_end": None}, ("missing_field", "seq_end")),
+        ({"dropped": None}, ("missing_field", "dropped")),
+        ({"seq_end": 11}, ("impossible_value", "seq_end = 11")),
+        ({"dropped": 0}, ("impossible_value", "dropped = 0")),
+        ({"dropped_events": [None]}, ("impossible_value", "dropped_events")),
+    ],
+    ids=str,
+)
+def test_a_gap_says_what_was_lost(changed: dict[str, Any], fault: tuple[str, str] | None) -> None:
+    assert _verdicts([{**GAP, **changed}]) == [fault]
+
+
 def test_no_change_of_one_field_is_surely_good_and_refused() -> None:
     assert _more_lenient(_mutated()) == []
 
@@ -240,7 +275,7 @@ def test_each_row_of_a_batch_is_judged_by_itself(chance: random.Random, size: in
 
 
 def test_the_good_rows_are_of_every_event() -> None:
-    assert {row["event"] for row in PLAIN} == set(BY_EVENT)
+    assert {row["event"] for row in (*PLAIN, *_ONE_BY_ONE)} == set(BY_EVENT)
 
 
 def test_the_checks_use_the_catalogue() -> None:

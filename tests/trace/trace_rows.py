@@ -114,7 +114,6 @@ GOOD_ROWS: tuple[Row, ...] = (
     RESET,
     STATS,
     GAP,
-    GAP_OF_ALL,
 )
 
 
