@@ -23,7 +23,7 @@ from dispatch_audit.pipeline.replay.subscription.watermark import EVERYTHING, Wa
 ALL = 1_000_000
 
 
-def _rules(version: str, broker: dict[str, object], unsettled_us: int, complete: bool = True) -> ReplayConfig:
+def rules_for(version: str, broker: dict[str, object], unsettled_us: int, complete: bool = True) -> ReplayConfig:
     profile = profile_for(version, broker)
     return ReplayConfig(
         profile,
@@ -60,7 +60,7 @@ def test_recordings_in_windows(name: str) -> None:
     logs = recorded_logs(name)
     seqs = sorted(row["seq"] for log in logs for row in log)
     chance = random.Random(name)
-    rules = _rules(manifest["pulsar_version"], manifest["settings"], 2_000_000)
+    rules = rules_for(manifest["pulsar_version"], manifest["settings"], 2_000_000)
     cuts = sorted(chance.sample(seqs[len(seqs) // 2 :], 3))
     windows = told_by_windows(logs, rules, cuts)
     assert any(window["draining"] or window["blocking"] for window in windows[:-1]), "nothing is open at a cut"
@@ -84,7 +84,7 @@ def test_any_log_in_any_windows(
     sides, unsettled_us = dispatched
     rows = rows_of(done, sides)
     # Longer than a dispatch, or a change, may wait for its other side.
-    rules = _rules(version, dict(AUTO_SPLIT), unsettled_us, complete)
+    rules = rules_for(version, dict(AUTO_SPLIT), unsettled_us, complete)
     assert folded(told_by_windows([rows], rules, cuts)) == folded(told_by_windows([rows], rules, []))
 
 
@@ -101,7 +101,7 @@ def test_what_is_settled_is_told_at_once_and_what_is_open_with_each_window() -> 
     log.ack(1, 0)
     log.now_us += 100_000_000
     log.write("stats")
-    first, second = told_by_windows([log.rows], _rules("4.0.8", dict(AUTO_SPLIT), 60_000_000), [cut])
+    first, second = told_by_windows([log.rows], rules_for("4.0.8", dict(AUTO_SPLIT), 60_000_000), [cut])
     (open_one,), (whole,) = first["draining"], second["draining"]
     assert (open_one["from_seq"], open_one["to_seq"]) == (whole["from_seq"], None)
     assert whole["ended_by"] == "ack"

@@ -23,7 +23,17 @@ COUNTED: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     ),
     "coverage": (
         (),
-        ("rows", "rows_refused", "rows_censored", "dispatches_undecided", "dispatches_without_key", "seq_missing"),
+        (
+            "rows",
+            "rows_refused",
+            "rows_censored",
+            "gaps",
+            "rows_dropped",
+            "rows_censored_by_gaps",
+            "dispatches_undecided",
+            "dispatches_without_key",
+            "seq_missing",
+        ),
     ),
 }
 # What stands as the last window has it.
