@@ -18,7 +18,7 @@ millisecond after the one before. What a recorder writes at the start and at the
     dispatch 1 2 c1 [of h]                       `of` names the key of an entry that was never published
     ack 1 2 c1 [indexes 0,2]                     with indexes: these messages of the batch only
     nack 1 2 c1                                  also `redeliver-all c1`
-    lose 4 [unnamed]                             the recorder dropped the last 4 rows, and says so; unnamed: not which events
+    lose 4 [unnamed]                             the recorder drops the last 4 rows; unnamed: any events
     wait 10ms
     mark NAME, back to NAME                      go on with another end of the same story
     audit [on 4.0.4]                             findings, refused rows, draining and blocking of the story so far

@@ -70,7 +70,11 @@ BAD_ROWS: tuple[tuple[Mapping[str, Any] | str, str, str | None], ...] = (
     (without(FLOW, "seq"), "missing_field", "seq"),
     ({**FLOW, "ts_us": None}, "missing_field", "ts_us"),
     (without(FLOW, "topic"), "missing_field", "topic"),
-    *((without(row, "subscription"), "missing_field", "subscription") for row in GOOD_ROWS if row not in (PUBLISH, GAP)),
+    *(
+        (without(row, "subscription"), "missing_field", "subscription")
+        for row in GOOD_ROWS
+        if row not in (PUBLISH, GAP)
+    ),
     *(
         (without(row, "consumer"), "missing_field", "consumer")
         for row in (DISPATCH, DISPATCH_END, ACK, REDELIVER, FLOW, JOIN, LEAVE)

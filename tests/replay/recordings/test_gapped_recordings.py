@@ -7,8 +7,7 @@ import pytest
 from gapped_traces import OF_ENTRIES, Interval, bounds, findings, violations, with_gaps
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from local_replay import Columns, Log, Replay, recorded_logs, replayed, replayed_logs, replayed_recording
-from local_replay import GROUP, LOW
+from local_replay import GROUP, LOW, Columns, Log, Replay, recorded_logs, replayed, replayed_logs, replayed_recording
 from recorded import ALL, of_each
 
 # Churn, an administrator who moves mark-delete, resets, and batches that are acknowledged piece by piece.
