@@ -34,8 +34,8 @@ NAMES: Final[dict[str, str]] = {
 _SENTENCES: Final = {"explanation": bool, "evidence": len, "undecided": bool}
 """Columns of sentences, which may be worded anew, and what is compared of each."""
 
-_ASIDE: Final = ("finding_id",)
-"""Columns that follow from others of their row."""
+_ASIDE: Final = ("finding_id", "gaps", "rows_dropped", "rows_censored_by_gaps", "first_gap_ts_us")
+"""Columns that follow from others of their row, and those that say that a recording has no gaps."""
 
 Digests = npt.NDArray[np.uint32]
 

@@ -38,7 +38,8 @@ def interval(
 
 
 def partition(group: dict[str, str], left_out: int) -> dict[str, Any]:
-    names = (column.name for column in TABLES["coverage"].columns if column.name not in ("run_key", *group))
+    recorded = (column.name for column in TABLES["coverage"].columns if column.derived_from is None)
+    names = (name for name in recorded if name not in ("run_key", *group))
     return {**group, **dict.fromkeys(names, 0), "completeness": 1.0, "intervals_left_out": left_out}
 
 
