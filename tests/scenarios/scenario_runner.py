@@ -258,8 +258,9 @@ class Story:
 
     def _write(self, event: str, **columns: object) -> None:
         self._now_us += 1_000
-        last = self._rows[-1] if self._rows else {"seq": 0}
-        place: Columns = {"seq": last.get("seq_end", last["seq"]) + 1, "ts_us": self._now_us, "topic": _GROUP.topic}
+        last: Columns = self._rows[-1] if self._rows else {"seq": 0}
+        behind = last["seq_end"] if "seq_end" in last else last["seq"]
+        place: Columns = {"seq": behind + 1, "ts_us": self._now_us, "topic": _GROUP.topic}
         place["subscription"] = None if event == "publish" else _GROUP.subscription
         self._rows.append({"event": event, **place, **columns})
 
