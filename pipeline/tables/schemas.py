@@ -341,9 +341,7 @@ COVERAGE = TableSchema(
             "rows from a time when the consumers are not known, rows of entries older than that, and rows of consumers "
             "whose join was not recorded; neither judged nor refused",
         ),
-        _optional(
-            "gaps", "bigint", "rows that say that others were dropped; those of the topic included"
-        ),
+        _optional("gaps", "bigint", "rows that say that others were dropped; those of the topic included"),
         _optional("rows_dropped", "bigint", "rows that recorders dropped, by what they say"),
         _optional(
             "rows_censored_by_gaps",
