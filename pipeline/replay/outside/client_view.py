@@ -8,13 +8,15 @@ Only entries with a recorded key take part. A recorder leaves the key out where 
 routed by the key of the batch, and receives that overlap in several threads have no order.
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.errors import LimitError
 from dispatch_audit.pipeline.replay.outside.received import ReceivedEntries
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 
 Key = int
@@ -68,9 +70,10 @@ class ClientView:
     _newest: dict[tuple[int, Key], Receive] = field(default_factory=dict)
     _open: dict[Key, dict[tuple[int, Position], Receive]] = field(default_factory=dict)
     _keys: dict[Position, Key] = field(default_factory=dict)
+    _lost_until_seq: int = -1
 
-    def feed(self, events: Events, membership: list[MembershipEvent]) -> None:
-        """Takes the next rows in the order of seq.
+    def feed(self, events: Events, membership: Sequence[MembershipEvent], gaps: Sequence[Gap] = ()) -> None:
+        """Takes the next rows, and the gaps among them, in the order of seq.
 
         Raises:
             LimitError: more messages are open than the limit allows.
@@ -79,7 +82,14 @@ class ClientView:
             if row.name:
                 self.names[row.consumer] = row.name
             self.ordered &= not row.out_of_order
+        ahead = deque(gaps)
         for code, seq, ts_us, consumer, ledger, entry, murmur, key, word in _rows(events):
+            lost = seq <= self._lost_until_seq
+            while ahead and ahead[0].seq <= seq:
+                lost, self._lost_until_seq = True, max(self._lost_until_seq, ahead.popleft().until_seq)
+            if lost:
+                # Rows that would settle what is open, or that came in between, may be missing.
+                self._forget()
             position = (ledger, entry)
             if code == Code.DISPATCH_END:
                 if murmur < 0:
@@ -94,16 +104,15 @@ class ClientView:
                 self._settled_all(consumer)
             elif code in (Code.RESET_START, Code.RESET_END):
                 # Everything may be sent again, to other consumers (E3).
-                self.forget()
-
-    def forget(self) -> None:
-        """Begins anew: what was received before says nothing about what follows."""
-        self._seen, self._newest, self._open, self._keys = {}, {}, {}, {}
+                self._forget()
 
     @property
     def open(self) -> int:
         """Number of messages that were received and not settled."""
         return sum(map(len, self._open.values()))
+
+    def _forget(self) -> None:
+        self._seen, self._newest, self._open, self._keys = {}, {}, {}, {}
 
     def _received(self, receive: Receive) -> None:
         if not self.ordered:

@@ -46,7 +46,7 @@ def outside_tables(
     for part in merged(chunks):
         counted.add(part)
         if config.recorded_by == CLIENT:
-            view.feed(part.events, part.membership)
+            view.feed(part.events, part.membership, part.gaps)
         listed |= _listed(part)
         of_part = [*part.contradicted, *part.repeated]
         refused += len(part.contradicted)
@@ -68,6 +68,7 @@ def outside_tables(
         never_dispatched=0,
         never_acknowledged=view.open,
         unjoined=len(listed),
+        censored_by_gaps=0,
     )
     coverage = rows.coverage(*group, counted, refused, seen, 0)
     for table, found_rows in (

@@ -126,3 +126,16 @@ def test_memory_is_bounded_by_open_messages() -> None:
     calls.receive(1, 1001)
     with pytest.raises(LimitError, match="more than 1 received messages are open at seq 2002"):
         found(calls, open_entries_max=1)
+
+
+@pytest.mark.parametrize(("seq", "seq_end", "shown"), [(4, 4, False), (3, 9, False), (1, 2, True), (6, 6, True)])
+def test_what_rows_in_a_gap_may_explain_is_not_shown(seq: int, seq_end: int, shown: bool) -> None:
+    calls = Calls()
+    for consumer in (1, 2):
+        calls.join(consumer)
+    calls.receive(1, 0)
+    calls.add("ack", phase="start", consumer=1, ack_type="individual", positions=[{"ledger_id": 1, "entry_id": 9}])
+    calls.receive(2, 1)
+    rows = [row for row in calls.rows if row["seq"] != seq]
+    calls.rows = [*rows, {**calls.rows[0], "event": "gap", "seq": seq, "seq_end": seq_end, "dropped": 1}]
+    assert [row["rule"] for row in found(calls)] == (["single_holder"] if shown else [])
