@@ -104,7 +104,7 @@ def write_log(spark: SparkSession, trace: Trace, converted: Converted, folder: P
             file.unlink()
     if converted.form == "delta":
         _commit(log, EVENT_SCHEMA, files, [TOPIC])
-    return Made(len({file.topic for file in files}), len(files), sum(file.rows for file in files))
+    return Made(len({file.topic for file in files} - {None}), len(files), sum(file.rows for file in files))
 
 
 def _written(log: Path, part: Part) -> Iterator[pa.RecordBatch]:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.trace.arrow_columns import numbered
+from dispatch_audit.pipeline.trace.workers.shares import NULL_FOLDER
 
 # Of a topic: a reader skips row groups by their seqs, and needs one at a time.
 _GROUP_ROWS: Final = 1 << 16
@@ -33,14 +34,14 @@ class TopicFile(NamedTuple):
 
     Attributes:
         path: below the log.
-        topic: of all its rows.
+        topic: of all its rows; None: of no topic, as gaps in everything that a recorder wrote.
         rows: their number.
         bytes: its size.
         statistics: as the log of a Delta table has them, as JSON.
     """
 
     path: str
-    topic: str
+    topic: str | None
     rows: int
     bytes: int
     statistics: str
@@ -68,7 +69,7 @@ class _Open:
             before = self._bounds.get(name, (low, high))
             self._bounds[name] = min(low, before[0]), max(high, before[1])
 
-    def close(self, topic: str) -> TopicFile:
+    def close(self, topic: str | None) -> TopicFile:
         self._writer.close()
         bounds = zip(("minValues", "maxValues"), zip(*self._bounds.values(), strict=True), strict=True)
         found = {
@@ -88,10 +89,10 @@ class TopicFiles:
 
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
         self._folder, self._schema = folder, schema
-        self._waiting: dict[str, list[pa.RecordBatch]] = {}
-        self._waiting_rows: dict[str, int] = {}
+        self._waiting: dict[str | None, list[pa.RecordBatch]] = {}
+        self._waiting_rows: dict[str | None, int] = {}
         self._waiting_bytes = 0
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str | None, _Open] = {}
         self._closed: list[TopicFile] = []
         # Two attempts at a task write files of their own: those of one that failed are named nowhere.
         self._attempt, self._files = uuid4().hex[:12], 0
@@ -109,7 +110,7 @@ class TopicFiles:
         ends = np.searchsorted(of_row[order], np.arange(len(names) + 1))
         for number, name in enumerate(names):
             at = order[ends[number] : ends[number + 1]]
-            if name is None or not at.size:
+            if not at.size:
                 continue
             part = rows if at.size == rows.num_rows else rows.take(pa.array(at))
             self._waiting.setdefault(name, []).append(part)
@@ -129,7 +130,7 @@ class TopicFiles:
         yield from self._closed
         self._closed = []
 
-    def _write(self, topic: str, source: str) -> None:
+    def _write(self, topic: str | None, source: str) -> None:
         batches = self._waiting.pop(topic)
         del self._waiting_rows[topic]
         self._waiting_bytes -= sum(batch.nbytes for batch in batches)
@@ -142,11 +143,11 @@ class TopicFiles:
         self._open[topic] = opened
         opened.write(pa.Table.from_batches(batches, self._schema))
 
-    def _close(self, topic: str) -> None:
+    def _close(self, topic: str | None) -> None:
         self._closed.append(self._open.pop(topic).close(topic))
 
-    def _path(self, topic: str, source: str) -> str:
-        folder = f"topic={quote(topic, safe='')}"
+    def _path(self, topic: str | None, source: str) -> str:
+        folder = f"topic={NULL_FOLDER if topic is None else quote(topic, safe='')}"
         if len(folder) > _NAME_BYTES_MAX:
             raise TraceError(f"the name of topic {topic} is too long for a folder", "convert to a table of a catalog")
         self._files += 1

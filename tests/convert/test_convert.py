@@ -60,14 +60,27 @@ def audited(trace: Path, out: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def with_gap(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample with a gap that names no topic."""
+    trace = unzipped(SAMPLES / SAMPLE, tmp_path_factory.mktemp("with-gap") / SAMPLE)
+    first, *_ = (trace / "acks.jsonl").read_text().splitlines()
+    gap = {"event": "gap", "dropped": 1, **{name: json.loads(first)[name] for name in ("seq", "ts_us")}}
+    gap["seq_end"] = gap["seq"] + 9
+    (trace / "events.jsonl").write_text(json.dumps(gap) + "\n")
+    return trace
+
+
+@pytest.fixture(scope="module")
+def original(with_gap: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of an audit of the sample."""
-    return audited(SAMPLES / SAMPLE, tmp_path_factory.mktemp("original"))
+    return audited(with_gap, tmp_path_factory.mktemp("original"))
 
 
 @pytest.mark.parametrize("form", ["parquet", "delta"])
-def test_an_audit_of_the_converted_trace_gives_the_same_rows(form: str, original: Path, tmp_path: Path) -> None:
-    found = converted(SAMPLES / SAMPLE, "--to", tmp_path / "logs", "--as", form)
+def test_an_audit_of_the_converted_trace_gives_the_same_rows(
+    form: str, with_gap: Path, original: Path, tmp_path: Path
+) -> None:
+    found = converted(with_gap, "--to", tmp_path / "logs", "--as", form)
     assert found["events_in"] == found["events_converted"] > 20_000
     tables = audited(tmp_path / "logs", tmp_path / "out")
     for table in TABLES:

@@ -25,8 +25,8 @@ _UNCOMPRESSED: Final = ".jsonl"
 # Mapping", "Deletion Vectors").
 _PLAIN_READER: Final = 1
 _PARTITION: Final = "partition."
-# As Hive and Spark write a null into the name of a folder.
-_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+NULL_FOLDER: Final = "__HIVE_DEFAULT_PARTITION__"
+"""A null in the name of a folder, as Hive and Spark write it."""
 
 Value = str | int | None
 Values = tuple[tuple[str, Value], ...]
@@ -88,7 +88,7 @@ def _values_in(file: Path, log: Log) -> Values:
     if log.kind == "json" or not Path(log.path).is_dir():
         return ()
     folders = (name.partition("=") for name in file.relative_to(log.path).parts[:-1] if "=" in name)
-    return tuple((name, _typed(name, None if text == _NULL else unquote(text), log)) for name, _, text in folders)
+    return tuple((name, _typed(name, None if text == NULL_FOLDER else unquote(text), log)) for name, _, text in folders)
 
 
 def _typed(name: str, text: str | None, log: Log) -> Value:
