@@ -62,7 +62,7 @@ def audited(trace: Path, out: Path) -> Path:
 @pytest.fixture(scope="module")
 def with_gap(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample with a gap that names no topic."""
-    trace = unzipped(SAMPLES / SAMPLE, tmp_path_factory.mktemp("with-gap") / SAMPLE)
+    trace = unzipped(SAMPLE, tmp_path_factory.mktemp("with-gap") / SAMPLE)
     first, *_ = (trace / "acks.jsonl").read_text().splitlines()
     gap = {"event": "gap", "dropped": 1, **{name: json.loads(first)[name] for name in ("seq", "ts_us")}}
     gap["seq_end"] = gap["seq"] + 9
