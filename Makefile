@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 TWO := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 SLOWEST := --durations=25 --durations-min=5
 
-.PHONY: demo test test-slow kernel lint types unit docs pictures vega setup lock clean
+.PHONY: demo test test-slow kernel lint types unit docs pictures vega setup lock clean recorder-broker
 
 demo: setup
 	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never --engine $(ENGINE)
@@ -69,6 +69,12 @@ lock: setup
 	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.10 --upgrade \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes \
 		--quiet --output-file requirements.lock
+
+# A broker of Pulsar's artifacts with the recorder's NAR, for tests: `java @recorder/target/test-broker.args --trace-dir DIR`.
+recorder-broker: recorder/target/test-broker.args
+
+recorder/target/test-broker.args: recorder/pom.xml $(shell find recorder/src -type f)
+	@mvn -q -B -f recorder/pom.xml -DskipTests package
 
 clean:
 	rm -rf $(VENV) demo-report site spark-warehouse

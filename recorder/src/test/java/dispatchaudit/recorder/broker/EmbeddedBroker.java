@@ -1,0 +1,117 @@
+package dispatchaudit.recorder.broker;
+
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Properties;
+import java.util.Set;
+import java.util.UUID;
+import org.apache.pulsar.broker.PulsarService;
+import org.apache.pulsar.broker.ServiceConfiguration;
+import org.apache.pulsar.client.admin.PulsarAdmin;
+import org.apache.pulsar.common.configuration.PulsarConfigurationLoader;
+import org.apache.pulsar.common.policies.data.ClusterData;
+import org.apache.pulsar.common.policies.data.TenantInfo;
+import org.apache.pulsar.metadata.bookkeeper.BKCluster;
+
+/**
+ * A broker and a bookie in this JVM, on the loopback interface alone, with metadata in memory. It finds the recorder as every
+ * broker does: as a NAR in its directory of interceptors.
+ */
+public final class EmbeddedBroker implements AutoCloseable {
+    private static final String HOST = "127.0.0.1";
+    private static final String CLUSTER = "test";
+
+    private final BKCluster bookies;
+    private final PulsarService broker;
+
+    private EmbeddedBroker(BKCluster bookies, PulsarService broker) {
+        this.bookies = bookies;
+        this.broker = broker;
+    }
+
+    /**
+     * Returns a broker that takes traffic in the namespace public/default.
+     *
+     * @param nar the recorder, or null for a broker without it
+     * @param settings names of broker.conf to values, those of the recorder among them
+     */
+    public static EmbeddedBroker start(Path nar, Map<String, String> settings) throws Exception {
+        String metadata = "memory:" + UUID.randomUUID();
+        ServiceConfiguration configuration = configuration(metadata, nar, settings);
+        BKCluster bookies = BKCluster.builder().metadataServiceUri(metadata).numBookies(1).build();
+        PulsarService broker = new PulsarService(configuration);
+        EmbeddedBroker started = new EmbeddedBroker(bookies, broker);
+        try {
+            broker.start();
+            started.createNamespace();
+            return started;
+        } catch (Exception e) {
+            started.close();
+            throw e;
+        }
+    }
+
+    private static ServiceConfiguration configuration(String metadata, Path nar, Map<String, String> settings)
+            throws Exception {
+        Properties properties = new Properties();
+        properties.setProperty("metadataStoreUrl", metadata);
+        properties.setProperty("configurationMetadataStoreUrl", metadata);
+        properties.setProperty("clusterName", CLUSTER);
+        properties.setProperty("advertisedAddress", HOST);
+        properties.setProperty("bindAddress", HOST);
+        properties.setProperty("brokerServicePort", "0");
+        properties.setProperty("webServicePort", "0");
+        properties.setProperty("managedLedgerDefaultEnsembleSize", "1");
+        properties.setProperty("managedLedgerDefaultWriteQuorum", "1");
+        properties.setProperty("managedLedgerDefaultAckQuorum", "1");
+        properties.setProperty("bookkeeperNumberOfChannelsPerBookie", "1");
+        properties.setProperty("defaultNumberOfNamespaceBundles", "1");
+        properties.setProperty("numIOThreads", "4");
+        properties.setProperty("numOrderedExecutorThreads", "2");
+        properties.setProperty("managedLedgerNumWorkerThreads", "2");
+        properties.setProperty("managedLedgerCacheSizeMB", "64");
+        properties.setProperty("loadBalancerEnabled", "false");
+        properties.setProperty("brokerShutdownTimeoutMs", "5000");
+        if (nar != null) {
+            properties.setProperty("brokerInterceptorsDirectory", nar.getParent().toString());
+            properties.setProperty("brokerInterceptors", "dispatch-audit-recorder");
+        }
+        settings.forEach(properties::setProperty);
+        return PulsarConfigurationLoader.create(properties, ServiceConfiguration.class);
+    }
+
+    private void createNamespace() throws Exception {
+        PulsarAdmin admin = broker.getAdminClient();
+        admin.clusters().createCluster(CLUSTER, ClusterData.builder()
+                .serviceUrl(adminUrl()).brokerServiceUrl(serviceUrl()).build());
+        admin.tenants().createTenant("public", TenantInfo.builder().allowedClusters(Set.of(CLUSTER)).build());
+        admin.namespaces().createNamespace("public/default", Set.of(CLUSTER));
+    }
+
+    public String serviceUrl() {
+        return "pulsar://" + HOST + ":" + port(broker.getBrokerListenPort());
+    }
+
+    public String adminUrl() {
+        return "http://" + HOST + ":" + port(broker.getListenPortHTTP());
+    }
+
+    /** What only the broker knows; tests hold recorded rows against it. */
+    public PulsarService service() {
+        return broker;
+    }
+
+    private static int port(Optional<Integer> listening) {
+        return listening.orElseThrow();
+    }
+
+    @Override
+    public void close() throws Exception {
+        try {
+            broker.close();
+        } finally {
+            bookies.close();
+        }
+    }
+}

@@ -1,0 +1,58 @@
+package dispatchaudit.recorder.broker;
+
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+
+/**
+ * A broker with the recorder, as a process of its own for tests in other languages.
+ *
+ * <pre>java @target/test-broker.args --trace-dir DIR [--no-recorder] [name=value of broker.conf ...]</pre>
+ *
+ * It writes one line to standard output when it takes traffic, {@code {"service_url": ..., "admin_url": ...}}, and stops
+ * when its standard input ends. Its log goes to standard error.
+ */
+public final class TestBroker {
+    private TestBroker() {
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Map<String, String> settings = new HashMap<>();
+        boolean recorder = true;
+        for (int i = 0; i < arguments.length; i++) {
+            int equals = arguments[i].indexOf('=');
+            if (arguments[i].equals("--trace-dir") && i + 1 < arguments.length) {
+                settings.put("dispatchAuditRecorderDirectory", Path.of(arguments[++i]).toAbsolutePath().toString());
+            } else if (arguments[i].equals("--no-recorder")) {
+                recorder = false;
+            } else if (equals > 0) {
+                settings.put(arguments[i].substring(0, equals), arguments[i].substring(equals + 1));
+            } else {
+                System.err.println("unknown argument " + arguments[i]
+                        + "; known are --trace-dir DIR, --no-recorder and name=value");
+                System.exit(2);
+            }
+        }
+        Path nar = recorder ? Path.of(System.getProperty("recorder.nar")).toAbsolutePath() : null;
+        EmbeddedBroker broker = start(nar, settings);
+        System.out.printf("{\"service_url\": \"%s\", \"admin_url\": \"%s\"}%n", broker.serviceUrl(), broker.adminUrl());
+        System.out.flush();
+        while (System.in.read() >= 0) {
+            continue;
+        }
+        broker.close();
+        // Clients of the broker leave threads behind.
+        System.exit(0);
+    }
+
+    /** Ends the process if the broker does not start: threads of the bookie would keep it alive. */
+    private static EmbeddedBroker start(Path nar, Map<String, String> settings) {
+        try {
+            return EmbeddedBroker.start(nar, settings);
+        } catch (Throwable e) {
+            e.printStackTrace();
+            Runtime.getRuntime().halt(1);
+            return null;
+        }
+    }
+}
