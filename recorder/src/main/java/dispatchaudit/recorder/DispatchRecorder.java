@@ -1,40 +1,157 @@
 package dispatchaudit.recorder;
 
+import io.netty.buffer.ByteBuf;
+import java.util.Map;
 import javax.servlet.ServletRequest;
 import javax.servlet.ServletResponse;
+import org.apache.bookkeeper.mledger.Entry;
 import org.apache.pulsar.broker.PulsarService;
 import org.apache.pulsar.broker.intercept.BrokerInterceptor;
+import org.apache.pulsar.broker.service.Consumer;
+import org.apache.pulsar.broker.service.Producer;
 import org.apache.pulsar.broker.service.ServerCnx;
+import org.apache.pulsar.broker.service.Subscription;
+import org.apache.pulsar.broker.service.Topic;
 import org.apache.pulsar.common.api.proto.BaseCommand;
+import org.apache.pulsar.common.api.proto.CommandAck;
+import org.apache.pulsar.common.api.proto.MessageMetadata;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Records what the broker dispatches. */
+/**
+ * The broker's side of the recorder: passes each hook on to the part that makes rows of it. Nothing is thrown into the
+ * broker, where an exception could veto a command or break off a dispatch (contract 10.1).
+ */
 public final class DispatchRecorder implements BrokerInterceptor {
     private static final Logger log = LoggerFactory.getLogger(DispatchRecorder.class);
+    private static final int ERRORS_LOGGED = 10;
+
+    /** Null while the recorder is off: before the start, after a wrong setting, after the end. */
+    private volatile Parts parts;
 
     @Override
     public void initialize(PulsarService pulsar) {
-        log.info("dispatch-audit recorder: loaded into broker {}", pulsar.getBrokerVersion());
+        try {
+            Settings settings = Settings.of(pulsar.getConfiguration().getProperties());
+            if (!settings.enabled()) {
+                log.info("dispatch-audit recorder: off, as {}Enabled=false says", Settings.PREFIX);
+                return;
+            }
+            Parts started = Parts.start(pulsar, settings);
+            parts = started;
+            log.info("dispatch-audit recorder: records into {}: {}", started.name(), settings.summary());
+        } catch (Settings.WrongSetting e) {
+            log.error("dispatch-audit recorder: off, because of a wrong setting: {}. Correct broker.conf and restart the "
+                    + "broker", e.getMessage());
+        } catch (Throwable e) {
+            log.error("dispatch-audit recorder: off, because it could not start", e);
+        }
+    }
+
+    /** What a hook does with the parts. */
+    @FunctionalInterface
+    private interface Hook {
+        void run(Parts parts) throws Exception;
+    }
+
+    private void hook(Hook hook) {
+        Parts running = parts;
+        if (running == null) {
+            return;
+        }
+        try {
+            hook.run(running);
+        } catch (Throwable e) {
+            running.counters().hookErrors.increment();
+            if (running.counters().hookErrors.sum() <= ERRORS_LOGGED) {
+                log.warn("dispatch-audit recorder: a hook failed; the broker goes on without its row", e);
+            }
+        }
     }
 
     @Override
-    public void onPulsarCommand(BaseCommand command, ServerCnx connection) {
+    public void onMessagePublish(Producer producer, ByteBuf headersAndPayload, Topic.PublishContext context) {
+        hook(p -> p.traffic().publishBegins(producer, headersAndPayload, context));
+    }
+
+    @Override
+    public void messageProduced(ServerCnx connection, Producer producer, long startTimeNs, long ledgerId, long entryId,
+                                Topic.PublishContext context) {
+        hook(p -> p.traffic().published(producer, ledgerId, entryId, context));
+    }
+
+    @Override
+    public void beforeSendMessage(Subscription subscription, Entry entry, long[] ackSet, MessageMetadata metadata,
+                                  Consumer consumer) {
+        hook(p -> p.traffic().dispatchStarts(entry, ackSet, metadata, consumer));
+    }
+
+    @Override
+    public void messageAcked(ServerCnx connection, Consumer consumer, CommandAck command) {
+        hook(p -> p.traffic().acked(consumer, command));
+    }
+
+    @Override
+    public void consumerCreated(ServerCnx connection, Consumer consumer, Map<String, String> metadata) {
+        hook(p -> p.membership().joined(consumer, connection));
+    }
+
+    @Override
+    public void consumerClosed(ServerCnx connection, Consumer consumer, Map<String, String> metadata) {
+        hook(p -> p.membership().left(consumer, connection));
     }
 
     @Override
     public void onConnectionClosed(ServerCnx connection) {
+        hook(p -> p.membership().connectionClosed(connection));
+    }
+
+    /** Commands of clients before the broker acts on them, and answers before they are sent. */
+    @Override
+    public void onPulsarCommand(BaseCommand command, ServerCnx connection) {
+        hook(p -> {
+            switch (command.getType()) {
+                case MESSAGE -> p.traffic().dispatched(command.getMessage(), connection);
+                case ACK -> p.traffic().ackStarts(command.getAck(), connection);
+                case REDELIVER_UNACKNOWLEDGED_MESSAGES ->
+                        p.traffic().redeliver(command.getRedeliverUnacknowledgedMessages(), connection);
+                case SUBSCRIBE -> p.membership().subscribe(command.getSubscribe(), connection);
+                case CLOSE_CONSUMER -> p.membership().leaving(command.getCloseConsumer().getConsumerId(), connection);
+                case UNSUBSCRIBE -> p.membership().leaving(command.getUnsubscribe().getConsumerId(), connection);
+                case SEEK -> p.resets().seek(
+                        connection, command.getSeek().getConsumerId(), command.getSeek().getRequestId());
+                case SUCCESS -> p.resets().answered(connection, command.getSuccess().getRequestId(), true);
+                case ERROR -> {
+                    p.resets().answered(connection, command.getError().getRequestId(), false);
+                    p.membership().refused(command.getError().getRequestId(), connection);
+                }
+                default -> { }
+            }
+        });
     }
 
     @Override
     public void onWebserviceRequest(ServletRequest request) {
+        hook(p -> p.resets().asked(request));
     }
 
     @Override
     public void onWebserviceResponse(ServletRequest request, ServletResponse response) {
+        hook(p -> p.resets().answered(request, response));
     }
 
     @Override
     public void close() {
+        Parts running = parts;
+        parts = null;
+        if (running == null) {
+            return;
+        }
+        try {
+            running.stop();
+            log.info("dispatch-audit recorder: closed {}", running.name());
+        } catch (Throwable e) {
+            log.warn("dispatch-audit recorder: closed, but not its last file", e);
+        }
     }
 }

@@ -40,9 +40,14 @@ public final class TestBroker {
         while (System.in.read() >= 0) {
             continue;
         }
-        broker.close();
-        // Clients of the broker leave threads behind.
-        System.exit(0);
+        int status = 1;
+        try {
+            broker.close();
+            status = 0;
+        } finally {
+            // Threads of the broker and of the bookie outlive them.
+            Runtime.getRuntime().halt(status);
+        }
     }
 
     /** Ends the process if the broker does not start: threads of the bookie would keep it alive. */

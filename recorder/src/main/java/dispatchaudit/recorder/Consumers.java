@@ -1,0 +1,79 @@
+package dispatchaudit.recorder;
+
+import com.google.common.collect.MapMaker;
+import java.util.Collection;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.pulsar.broker.service.Consumer;
+import org.apache.pulsar.broker.service.ServerCnx;
+import org.apache.pulsar.broker.service.Subscription;
+import org.apache.pulsar.common.api.proto.CommandSubscribe.SubType;
+
+/**
+ * The consumer and subscription objects of the broker, by identity: {@code Consumer.equals} takes a reconnect over the same
+ * connection for the same consumer. Objects that the broker drops disappear here.
+ */
+final class Consumers {
+    /** Stands for a consumer that is not recorded, so that it is asked only once. */
+    private static final RecordedConsumer OTHER = new RecordedConsumer(-1, null, new byte[0]);
+
+    private final Recording recording;
+    private final ConcurrentMap<Consumer, RecordedConsumer> consumers = new MapMaker().weakKeys().makeMap();
+    private final ConcurrentMap<Subscription, RecordedSubscription> subscriptions = new MapMaker().weakKeys().makeMap();
+    private final Set<RecordedSubscription> live = ConcurrentHashMap.newKeySet();
+    private final AtomicLong lastNumber = new AtomicLong();
+
+    Consumers(Recording recording) {
+        this.recording = recording;
+    }
+
+    /** The consumer, with a number of its own; null if it is not recorded. It takes no lock of the broker. */
+    RecordedConsumer of(Consumer consumer) {
+        RecordedConsumer found = consumers.get(consumer);
+        if (found == null) {
+            found = consumers.computeIfAbsent(consumer, this::added);
+        }
+        return found == OTHER ? null : found;
+    }
+
+    private RecordedConsumer added(Consumer consumer) {
+        Subscription subscription = consumer.getSubscription();
+        if (consumer.subType() != SubType.Key_Shared
+                || !recording.wants(subscription.getTopicName(), subscription.getName())) {
+            return OTHER;
+        }
+        return RecordedConsumer.of(lastNumber.incrementAndGet(), of(subscription), consumer);
+    }
+
+    private RecordedSubscription of(Subscription subscription) {
+        return subscriptions.computeIfAbsent(subscription, added -> {
+            RecordedSubscription recorded =
+                    new RecordedSubscription(Group.of(added.getTopicName(), added.getName()), added);
+            live.add(recorded);
+            return recorded;
+        });
+    }
+
+    /** The consumer of a connection, if it has joined and is recorded; else null. */
+    static Consumer joined(ServerCnx connection, long consumerId) {
+        CompletableFuture<Consumer> future = connection.getConsumers().get(consumerId);
+        return future == null || !future.isDone() || future.isCompletedExceptionally() ? null : future.getNow(null);
+    }
+
+    RecordedConsumer of(ServerCnx connection, long consumerId) {
+        Consumer consumer = joined(connection, consumerId);
+        return consumer == null ? null : of(consumer);
+    }
+
+    /** The subscriptions that had a consumer since they were loaded. */
+    Collection<RecordedSubscription> subscriptions() {
+        return live;
+    }
+
+    void remove(RecordedSubscription subscription) {
+        live.remove(subscription);
+    }
+}

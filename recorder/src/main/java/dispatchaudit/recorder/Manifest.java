@@ -1,0 +1,70 @@
+package dispatchaudit.recorder;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
+import java.util.List;
+import org.apache.pulsar.broker.ServiceConfiguration;
+
+/** What {@code trace.json} says: the broker, those of its settings that change what it dispatches, and the recorder. */
+final class Manifest {
+    /** Beginnings of names; a broker has more than 500 settings, and some of them are secrets. */
+    private static final List<String> RECORDED = List.of(
+            "acknowledgmentAtBatchIndexLevelEnabled", "delayedDelivery", "dispatcher", "keyShared", "maxUnackedMessages",
+            "numIOThreads", "preciseDispatcherFlowControl", "subscriptionExpirationTimeMinutes", "subscriptionKeyShared",
+            "entryBucketDispatch");
+
+    private final ObjectNode fields = new ObjectMapper().createObjectNode();
+
+    Manifest(String pulsarVersion, ServiceConfiguration configuration, String recorder, String version, boolean digests) {
+        fields.put("trace_format", 1);
+        fields.put("pulsar_version", pulsarVersion);
+        ObjectNode settings = fields.putObject("settings");
+        for (Field field : ServiceConfiguration.class.getDeclaredFields()) {
+            if (!Modifier.isStatic(field.getModifiers()) && RECORDED.stream().anyMatch(field.getName()::startsWith)) {
+                put(settings, field, configuration);
+            }
+        }
+        fields.putObject("recorder").put("name", "dispatch-audit-recorder").put("version", version);
+        fields.put("complete_from_start", true);
+        fields.put("keys", digests ? "digest" : "plain");
+        fields.put("note", "recorded by " + recorder);
+    }
+
+    private static void put(ObjectNode settings, Field field, ServiceConfiguration configuration) {
+        try {
+            field.setAccessible(true);
+            Object value = field.get(configuration);
+            if (value instanceof Boolean flag) {
+                settings.put(field.getName(), flag);
+            } else if (value instanceof Number number) {
+                putNumber(settings, field.getName(), number);
+            } else if (value != null) {
+                settings.put(field.getName(), value.toString());
+            }
+        } catch (ReflectiveOperationException | RuntimeException e) {
+            // The audit then takes the default of this version.
+        }
+    }
+
+    private static void putNumber(ObjectNode settings, String name, Number number) {
+        if (number.doubleValue() == number.longValue()) {
+            settings.put(name, number.longValue());
+        } else {
+            settings.put(name, number.doubleValue());
+        }
+    }
+
+    /** Returns whether the trace was complete from the start until now. */
+    boolean loseTheStart() {
+        boolean before = fields.get("complete_from_start").booleanValue();
+        fields.put("complete_from_start", false);
+        return before;
+    }
+
+    String json() throws JsonProcessingException {
+        return new ObjectMapper().writerWithDefaultPrettyPrinter().writeValueAsString(fields) + "\n";
+    }
+}

@@ -1,0 +1,135 @@
+package dispatchaudit.recorder;
+
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+import java.util.stream.Collectors;
+import org.apache.pulsar.broker.service.Consumer;
+import org.apache.pulsar.broker.service.ServerCnx;
+import org.apache.pulsar.broker.service.StickyKeyDispatcher;
+import org.apache.pulsar.common.api.proto.CommandSubscribe;
+import org.apache.pulsar.common.api.proto.CommandSubscribe.SubType;
+import org.apache.pulsar.common.api.proto.KeySharedMeta;
+import org.apache.pulsar.common.api.proto.KeySharedMode;
+import org.apache.pulsar.common.naming.TopicName;
+
+/** Rows of joins and leaves. A join is written when its outcome is known, with the moment at which it began. */
+final class Membership {
+    private final Recording recording;
+    private final Consumers consumers;
+    private final Snapshots snapshots;
+    private final ConcurrentMap<ServerCnx, Map<Long, Join>> joining = new ConcurrentHashMap<>();
+
+    /** A SUBSCRIBE command that the broker works on. */
+    private record Join(Moment start, long requestId, Group group, String columns) {
+    }
+
+    Membership(Recording recording, Consumers consumers, Snapshots snapshots) {
+        this.recording = recording;
+        this.consumers = consumers;
+        this.snapshots = snapshots;
+    }
+
+    void subscribe(CommandSubscribe command, ServerCnx connection) {
+        if (command.getSubType() != SubType.Key_Shared) {
+            return;
+        }
+        // A client may leave the domain away: my-topic is persistent://public/default/my-topic.
+        String topic = TopicName.get(command.getTopic()).toString();
+        if (!recording.wants(topic, command.getSubscription())) {
+            return;
+        }
+        recording.addTopic(topic);
+        KeySharedMeta meta = command.hasKeySharedMeta() ? command.getKeySharedMeta() : null;
+        Join join = new Join(recording.now(), command.getRequestId(),
+                Group.of(topic, command.getSubscription()), policy(meta));
+        joining.computeIfAbsent(connection, c -> new ConcurrentHashMap<>()).put(command.getConsumerId(), join);
+    }
+
+    /** The broker refused a request; if it was a join, its start is written without a number. */
+    void refused(long requestId, ServerCnx connection) {
+        Map<Long, Join> ofConnection = joining.get(connection);
+        if (ofConnection == null) {
+            return;
+        }
+        ofConnection.values().removeIf(join -> {
+            if (join.requestId() != requestId) {
+                return false;
+            }
+            recording.put(new Rows.Text(join.start(), join.group(), Row.Event.JOIN, "start",
+                    json(join.group()) + join.columns()));
+            return true;
+        });
+    }
+
+    void joined(Consumer consumer, ServerCnx connection) {
+        Map<Long, Join> ofConnection = joining.get(connection);
+        Join join = ofConnection == null ? null : ofConnection.remove(consumer.consumerId());
+        RecordedConsumer recorded = consumers.of(consumer);
+        if (recorded == null) {
+            return;
+        }
+        String columns = new String(recorded.json(), java.nio.charset.StandardCharsets.UTF_8)
+                + "," + JsonLine.member("address", consumer.cnx().clientAddress().toString().replaceFirst("^.*/", ""))
+                + policy(consumer.getKeySharedMeta());
+        if (join != null) {
+            recording.put(new Rows.Text(join.start(), recorded.group(), Row.Event.JOIN, "start", columns));
+        }
+        recording.put(new Rows.Text(recording.now(), recorded.group(), Row.Event.JOIN, "end",
+                columns + ",\"priority\":" + consumer.getPriorityLevel()));
+        if (consumer.getSubscription().getDispatcher() instanceof StickyKeyDispatcher dispatcher) {
+            recorded.subscription().learn(dispatcher);
+        }
+        snapshots.changed(recorded.subscription());
+    }
+
+    private static String policy(KeySharedMeta meta) {
+        boolean sticky = meta != null && meta.getKeySharedMode() == KeySharedMode.STICKY;
+        boolean outOfOrder = meta != null && meta.isAllowOutOfOrderDelivery();
+        String ranges = meta == null ? "" : meta.getHashRangesList().stream()
+                .map(range -> "{\"start\":" + range.getStart() + ",\"end\":" + range.getEnd() + "}")
+                .collect(Collectors.joining(","));
+        return ",\"key_shared_mode\":\"" + (sticky ? "STICKY" : "AUTO_SPLIT") + "\",\"allow_out_of_order\":" + outOfOrder
+                + ",\"ranges\":[" + ranges + "]";
+    }
+
+    private static String json(Group group) {
+        return new String(group.json(), java.nio.charset.StandardCharsets.UTF_8);
+    }
+
+    /** A consumer is about to leave: it asked for that. */
+    void leaving(long consumerId, ServerCnx connection) {
+        leave(consumers.of(connection, consumerId), "start", "close_consumer");
+    }
+
+    /** All consumers of a connection are about to leave. */
+    void connectionClosed(ServerCnx connection) {
+        List<RecordedConsumer> leaving = connection.getConsumers().keys().stream()
+                .map(id -> consumers.of(connection, id)).filter(java.util.Objects::nonNull).toList();
+        for (RecordedConsumer consumer : leaving) {
+            leave(consumer, "start", "connection_closed");
+        }
+        joining.remove(connection);
+    }
+
+    void left(Consumer consumer, ServerCnx connection) {
+        RecordedConsumer recorded = consumers.of(consumer);
+        leave(recorded, "end", connection.isActive() ? "close_consumer" : "connection_closed");
+        if (recorded != null) {
+            snapshots.changed(recorded.subscription());
+        }
+    }
+
+    private void leave(RecordedConsumer consumer, String phase, String reason) {
+        if (consumer == null) {
+            return;
+        }
+        if (phase.equals("start")) {
+            consumer.subscription().leaves(consumer.number());
+        }
+        recording.put(new Rows.Text(recording.now(), consumer.group(), Row.Event.LEAVE, phase,
+                new String(consumer.json(), java.nio.charset.StandardCharsets.UTF_8)
+                        + ",\"reason\":\"" + reason + "\""));
+    }
+}

@@ -1,0 +1,131 @@
+package dispatchaudit.recorder;
+
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import javax.servlet.ServletRequest;
+import javax.servlet.ServletResponse;
+import javax.servlet.http.HttpServletRequest;
+import javax.servlet.http.HttpServletResponse;
+import org.apache.pulsar.broker.service.ServerCnx;
+import org.apache.pulsar.broker.service.TopicEventsListener;
+
+/**
+ * Rows of resets. Clients seek by a command, administrators by a request; an unload ends with an event of the topic. Both
+ * rows are written when it is known that the reset has happened, with the moment at which it began.
+ */
+final class Resets implements TopicEventsListener {
+    private static final String ATTRIBUTE = "dispatchaudit.recorder.reset";
+
+    private final Recording recording;
+    private final Consumers consumers;
+    private final Snapshots snapshots;
+    private final AdminRequests requests;
+    private final Map<Request, RecordedSubscription> seeks = new ConcurrentHashMap<>();
+
+    /** A request of a client. */
+    private record Request(ServerCnx connection, long id) {
+    }
+
+    Resets(Recording recording, Consumers consumers, Snapshots snapshots, AdminRequests requests) {
+        this.recording = recording;
+        this.consumers = consumers;
+        this.snapshots = snapshots;
+        this.requests = requests;
+    }
+
+    void seek(ServerCnx connection, long consumerId, long requestId) {
+        RecordedConsumer consumer = consumers.of(connection, consumerId);
+        if (consumer != null) {
+            consumer.subscription().begin(new RecordedSubscription.Reset(recording.now(), "seek", true));
+            seeks.put(new Request(connection, requestId), consumer.subscription());
+        }
+    }
+
+    /** The broker answered a request of a client; most were no seeks. */
+    void answered(ServerCnx connection, long requestId, boolean done) {
+        if (seeks.isEmpty()) {
+            return;
+        }
+        RecordedSubscription subscription = seeks.remove(new Request(connection, requestId));
+        if (subscription != null) {
+            end(subscription, done);
+        }
+    }
+
+    void asked(ServletRequest request) {
+        AdminRequests.Asked asked = request instanceof HttpServletRequest http
+                ? requests.reset(http.getMethod(), http.getRequestURI()) : null;
+        if (asked == null) {
+            return;
+        }
+        List<RecordedSubscription> concerned = consumers.subscriptions().stream()
+                .filter(subscription -> asked.concerns().test(subscription.group())).toList();
+        for (RecordedSubscription subscription : concerned) {
+            subscription.begin(new RecordedSubscription.Reset(recording.now(), asked.reason(), asked.restarts()));
+        }
+        if (!concerned.isEmpty()) {
+            request.setAttribute(ATTRIBUTE, concerned);
+        }
+    }
+
+    void answered(ServletRequest request, ServletResponse response) {
+        if (request.getAttribute(ATTRIBUTE) instanceof List<?> concerned) {
+            request.removeAttribute(ATTRIBUTE);
+            // A redirect means that another broker owns the topic.
+            boolean done = ((HttpServletResponse) response).getStatus() < 300;
+            for (Object subscription : concerned) {
+                end((RecordedSubscription) subscription, done);
+            }
+        }
+    }
+
+    private void end(RecordedSubscription subscription, boolean done) {
+        RecordedSubscription.Reset reset = subscription.takeReset();
+        if (reset == null || !done) {
+            return;
+        }
+        if (reset.restarts()) {
+            subscription.restarted();
+        }
+        write(subscription, reset);
+        snapshots.changed(subscription);
+    }
+
+    private void write(RecordedSubscription subscription, RecordedSubscription.Reset reset) {
+        String columns = new String(subscription.group().json(), java.nio.charset.StandardCharsets.UTF_8)
+                + ",\"reason\":\"" + reset.reason() + "\"";
+        recording.put(new Rows.Text(reset.start(), subscription.group(), Row.Event.RESET, "start", columns));
+        recording.put(new Rows.Text(recording.now(), subscription.group(), Row.Event.RESET, "end", columns));
+    }
+
+    @Override
+    public void handleEvent(String topic, TopicEvent event, EventStage stage, Throwable t) {
+        boolean gone = event == TopicEvent.UNLOAD || event == TopicEvent.DELETE;
+        if (!gone || stage != EventStage.SUCCESS) {
+            return;
+        }
+        for (RecordedSubscription subscription : consumers.subscriptions()) {
+            if (subscription.group().topic().equals(topic)) {
+                unloaded(subscription);
+            }
+        }
+        if (event == TopicEvent.DELETE) {
+            recording.removeTopic(topic);
+        }
+    }
+
+    private void unloaded(RecordedSubscription subscription) {
+        consumers.remove(subscription);
+        RecordedSubscription.Reset reset = subscription.takeReset();
+        if (reset == null) {
+            // A load balancer unloads without asking by a request. All consumers left before this event.
+            Moment now = recording.now();
+            Moment since = subscription.before;
+            recording.missed(subscription.group(), Row.Event.RESET, since == null ? now : since, now);
+            reset = new RecordedSubscription.Reset(recording.now(), "unload", true);
+        }
+        subscription.restarted();
+        write(subscription, reset);
+    }
+}

@@ -1,0 +1,126 @@
+package dispatchaudit.recorder;
+
+import io.netty.buffer.ByteBuf;
+import io.netty.util.concurrent.FastThreadLocal;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.bookkeeper.mledger.Entry;
+import org.apache.pulsar.broker.service.Consumer;
+import org.apache.pulsar.broker.service.Producer;
+import org.apache.pulsar.broker.service.ServerCnx;
+import org.apache.pulsar.broker.service.Topic;
+import org.apache.pulsar.common.api.proto.CommandAck;
+import org.apache.pulsar.common.api.proto.CommandMessage;
+import org.apache.pulsar.common.api.proto.CommandRedeliverUnacknowledgedMessages;
+import org.apache.pulsar.common.api.proto.MessageIdData;
+import org.apache.pulsar.common.api.proto.MessageMetadata;
+import org.apache.pulsar.common.protocol.Commands;
+
+/** Rows of publishes, dispatches, acks and redeliver requests: the hooks that run for every entry. */
+final class Traffic {
+    /** Under this name a message waits at its context until its position is known. */
+    private static final String MESSAGE = "dispatchaudit.recorder.message";
+
+    private static final FastThreadLocal<MessageMetadata> METADATA = new FastThreadLocal<>() {
+        @Override
+        protected MessageMetadata initialValue() {
+            return new MessageMetadata();
+        }
+    };
+
+    private final Recording recording;
+    private final Consumers consumers;
+
+    Traffic(Recording recording, Consumers consumers) {
+        this.recording = recording;
+        this.consumers = consumers;
+    }
+
+    void publishBegins(Producer producer, ByteBuf headersAndPayload, Topic.PublishContext context) {
+        if (context.isMarkerMessage() || recording.publishesOf(producer.getTopic().getName()) == null) {
+            return;
+        }
+        MessageMetadata metadata = METADATA.get();
+        int from = headersAndPayload.readerIndex();
+        try {
+            Commands.parseMessageMetadata(headersAndPayload, metadata);
+        } finally {
+            headersAndPayload.readerIndex(from);
+        }
+        context.setProperty(MESSAGE, new Rows.Message(Keys.Key.of(metadata), metadata.getNumMessagesInBatch(),
+                producer.getProducerName(), metadata.getSequenceId(), metadata.getPublishTime(),
+                metadata.hasDeliverAtTime() ? metadata.getDeliverAtTime() : 0));
+    }
+
+    void published(Producer producer, long ledgerId, long entryId, Topic.PublishContext context) {
+        if (context.getProperty(MESSAGE) instanceof Rows.Message message) {
+            Group topic = recording.publishesOf(producer.getTopic().getName());
+            if (topic != null && ledgerId >= 0 && entryId >= 0) {
+                recording.put(new Rows.Publish(recording.now(), topic, ledgerId, entryId, context.getMsgSize(), message));
+            }
+        }
+    }
+
+    /** Runs under the dispatcher's lock: it asks nothing of the subscription. */
+    void dispatchStarts(Entry entry, long[] ackSet, MessageMetadata metadata, Consumer consumer) {
+        RecordedConsumer recorded = consumer == null ? null : consumers.of(consumer);
+        if (recorded != null && metadata != null) {
+            recording.put(new Rows.DispatchStart(recording.now(), recorded, entry.getLedgerId(), entry.getEntryId(),
+                    metadata.getNumMessagesInBatch(), ackSet, Keys.Key.of(metadata)));
+        }
+    }
+
+    void dispatched(CommandMessage command, ServerCnx connection) {
+        RecordedConsumer recorded = consumers.of(connection, command.getConsumerId());
+        if (recorded != null) {
+            MessageIdData id = command.getMessageId();
+            recording.put(new Rows.DispatchEnd(recording.now(), recorded, id.getLedgerId(), id.getEntryId(),
+                    command.getRedeliveryCount()));
+        }
+    }
+
+    void ackStarts(CommandAck command, ServerCnx connection) {
+        RecordedConsumer recorded = consumers.of(connection, command.getConsumerId());
+        if (recorded != null) {
+            ack(command, recorded, false);
+        }
+    }
+
+    void acked(Consumer consumer, CommandAck command) {
+        RecordedConsumer recorded = consumers.of(consumer);
+        if (recorded != null) {
+            ack(command, recorded, true);
+        }
+    }
+
+    private void ack(CommandAck command, RecordedConsumer consumer, boolean end) {
+        if (command.getMessageIdsCount() > 0) {
+            recording.put(Rows.OfPositions.ack(recording.now(), consumer, end,
+                    command.getAckType() == CommandAck.AckType.Cumulative, positions(command.getMessageIdsList())));
+        }
+    }
+
+    void redeliver(CommandRedeliverUnacknowledgedMessages command, ServerCnx connection) {
+        RecordedConsumer recorded = consumers.of(connection, command.getConsumerId());
+        if (recorded != null) {
+            recording.put(Rows.OfPositions.redeliver(
+                    recording.now(), recorded, positions(command.getMessageIdsList())));
+        }
+    }
+
+    /** Commands are used again for others, so their ids are copied. */
+    private static List<Rows.Position> positions(List<MessageIdData> ids) {
+        List<Rows.Position> positions = new ArrayList<>(ids.size());
+        for (MessageIdData id : ids) {
+            long[] ackSet = null;
+            if (id.getAckSetsCount() > 0) {
+                ackSet = new long[id.getAckSetsCount()];
+                for (int i = 0; i < ackSet.length; i++) {
+                    ackSet[i] = id.getAckSetAt(i);
+                }
+            }
+            positions.add(new Rows.Position(id.getLedgerId(), id.getEntryId(), ackSet));
+        }
+        return positions;
+    }
+}
