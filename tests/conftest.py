@@ -18,6 +18,7 @@ from recorded import ALL, RECORDINGS
 from samples import SAMPLES, unzipped
 from traces_of_docs import BAD, JOIN_LEAVE, MIXED, NAMES, UNBLOCKED
 
+
 from dispatch_audit.jobs.engines.java import has_java
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (_is_of_several(item), _recording(item)))
     for item in items:
         # Of several processes one has the session of Spark, and one makes the replay of a recording.
-        if item.config.pluginmanager.hasplugin("xdist") and (name := _on_spark(item) or _recording(item)):
+        if item.config.pluginmanager.hasplugin("xdist") and (name := _on_jvm(item) or _recording(item)):
             item.add_marker(pytest.mark.xdist_group(name))
     needed = (("spark", has_java, NO_JAVA), ("browser", chromium, NO_BROWSER), ("broker", has_broker, NO_BROKER))
     for marker, is_there, reason in needed:
@@ -64,9 +65,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(f"{left_out} tests were left out: {reason}", yellow=True)
 
 
-def _on_spark(item: pytest.Item) -> str:
-    """`spark` for a test on the session that all tests share; one that starts a JVM of its own can run beside it."""
+def _on_jvm(item: pytest.Item) -> str:
+    """`spark` for a test on the session that all tests share; one that starts a JVM of its own can run beside it.
+
+    Brokers run one after the other, each with its process, in the group `broker`.
+    """
     asked = isinstance(item, pytest.Function) and not {"spark", "way"}.isdisjoint(item.fixturenames)
+    if item.get_closest_marker("broker"):
+        return "broker"
     return "spark" if asked and item.get_closest_marker("spark") else ""
 
 

@@ -1,0 +1,113 @@
+"""A broker of Pulsar's artifacts in a process of its own, with the recorder's NAR (`make recorder-broker`)."""
+
+import contextlib
+import gzip
+import json
+import shutil
+import subprocess
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+ARGUMENTS = Path(__file__).resolve().parents[2] / "recorder" / "target" / "test-broker.args"
+
+
+def is_built() -> bool:
+    """Whether a broker with the recorder can be started."""
+    return ARGUMENTS.exists() and shutil.which("java") is not None
+
+
+@dataclass(frozen=True)
+class RecordingBroker:
+    """A running broker.
+
+    Attributes:
+        service_url: for clients.
+        admin_url: of the admin API and of the metrics.
+        folder: gets the folder of the recorder.
+        process: its JVM.
+    """
+
+    service_url: str
+    admin_url: str
+    folder: Path
+    process: "subprocess.Popen[str]"
+
+    @property
+    def trace(self) -> Path:
+        """The folder of this recorder, which is a trace."""
+        (found,) = self.folder.iterdir()
+        return found
+
+    def ask(self, method: str, path: str) -> None:
+        """Sends a request without a body to the admin API.
+
+        Args:
+            method: of HTTP.
+            path: below `/admin/v2/`.
+        """
+        with urlopen(Request(f"{self.admin_url}/admin/v2/{path}", method=method), timeout=30) as response:
+            assert response.status < 300
+
+    def metric(self, name: str) -> int:
+        """A metric of the recorder, as the broker's Prometheus endpoint has it."""
+        with urlopen(f"{self.admin_url}/metrics/", timeout=30) as response:
+            lines = response.read().decode().splitlines()
+        (value,) = [line.split()[1] for line in lines if line.startswith(f"dispatch_audit_recorder_{name} ")]
+        return int(value)
+
+
+@contextlib.contextmanager
+def recording_broker(folder: Path, **settings: object) -> Iterator[RecordingBroker]:
+    """A broker that records into `folder`.
+
+    Args:
+        folder: an empty folder.
+        settings: those of broker.conf; names of the recorder without their common beginning.
+    """
+    named = [f"{'dispatchAuditRecorder' + name if name[0].isupper() else name}={settings[name]}" for name in settings]
+    command = ["java", f"@{ARGUMENTS}", "--trace-dir", str(folder), *named]
+    log = folder.with_suffix(".log")
+    with (
+        log.open("w") as stderr,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert line, log.read_text()
+            urls = json.loads(line)
+            yield RecordingBroker(urls["service_url"], urls["admin_url"], folder, process)
+            process.stdin.close()
+            process.wait(60)
+        finally:
+            process.kill()
+
+
+def rows_of(log: Path) -> list[dict[str, Any]]:
+    """The rows of a file, also of one that is not whole: everything up to its torn line."""
+    inflated = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    text = inflated.decompress(log.read_bytes())
+    return [json.loads(line) for line in text.split(b"\n")[:-1]]
+
+
+def complete_rows(trace: Path) -> list[dict[str, Any]]:
+    """The rows of all complete files of a trace."""
+    return [
+        json.loads(line)
+        for log in sorted((trace / "events").glob("*.jsonl.gz"))
+        for line in gzip.decompress(log.read_bytes()).splitlines()
+    ]
+
+
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    """Waits until `condition` holds, and fails after some time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.05)

@@ -1,0 +1,137 @@
+"""The disk hangs, is full, or the broker is killed: the broker goes on, and the trace says what it lacks."""
+
+import os
+import threading
+import time
+import zlib
+from pathlib import Path
+
+import pulsar
+import pytest
+from churn import client_of
+from recording_broker import RecordingBroker, complete_rows, recording_broker, rows_of, wait_for
+from test_recorded_broker import dispatch_audit
+
+pytestmark = pytest.mark.broker
+
+TOPIC = "persistent://public/default/trouble"
+
+
+def published(broker: RecordingBroker, count: int) -> float:
+    """Publishes and acknowledges messages, and returns the seconds that it took."""
+    client = client_of(broker.service_url)
+    began = time.monotonic()
+    consumer = client.subscribe(TOPIC, "ks", consumer_type=pulsar.ConsumerType.KeyShared)
+    producer = client.create_producer(TOPIC, batching_enabled=False, block_if_queue_full=True)
+    for number in range(count):
+        producer.send_async(b"0", lambda *_: None, partition_key=f"key-{number % 20}")
+    producer.flush()
+    for _ in range(count):
+        consumer.acknowledge(consumer.receive(timeout_millis=10_000))
+    took = time.monotonic() - began
+    client.close()
+    return took
+
+
+def place_of(broker: RecordingBroker, file: int) -> Path:
+    """The path at which the recorder will open a file; the first one exists by then."""
+    wait_for(lambda: any(broker.folder.glob("*/events/*")), "the first file")
+    return broker.trace / "events" / f"{file:06d}.jsonl.gz.open"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "traces"
+    made.mkdir()
+    return made
+
+
+def test_a_disk_that_hangs_holds_up_nobody(folder: Path) -> None:
+    # A pipe that nobody reads: the writer waits in the middle of opening it.
+    with recording_broker(folder, FileSeconds=1, SnapshotMs=200, QueueRows=1024, ReservedRows=128) as broker:
+        published(broker, 10)
+        pipe = place_of(broker, 3)
+        os.mkfifo(pipe)
+        wait_for(lambda: broker.metric("files_completed_total") == 2, "the pipe to be opened")
+        assert published(broker, 3_000) < 30
+        wait_for(lambda: broker.metric("rows_dropped_total") > 0, "a dropped row")
+        dropped = broker.metric("rows_dropped_total")
+        assert broker.metric("queue_rows") > 0
+
+        text: list[bytes] = []
+        reader = threading.Thread(target=lambda: text.append(pipe.read_bytes()))
+        reader.start()
+        reader.join(30)
+        wait_for(lambda: broker.metric("gaps_written_total") > 0, "a gap row")
+        pipe.with_suffix("").unlink(missing_ok=True)
+        rows = [*complete_rows(broker.trace), *_rows(text[0])]
+        broker.process.kill()
+
+    gaps = [row for row in rows if row["event"] == "gap"]
+    assert sum(row["dropped"] for row in gaps) == dropped
+    # The places for joins, leaves, resets and snapshots were enough.
+    assert {name for row in gaps for name in row["dropped_events"]} <= {"publish", "dispatch", "ack"}
+    assert {(row["topic"], row.get("subscription")) for row in gaps} == {(TOPIC, None), (TOPIC, "ks")}
+    written = {row["seq"] for row in rows if row["event"] != "gap"}
+    assert all(row["seq"] not in written and row["seq_end"] not in written for row in gaps)
+
+
+def _rows(gzipped: bytes) -> list[dict[str, object]]:
+    import json
+
+    text = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(gzipped)
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_full_disk_costs_rows_and_nothing_else(folder: Path) -> None:
+    with recording_broker(folder, FileSeconds=1, SnapshotMs=200, FlushMs=100) as broker:
+        published(broker, 10)
+        place_of(broker, 2).symlink_to("/dev/full")
+        wait_for(lambda: broker.metric("write_errors_total") > 0, "a write that fails")
+        assert published(broker, 1_000) < 30
+        wait_for(lambda: broker.metric("gaps_written_total") > 0, "a gap row")
+        files = broker.metric("files_completed_total")
+        wait_for(lambda: broker.metric("files_completed_total") > files + 1, "a complete file")
+        dropped = broker.metric("rows_dropped_total")
+        place_of(broker, 2).unlink()
+        rows = complete_rows(broker.trace)
+        broker.process.kill()
+
+    gaps = [row for row in rows if row["event"] == "gap"]
+    assert sum(row["dropped"] for row in gaps) == dropped > 0
+    # All rows of that time are either written or within a gap.
+    seqs = {row["seq"] for row in rows if row["event"] != "gap"}
+    lost = {seq for row in gaps for seq in range(row["seq"], row["seq_end"] + 1)}
+    publishes = [row for row in rows if row["event"] == "publish"]
+    assert len(publishes) + sum(row["dropped"] for row in gaps if row.get("subscription") is None) == 1_010
+    assert lost - seqs
+
+
+def test_a_kill_leaves_whole_files_and_one_that_is_read_up_to_its_torn_line(folder: Path) -> None:
+    with recording_broker(folder, FileSeconds=2, SnapshotMs=200, FlushMs=50) as broker:
+        published(broker, 500)
+        wait_for(lambda: broker.metric("files_completed_total") > 0, "a complete file")
+        published(broker, 500)
+        rows = broker.metric("rows_written_total")
+        wait_for(lambda: broker.metric("rows_written_total") > rows, "a later row")
+        time.sleep(0.2)
+        trace = broker.trace
+        broker.process.kill()
+        broker.process.wait()
+
+    (torn,) = (trace / "events").glob("*.open")
+    assert rows_of(torn)
+    seqs = {row["seq"] for row in [*complete_rows(trace), *rows_of(torn)]}
+    assert len(seqs) >= rows
+    # Whole files alone are a trace without a fault.
+    assert "quarantined 0" in _validated(trace) or " 0 would be refused" in _validated(trace)
+    # The last one takes part under the name of a log; a line that it lacks half of is refused, and no other.
+    with torn.open("r+b") as cut:
+        cut.truncate(torn.stat().st_size - 20)
+    torn.rename(torn.with_suffix(""))
+    found = _validated(trace)
+    assert "truncated" in found, found
+
+
+def _validated(trace: Path) -> str:
+    return dispatch_audit("validate", trace, "--engine", "embedded").stdout

@@ -1,0 +1,104 @@
+"""A real broker records its own churn; the audit of the trace finds nothing, because the broker did nothing wrong."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from churn import SUBSCRIPTION, TOPIC, Churn
+from recording_broker import RecordingBroker, complete_rows, recording_broker, wait_for
+
+pytestmark = pytest.mark.broker
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def dispatch_audit(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "dispatch_audit.jobs.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300, check=False)
+
+
+def audited(trace: Path, out: Path) -> dict[str, Any]:
+    """The report of an audit as JSON."""
+    run = dispatch_audit("audit", trace, "--engine", "embedded", "--out", out, "--format", "json")
+    assert run.stdout, run.stderr
+    found: dict[str, Any] = json.loads(run.stdout)
+    return found
+
+
+def crash(broker: RecordingBroker, topic: str) -> None:
+    """Lets a consumer join in a process of its own, and kills it while it holds messages."""
+    command = [sys.executable, str(Path(__file__).parent / "churn.py"), broker.service_url, topic]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "joined\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGKILL)
+
+
+def everything_happens(broker: RecordingBroker) -> int:
+    """Joins, leaves, a crash, nacks, a seek and an unload; returns the number of messages sent."""
+    with Churn(broker) as churn:
+        churn.join("a", nack_every=40)
+        churn.join("b")
+        churn.produce()
+        for turn in range(4):
+            leave = churn.join(f"guest-{turn}", client=2)
+            time.sleep(0.3)
+            leave()
+        crash(broker, TOPIC)
+        churn.join("c", client=2)
+        churn.seek_to_last()
+        time.sleep(1)
+        churn.unload()
+        time.sleep(1.5)
+        churn.join("d", client=2)
+        time.sleep(0.5)
+        sent = churn.sent
+    # The file with the last rows is complete a second after them.
+    written = broker.metric("rows_written_total")
+    files = broker.metric("files_completed_total")
+    wait_for(lambda: broker.metric("files_completed_total") >= files + 2, f"a file after {written} rows")
+    return sent
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """A trace with everything in it, of a broker that was killed afterwards, and the number of messages sent."""
+    folder = tmp_path_factory.mktemp("recorded") / "traces"
+    folder.mkdir()
+    with recording_broker(folder, FileSeconds=1, SnapshotMs=200) as broker:
+        sent = everything_happens(broker)
+        assert broker.metric("rows_dropped_total") == 0
+        assert broker.metric("hook_errors_total") == 0
+        broker.process.kill()
+    (trace,) = folder.iterdir()
+    return trace, sent
+
+
+def test_every_event_is_recorded_once_and_in_order(recorded: tuple[Path, int]) -> None:
+    trace, sent = recorded
+    rows = complete_rows(trace)
+    counts = Counter((row["event"], row.get("phase")) for row in rows)
+    assert counts["publish", None] == sent
+    assert len({row["seq"] for row in rows}) == len(rows)
+    assert counts["dispatch", "start"] >= counts["dispatch", "end"] > sent * 0.8
+    assert counts["ack", "start"] == counts["ack", "end"] > 0
+    assert counts["redeliver", None] > 0
+    assert {row["reason"] for row in rows if row["event"] == "reset"} == {"seek", "unload"}
+    assert {row["reason"] for row in rows if row["event"] == "leave"} == {"close_consumer", "connection_closed"}
+    assert "gap" not in {row["event"] for row in rows}
+    # The hooks of one dispatcher run under its lock, so its dispatches come in the order of their numbers.
+    starts = [row["seq"] for row in rows if row["event"] == "dispatch" and row["phase"] == "start"]
+    assert starts == sorted(starts)
+
+
+def test_the_audit_finds_nothing(recorded: tuple[Path, int], tmp_path: Path) -> None:
+    trace, _ = recorded
+    report = audited(trace, tmp_path / "audit")
+    assert (report["verdict"], report["quarantined"], report["completeness"]) == ("clean", 0, 1.0), report
