@@ -18,7 +18,6 @@ from recorded import ALL, RECORDINGS
 from samples import SAMPLES, unzipped
 from traces_of_docs import BAD, JOIN_LEAVE, MIXED, NAMES, UNBLOCKED
 
-
 from dispatch_audit.jobs.engines.java import has_java
 
 if TYPE_CHECKING:

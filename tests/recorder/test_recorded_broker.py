@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from churn import SUBSCRIPTION, TOPIC, Churn
+from churn import TOPIC, Churn
 from recording_broker import RecordingBroker, complete_rows, recording_broker, wait_for
 
 pytestmark = pytest.mark.broker
