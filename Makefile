@@ -9,7 +9,8 @@ STAMP := $(VENV)/.installed
 TWO := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 SLOWEST := --durations=25 --durations-min=5
 
-.PHONY: demo test test-slow kernel lint types unit docs pictures vega setup lock clean recorder-broker
+.PHONY: demo test test-slow kernel lint types unit docs pictures vega setup lock clean recorder recorder-broker \
+	recorder-benchmark
 
 demo: setup
 	@$(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 --out demo-report --fail-on never --engine $(ENGINE)
@@ -70,11 +71,23 @@ lock: setup
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links --generate-hashes \
 		--quiet --output-file requirements.lock
 
-# A broker of Pulsar's artifacts with the recorder's NAR, for tests: `java @recorder/target/test-broker.args --trace-dir DIR`.
+# The recorder: its NAR, and its tests in the JVM; those that audit what it recorded are part of `make test` from then on.
+# For another broker: make recorder PULSAR=4.0.8
+PULSAR ?= 4.2.4
+MVN := mvn -B -Dstyle.color=never -Dpulsar.version=$(PULSAR) -f recorder/pom.xml
+
+recorder:
+	@$(MVN) --no-transfer-progress verify
+
+# A broker with the NAR, for tests in other languages: `java @recorder/target/test-broker.args --trace-dir DIR`.
 recorder-broker: recorder/target/test-broker.args
 
 recorder/target/test-broker.args: recorder/pom.xml $(shell find recorder/src -type f)
-	@mvn -q -B -f recorder/pom.xml -DskipTests package
+	@$(MVN) -q -DskipTests package
+
+# What the recorder costs a broker: throughput and latency with and without it, in turns. On a quiet machine.
+recorder-benchmark: recorder-broker
+	@java @recorder/target/recorder-benchmark.args
 
 clean:
 	rm -rf $(VENV) demo-report site spark-warehouse

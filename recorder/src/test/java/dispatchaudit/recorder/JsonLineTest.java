@@ -1,0 +1,36 @@
+package dispatchaudit.recorder;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.Base64;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+class JsonLineTest {
+    private static JsonNode parsed(JsonLine line) throws Exception {
+        return new ObjectMapper().readTree(line.toString());
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"", "plain", "\"quoted\" \\ back", "line\nfeed\ttab\u0000\u001f", "äö€😀", "\u2028"})
+    void textsComeBackAsTheyWere(String text) throws Exception {
+        assertEquals(text, parsed(new JsonLine().text(text)).asText());
+    }
+
+    @ParameterizedTest
+    @ValueSource(longs = {0, 7, -1, 10, -120, Long.MAX_VALUE, Long.MIN_VALUE})
+    void numbersComeBackAsTheyWere(long number) throws Exception {
+        assertEquals(number, parsed(new JsonLine().number(number)).asLong());
+    }
+
+    @Test
+    void aLineGrowsAsItNeeds() throws Exception {
+        byte[] key = new byte[100_000];
+        key[5] = -3;
+        assertArrayEquals(key, Base64.getDecoder().decode(parsed(new JsonLine().base64(key)).asText()));
+    }
+}

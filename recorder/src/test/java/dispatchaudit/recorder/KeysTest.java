@@ -1,0 +1,73 @@
+package dispatchaudit.recorder;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.apache.pulsar.common.api.proto.MessageMetadata;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class KeysTest {
+    @TempDir
+    private Path folder;
+
+    private static MessageMetadata metadata() {
+        return new MessageMetadata().setProducerName("producer-1").setSequenceId(0).setPublishTime(1);
+    }
+
+    private Keys digests(String secret) throws Exception {
+        Path file = folder.resolve("secret");
+        Files.writeString(file, secret);
+        return Keys.digests(file, 1, 65_535);
+    }
+
+    private static JsonNode written(Keys keys, MessageMetadata metadata) throws Exception {
+        JsonLine line = new JsonLine().raw(JsonLine.bytesOf("{\"event\":\"publish\""));
+        keys.write(line, Keys.Key.of(metadata), null);
+        return new ObjectMapper().readTree(line.raw('}').toString());
+    }
+
+    @Test
+    void plainKeysAreTheStickyKeyOfTheBroker() throws Exception {
+        JsonNode both = written(Keys.plain(), metadata().setPartitionKey("p").setOrderingKey(new byte[] {1, -1}));
+        assertEquals("Af8=", both.get("key_b64").asText());
+        assertEquals("ordering_key", both.get("key_source").asText());
+        JsonNode none = written(Keys.plain(), metadata());
+        assertEquals("none", none.get("key_source").asText());
+        assertNull(none.get("sticky_hash"));
+    }
+
+    @Test
+    void aDigestHidesTheKeyAndTheHashIsThatOfTheKey() throws Exception {
+        MessageMetadata message = metadata().setPartitionKey("äö");
+        JsonNode first = written(digests("0123456789abcdef"), message);
+        // Contract 1.2: the hash of this key on the ring.
+        assertEquals(28_179, first.get("sticky_hash").asInt());
+        String digest = first.get("key_b64").asText();
+        assertEquals(digest, written(digests("0123456789abcdef\n"), message).get("key_b64").asText());
+        assertNotEquals(digest, written(digests("another secret of 16"), message).get("key_b64").asText());
+        assertFalse(new String(java.util.Base64.getDecoder().decode(digest), StandardCharsets.UTF_8).contains("äö"));
+    }
+
+    @Test
+    void aKeylessMessageHasNoDigest() throws Exception {
+        JsonNode none = written(digests("0123456789abcdef"), metadata());
+        assertNull(none.get("key_b64"));
+        // Contract 1.2: producer-1-0.
+        assertEquals(18_607, none.get("sticky_hash").asInt());
+    }
+
+    @Test
+    void aShortSecretIsRefused() {
+        assertThrows(IOException.class, () -> digests("short"));
+    }
+}

@@ -1,0 +1,63 @@
+package dispatchaudit.recorder;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import org.apache.pulsar.broker.ServiceConfiguration;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class TraceFolderTest {
+    @TempDir
+    private Path directory;
+
+    private TraceFolder folder(String name, long bytesMax) {
+        return new TraceFolder(directory, name, bytesMax,
+                new Manifest("4.2.4", new ServiceConfiguration(), name, "1", false));
+    }
+
+    private static void filled(Path path, int bytes, long modified) throws Exception {
+        Files.write(path, new byte[bytes]);
+        Files.setLastModifiedTime(path, FileTime.fromMillis(modified));
+    }
+
+    private boolean isComplete(String name) throws Exception {
+        Path manifest = directory.resolve(name).resolve("trace.json");
+        return new ObjectMapper().readTree(manifest.toFile()).get("complete_from_start").booleanValue();
+    }
+
+    @Test
+    void theOldestFilesMakeRoomThoseOfFormerRecordersFirst() throws Exception {
+        TraceFolder former = folder("former", 1_000);
+        filled(former.nextFile(), 400, 1_000);
+        TraceFolder current = folder("current", 1_000);
+        filled(current.nextFile(), 400, 2_000);
+        assertEquals(0, current.makeRoom(200));
+        assertTrue(isComplete("current"));
+
+        assertEquals(1, current.makeRoom(300));
+        // A folder without logs is no trace, and an audit of the directory would stumble over it.
+        assertFalse(Files.exists(directory.resolve("former")));
+        assertTrue(isComplete("current"));
+
+        filled(current.nextFile(), 400, 3_000);
+        assertEquals(1, current.makeRoom(400));
+        assertFalse(Files.exists(directory.resolve("current/events/000001.jsonl.gz")));
+        assertTrue(Files.exists(directory.resolve("current/events/000002.jsonl.gz")));
+        assertFalse(isComplete("current"));
+    }
+
+    @Test
+    void theManifestHasSettingsOfTheDispatcherAndNoSecrets() throws Exception {
+        folder("current", 1_000).nextFile();
+        String manifest = Files.readString(directory.resolve("current/trace.json"));
+        assertTrue(manifest.contains("\"keySharedUnblockingIntervalMs\" : 10"), manifest);
+        assertFalse(manifest.contains("Password"), manifest);
+        assertFalse(manifest.contains("brokerClient"), manifest);
+    }
+}

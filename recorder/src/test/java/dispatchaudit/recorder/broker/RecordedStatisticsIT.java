@@ -1,0 +1,239 @@
+package dispatchaudit.recorder.broker;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.BufferedReader;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import java.util.zip.GZIPInputStream;
+import org.apache.pulsar.client.api.Consumer;
+import org.apache.pulsar.client.api.Message;
+import org.apache.pulsar.client.api.MessageId;
+import org.apache.pulsar.client.api.Producer;
+import org.apache.pulsar.client.api.PulsarClient;
+import org.apache.pulsar.client.api.SubscriptionType;
+import org.apache.pulsar.common.policies.data.ConsumerStats;
+import org.apache.pulsar.common.policies.data.SubscriptionStats;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Snapshots in the trace against the statistics that the broker gives to anybody who asks, while nothing moves. */
+@Timeout(180)
+class RecordedStatisticsIT {
+    private static final String TOPIC = "persistent://public/default/orders";
+    private static final String SUBSCRIPTION = "billing";
+
+    @TempDir
+    private Path directory;
+
+    private Map<String, String> settings(String... more) {
+        Map<String, String> settings = new HashMap<>(Map.of(
+                "dispatchAuditRecorderDirectory", directory.toString(),
+                "dispatchAuditRecorderSnapshotMs", "100",
+                "dispatchAuditRecorderFlushMs", "50"));
+        for (int i = 0; i < more.length; i += 2) {
+            settings.put(more[i], more[i + 1]);
+        }
+        return settings;
+    }
+
+    private static Path nar() {
+        return Path.of(System.getProperty("recorder.nar")).toAbsolutePath();
+    }
+
+    private static Consumer<byte[]> join(PulsarClient client, String name) throws Exception {
+        return client.newConsumer().topic(TOPIC).subscriptionName(SUBSCRIPTION).consumerName(name)
+                .subscriptionType(SubscriptionType.Key_Shared).receiverQueueSize(200)
+                .acknowledgmentGroupTime(0, TimeUnit.MILLISECONDS).subscribe();
+    }
+
+    private static void publish(PulsarClient client, int messages) throws Exception {
+        try (Producer<byte[]> producer = client.newProducer().topic(TOPIC).enableBatching(false).create()) {
+            for (int i = 0; i < messages; i++) {
+                producer.newMessage().key("key-" + i % 50).value(new byte[10]).sendAsync();
+            }
+            producer.flush();
+        }
+    }
+
+    /** The rows on disk so far, in the order of their numbers. */
+    private List<JsonNode> rows() throws IOException {
+        TreeMap<Long, JsonNode> rows = new TreeMap<>();
+        List<Path> files;
+        try (Stream<Path> found = Files.walk(directory)) {
+            files = found.filter(path -> path.toString().contains(".jsonl.gz")).toList();
+        }
+        for (Path file : files) {
+            try (BufferedReader lines = new BufferedReader(new InputStreamReader(
+                    new GZIPInputStream(Files.newInputStream(file)), StandardCharsets.UTF_8))) {
+                for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                    JsonNode row = new ObjectMapper().readTree(line);
+                    assertEquals(null, rows.put(row.get("seq").asLong(), row), "two rows have one number");
+                }
+            } catch (EOFException e) {
+                // The file is still written to; what it has so far was read.
+            }
+        }
+        return new ArrayList<>(rows.values());
+    }
+
+    private List<JsonNode> rows(String event) throws IOException {
+        return rows().stream().filter(row -> row.get("event").asText().equals(event)).toList();
+    }
+
+    private static String text(List<?> values) {
+        return values.toString().replace(" ", "");
+    }
+
+    /** Ranges and draining hashes by name of the consumer, as the admin API says. */
+    private static Map<String, String> statistics(EmbeddedBroker broker) throws Exception {
+        SubscriptionStats stats =
+                broker.service().getAdminClient().topics().getStats(TOPIC).getSubscriptions().get(SUBSCRIPTION);
+        Map<String, String> found = new TreeMap<>();
+        for (ConsumerStats consumer : stats.getConsumers()) {
+            TreeSet<String> draining = new TreeSet<>();
+            consumer.getDrainingHashes().forEach(hash -> draining.add(hash.getHash() + "=" + hash.getUnackMsgs()));
+            found.put(consumer.getConsumerName(), text(consumer.getKeyHashRangeArrays().stream()
+                    .map(range -> List.of(range[0], range[1])).toList()) + text(List.copyOf(draining))
+                    + " unacked=" + consumer.getUnackedMessages());
+        }
+        return found;
+    }
+
+    /** The same of the last snapshot in the trace; ranges that it does not repeat come from the ones before. */
+    private Map<String, String> recorded() throws Exception {
+        Map<String, String> ranges = new HashMap<>();
+        Map<String, String> found = new TreeMap<>();
+        for (JsonNode row : rows("stats")) {
+            found.clear();
+            for (JsonNode consumer : row.get("snapshot").get("consumers")) {
+                String name = consumer.get("consumer_name").asText();
+                if (consumer.has("key_hash_ranges")) {
+                    ranges.put(name, consumer.get("key_hash_ranges").toString());
+                }
+                TreeSet<String> draining = new TreeSet<>();
+                consumer.get("draining_hashes").forEach(hash ->
+                        draining.add(hash.get("hash").asInt() + "=" + hash.get("unacked_messages").asLong()));
+                found.put(name, ranges.get(name) + text(List.copyOf(draining))
+                        + " unacked=" + consumer.get("unacked_messages").asInt());
+            }
+        }
+        return found;
+    }
+
+    private void assertSnapshotsFollow(EmbeddedBroker broker) throws Exception {
+        // Dispatches and acks come to rest, and then a snapshot of that state reaches the file.
+        long end = System.nanoTime() + 20_000_000_000L;
+        Map<String, String> said;
+        Map<String, String> found;
+        do {
+            said = statistics(broker);
+            Thread.sleep(500);
+            found = recorded();
+        } while (!(found.equals(said) && said.equals(statistics(broker))) && System.nanoTime() < end);
+        assertEquals(said, found);
+    }
+
+    @Test
+    void rangesAndDrainingHashesAreThoseOfTheBroker() throws Exception {
+        try (EmbeddedBroker broker = EmbeddedBroker.start(nar(), settings());
+                PulsarClient client = PulsarClient.builder().serviceUrl(broker.serviceUrl()).build()) {
+            Consumer<byte[]> first = join(client, "first");
+            assertSnapshotsFollow(broker);
+            publish(client, 100);
+            // It holds messages of all keys when the others join, so hashes drain.
+            List<MessageId> held = new ArrayList<>();
+            for (int i = 0; i < 100; i++) {
+                held.add(first.receive().getMessageId());
+            }
+            Consumer<byte[]> second = join(client, "second");
+            join(client, "third");
+            assertSnapshotsFollow(broker);
+            assertTrue(statistics(broker).get("first").contains("="), "no hash drains, so this test proves nothing");
+            for (MessageId id : held.subList(0, 60)) {
+                first.acknowledge(id);
+            }
+            assertSnapshotsFollow(broker);
+            second.close();
+            assertSnapshotsFollow(broker);
+            publish(client, 50);
+            assertSnapshotsFollow(broker);
+            for (MessageId id : held.subList(60, 100)) {
+                first.acknowledge(id);
+            }
+            assertSnapshotsFollow(broker);
+        }
+        assertEquals(3, rows("join").stream().filter(row -> row.get("phase").asText().equals("end")).count());
+        assertEquals(150, rows("publish").size());
+    }
+
+    @Test
+    void digestsHideKeysAndTheirHashesAreThoseOfTheSelector() throws Exception {
+        Path secret = directory.resolveSibling(directory.getFileName() + ".secret");
+        Files.writeString(secret, "0123456789abcdef0123456789abcdef");
+        try (EmbeddedBroker broker = EmbeddedBroker.start(nar(), settings("dispatchAuditRecorderKeys", "digest",
+                "dispatchAuditRecorderKeySecretFile", secret.toString()));
+                PulsarClient client = PulsarClient.builder().serviceUrl(broker.serviceUrl()).build()) {
+            Consumer<byte[]> only = join(client, "only");
+            publish(client, 50);
+            for (int i = 0; i < 50; i++) {
+                Message<byte[]> message = only.receive();
+                only.acknowledge(message);
+            }
+        }
+        Map<String, Integer> ofPublishes = new HashMap<>();
+        Map<String, Integer> ofDispatches = new HashMap<>();
+        rows("publish").forEach(row -> ofPublishes.put(row.get("key_b64").asText(), row.get("sticky_hash").asInt()));
+        rows("dispatch").stream().filter(row -> row.get("phase").asText().equals("start"))
+                .forEach(row -> ofDispatches.put(row.get("key_b64").asText(), row.get("sticky_hash").asInt()));
+        assertEquals(50, ofPublishes.size());
+        assertEquals(ofPublishes, ofDispatches);
+        assertFalse(rows().toString().contains("a2V5L"), "key- as base64");
+    }
+
+    @Test
+    void onlyWhatIsAskedForIsRecorded() throws Exception {
+        try (EmbeddedBroker broker = EmbeddedBroker.start(nar(), settings(
+                "dispatchAuditRecorderTopics", "persistent://public/default/.*",
+                "dispatchAuditRecorderSubscriptionsExcluded", "audit-.*"));
+                PulsarClient client = PulsarClient.builder().serviceUrl(broker.serviceUrl()).build()) {
+            join(client, "first");
+            client.newConsumer().topic(TOPIC).subscriptionName("audit-1")
+                    .subscriptionType(SubscriptionType.Key_Shared).subscribe();
+            client.newConsumer().topic(TOPIC).subscriptionName("shared")
+                    .subscriptionType(SubscriptionType.Shared).subscribe();
+            publish(client, 20);
+        }
+        TreeSet<String> subscriptions = new TreeSet<>();
+        rows().stream().filter(row -> row.has("subscription")).forEach(row -> subscriptions.add(row.get("subscription").asText()));
+        assertEquals(new TreeSet<>(List.of(SUBSCRIPTION)), subscriptions);
+        assertEquals(20, rows("publish").size());
+    }
+
+    @Test
+    void aWrongSettingTurnsTheRecorderOffAndTheBrokerRuns() throws Exception {
+        try (EmbeddedBroker broker = EmbeddedBroker.start(nar(), settings("dispatchAuditRecorderSnapshots", "100"));
+                PulsarClient client = PulsarClient.builder().serviceUrl(broker.serviceUrl()).build()) {
+            join(client, "first");
+            publish(client, 5);
+        }
+        assertEquals(List.of(), rows());
+    }
+}

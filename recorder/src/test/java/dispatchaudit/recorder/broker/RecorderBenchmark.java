@@ -1,0 +1,182 @@
+package dispatchaudit.recorder.broker;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.pulsar.client.api.BatcherBuilder;
+import org.apache.pulsar.client.api.Consumer;
+import org.apache.pulsar.client.api.Message;
+import org.apache.pulsar.client.api.Producer;
+import org.apache.pulsar.client.api.PulsarClient;
+import org.apache.pulsar.client.api.SubscriptionType;
+
+/**
+ * What the recorder costs: two brokers in this JVM, one with it and one without, get the same traffic in turns. A message
+ * counts from its send to its acknowledgement by one of four Key_Shared consumers. Clients, brokers and bookies share the
+ * machine, so what the recorder takes is missing elsewhere.
+ *
+ * <pre>java @target/recorder-benchmark.args [rounds [messages]]</pre>
+ */
+public final class RecorderBenchmark {
+    private static final int CONSUMERS = 4;
+    private static final int IN_FLIGHT = 1_000;
+    private static final int BYTES = 1_024;
+    private static final int KEYS = 500;
+    private static final int RATE = 2_000;
+    private static final int LATENCY_MESSAGES = 6_000;
+
+    private RecorderBenchmark() {
+    }
+
+    /** One broker under test, with the traffic of one way to send. */
+    private record Subject(String name, Producer<byte[]> producer, Traffic traffic) {
+    }
+
+    /** What the consumers of one subject have to get. */
+    private static final class Traffic {
+        private volatile CountDownLatch left = new CountDownLatch(0);
+        private volatile long[] latenciesNs = new long[0];
+        private final Semaphore inFlight = new Semaphore(IN_FLIGHT);
+        private final AtomicInteger seen = new AtomicInteger();
+
+        void received(Consumer<byte[]> consumer, Message<byte[]> message) {
+            consumer.acknowledgeAsync(message);
+            int at = seen.getAndIncrement();
+            long[] into = latenciesNs;
+            if (at < into.length) {
+                into[at] = System.nanoTime() - Long.parseLong(message.getProperty("sent"));
+            }
+            inFlight.release();
+            left.countDown();
+        }
+
+        void expect(int messages) {
+            latenciesNs = new long[messages];
+            seen.set(0);
+            left = new CountDownLatch(messages);
+        }
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        int rounds = arguments.length > 0 ? Integer.parseInt(arguments[0]) : 9;
+        int messages = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 30_000;
+        Path directory = Files.createTempDirectory("recorder-benchmark");
+        Path nar = Path.of(System.getProperty("recorder.nar")).toAbsolutePath();
+        Map<String, String> settings = Map.of("dispatchAuditRecorderDirectory", directory.toString());
+        EmbeddedBroker without = EmbeddedBroker.start(null, Map.of());
+        EmbeddedBroker with = EmbeddedBroker.start(nar, settings);
+        try (PulsarClient toWithout = PulsarClient.builder().serviceUrl(without.serviceUrl()).build();
+                PulsarClient toWith = PulsarClient.builder().serviceUrl(with.serviceUrl()).build()) {
+            for (boolean batching : new boolean[] {false, true}) {
+                compare(batching, rounds, messages,
+                        subject("without", toWithout, batching), subject("with", toWith, batching));
+            }
+        } finally {
+            Runtime.getRuntime().halt(0);
+        }
+    }
+
+    private static Subject subject(String name, PulsarClient client, boolean batching) throws Exception {
+        String topic = "persistent://public/default/benchmark-" + batching;
+        Traffic traffic = new Traffic();
+        for (int i = 0; i < CONSUMERS; i++) {
+            client.newConsumer().topic(topic).subscriptionName("ks").subscriptionType(SubscriptionType.Key_Shared)
+                    .messageListener(traffic::received).subscribe();
+        }
+        return new Subject(name, client.newProducer().topic(topic).enableBatching(batching)
+                .batcherBuilder(BatcherBuilder.KEY_BASED).blockIfQueueFull(true).create(), traffic);
+    }
+
+    private static void compare(boolean batching, int rounds, int messages, Subject... subjects) throws Exception {
+        System.out.printf("%s, %d byte messages, %d consumers, %d rounds%n",
+                batching ? "key-based batching" : "one message an entry", BYTES, CONSUMERS, rounds);
+        double[][] throughputs = new double[subjects.length][rounds];
+        double[][] latencies = new double[subjects.length][rounds];
+        for (int round = -2; round < rounds; round++) {
+            for (int turn = 0; turn < subjects.length; turn++) {
+                // Each goes first as often as the other.
+                int at = (turn + Math.abs(round)) % subjects.length;
+                double throughput = throughput(subjects[at], messages);
+                double latency = latencyMs(subjects[at]);
+                if (round >= 0) {
+                    throughputs[at][round] = throughput;
+                    latencies[at][round] = latency;
+                }
+            }
+        }
+        for (int at = 0; at < subjects.length; at++) {
+            System.out.printf("  %-8s %8.0f messages/s (%s), p99 %6.2f ms at %d messages/s (%s)%n", subjects[at].name(),
+                    median(throughputs[at]), spread(throughputs[at]), median(latencies[at]), RATE, spread(latencies[at]));
+        }
+        System.out.printf("  ratio    throughput %.3f, p99 %.3f (medians; medians of the pairs: %.3f, %.3f)%n",
+                median(throughputs[1]) / median(throughputs[0]), median(latencies[1]) / median(latencies[0]),
+                median(ratios(throughputs)), median(ratios(latencies)));
+    }
+
+    private static double throughput(Subject subject, int messages) throws Exception {
+        subject.traffic().expect(messages);
+        long begin = System.nanoTime();
+        for (int i = 0; i < messages; i++) {
+            subject.traffic().inFlight.acquire();
+            send(subject, i);
+        }
+        await(subject);
+        return messages / ((System.nanoTime() - begin) / 1e9);
+    }
+
+    private static double latencyMs(Subject subject) throws Exception {
+        subject.traffic().expect(LATENCY_MESSAGES);
+        long begin = System.nanoTime();
+        for (int i = 0; i < LATENCY_MESSAGES; i++) {
+            long due = begin + i * (1_000_000_000L / RATE);
+            while (System.nanoTime() < due) {
+                Thread.sleep(0, 200_000);
+            }
+            subject.traffic().inFlight.acquire();
+            send(subject, i);
+        }
+        await(subject);
+        long[] latencies = subject.traffic().latenciesNs;
+        Arrays.sort(latencies);
+        return latencies[(int) (latencies.length * 0.99)] / 1e6;
+    }
+
+    private static void send(Subject subject, int number) {
+        subject.producer().newMessage().key("key-" + number % KEYS).value(new byte[BYTES])
+                .property("sent", Long.toString(System.nanoTime())).sendAsync();
+    }
+
+    private static void await(Subject subject) throws Exception {
+        if (!subject.traffic().left.await(60, TimeUnit.SECONDS)) {
+            throw new IllegalStateException(subject.traffic().left.getCount() + " messages never arrived");
+        }
+    }
+
+    private static double[] ratios(double[][] of) {
+        double[] ratios = new double[of[0].length];
+        for (int i = 0; i < ratios.length; i++) {
+            ratios[i] = of[1][i] / of[0][i];
+        }
+        return ratios;
+    }
+
+    private static double median(double[] values) {
+        List<Double> sorted = new ArrayList<>();
+        for (double value : values) {
+            sorted.add(value);
+        }
+        sorted.sort(null);
+        return sorted.get(sorted.size() / 2);
+    }
+
+    private static String spread(double[] values) {
+        return "%.2f to %.2f".formatted(Arrays.stream(values).min().orElse(0), Arrays.stream(values).max().orElse(0));
+    }
+}
