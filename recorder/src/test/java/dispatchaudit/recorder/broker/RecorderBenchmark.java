@@ -1,5 +1,8 @@
 package dispatchaudit.recorder.broker;
 
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadInfo;
+import java.lang.management.ThreadMXBean;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -25,6 +28,9 @@ import org.apache.pulsar.client.api.SubscriptionType;
  * <pre>java @target/recorder-benchmark.args [rounds [messages]]</pre>
  */
 public final class RecorderBenchmark {
+    private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
+    private static final com.sun.management.OperatingSystemMXBean PROCESS =
+            (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
     private static final int CONSUMERS = 4;
     private static final int IN_FLIGHT = 1_000;
     private static final int BYTES = 1_024;
@@ -99,25 +105,44 @@ public final class RecorderBenchmark {
                 batching ? "key-based batching" : "one message an entry", BYTES, CONSUMERS, rounds);
         double[][] throughputs = new double[subjects.length][rounds];
         double[][] latencies = new double[subjects.length][rounds];
+        double[][] cpu = new double[subjects.length][rounds];
+        double[][] writerCpu = new double[subjects.length][rounds];
         for (int round = -2; round < rounds; round++) {
             for (int turn = 0; turn < subjects.length; turn++) {
                 // Each goes first as often as the other.
                 int at = (turn + Math.abs(round)) % subjects.length;
+                long cpuNs = PROCESS.getProcessCpuTime();
+                long writerNs = writerCpuNs();
                 double throughput = throughput(subjects[at], messages);
+                cpuNs = PROCESS.getProcessCpuTime() - cpuNs;
+                writerNs = writerCpuNs() - writerNs;
                 double latency = latencyMs(subjects[at]);
                 if (round >= 0) {
                     throughputs[at][round] = throughput;
                     latencies[at][round] = latency;
+                    cpu[at][round] = cpuNs / 1e3 / messages;
+                    writerCpu[at][round] = writerNs / 1e3 / messages;
                 }
             }
         }
         for (int at = 0; at < subjects.length; at++) {
-            System.out.printf("  %-8s %8.0f messages/s (%s), p99 %6.2f ms at %d messages/s (%s)%n", subjects[at].name(),
-                    median(throughputs[at]), spread(throughputs[at]), median(latencies[at]), RATE, spread(latencies[at]));
+            System.out.printf("  %-8s %8.0f messages/s (%s), p99 %6.2f ms at %d messages/s (%s), %.1f CPU us a message"
+                    + " (%s), of these %.1f of the writer%n", subjects[at].name(), median(throughputs[at]),
+                    spread(throughputs[at]), median(latencies[at]), RATE, spread(latencies[at]), median(cpu[at]),
+                    spread(cpu[at]), median(writerCpu[at]));
         }
         System.out.printf("  ratio    throughput %.3f, p99 %.3f (medians; medians of the pairs: %.3f, %.3f)%n",
                 median(throughputs[1]) / median(throughputs[0]), median(latencies[1]) / median(latencies[0]),
                 median(ratios(throughputs)), median(ratios(latencies)));
+    }
+
+    private static long writerCpuNs() {
+        for (ThreadInfo thread : THREADS.dumpAllThreads(false, false, 0)) {
+            if (thread.getThreadName().equals("dispatch-audit-writer")) {
+                return THREADS.getThreadCpuTime(thread.getThreadId());
+            }
+        }
+        return 0;
     }
 
     private static double throughput(Subject subject, int messages) throws Exception {
