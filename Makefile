@@ -27,7 +27,7 @@ test-slow: setup
 
 # The loop while editing, half a minute: no JVM, one recording of each kind of dispatcher, few examples.
 unit: setup
-	@$(TWO) -m "not (spark or e2e or slow or heavy or recordings or browser)" --hypothesis-profile=unit
+	@$(TWO) -m "not (spark or e2e or slow or heavy or recordings or browser or broker)" --hypothesis-profile=unit
 
 # Compiles the kernel, if its sources changed, so that the processes of the tests do not all compile it at one time.
 kernel: setup

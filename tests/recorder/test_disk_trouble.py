@@ -129,8 +129,8 @@ def test_a_kill_leaves_whole_files_and_one_that_is_read_up_to_its_torn_line(fold
     with torn.open("r+b") as cut:
         cut.truncate(torn.stat().st_size - 20)
     lines = torn.with_name("000099.jsonl")
-    with lines.open("wb") as out:
-        subprocess.run(["gzip", "-dc"], stdin=torn.open("rb"), stdout=out, stderr=subprocess.DEVNULL, check=False)
+    with lines.open("wb") as inflated, torn.open("rb") as deflated:
+        subprocess.run(["gzip", "-dc"], stdin=deflated, stdout=inflated, stderr=subprocess.DEVNULL, check=False)
     torn.unlink()
     settings = tmp_path / "audit.toml"
     settings.write_text('[trace]\ntruncated_log = "quarantine"\n')

@@ -78,6 +78,7 @@ final class Membership {
         }
         recording.put(new Rows.Text(recording.now(), recorded.group(), Row.Event.JOIN, "end",
                 columns + ",\"priority\":" + consumer.getPriorityLevel()));
+        recorded.subscription().joins(recorded);
         if (consumer.getSubscription().getDispatcher() instanceof StickyKeyDispatcher dispatcher) {
             recorded.subscription().learn(dispatcher);
         }
@@ -125,11 +126,7 @@ final class Membership {
         if (consumer == null) {
             return;
         }
-        if (phase.equals("start")) {
-            consumer.subscription().leaves(consumer.number());
-        }
-        recording.put(new Rows.Text(recording.now(), consumer.group(), Row.Event.LEAVE, phase,
-                new String(consumer.json(), java.nio.charset.StandardCharsets.UTF_8)
-                        + ",\"reason\":\"" + reason + "\""));
+        consumer.subscription().leaves(consumer);
+        recording.put(consumer.leave(recording.now(), phase, reason));
     }
 }

@@ -21,6 +21,12 @@ record RecordedConsumer(long number, RecordedSubscription subscription, byte[] j
         return ",\"consumer\":" + number + "," + JsonLine.member("consumer_name", name) + ",\"consumer_id\":" + id;
     }
 
+    /** A row that says that this consumer leaves, or has left. */
+    Row leave(Moment moment, String phase, String reason) {
+        return new Rows.Text(moment, group(), Row.Event.LEAVE, phase,
+                new String(json, java.nio.charset.StandardCharsets.UTF_8) + ",\"reason\":\"" + reason + "\"");
+    }
+
     Group group() {
         return subscription.group();
     }

@@ -1,8 +1,10 @@
 package dispatchaudit.recorder;
 
 import java.lang.ref.WeakReference;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -32,9 +34,8 @@ final class RecordedSubscription {
     private final WeakReference<PersistentSubscription> subscription;
     private volatile WeakReference<StickyKeyConsumerSelector> selector = new WeakReference<>(null);
     private final AtomicReference<Reset> reset = new AtomicReference<>();
-    /** Consumers with a row that says that they leave. */
-    private final Set<Long> leaving = ConcurrentHashMap.newKeySet();
-    private volatile boolean restarted;
+    /** Consumers with a row that says that they joined, and none that says that they leave. */
+    private final Map<Long, RecordedConsumer> present = new ConcurrentHashMap<>();
     final AtomicBoolean snapshotIsDue = new AtomicBoolean();
 
     /** Of the thread that takes snapshots: the last one's members, their ranges as JSON, and a number from before it. */
@@ -68,8 +69,12 @@ final class RecordedSubscription {
         return known == null ? -1 : known.makeStickyKeyHash(key);
     }
 
-    void leaves(long consumer) {
-        leaving.add(consumer);
+    void joins(RecordedConsumer consumer) {
+        present.put(consumer.number(), consumer);
+    }
+
+    void leaves(RecordedConsumer consumer) {
+        present.remove(consumer.number());
     }
 
     void begin(Reset begun) {
@@ -81,28 +86,33 @@ final class RecordedSubscription {
         return reset.getAndSet(null);
     }
 
-    /** All consumers have left, or are about to, without a row each. */
-    void restarted() {
-        restarted = true;
+    /** All consumers have left; returns those that no hook will speak of. */
+    List<RecordedConsumer> restarted() {
+        List<RecordedConsumer> gone = List.copyOf(present.values());
+        gone.forEach(this::leaves);
+        return gone;
     }
 
     /**
      * Compares the members of two snapshots.
      *
      * @param now the members of the one that was just taken
-     * @return whether a consumer is gone of which no hook said that it leaves
+     * @return consumers that were there before and are gone, although no hook said that they leave
      */
-    boolean hasVanished(Set<Long> now) {
+    List<RecordedConsumer> vanished(Set<Long> now) {
         Reset begun = reset.get();
-        boolean explained = restarted || (begun != null && begun.restarts());
-        if (!explained || now.containsAll(members)) {
-            restarted = false;
+        List<RecordedConsumer> vanished = new ArrayList<>();
+        // What a reset does is said when it ends.
+        if (begun == null || !begun.restarts()) {
+            for (Long number : members) {
+                RecordedConsumer consumer = now.contains(number) ? null : present.remove(number);
+                if (consumer != null) {
+                    vanished.add(consumer);
+                }
+            }
+            members.clear();
+            members.addAll(now);
         }
-        boolean vanished = !explained
-                && members.stream().anyMatch(number -> !now.contains(number) && !leaving.contains(number));
-        leaving.removeIf(number -> !now.contains(number));
-        members.clear();
-        members.addAll(now);
         return vanished;
     }
 }

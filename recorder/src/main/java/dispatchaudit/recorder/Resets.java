@@ -85,9 +85,6 @@ final class Resets implements TopicEventsListener {
         if (reset == null || !done) {
             return;
         }
-        if (reset.restarts()) {
-            subscription.restarted();
-        }
         write(subscription, reset);
         snapshots.changed(subscription);
     }
@@ -96,6 +93,12 @@ final class Resets implements TopicEventsListener {
         String columns = new String(subscription.group().json(), java.nio.charset.StandardCharsets.UTF_8)
                 + ",\"reason\":\"" + reset.reason() + "\"";
         recording.put(new Rows.Text(reset.start(), subscription.group(), Row.Event.RESET, "start", columns));
+        if (reset.restarts()) {
+            // Without them nobody knows whether a consumer that joined just now came before the reset or after it.
+            for (RecordedConsumer consumer : subscription.restarted()) {
+                recording.put(consumer.leave(recording.now(), "start", "closed_by_broker"));
+            }
+        }
         recording.put(new Rows.Text(recording.now(), subscription.group(), Row.Event.RESET, "end", columns));
     }
 
@@ -125,7 +128,6 @@ final class Resets implements TopicEventsListener {
             recording.missed(subscription.group(), Row.Event.RESET, since == null ? now : since, now);
             reset = new RecordedSubscription.Reset(recording.now(), "unload", true);
         }
-        subscription.restarted();
         write(subscription, reset);
     }
 }

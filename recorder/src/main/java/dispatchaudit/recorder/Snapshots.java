@@ -110,8 +110,10 @@ final class Snapshots implements Runnable {
                 text.ended(begin, recording.lastSeq());
             }
         }
-        if (recorded.hasVanished(members)) {
+        List<RecordedConsumer> vanished = recorded.vanished(members);
+        if (!vanished.isEmpty()) {
             recording.missed(recorded.group(), Row.Event.LEAVE, recorded.before, before);
+            vanished.forEach(consumer -> recording.put(consumer.leave(recording.now(), "start", "closed_by_broker")));
         }
         int breaksNow = breaks.get();
         if (recorded.rangesOfBreak != breaksNow) {
