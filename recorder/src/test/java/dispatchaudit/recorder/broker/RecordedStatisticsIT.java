@@ -2,6 +2,7 @@ package dispatchaudit.recorder.broker;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -55,6 +56,8 @@ class RecordedStatisticsIT {
     }
 
     private static Path nar() {
+        assertThrows(ClassNotFoundException.class, () -> Class.forName("dispatchaudit.recorder.DispatchRecorder"),
+                "the recorder is on the class path, so the broker would not take it from its NAR");
         return Path.of(System.getProperty("recorder.nar")).toAbsolutePath();
     }
 
