@@ -92,8 +92,8 @@ final class Drops {
     }
 
     /** Returns a gap row for each group that lost rows, and forgets them. */
-    List<Row> takeGaps() {
-        List<Row> gaps = new ArrayList<>();
+    List<Gap> takeGaps() {
+        List<Gap> gaps = new ArrayList<>();
         take().forEach((group, range) -> gaps.add(new Gap(group, range)));
         return gaps;
     }
@@ -109,7 +109,8 @@ final class Drops {
         dropped = 0;
     }
 
-    private static final class Gap extends Row {
+    /** Names the rows of one group that were lost. */
+    static final class Gap extends Row {
         private static final byte[] HEAD = head("gap", null);
 
         private final Range range;
@@ -120,6 +121,11 @@ final class Drops {
             this.range = range;
             columns = ",\"seq_end\":" + range.last + ",\"dropped\":" + range.count + ",\"dropped_events\":["
                     + range.events.stream().map(event -> '"' + event.text + '"').collect(Collectors.joining(",")) + "]";
+        }
+
+        /** Whether it lost rows without which an audit does not know who is connected, or which ranges they have. */
+        boolean needsSnapshot() {
+            return range.events.stream().anyMatch(Event::isReserved);
         }
 
         @Override

@@ -15,6 +15,8 @@ final class Writer implements Runnable {
     private static final Logger log = LoggerFactory.getLogger(Writer.class);
     private static final long IDLE_NS = TimeUnit.MILLISECONDS.toNanos(5);
     private static final long RETRY_NS = TimeUnit.SECONDS.toNanos(1);
+    /** Gap rows, and the snapshots that they call for, must not add to the load that made them. */
+    private static final long GAPS_NS = TimeUnit.MILLISECONDS.toNanos(250);
     /** Between two looks at the clock. */
     private static final int ROWS_AT_ONCE = 1_000;
 
@@ -34,13 +36,14 @@ final class Writer implements Runnable {
     private TraceFile file;
     private long flushedNs;
     private long failedNs;
+    private long gapsNs = System.nanoTime() - GAPS_NS;
     private long countedBytes;
 
     /**
      * Returns a writer that does not run yet.
      *
      * @param recorder name of this recorder, for the column {@code broker}
-     * @param onBreak called when a file begins and after a gap, so that the next snapshots have all ranges
+     * @param onBreak called when a file begins and after a gap that lost some, so that the next snapshots have all ranges
      */
     Writer(RowQueue queue, Drops drops, Counters counters, TraceFolder folder, Settings settings, Keys keys,
            String recorder, Runnable onBreak) {
@@ -94,12 +97,18 @@ final class Writer implements Runnable {
         for (Row row = queue.poll(); row != null; row = ++rows < most ? queue.poll() : null) {
             write(row);
         }
-        if (!drops.isEmpty() && isWritable()) {
-            for (Row gap : drops.takeGaps()) {
+        boolean due = most == Integer.MAX_VALUE || System.nanoTime() - gapsNs >= GAPS_NS;
+        if (due && !drops.isEmpty() && isWritable()) {
+            gapsNs = System.nanoTime();
+            boolean needsSnapshots = false;
+            for (Drops.Gap gap : drops.takeGaps()) {
                 write(gap);
+                needsSnapshots |= gap.needsSnapshot();
                 counters.gapsWritten.increment();
             }
-            onBreak.run();
+            if (needsSnapshots) {
+                onBreak.run();
+            }
         }
         return rows;
     }

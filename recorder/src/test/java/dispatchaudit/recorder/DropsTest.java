@@ -32,7 +32,7 @@ class DropsTest {
         drops.add(row(PUBLISHES, Row.Event.PUBLISH));
         drops.add(row(ORDERS, Row.Event.ACK));
         assertEquals(3, drops.count());
-        List<Row> gaps = drops.takeGaps();
+        List<Drops.Gap> gaps = drops.takeGaps();
         assertEquals(2, gaps.size());
         JsonNode gap = json(gaps.stream().filter(found -> found.group.equals(ORDERS)).findFirst().orElseThrow());
         assertEquals("gap", gap.get("event").asText());
@@ -41,6 +41,7 @@ class DropsTest {
         assertEquals(2, gap.get("dropped").asLong());
         assertEquals("[\"dispatch\",\"ack\"]", gap.get("dropped_events").toString());
         assertEquals("billing", gap.get("subscription").asText());
+        assertTrue(gaps.stream().noneMatch(Drops.Gap::needsSnapshot));
         assertTrue(drops.isEmpty());
     }
 
@@ -66,7 +67,7 @@ class DropsTest {
         for (int i = 0; i < Drops.GROUPS_MAX + 5; i++) {
             drops.add(row(Group.of("persistent://public/default/t" + i, null), Row.Event.PUBLISH));
         }
-        List<Row> gaps = drops.takeGaps();
+        List<Drops.Gap> gaps = drops.takeGaps();
         assertEquals(Drops.GROUPS_MAX + 1, gaps.size());
         JsonNode everything = json(
                 gaps.stream().filter(gap -> gap.group.equals(Group.EVERYTHING)).findFirst().orElseThrow());
