@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import json
-import shutil
 import subprocess
 import time
 import zlib
@@ -13,12 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-ARGUMENTS = Path(__file__).resolve().parents[2] / "recorder" / "target" / "test-broker.args"
-
-
-def is_built() -> bool:
-    """Whether a broker with the recorder can be started."""
-    return ARGUMENTS.exists() and shutil.which("java") is not None
+from real_broker import running_broker
 
 
 @dataclass(frozen=True)
@@ -70,23 +64,8 @@ def recording_broker(folder: Path, **settings: object) -> Iterator[RecordingBrok
         settings: those of broker.conf; names of the recorder without their common beginning.
     """
     named = [f"{'dispatchAuditRecorder' + name if name[0].isupper() else name}={settings[name]}" for name in settings]
-    command = ["java", f"@{ARGUMENTS}", "--trace-dir", str(folder), *named]
-    log = folder.with_suffix(".log")
-    with (
-        log.open("w") as stderr,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
-    ):
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            line = process.stdout.readline()
-            assert line, log.read_text()
-            urls = json.loads(line)
-            yield RecordingBroker(urls["service_url"], urls["admin_url"], folder, process)
-            process.stdin.close()
-            process.wait(60)
-        finally:
-            process.kill()
+    with running_broker(folder, *named) as broker:
+        yield RecordingBroker(*broker[:2], folder, broker.process)
 
 
 def rows_of(log: Path) -> list[dict[str, Any]]:

@@ -17,14 +17,15 @@ from dispatch_audit.jobs.engines.java import has_java
 ROOT = Path(__file__).resolve().parents[2]
 ARGUMENTS = Path(os.environ.get("DISPATCH_AUDIT_TEST_BROKER", ROOT / "recorder" / "target" / "test-broker.args"))
 NO_BROKER = "there is no test broker; make recorder-broker builds it"
-_START_S = 120.0
+_START_S, _STOP_S = 120.0, 60.0
 
 
 class Broker(NamedTuple):
-    """The addresses of a running broker."""
+    """A running broker: its addresses and its JVM."""
 
     service_url: str
     admin_url: str
+    process: "subprocess.Popen[str]"
 
 
 def has_broker() -> bool:
@@ -37,13 +38,14 @@ def running_broker(folder: Path, *settings: str) -> Iterator[Broker]:
     """Starts a broker, and stops it behind its body.
 
     Args:
-        folder: for its log, and for what its recorder writes.
-        settings: `name=value` of broker.conf.
+        folder: for what its recorder writes; its log is written beside it.
+        settings: `name=value` of broker.conf, or `--no-recorder`.
     """
-    command = ["java", f"@{ARGUMENTS}", "--trace-dir", str(folder), "--no-recorder", *settings]
+    command = ["java", f"@{ARGUMENTS}", "--trace-dir", str(folder), *settings]
+    log = folder.with_suffix(".log")
     with (
-        (folder / "broker.log").open("w") as log,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+        log.open("w") as stderr,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True) as process,
     ):
         assert process.stdout is not None
         assert process.stdin is not None
@@ -52,12 +54,10 @@ def running_broker(folder: Path, *settings: str) -> Iterator[Broker]:
         timer.start()
         line = process.stdout.readline()
         timer.cancel()
-        assert line, f"the broker did not start: {(folder / 'broker.log').read_text()[-2000:]}"
+        assert line, f"the broker did not start: {log.read_text()[-2000:]}"
         try:
-            yield Broker(**json.loads(line))
-        finally:
+            yield Broker(**json.loads(line), process=process)
             process.stdin.close()
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            process.wait(_STOP_S)
+        finally:
+            process.kill()
