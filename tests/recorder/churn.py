@@ -7,9 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pulsar
-from recording_broker import RecordingBroker
+
+if TYPE_CHECKING:
+    from recording_broker import RecordingBroker
 
 TOPIC = "persistent://public/default/orders"
 SUBSCRIPTION = "billing"
@@ -24,7 +27,7 @@ def client_of(service_url: str) -> pulsar.Client:
 class Churn:
     """A producer, and consumers that join and leave."""
 
-    def __init__(self, broker: RecordingBroker, topic: str = TOPIC) -> None:
+    def __init__(self, broker: "RecordingBroker", topic: str = TOPIC) -> None:
         self.topic = topic
         self._broker = broker
         self._clients = [client_of(broker.service_url) for _ in range(3)]
