@@ -1,0 +1,1 @@
+"""The clients of a simulated subscription: what they do with the entries that they are sent."""

@@ -1,0 +1,254 @@
+"""The read loop of a dispatcher: normal reads, replay reads, and when the next one follows (contract 4.1 to 4.10)."""
+
+from typing import NamedTuple
+
+from dispatch_audit.pipeline.simulate.dispatcher.sending import Sender
+from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
+
+
+class _Result(NamedTuple):
+    """The result of a read on its way to the dispatch; `reload` is the dispatcher that it belongs to."""
+
+    entries: list[int]
+    replay_read: bool
+    first_in_replay: int | None
+    reload: int
+
+
+class ReadLoop:
+    """Reads and dispatches.
+
+    Attributes:
+        rewind_pending: whether the result of the normal read in flight must be dropped, and the cursor rewound.
+        parked: how many entries the normal read that waits at the tail asks for; 0: none waits.
+        mark_delete_moved: whether mark-delete moved since the last clean-up of a version that cleans up in this loop.
+    """
+
+    def __init__(self, state: DispatcherState, policy: Policy, sender: Sender) -> None:
+        self._state = state
+        self._policy = policy
+        self._sender = sender
+        state.unblocked = self.unblocked
+        self.rewind_pending = False
+        self.parked = 0
+        self.mark_delete_moved = False
+        self._pending_normal = False
+        self._pending_replay = False
+        self._send_in_progress = False
+        self._calls = 0
+        self._first_in_replay: int | None = None
+        self._backoff_us = state.settings.backoff_initial_us
+        self._read_queued = False
+        self._rescheduled = False
+        self._unblock_scheduled = False
+        self._last_dispatch_us = 0
+        self._reload = 0
+
+    @property
+    def normal_read_pending(self) -> bool:
+        """Whether a normal read is in flight or parked."""
+        return self._pending_normal
+
+    # --- asking for a read -------------------------------------------------------------------------------------------
+
+    def read_soon(self) -> None:
+        """Asks for a read in another thread; requests of one moment are one."""
+        if not self._read_queued:
+            self._read_queued = True
+            self._state.agenda.after(0, self._read_queued_now)
+
+    def unblocked(self) -> None:
+        """Asks for a read after the unblocking interval; requests meanwhile are one (contract 4.9)."""
+        if not self._unblock_scheduled:
+            self._unblock_scheduled = True
+            self._state.agenda.after(self._state.settings.unblocking_interval_us, self._unblock, self._calls)
+
+    def published(self) -> None:
+        """Completes a read that is parked at the tail; call when an entry was published and `parked` is not 0."""
+        entries_max, self.parked = self.parked, 0
+        self._start_normal_read(entries_max)
+
+    def _read_queued_now(self, _: object) -> None:
+        self._read_queued = False
+        self.read_more()
+
+    def _unblock(self, calls_then: int) -> None:
+        self._unblock_scheduled = False
+        if self.parked and self._calls == calls_then and len(self._state.replay):
+            self.parked, self._pending_normal = 0, False
+        self._reschedule(0)
+
+    def _reschedule(self, delay_us: int) -> None:
+        if not self._rescheduled:
+            self._rescheduled = True
+            self._state.agenda.after(delay_us, self._rescheduled_now)
+
+    def _rescheduled_now(self, _: object) -> None:
+        self._rescheduled = False
+        self.read_more()
+
+    def _after_backoff(self) -> None:
+        delay_us = self._backoff_us
+        self._backoff_us = min(delay_us * 2, self._state.settings.backoff_max_us)
+        self._reschedule(delay_us)
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def read_more(self) -> None:
+        """Starts a replay read, or else a normal read, if there is reason to (contract 4.2)."""
+        state, policy = self._state, self._policy
+        if self._send_in_progress:
+            return
+        self._calls += 1
+        if self.mark_delete_moved:
+            self.mark_delete_moved = False
+            if state.switches.clean_up_in_read_loop:
+                self.clean_up()
+        first_permits = next((c.permits for c in state.consumers if not c.blocked and c.permits > 0), 0)
+        if not first_permits or self._pending_replay:
+            return
+        entries_max = min(max(state.total_permits, first_permits), state.settings.read_batch)
+        candidates: list[int] = []
+        if self._sender.skip_next_replay:
+            self._sender.skip_next_replay = False
+        elif state.replay.hash_of:
+            candidates = policy.replay_candidates(entries_max)
+        if candidates:
+            self._start_replay_read(candidates)
+        elif policy.normal_reads_stop():
+            return
+        elif not self._pending_normal:
+            if not policy.normal_read_allowed():
+                if policy.backs_off:
+                    self._after_backoff()
+                return
+            self._pending_normal = True
+            self._first_in_replay = policy.first_to_replay()
+            self._start_normal_read(policy.normal_read_max(entries_max))
+
+    def _start_replay_read(self, candidates: list[int]) -> None:
+        state = self._state
+        first = self._policy.first_to_replay()
+        acked = state.cursor.acked
+        entries = [position for position in candidates if not acked[position]]
+        if len(entries) < len(candidates):
+            for position in candidates:
+                if acked[position]:
+                    state.replay.remove(position)
+        if not entries:
+            self.read_soon()
+            return
+        self._pending_replay = True
+        self._policy.replay_read_started(entries)
+        result = _Result(entries, True, first, self._reload)
+        state.agenda.after(state.rng.randint(*state.timing.read_us), self._read_done, result)
+
+    def _start_normal_read(self, entries_max: int) -> None:
+        state = self._state
+        if not state.cursor.has_more:
+            self.parked = entries_max
+            return
+        state.agenda.after(state.rng.randint(*state.timing.read_us), self._ledger_done, (entries_max, self._reload))
+
+    def _ledger_done(self, asked: tuple[int, int]) -> None:
+        """The read position moves on now, before the dispatch: a consumer that joins in between sees it (F1)."""
+        entries_max, reload = asked
+        if reload != self._reload:
+            return
+        if self.rewind_pending:
+            self._read_done(_Result([], False, None, reload))
+            return
+        entries = self._state.cursor.read(entries_max)
+        if not entries:
+            # All that was left is acknowledged: the read waits at the tail.
+            self.parked = entries_max
+            return
+        self._read_done(_Result(entries, False, self._first_in_replay, reload))
+
+    def _read_done(self, result: _Result) -> None:
+        if result.reload != self._reload:
+            return
+        if result.replay_read:
+            self._pending_replay = False
+        else:
+            self._pending_normal = False
+            if self.rewind_pending:
+                self.rewind_pending = False
+                self._state.cursor.rewind()
+                self.read_more()
+                return
+        self._send_in_progress = True
+        state = self._state
+        # One thread dispatches, in the order in which results were queued.
+        self._last_dispatch_us = max(
+            state.agenda.now_us + state.rng.randint(*state.timing.dispatch_us), self._last_dispatch_us
+        )
+        state.agenda.at(self._last_dispatch_us, self._dispatch, result)
+
+    def _dispatch(self, result: _Result) -> None:
+        if result.reload != self._reload:
+            return
+        sender = self._sender
+        more = sender.dispatch(result.entries, result.replay_read, result.first_in_replay)
+        # One flag for both kinds of read: another result may still wait for its dispatch (F10, contract 6.6).
+        self._send_in_progress = False
+        if sender.processed:
+            self._state.agenda.after(self._state.timing.write_us, self._written)
+        if sender.processed or sender.skip_next_backoff or not self._policy.backs_off:
+            self._backoff_us = self._state.settings.backoff_initial_us
+            sender.skip_next_backoff = False
+            if more:
+                self.read_more()
+        else:
+            self._after_backoff()
+
+    def _written(self, _: object) -> None:
+        # A read that is queued already is the same one.
+        if not self._read_queued:
+            self.read_more()
+
+    # --- everything anew ---------------------------------------------------------------------------------------------
+
+    def cancel_normal_read(self) -> None:
+        """The last consumer has left: a parked read is cancelled, one in flight is dropped when the next has joined."""
+        if self.parked:
+            self.parked, self._pending_normal = 0, False
+
+    def rewind_at_join(self) -> None:
+        """The first consumer joins: the cursor goes back to mark-delete, now or after the read in flight."""
+        if self._pending_normal:
+            self.rewind_pending = True
+        else:
+            self._state.cursor.rewind()
+            self.rewind_pending = False
+
+    def reload(self) -> None:
+        """A new dispatcher: results in flight belong to the old one."""
+        self._reload += 1
+        self.rewind_pending = self._pending_normal = self._pending_replay = self._send_in_progress = False
+        self._sender.skip_next_replay = self._sender.skip_next_backoff = False
+        self.parked = 0
+
+    def clean_up(self) -> None:
+        """Releases what mark-delete has passed: replay, and pending entries without an acknowledgement (contract 3.11)."""
+        state, policy = self._state, self._policy
+        mark_delete = state.cursor.mark_delete
+        state.replay.remove_up_to(mark_delete)
+        if not state.acked_while_held:
+            return
+        acked, state.acked_while_held = state.cursor.acked, False
+        for consumer in state.consumers:
+            state.acked_while_held |= any(acked[position] for position in consumer.pending if position > mark_delete)
+            passed = [position for position in consumer.pending if position <= mark_delete]
+            if not passed:
+                continue
+            policy.start_batch()
+            for position in sorted(passed):
+                sticky_hash = consumer.pending.pop(position)
+                policy.removed_pending(consumer, sticky_hash)
+                if not state.switches.clean_up_in_read_loop:
+                    messages = state.entries.messages_in(position)
+                    consumer.unacked -= messages
+                    state.unacked -= messages
+            policy.end_batch()

@@ -1,0 +1,91 @@
+"""Acknowledgements, redeliver commands, and moves of mark-delete by an administrator (contract 5)."""
+
+from dispatch_audit.pipeline.simulate.dispatcher.read_loop import ReadLoop
+from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.state.consumer import Consumer
+from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
+
+
+class Settlements:
+    """Removes pending entries; an acknowledgement takes no lock, so it may come between any two other events."""
+
+    def __init__(self, state: DispatcherState, policy: Policy, loop: ReadLoop) -> None:
+        self._state = state
+        self._policy = policy
+        self._loop = loop
+
+    def flow(self, consumer: Consumer, permits: int) -> None:
+        """Takes permits from a client (contract 4.14)."""
+        if consumer.flow(permits):
+            self._state.total_permits += permits
+            self._loop.read_soon()
+
+    def acknowledge(self, consumer: Consumer, position: int) -> None:
+        """Acknowledges an entry as a whole: the pending entry first, the cursor second (contract 5.2)."""
+        state = self._state
+        holder: Consumer | None = consumer
+        sticky_hash = consumer.pending.pop(position, None)
+        if sticky_hash is None:
+            holder = next((other for other in state.consumers if position in other.pending), None)
+            sticky_hash = -1 if holder is None else holder.pending.pop(position)
+        if holder is not None:
+            self._policy.removed_pending(holder, sticky_hash)
+            self._lower(holder, state.entries.messages_in(position))
+        if state.redelivery_counts:
+            state.redelivery_counts.pop(position, None)
+        if state.cursor.acknowledge(position):
+            self._mark_delete_moved()
+
+    def redeliver(self, consumer: Consumer, positions: list[int]) -> None:
+        """Takes back entries that a consumer holds, others are ignored (contract 5.6)."""
+        state = self._state
+        queued = False
+        for position in positions:
+            sticky_hash = consumer.pending.pop(position, None)
+            if sticky_hash is None:
+                continue
+            self._policy.removed_pending(consumer, sticky_hash)
+            messages = state.entries.messages_in(position)
+            consumer.unacked -= messages
+            self._lower_total(messages)
+            if position > state.cursor.mark_delete:
+                state.replay.add(position)
+            state.redelivery_counts[position] = state.redelivery_counts.get(position, 0) + 1
+            queued = True
+        if queued:
+            state.total_permits += consumer.unblock()
+            self._loop.read_soon()
+
+    def move_mark_delete(self, position: int, expiry: bool) -> None:
+        """Passes entries without an acknowledgement: expiry, skipping, clearing (contract 5.10)."""
+        state = self._state
+        if not state.cursor.move_mark_delete(position):
+            return
+        state.acked_while_held = True
+        if state.switches.clean_up_in_read_loop:
+            # Skipping and clearing ask for no read on 4.0.
+            self._loop.mark_delete_moved = True
+            if expiry:
+                self._loop.unblocked()
+        else:
+            self._loop.clean_up()
+            self._loop.read_soon()
+
+    def _mark_delete_moved(self) -> None:
+        if self._state.switches.clean_up_in_read_loop:
+            self._loop.mark_delete_moved = True
+            self._loop.unblocked()
+
+    def _lower(self, holder: Consumer, messages: int) -> None:
+        permits = holder.settled(messages)
+        self._lower_total(messages)
+        if permits:
+            self._state.total_permits += permits
+            self._loop.read_soon()
+
+    def _lower_total(self, messages: int) -> None:
+        state = self._state
+        state.unacked -= messages
+        if state.blocked_on_unacked and state.unacked * 2 < state.settings.unacked_per_subscription:
+            state.blocked_on_unacked = False
+            self._loop.read_soon()

@@ -1,0 +1,1 @@
+"""The output of a simulation: rows of format 1."""

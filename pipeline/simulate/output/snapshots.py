@@ -1,0 +1,46 @@
+"""Snapshots of a simulated dispatcher, as the broker's statistics report it (TRACE_FORMAT, contract 7)."""
+
+import json
+from collections.abc import Sequence
+
+from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
+
+
+def position_text(position: int, positions: Sequence[tuple[int, int]] | None) -> str:
+    """An entry as `ledger:entry`; one before the first or behind the last continues its ledger."""
+    if positions is None:
+        return f"1:{position}"
+    if 0 <= position < len(positions):
+        return f"{positions[position][0]}:{positions[position][1]}"
+    if position < 0:
+        return f"{positions[0][0]}:{positions[0][1] - 1}" if positions else "1:-1"
+    return f"{positions[-1][0]}:{positions[-1][1] + 1}"
+
+
+def snapshot_of(state: DispatcherState, policy: Policy, positions: Sequence[tuple[int, int]] | None) -> str:
+    """The state of a dispatcher as JSON, without the seqs that frame it."""
+    ranges: dict[int, list[list[int]]] = {}
+    for start, end, consumer in state.selector.ranges():
+        ranges.setdefault(consumer, []).append([start, end])
+    cursor = state.cursor
+    return json.dumps(
+        {
+            "msg_in_replay": len(state.replay),
+            "unacked_messages": state.unacked,
+            "msg_backlog": cursor.backlog,
+            "read_position": position_text(cursor.read_position, positions),
+            "mark_delete_position": position_text(cursor.mark_delete, positions),
+            "consumers": [
+                {
+                    "consumer": consumer.number,
+                    "consumer_name": consumer.name,
+                    "available_permits": consumer.permits,
+                    "unacked_messages": consumer.unacked,
+                    "key_hash_ranges": ranges.get(consumer.number, []),
+                    **policy.statistics(consumer),
+                }
+                for consumer in state.consumers
+            ],
+        }
+    )

@@ -1,0 +1,25 @@
+"""The policy of a setup, by its name."""
+
+from collections.abc import Callable, Mapping
+
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.simulate.policies.draining import DrainingPolicy
+from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
+
+_POLICIES: Mapping[str, Callable[[DispatcherState, Mapping[str, object]], Policy]] = {
+    "draining": lambda state, _: DrainingPolicy(state),
+}
+
+
+def make_policy(name: str, state: DispatcherState, options: Mapping[str, object]) -> Policy:
+    """The policy called `name`.
+
+    Raises:
+        UsageError: there is none, or an option makes no sense.
+    """
+    try:
+        make = _POLICIES[name]
+    except KeyError:
+        raise UsageError(f"there is no policy {name!r}", f"use one of: {', '.join(_POLICIES)}") from None
+    return make(state, options)

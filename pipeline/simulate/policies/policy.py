@@ -1,0 +1,99 @@
+"""The interface of policies: the decisions in which dispatchers of different versions and proposals differ."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+from dispatch_audit.pipeline.simulate.state.consumer import Consumer
+from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
+
+
+class Grouped(NamedTuple):
+    """The result of grouping a read.
+
+    Attributes:
+        by_consumer: the entries to send, by the number of the consumer, ascending within each.
+        look_ahead: whether the next read should pass replay once and read on.
+    """
+
+    by_consumer: dict[int, list[int]]
+    look_ahead: bool
+
+
+class Policy(ABC):
+    """The rules of a dispatcher. It changes replay only in `group`, where it puts what it refuses.
+
+    Attributes:
+        backs_off: whether a read that led to nothing is repeated after a backoff, not at once.
+    """
+
+    backs_off = True
+
+    def __init__(self, state: DispatcherState) -> None:
+        self.state = state
+
+    @abstractmethod
+    def replay_candidates(self, entries_max: int) -> list[int]:
+        """The entries of replay that a replay read takes, ascending."""
+
+    @abstractmethod
+    def normal_read_allowed(self) -> bool:
+        """Whether a normal read may start."""
+
+    def normal_read_max(self, entries_max: int) -> int:
+        """How many entries a normal read may take."""
+        return entries_max
+
+    @abstractmethod
+    def group(self, entries: list[int], replay_read: bool) -> Grouped:
+        """Chooses the consumer of each entry of a read, and puts the others into replay."""
+
+    def first_to_replay(self) -> int | None:
+        """The entry that is compared when a read begins and when it is dispatched (contract 4.10)."""
+        return self.state.replay.first
+
+    def replay_read_started(self, entries: list[int]) -> None:
+        """A replay read of these entries is in flight."""
+
+    def refuses(self, consumer: Consumer, position: int) -> bool:
+        """Whether an entry must not be sent although it was grouped: the race guard (contract 3.7)."""
+        return False
+
+    @abstractmethod
+    def joined(self, consumer: Consumer, before: dict[int, int]) -> None:
+        """A consumer has joined.
+
+        Args:
+            consumer: the newcomer; the selector has it.
+            before: the owner before the change, of each hash with pending entries.
+        """
+
+    @abstractmethod
+    def left(self, consumer: Consumer, before: dict[int, int]) -> None:
+        """A consumer has left others behind, and its entries are in replay; as `joined`."""
+
+    def removed_pending(self, consumer: Consumer, sticky_hash: int, closing: bool = False) -> None:
+        """A pending entry of a consumer was settled."""
+
+    def start_batch(self) -> None:
+        """Several pending entries are about to be removed at once."""
+
+    def end_batch(self) -> None:
+        """They were."""
+
+    def cleared(self) -> None:
+        """The last consumer has left."""
+
+    def sent(self, entries: list[int]) -> None:
+        """Entries were sent for the first time or again."""
+
+    def statistics(self, consumer: Consumer) -> dict[str, object]:
+        """What the broker's statistics report of a consumer besides its counters (contract 7)."""
+        return {}
+
+    def unfinished(self) -> bool:
+        """Whether entries wait outside of cursor and replay."""
+        return False
+
+    def normal_reads_stop(self) -> bool:
+        """Whether the unacknowledged limit of the subscription stops normal reads; replay reads ignore it (4.2)."""
+        return self.state.blocked_on_unacked

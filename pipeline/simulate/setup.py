@@ -1,0 +1,96 @@
+"""What a partition is simulated with: version, policy, settings, times, seed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dispatch_audit.pipeline.assignment.selectors.factory import DEFAULT_POINTS, make_selector
+from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind, profile_for
+from dispatch_audit.pipeline.simulate.state.broker_settings import BrokerSettings, Timing, broker_settings
+from dispatch_audit.pipeline.simulate.state.switches import Switches, switches_of
+
+PolicyName = Literal["draining", "recently_joined", "last_sent", "hot_key_overflow", "count_per_hash"]
+
+_CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
+_REPLICA_POINTS = "subscriptionKeySharedConsistentHashingReplicaPoints"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The dispatcher to simulate.
+
+    Attributes:
+        version: of the broker.
+        profile: the profile of its line.
+        policy: the policy; by default that of the profile.
+        broker: broker.conf names to values, complete for the line.
+        switches: of the dispatcher.
+        options: settings that no release has, such as those of PIP-474, by name.
+        timing: the times that the model assumes.
+        seed: decides what is random.
+        stats_us: time between two snapshots; 0: none.
+        stall_us: from how long on nothing sent to anybody counts as a stall.
+    """
+
+    version: str
+    profile: Profile
+    policy: PolicyName
+    broker: Mapping[str, object]
+    switches: Switches
+    options: Mapping[str, object] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
+    seed: int = 0
+    stats_us: int = 0
+    stall_us: int = 1_000_000
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """The settings of the broker."""
+        return broker_settings(self.broker)
+
+    def selector_kind(self, sticky: bool) -> SelectorKind:
+        """The selector that the broker makes (contract 2)."""
+        if sticky:
+            return "exclusive"
+        return "auto_split" if self.broker.get(_CONSISTENT_HASHING) is False else "consistent_hashing"
+
+    def selector(self, sticky: bool) -> Selector:
+        """An empty selector."""
+        points = self.broker.get(_REPLICA_POINTS)
+        kind = self.selector_kind(sticky)
+        return make_selector(kind, points if isinstance(points, int) else DEFAULT_POINTS, self.profile)
+
+
+def setup_for(
+    version: str,
+    broker: Mapping[str, object] | None = None,
+    policy: PolicyName | None = None,
+    seed: int = 0,
+    switches: Switches | None = None,
+    **more: object,
+) -> Setup:
+    """The setup of a version.
+
+    Args:
+        version: of the broker; its profile gives settings, selector and switches.
+        broker: broker.conf names to values that differ from the defaults of the line.
+        policy: another policy than that of the line.
+        seed: decides what is random.
+        switches: other switches than those of the line.
+        more: further attributes of `Setup`.
+
+    Raises:
+        UsageError: no profile covers the version.
+    """
+    recorded = broker or {}
+    profile = profile_for(version, recorded)
+    return Setup(
+        version=version,
+        profile=profile,
+        policy=policy or profile.dispatcher,
+        broker=profile.broker(recorded),
+        switches=switches or switches_of(profile),
+        seed=seed,
+        **more,  # type: ignore[arg-type]
+    )

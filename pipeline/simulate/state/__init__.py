@@ -1,0 +1,1 @@
+"""The state of one simulated subscription: agenda, cursor, consumers, replay queue, draining hashes."""

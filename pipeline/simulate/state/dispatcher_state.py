@@ -1,0 +1,177 @@
+"""The fields of a simulated dispatcher that reading, sending, settling and membership share (contract 11)."""
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY
+from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.simulate.state.agenda import Agenda
+from dispatch_audit.pipeline.simulate.state.broker_settings import BrokerSettings, Timing
+from dispatch_audit.pipeline.simulate.state.consumer import Consumer
+from dispatch_audit.pipeline.simulate.state.cursor import Cursor
+from dispatch_audit.pipeline.simulate.state.replay_queue import ReplayQueue
+from dispatch_audit.pipeline.simulate.state.switches import Switches
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a dispatcher did.
+
+    Attributes:
+        reads: reads that returned entries.
+        entries_read: entries in them.
+        entries_wasted: entries of them that were not sent.
+        sent: entries sent, those sent again included.
+        discarded: results that were discarded because replay had an older entry (contract 4.10).
+        guarded: entries that the race guard or the replay-addition guard held back.
+        overflowed: entries written to the overflow ledger.
+        overflowed_messages: messages in them.
+        overflowed_bytes: their bytes.
+        overflow_read: entries read from the overflow ledger.
+    """
+
+    reads: int = 0
+    entries_read: int = 0
+    entries_wasted: int = 0
+    sent: int = 0
+    discarded: int = 0
+    guarded: int = 0
+    overflowed: int = 0
+    overflowed_messages: int = 0
+    overflowed_bytes: int = 0
+    overflow_read: int = 0
+
+
+class DispatchLog(Protocol):
+    """Takes the rows that a dispatcher writes."""
+
+    def dispatched(self, now_us: int, consumer: int, position: int, redelivery_count: int) -> None:
+        """An entry was sent to a consumer."""
+
+
+@dataclass(slots=True)
+class Entries:
+    """The entries of a topic partition, by position.
+
+    Attributes:
+        hashes: the sticky hash of each entry.
+        messages: the messages in each; None: one in each.
+        sizes: the bytes of each; None: unknown.
+    """
+
+    hashes: Sequence[int]
+    messages: Sequence[int] | None = None
+    sizes: Sequence[int] | None = None
+
+    def messages_in(self, position: int) -> int:
+        """The messages of an entry."""
+        return 1 if self.messages is None else self.messages[position]
+
+
+class DispatcherState:
+    """The fields of one dispatcher.
+
+    Attributes:
+        consumers: those connected, in the order of joining.
+        by_number: the same, by number.
+        owners: the owner of each hash that was asked for in this epoch.
+        total_permits: the dispatcher's own sum of permits.
+        unacked: messages unacknowledged at all consumers, as the broker counts them.
+        blocked_on_unacked: whether normal reads stop because of them.
+        acked_while_held: whether a consumer may hold an entry that the cursor has acknowledged.
+        redelivery_counts: of entries that were given back by a command.
+        first_sent_us: when each entry was sent for the first time; -1: not yet.
+        last_sent_us: when anything was sent.
+        unblocked: asks for a read after the unblocking interval (contract 4.9); set by the read loop.
+        deliver: hands entries to the client of a consumer.
+    """
+
+    __slots__ = (
+        "acked_while_held",
+        "agenda",
+        "blocked_on_unacked",
+        "by_number",
+        "consumers",
+        "counters",
+        "cursor",
+        "deliver",
+        "entries",
+        "first_sent_us",
+        "hashes",
+        "last_sent_us",
+        "log",
+        "owners",
+        "redelivery_counts",
+        "replay",
+        "rng",
+        "selector",
+        "settings",
+        "switches",
+        "timing",
+        "total_permits",
+        "unacked",
+        "unblocked",
+    )
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        cursor: Cursor,
+        entries: Entries,
+        selector: Selector,
+        settings: BrokerSettings,
+        timing: Timing,
+        switches: Switches,
+        log: DispatchLog,
+        deliver: Callable[[Consumer, list[int]], None],
+        rng: Random,
+    ) -> None:
+        self.agenda = agenda
+        self.cursor = cursor
+        self.entries = entries
+        self.hashes = entries.hashes
+        self.selector = selector
+        self.settings = settings
+        self.timing = timing
+        self.switches = switches
+        self.log = log
+        self.deliver = deliver
+        self.rng = rng
+        self.counters = Counters()
+        self.first_sent_us = array("q", [-1]) * len(entries.hashes)
+        self.last_sent_us = 0
+        self.unblocked: Callable[[], None] = _nobody_reads
+        self.consumers: list[Consumer] = []
+        self.by_number: dict[int, Consumer] = {}
+        self.owners: dict[int, int] = {}
+        self.replay = ReplayQueue(self.owner_of)
+        self.total_permits = 0
+        self.unacked = 0
+        self.blocked_on_unacked = False
+        self.acked_while_held = False
+        self.redelivery_counts: dict[int, int] = {}
+
+    def owner_of(self, sticky_hash: int) -> int:
+        """The number of the consumer that owns a hash, or `NOBODY`."""
+        found = self.owners.get(sticky_hash)
+        if found is None:
+            selected = self.selector.select(sticky_hash)
+            self.owners[sticky_hash] = found = NOBODY if selected is None else selected
+        return found
+
+    def ownership_changed(self) -> None:
+        """Call after every change of the selector."""
+        self.owners.clear()
+        self.replay.regroup()
+
+    def wait_in_replay(self, position: int) -> None:
+        """Puts an entry into replay with its hash, unless mark-delete has passed it."""
+        if position > self.cursor.mark_delete:
+            self.replay.add(position, self.hashes[position])
+
+
+def _nobody_reads() -> None:
+    raise AssertionError("the dispatcher has no read loop yet")

@@ -1,0 +1,54 @@
+"""What differs between the versions of a draining dispatcher, and between a broker and its broken variants.
+
+Source: contract 11, "Version switches needed"; each switch follows from a key of the profile, so no code compares
+version numbers.
+"""
+
+from dataclasses import dataclass
+
+from dispatch_audit.pipeline.contract.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """The switches of a dispatcher.
+
+    Attributes:
+        per_read_blocked_hashes: an entry is refused if an earlier one of its hash was refused in the same read (4.11).
+        eager_return: a hash that returns to its holder stops draining at the membership change (3.10), not at the next
+            attempt to dispatch it (3.9).
+        clean_up_in_read_loop: mark-delete passing a pending entry releases it at the next read (4.0), not when an
+            administrator moves it (3.11); then every move of mark-delete asks for a read.
+        look_ahead_needs_backlog: nothing is read ahead at the tail (3.11, #21554).
+        replay_addition_guard: what entered replay during a replay read holds back later entries of its hash (3.13).
+        draining: hashes drain at all. Off: a broken variant.
+        race_guard: a consumer is asked once more when an entry is sent (3.7). Off: a broken variant.
+        replay_order_check: a normal read passes no entry of its hash that waits in replay. Off: a broken variant.
+        send_gap_us: time between choosing a consumer and sending to it, without the lock; 0: one action, as in 4.x.
+    """
+
+    per_read_blocked_hashes: bool = True
+    eager_return: bool = True
+    clean_up_in_read_loop: bool = False
+    look_ahead_needs_backlog: bool = True
+    replay_addition_guard: bool = False
+    draining: bool = True
+    race_guard: bool = True
+    replay_order_check: bool = True
+    send_gap_us: int = 0
+
+
+def switches_of(profile: Profile) -> Switches:
+    """The switches of a line of versions."""
+    draining = profile.dispatcher == "draining"
+    cleans_up = profile.mark_delete_releases == "any"
+    return Switches(
+        # 4.0.0 to 4.0.2 lack it, and only they have the exception for it (#23870).
+        per_read_blocked_hashes="E8" not in profile.exceptions,
+        eager_return=profile.draining_return == "eager",
+        clean_up_in_read_loop=cleans_up,
+        # Both changed in 4.2 (3.11).
+        look_ahead_needs_backlog=draining and not cleans_up,
+        # E7 is permitted where the guard is missing.
+        replay_addition_guard=draining and "E7" not in profile.exceptions,
+    )

@@ -1,0 +1,1 @@
+"""Workloads: what is published, who consumes it, and what happens meanwhile."""
