@@ -71,6 +71,7 @@ class PartitionSimulation:
                 plan.settings,
                 self._processing(plan.threads),
                 self._service_of(number),
+                self.state.entries.messages_in,
                 self.agenda,
                 broker,
                 setup.timing.network_us,
@@ -146,20 +147,24 @@ class PartitionSimulation:
             self._service_us[client.number] = action.amount
 
     def _administer(self, action: Action) -> None:
-        now_us, cursor = self.agenda.now_us, self.cursor
-        self.log.reset(now_us, action.kind)
-        if action.kind in {"expire", "skip", "clear"}:
-            target = cursor.end - 1 if action.kind == "clear" else cursor.mark_delete + action.amount
-            self.settlements.move_mark_delete(min(target, cursor.end - 1), expiry=action.kind == "expire")
-            return
+        self.log.reset(self.agenda.now_us, action.kind, ended=False)
+        if action.kind in {"seek", "unload"}:
+            self._begin_anew(action)
+        else:
+            target = self.cursor.end - 1 if action.kind == "clear" else self.cursor.nth_unacknowledged(action.amount)
+            self.settlements.move_mark_delete(target, expiry=action.kind == "expire")
+        self.log.reset(self.agenda.now_us, action.kind, ended=True)
+
+    def _begin_anew(self, action: Action) -> None:
+        """Closes all consumers and moves the cursor; their clients come back (contract 5.10)."""
         connected = [client for client in self.clients if client.consumer is not None]
         for client in connected:
             self._leave(client, "closed_by_broker")
         if action.kind == "seek":
-            cursor.reset(action.amount)
+            self.cursor.reset(min(action.amount, self.cursor.end))
         else:
-            cursor.forget_ranges(self.setup.settings.persisted_ranges)
-        cursor.rewind()
+            self.cursor.forget_ranges(self.setup.settings.persisted_ranges)
+        self.cursor.rewind()
         self.loop.reload()
         for client in connected:
             self.agenda.after(RECONNECT_US, self._join, client)

@@ -57,6 +57,7 @@ class Client:
         settings: ClientSettings,
         processing: Processing,
         service_us: Callable[[int], int],
+        messages_in: Callable[[int], int],
         agenda: Agenda,
         broker: Broker,
         network_us: int,
@@ -70,6 +71,7 @@ class Client:
             settings: its settings.
             processing: when messages start.
             service_us: how long the processing of an entry takes.
+            messages_in: the messages of an entry; permits count messages.
             agenda: the agenda of the simulation.
             broker: takes its commands.
             network_us: time of one way to the broker.
@@ -84,6 +86,7 @@ class Client:
         self._busy_until_us = 0
         self._processing = processing
         self._service_us = service_us
+        self._messages_in = messages_in
         self._agenda = agenda
         self._broker = broker
         self._network_us = network_us
@@ -166,7 +169,7 @@ class Client:
         if done_us > self._busy_until_us:
             self.busy_us += done_us - max(start_us, self._busy_until_us)
             self._busy_until_us = done_us
-        self._taken += 1
+        self._taken += self._messages_in(position)
         if self._taken * 2 >= self.settings.receiver_queue:
             self._agenda.at(start_us + self._network_us, self._flow, (self.consumer, self._taken))
             self._taken = 0

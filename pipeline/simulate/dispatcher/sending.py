@@ -59,6 +59,9 @@ class Sender:
             self.processed += len(chosen)
             if replay_read:
                 for position in chosen:
+                    if position not in state.replay.hash_of:
+                        # Another replay read has sent it: F10.
+                        state.overlapped.add(position)
                     state.replay.remove(position)
         counters.entries_wasted += len(entries) - self.processed
         gap_us = state.switches.send_gap_us

@@ -18,7 +18,7 @@ STATS: Final = 7
 RESET: Final = 8
 
 NUMBERS: Final = 5
-"""Numbers of an event: kind, microseconds, consumer, position (of flow: permits), and one more."""
+"""Numbers of an event: kind, microseconds, consumer, position (of flow: permits, of reset: 1 at its end), and one more."""
 
 
 class EventLog:
@@ -69,9 +69,9 @@ class EventLog:
         """A consumer left."""
         self._extend((LEAVE, now_us, consumer, 0, self._text(reason)))
 
-    def reset(self, now_us: int, reason: str) -> None:
-        """The cursor was moved, or the topic was loaded anew."""
-        self._extend((RESET, now_us, -1, 0, self._text(reason)))
+    def reset(self, now_us: int, reason: str, ended: bool) -> None:
+        """The cursor is about to be moved or the topic to be loaded anew, or that has ended."""
+        self._extend((RESET, now_us, -1, int(ended), self._text(reason)))
 
     def stats(self, now_us: int, snapshot: str) -> None:
         """The broker reported its state, as JSON without the seqs that frame it."""

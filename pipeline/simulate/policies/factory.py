@@ -5,10 +5,13 @@ from collections.abc import Callable, Mapping
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.simulate.policies.draining import DrainingPolicy
 from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.policies.recently_joined import LastSentPolicy, RecentlyJoinedPolicy
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
 
 _POLICIES: Mapping[str, Callable[[DispatcherState, Mapping[str, object]], Policy]] = {
     "draining": lambda state, _: DrainingPolicy(state),
+    "recently_joined": lambda state, _: RecentlyJoinedPolicy(state),
+    "last_sent": lambda state, _: LastSentPolicy(state),
 }
 
 

@@ -58,6 +58,15 @@ class Cursor:
         self.read_position = at
         return found
 
+    def nth_unacknowledged(self, number: int) -> int:
+        """The entry with which this many entries above mark-delete are not acknowledged; the last one if fewer are."""
+        at = self.mark_delete
+        for _ in range(number):
+            at = self.acked.find(0, at + 1, self.end)
+            if at < 0:
+                return self.end - 1
+        return at
+
     def rewind(self) -> None:
         """Moves the read position to the first entry above mark-delete."""
         self.read_position = self.mark_delete + 1

@@ -82,6 +82,7 @@ class DispatcherState:
         unacked: messages unacknowledged at all consumers, as the broker counts them.
         blocked_on_unacked: whether normal reads stop because of them.
         acked_while_held: whether a consumer may hold an entry that the cursor has acknowledged.
+        overlapped: entries that two overlapping replay reads sent (F10, contract 6.6).
         redelivery_counts: of entries that were given back by a command.
         first_sent_us: when each entry was sent for the first time; -1: not yet.
         last_sent_us: when anything was sent.
@@ -103,6 +104,7 @@ class DispatcherState:
         "hashes",
         "last_sent_us",
         "log",
+        "overlapped",
         "owners",
         "redelivery_counts",
         "replay",
@@ -152,6 +154,7 @@ class DispatcherState:
         self.unacked = 0
         self.blocked_on_unacked = False
         self.acked_while_held = False
+        self.overlapped: set[int] = set()
         self.redelivery_counts: dict[int, int] = {}
 
     def owner_of(self, sticky_hash: int) -> int:

@@ -103,6 +103,18 @@ class ReplayQueue:
             heappop(heap)
         return heap[0] if heap else None
 
+    def lowest(self, entries_max: int) -> list[int]:
+        """The lowest entries, ascending."""
+        found: list[int] = []
+        heap, inside = self._heap, self.hash_of
+        while heap and len(found) < entries_max:
+            position = heappop(heap)
+            if position in inside and (not found or found[-1] != position):
+                found.append(position)
+        for position in found:
+            heappush(heap, position)
+        return found
+
     def add(self, position: int, sticky_hash: int = NO_HASH) -> None:
         """Adds an entry; one that is in it gets a hash if it had none, and never loses its hash."""
         known = self.hash_of.get(position)

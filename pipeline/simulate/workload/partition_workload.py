@@ -21,8 +21,8 @@ class Action:
         at_us: its time, microseconds from the start.
         kind: what happens.
         client: the number of the client that it happens to; -1: to the subscription.
-        amount: of `processing` the new time in microseconds; of `expire` and `skip` the entries that mark-delete moves
-            on; of `seek` the entry to go to.
+        amount: of `processing` the new time in microseconds; of `expire` and `skip` how many
+            unacknowledged entries mark-delete passes; of `seek` the entry to go to.
     """
 
     at_us: int

@@ -1,0 +1,66 @@
+"""Judges a simulated partition by the audit's own replay, in this process."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+
+from dispatch_audit.pipeline.replay.packing.pack import COLUMNS
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.replay.replay_rows import packed_rows, replayed_rows
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.verdicts.naming import Rows
+from dispatch_audit.pipeline.run.replay_config import replay_config
+from dispatch_audit.pipeline.settings import Settings
+from dispatch_audit.pipeline.simulate.output.rows import RowWriter
+from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
+from dispatch_audit.pipeline.simulate.setup import Setup
+from dispatch_audit.pipeline.trace import Manifest
+
+_EVENTS_MAX = 200_000
+# A simulated row is written at the moment of its effect.
+_SKEW_US = 0
+
+
+def manifest_of(setup: Setup) -> Manifest:
+    """The `trace.json` of a simulated trace."""
+    return Manifest(pulsar_version=setup.version, settings=dict(setup.broker), note="simulated")
+
+
+def config_of(setup: Setup, settings: Settings) -> ReplayConfig:
+    """The configuration under which a simulated trace is judged."""
+    config = replay_config(manifest_of(setup), setup.profile, settings, complete_from_start=True)
+    return replace(config, skew_us=_SKEW_US)
+
+
+def batches_of(simulation: PartitionSimulation) -> Iterable[pa.RecordBatch]:
+    """Simulates to the end; yields the rows as they come."""
+    writer = RowWriter(simulation.workload)
+    for log in simulation.logs(_EVENTS_MAX):
+        if len(log):
+            yield writer.rows(*log.take())
+
+
+def judged(simulation: PartitionSimulation, settings: Settings) -> dict[str, Rows]:
+    """Simulates a partition and audits what it wrote; returns the rows of the tables by table.
+
+    Raises:
+        LimitError: more entries are open at one time than the settings allow.
+    """
+    config = config_of(simulation.setup, settings)
+    packed = packed_rows((_with_all_columns(batch) for batch in batches_of(simulation)), config)
+    group = Group(simulation.workload.topic, simulation.workload.subscription)
+    return replayed_rows(packed, group, config)
+
+
+def _with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns that the replay reads, null where a simulation has none."""
+    known = set(batch.schema.names)
+    columns = [batch.column(name) if name in known else pa.nulls(batch.num_rows, _type(name)) for name in COLUMNS]
+    return pa.RecordBatch.from_arrays(columns, names=list(COLUMNS))
+
+
+def _type(name: str) -> pa.DataType:
+    if name == "batch_keys":
+        return pa.list_(pa.string())
+    return pa.int64() if name in {"sequence_id", "deliver_at_ms"} else pa.string()

@@ -1,0 +1,166 @@
+"""Turns the log of a simulation into rows of format 1, column by column."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dispatch_audit.pipeline.simulate.output import event_log as kinds
+from dispatch_audit.pipeline.simulate.workload.partition_workload import PartitionWorkload
+
+_POSITION: Final = pa.struct([("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("ack_set", pa.list_(pa.int64()))])
+_RANGES: Final = pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())]))
+
+SCHEMA: Final = pa.schema(
+    [
+        ("event", pa.dictionary(pa.int8(), pa.string())),
+        ("phase", pa.dictionary(pa.int8(), pa.string())),
+        ("seq", pa.int64()),
+        ("ts_us", pa.int64()),
+        ("topic", pa.dictionary(pa.int8(), pa.string())),
+        ("subscription", pa.dictionary(pa.int8(), pa.string())),
+        ("ledger_id", pa.int64()),
+        ("entry_id", pa.int64()),
+        ("batch_size", pa.int32()),
+        ("key", pa.dictionary(pa.int32(), pa.binary())),
+        ("key_source", pa.dictionary(pa.int8(), pa.string())),
+        ("size_bytes", pa.int64()),
+        ("consumer", pa.int64()),
+        ("consumer_name", pa.string()),
+        ("redelivery_count", pa.int32()),
+        ("ack_type", pa.dictionary(pa.int8(), pa.string())),
+        ("positions", pa.list_(_POSITION)),
+        ("permits", pa.int32()),
+        ("key_shared_mode", pa.dictionary(pa.int8(), pa.string())),
+        ("allow_out_of_order", pa.bool_()),
+        ("ranges", _RANGES),
+        ("reason", pa.string()),
+        ("snapshot", pa.string()),
+    ]
+)
+"""The columns that a simulated trace has."""
+
+_EVENTS: Final = ("publish", "dispatch", "ack", "redeliver", "join", "leave", "flow", "stats", "reset")
+_BOTH_PHASES: Final = np.isin(np.arange(len(_EVENTS)), [kinds.DISPATCH, kinds.ACK, kinds.JOIN, kinds.LEAVE])
+_CLOSED_BY_BROKER: Final = "closed_by_broker"
+
+_Ints = npt.NDArray[np.int64]
+_Mask = npt.NDArray[np.bool_]
+
+
+class RowWriter:
+    """Makes batches of rows from the log of one partition; `seq` goes on from batch to batch."""
+
+    def __init__(self, workload: PartitionWorkload) -> None:
+        self._workload = workload
+        self._seq = 0
+        entries = len(workload)
+        positions = workload.positions
+        self._ledgers = np.ones(entries, np.int64) if positions is None else np.array([p[0] for p in positions], np.int64)
+        self._entries = np.arange(entries) if positions is None else np.array([p[1] for p in positions], np.int64)
+        self._keys = np.asarray(workload.keys, dtype=np.int32)
+        self._key_bytes = pa.array(list(workload.key_bytes), pa.binary())
+        self._batch = np.ones(entries, np.int32) if workload.messages is None else np.asarray(workload.messages, np.int32)
+        self._sizes = None if workload.sizes is None else np.asarray(workload.sizes, np.int64)
+        self._ranges: dict[str, list[dict[str, int]]] = {
+            plan.name: [{"start": start, "end": end} for start, end in plan.ranges or ()] for plan in workload.clients
+        }
+
+    def rows(self, events: "array[int]", texts: Sequence[str]) -> pa.RecordBatch:
+        """The rows of a part of the log, in the order of `seq`.
+
+        Args:
+            events: `EventLog.events`.
+            texts: `EventLog.texts` of the same part.
+        """
+        kind, ts_us, consumer, position, extra = np.frombuffer(events, np.int64).reshape(-1, kinds.NUMBERS).T
+        command = (kind == kinds.ACK) | (kind == kinds.REDELIVER)
+        begins = ~command | (extra == 1)
+        starts_only = kind == kinds.LEAVE
+        starts_only &= np.array([texts[at] == _CLOSED_BY_BROKER if of_leave else False for at, of_leave in zip(extra.tolist(), (kind == kinds.LEAVE).tolist(), strict=True)]) if starts_only.any() else False
+        of_event = np.where(_BOTH_PHASES[kind] & ~starts_only, 2, 1) * begins
+        at = np.repeat(np.arange(kind.size), of_event)
+        second = np.zeros(at.size, np.bool_)
+        second[1:] = at[1:] == at[:-1]
+        seq = self._seq + 1 + np.arange(at.size)
+        self._seq += at.size
+        of_row = kind[at]
+        entry = np.isin(of_row, [kinds.PUBLISH, kinds.DISPATCH])
+        where = np.where(entry, position[at], 0)
+        phase = np.where(second | (of_row == kinds.RESET) & (position[at] == 1), 1, 0)
+        with_phase = _BOTH_PHASES[of_row] | (of_row == kinds.RESET)
+        publish, join = of_row == kinds.PUBLISH, of_row == kinds.JOIN
+        text = {row: texts[extra[at[row]]] for row in np.flatnonzero(np.isin(of_row, [kinds.JOIN, kinds.LEAVE, kinds.RESET, kinds.STATS])).tolist()}
+        mode = ["STICKY" if any(self._ranges.values()) else "AUTO_SPLIT"]
+        columns: dict[str, Any] = {
+            "event": _coded(of_row, _EVENTS),
+            "phase": _coded(phase, ("start", "end"), with_phase),
+            "seq": pa.array(seq),
+            "ts_us": pa.array(self._workload.start_us + ts_us[at]),
+            "topic": _coded(np.zeros(at.size), [self._workload.topic]),
+            "subscription": _coded(np.zeros(at.size), [self._workload.subscription], ~publish),
+            "ledger_id": _known(self._ledgers, where, entry),
+            "entry_id": _known(self._entries, where, entry),
+            "batch_size": _known(self._batch, where, entry),
+            "key": pa.DictionaryArray.from_arrays(_known(self._keys, where, entry), self._key_bytes),
+            "key_source": _coded(np.zeros(at.size), ["partition_key"], entry),
+            "size_bytes": _known(self._sizes, where, publish),
+            "consumer": pa.array(consumer[at], mask=consumer[at] < 0),
+            "consumer_name": _texts(text, join, at.size),
+            "redelivery_count": pa.array(extra[at].astype(np.int32), mask=of_row != kinds.DISPATCH),
+            "ack_type": _coded(np.zeros(at.size), ["individual"], of_row == kinds.ACK),
+            "positions": self._positions(command, begins, position, at),
+            "permits": pa.array(position[at].astype(np.int32), mask=of_row != kinds.FLOW),
+            "key_shared_mode": _coded(np.zeros(at.size), mode, join),
+            "allow_out_of_order": pa.array(np.zeros(at.size, np.bool_), mask=~join),
+            "ranges": pa.array([self._ranges[text[row]] if j else None for row, j in enumerate(join.tolist())], _RANGES),
+            "reason": _texts(text, np.isin(of_row, [kinds.LEAVE, kinds.RESET]), at.size),
+            "snapshot": _snapshots(text, of_row == kinds.STATS, seq),
+        }
+        return pa.RecordBatch.from_arrays([columns[name].cast(SCHEMA.field(name).type) for name in SCHEMA.names], schema=SCHEMA)
+
+    def _positions(self, command: _Mask, begins: _Mask, position: _Ints, at: _Ints) -> pa.ListArray:
+        """The positions of each command, which both of its rows have."""
+        # The events of a command follow each other, so its first event and the next first one bound it.
+        firsts = np.flatnonzero(begins)
+        lengths = np.diff(np.append(firsts, begins.size))
+        of_event = np.zeros(begins.size, np.int64)
+        of_event[firsts] = np.where(command[firsts], lengths, 0)
+        sizes = of_event[at]
+        offsets = np.concatenate(([0], np.cumsum(sizes)))
+        # Row r has the events at[r], at[r] + 1 and so on.
+        inner = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes) + np.repeat(at, sizes)
+        found = position[inner]
+        structs = pa.StructArray.from_arrays(
+            [self._ledgers[found], self._entries[found], pa.nulls(found.size, pa.list_(pa.int64()))], fields=list(_POSITION)
+        )
+        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), structs, mask=pa.array(~command[at]))
+
+
+def _coded(codes: npt.ArrayLike, values: Sequence[str], known: _Mask | None = None) -> pa.DictionaryArray:
+    indices = pa.array(np.asarray(codes, np.int8), mask=None if known is None else ~known)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(values))
+
+
+def _known(values: npt.NDArray[Any] | None, where: _Ints, known: _Mask) -> pa.Array:
+    if values is None or not values.size:
+        return pa.nulls(where.size, pa.int64())
+    return pa.array(values[where], mask=~known)
+
+
+def _texts(text: Mapping[int, str], wanted: _Mask, rows: int) -> pa.Array:
+    found: list[str | None] = [None] * rows
+    for row in np.flatnonzero(wanted).tolist():
+        found[row] = text[row]
+    return pa.array(found, pa.string())
+
+
+def _snapshots(text: Mapping[int, str], wanted: _Mask, seq: _Ints) -> pa.Array:
+    found: list[str | None] = [None] * seq.size
+    for row in np.flatnonzero(wanted).tolist():
+        before = seq[row] - 1
+        found[row] = f'{text[row][:-1]}, "seq_begin": {before}, "seq_end": {before}}}'
+    return pa.array(found, pa.string())
