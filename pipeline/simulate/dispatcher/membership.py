@@ -54,7 +54,10 @@ class Membership:
             return
         policy.start_batch()
         for position in sorted(consumer.pending):
-            state.wait_in_replay(position)
+            if position in policy.holds:
+                policy.take_back(position)
+            else:
+                state.wait_in_replay(position)
             policy.removed_pending(consumer, consumer.pending[position], closing=True)
         policy.end_batch()
         queued = bool(consumer.pending)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from dispatch_audit.pipeline.simulate.dispatcher.sending import Sender
 from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.state.agenda import NEVER
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
 
 
@@ -30,6 +31,7 @@ class ReadLoop:
         self._policy = policy
         self._sender = sender
         state.unblocked = self.unblocked
+        state.mark_delete_moved = self._mark_delete_has_moved
         self.rewind_pending = False
         self.parked = 0
         self.mark_delete_moved = False
@@ -105,6 +107,7 @@ class ReadLoop:
             self.mark_delete_moved = False
             if state.switches.clean_up_in_read_loop:
                 self.clean_up()
+        policy.read_cycle()
         first_permits = next((c.permits for c in state.consumers if not c.blocked and c.permits > 0), 0)
         if not first_permits or self._pending_replay:
             return
@@ -164,6 +167,7 @@ class ReadLoop:
             # All that was left is acknowledged: the read waits at the tail.
             self.parked = entries_max
             return
+        self._state.normal_in_flight = entries[0]
         self._read_done(_Result(entries, False, self._first_in_replay, reload))
 
     def _read_done(self, result: _Result) -> None:
@@ -190,6 +194,8 @@ class ReadLoop:
         if result.reload != self._reload:
             return
         sender = self._sender
+        if not result.replay_read:
+            self._state.normal_in_flight = NEVER
         more = sender.dispatch(result.entries, result.replay_read, result.first_in_replay)
         # One flag for both kinds of read: another result may still wait for its dispatch (F10, contract 6.6).
         self._send_in_progress = False
@@ -210,6 +216,12 @@ class ReadLoop:
 
     # --- everything anew ---------------------------------------------------------------------------------------------
 
+    def _mark_delete_has_moved(self, moved: bool) -> None:
+        """Asks for a clean-up and a read, in versions that do so at every move of mark-delete (contract 3.11)."""
+        if moved and self._state.switches.clean_up_in_read_loop:
+            self.mark_delete_moved = True
+            self.unblocked()
+
     def cancel_normal_read(self) -> None:
         """The last consumer has left: a parked read is cancelled, one in flight is dropped when the next has joined."""
         if self.parked:
@@ -226,6 +238,7 @@ class ReadLoop:
     def reload(self) -> None:
         """A new dispatcher: results in flight belong to the old one."""
         self._reload += 1
+        self._state.normal_in_flight = NEVER
         self.rewind_pending = self._pending_normal = self._pending_replay = self._send_in_progress = False
         self._sender.skip_next_replay = self._sender.skip_next_backoff = False
         self.parked = 0
@@ -240,7 +253,7 @@ class ReadLoop:
         acked, state.acked_while_held = state.cursor.acked, False
         for consumer in state.consumers:
             state.acked_while_held |= any(acked[position] for position in consumer.pending if position > mark_delete)
-            passed = [position for position in consumer.pending if position <= mark_delete]
+            passed = [p for p in consumer.pending if p <= mark_delete and p not in policy.holds]
             if not passed:
                 continue
             policy.start_batch()

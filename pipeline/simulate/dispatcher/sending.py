@@ -18,6 +18,7 @@ class Sender:
     def __init__(self, state: DispatcherState, policy: Policy) -> None:
         self._state = state
         self._policy = policy
+        state.send = self.send
         self.processed = 0
         self.skip_next_replay = False
         self.skip_next_backoff = False
@@ -49,7 +50,8 @@ class Sender:
                     state.wait_in_replay(position)
             self.skip_next_backoff = True
             return True
-        groups, look_ahead = self._policy.group(entries, replay_read)
+        groups, look_ahead, diverted = self._policy.group(entries, replay_read)
+        self.processed = diverted
         consumers = list(groups)
         if len(consumers) > 1:
             # The broker goes through a hash map of consumers: their order is not specified.
@@ -89,7 +91,7 @@ class Sender:
                 refused.append(position)
                 continue
             pending[position] = hashes[position]
-            if acked[position]:
+            if acked[position] and position not in policy.holds:
                 # Acknowledged while a read had it in flight (E6).
                 state.acked_while_held = True
             if first_sent_us[position] < 0:

@@ -33,8 +33,10 @@ class Settlements:
             self._lower(holder, state.entries.messages_in(position))
         if state.redelivery_counts:
             state.redelivery_counts.pop(position, None)
+        if self._policy.holds:
+            self._policy.holds.discard(position)
         if state.cursor.acknowledge(position):
-            self._mark_delete_moved()
+            state.mark_delete_moved(True)
 
     def redeliver(self, consumer: Consumer, positions: list[int]) -> None:
         """Takes back entries that a consumer holds, others are ignored (contract 5.6)."""
@@ -48,7 +50,9 @@ class Settlements:
             messages = state.entries.messages_in(position)
             consumer.unacked -= messages
             self._lower_total(messages)
-            if position > state.cursor.mark_delete:
+            if position in self._policy.holds:
+                self._policy.take_back(position)
+            elif position > state.cursor.mark_delete:
                 state.replay.add(position)
             state.redelivery_counts[position] = state.redelivery_counts.get(position, 0) + 1
             queued = True
@@ -70,11 +74,6 @@ class Settlements:
         else:
             self._loop.clean_up()
             self._loop.read_soon()
-
-    def _mark_delete_moved(self) -> None:
-        if self._state.switches.clean_up_in_read_loop:
-            self._loop.mark_delete_moved = True
-            self._loop.unblocked()
 
     def _lower(self, holder: Consumer, messages: int) -> None:
         permits = holder.settled(messages)

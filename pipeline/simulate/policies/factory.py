@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.simulate.policies.count_per_hash import CountPerHashPolicy, per_hash
 from dispatch_audit.pipeline.simulate.policies.draining import DrainingPolicy
+from dispatch_audit.pipeline.simulate.policies.hot_key_overflow import HotKeyOverflowPolicy, overflow_settings
 from dispatch_audit.pipeline.simulate.policies.policy import Policy
 from dispatch_audit.pipeline.simulate.policies.recently_joined import LastSentPolicy, RecentlyJoinedPolicy
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
@@ -11,6 +13,8 @@ from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherSt
 _POLICIES: Mapping[str, Callable[[DispatcherState, Mapping[str, object]], Policy]] = {
     "draining": lambda state, _: DrainingPolicy(state),
     "recently_joined": lambda state, _: RecentlyJoinedPolicy(state),
+    "hot_key_overflow": lambda state, options: HotKeyOverflowPolicy(state, overflow_settings(options)),
+    "count_per_hash": lambda state, options: CountPerHashPolicy(state, per_hash(options)),
     "last_sent": lambda state, _: LastSentPolicy(state),
 }
 

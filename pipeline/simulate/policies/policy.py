@@ -13,10 +13,12 @@ class Grouped(NamedTuple):
     Attributes:
         by_consumer: the entries to send, by the number of the consumer, ascending within each.
         look_ahead: whether the next read should pass replay once and read on.
+        diverted: entries that went elsewhere, neither to a consumer nor to replay.
     """
 
     by_consumer: dict[int, list[int]]
     look_ahead: bool
+    diverted: int = 0
 
 
 class Policy(ABC):
@@ -24,12 +26,14 @@ class Policy(ABC):
 
     Attributes:
         backs_off: whether a read that led to nothing is repeated after a backoff, not at once.
+        holds: entries that the policy keeps outside of cursor and replay until they are acknowledged.
     """
 
     backs_off = True
 
     def __init__(self, state: DispatcherState) -> None:
         self.state = state
+        self.holds: set[int] = set()
 
     @abstractmethod
     def replay_candidates(self, entries_max: int) -> list[int]:
@@ -38,6 +42,12 @@ class Policy(ABC):
     @abstractmethod
     def normal_read_allowed(self) -> bool:
         """Whether a normal read may start."""
+
+    def read_cycle(self) -> None:
+        """In each turn of the read loop, before anything is read."""
+
+    def take_back(self, position: int) -> None:
+        """A consumer gave back one of `holds`."""
 
     def normal_read_max(self, entries_max: int) -> int:
         """How many entries a normal read may take."""

@@ -84,9 +84,11 @@ class Timing:
         dispatch_us: least and most time from the end of a read to its dispatch in another thread.
         write_us: time until the writes to connections are complete.
         network_us: time of one way between broker and client.
+        overflow_write_us: time to write an entry to an overflow ledger (PIP-474); writes overlap.
     """
 
     read_us: tuple[int, int] = (100, 400)
     dispatch_us: tuple[int, int] = (10, 50)
     write_us: int = 50
     network_us: int = 200
+    overflow_write_us: int = 2000

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
-from dispatch_audit.pipeline.simulate.state.agenda import Agenda
+from dispatch_audit.pipeline.simulate.state.agenda import NEVER, Agenda
 from dispatch_audit.pipeline.simulate.state.broker_settings import BrokerSettings, Timing
 from dispatch_audit.pipeline.simulate.state.consumer import Consumer
 from dispatch_audit.pipeline.simulate.state.cursor import Cursor
@@ -70,6 +70,10 @@ class Entries:
         """The messages of an entry."""
         return 1 if self.messages is None else self.messages[position]
 
+    def bytes_in(self, position: int) -> int:
+        """The bytes of an entry; 0 if unknown."""
+        return 0 if self.sizes is None else self.sizes[position]
+
 
 class DispatcherState:
     """The fields of one dispatcher.
@@ -83,10 +87,13 @@ class DispatcherState:
         blocked_on_unacked: whether normal reads stop because of them.
         acked_while_held: whether a consumer may hold an entry that the cursor has acknowledged.
         overlapped: entries that two overlapping replay reads sent (F10, contract 6.6).
+        normal_in_flight: the first entry of a normal read that is read and not dispatched; `NEVER`: there is none.
         redelivery_counts: of entries that were given back by a command.
         first_sent_us: when each entry was sent for the first time; -1: not yet.
         last_sent_us: when anything was sent.
         unblocked: asks for a read after the unblocking interval (contract 4.9); set by the read loop.
+        mark_delete_moved: call after acknowledgements, with whether mark-delete moved; set by the read loop.
+        send: sends entries to a connected consumer; set by the sender.
         deliver: hands entries to the client of a consumer.
     """
 
@@ -104,12 +111,15 @@ class DispatcherState:
         "hashes",
         "last_sent_us",
         "log",
+        "mark_delete_moved",
+        "normal_in_flight",
         "overlapped",
         "owners",
         "redelivery_counts",
         "replay",
         "rng",
         "selector",
+        "send",
         "settings",
         "switches",
         "timing",
@@ -145,7 +155,9 @@ class DispatcherState:
         self.counters = Counters()
         self.first_sent_us = array("q", [-1]) * len(entries.hashes)
         self.last_sent_us = 0
-        self.unblocked: Callable[[], None] = _nobody_reads
+        self.unblocked: Callable[[], None] = _not_wired
+        self.mark_delete_moved: Callable[[bool], None] = _not_wired
+        self.send: Callable[[int, list[int]], None] = _not_wired
         self.consumers: list[Consumer] = []
         self.by_number: dict[int, Consumer] = {}
         self.owners: dict[int, int] = {}
@@ -154,6 +166,7 @@ class DispatcherState:
         self.unacked = 0
         self.blocked_on_unacked = False
         self.acked_while_held = False
+        self.normal_in_flight = NEVER
         self.overlapped: set[int] = set()
         self.redelivery_counts: dict[int, int] = {}
 
@@ -176,5 +189,5 @@ class DispatcherState:
             self.replay.add(position, self.hashes[position])
 
 
-def _nobody_reads() -> None:
+def _not_wired(*_: object) -> None:
     raise AssertionError("the dispatcher has no read loop yet")
