@@ -1,6 +1,6 @@
 """Judges a simulated partition by the audit's own replay, in this process."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -24,7 +24,11 @@ _SKEW_US = 0
 
 def manifest_of(setup: Setup) -> Manifest:
     """The `trace.json` of a simulated trace."""
-    return Manifest(pulsar_version=setup.version, settings=dict(setup.broker), note="simulated")
+    return Manifest(pulsar_version=setup.version, settings=_recorded(setup.broker), note="simulated")
+
+
+def _recorded(broker: Mapping[str, object]) -> dict[str, bool | int | float | str | None]:
+    return {name: value for name, value in broker.items() if isinstance(value, bool | int | float | str)}
 
 
 def config_of(setup: Setup, settings: Settings) -> ReplayConfig:

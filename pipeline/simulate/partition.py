@@ -43,7 +43,7 @@ class PartitionSimulation:
         sticky = any(plan.ranges for plan in workload.clients)
         by_key = sticky_hashes(list(workload.key_bytes), setup.profile.hash[setup.selector_kind(sticky)]).tolist()
         hashes = [by_key[key] for key in workload.keys]
-        rng = Random(setup.seed)  # noqa: S311
+        rng = Random(setup.seed)
         self.cursor = Cursor(len(workload))
         self.state = DispatcherState(
             self.agenda,
@@ -75,7 +75,7 @@ class PartitionSimulation:
                 self.agenda,
                 broker,
                 setup.timing.network_us,
-                Random(f"{setup.seed}/{number}").random,  # noqa: S311
+                Random(f"{setup.seed}/{number}").random,
             )
             for number, plan in enumerate(workload.clients)
         ]
@@ -162,6 +162,7 @@ class PartitionSimulation:
             self._leave(client, "closed_by_broker")
         if action.kind == "seek":
             self.cursor.reset(min(action.amount, self.cursor.end))
+            self.policy.sought()
         else:
             self.cursor.forget_ranges(self.setup.settings.persisted_ranges)
         self.cursor.rewind()

@@ -35,7 +35,8 @@ def drawn_workload(rng: Random, resets: bool = True) -> PartitionWorkload:
     if resets and rng.random() < 0.3:
         kinds: list[ActionKind] = ["expire", "skip", "clear", "seek", "unload"]
         amount = rng.randint(1, 30)
-        actions += [Action(rng.randrange(duration_us), kind, -1, amount) for kind in rng.sample(kinds, rng.randint(1, 2))]
+        chosen = rng.sample(kinds, rng.randint(1, 2))
+        actions += [Action(rng.randrange(duration_us), kind, -1, amount) for kind in chosen]
     return PartitionWorkload(
         topic=TOPIC,
         subscription="ks",
@@ -49,9 +50,7 @@ def drawn_workload(rng: Random, resets: bool = True) -> PartitionWorkload:
     )
 
 
-def drawn_setup(
-    rng: Random, version: str, policy: PolicyName | None = None, switches: Switches | None = None
-) -> Setup:
+def drawn_setup(rng: Random, version: str, policy: PolicyName | None = None, switches: Switches | None = None) -> Setup:
     """A setup with small limits, often at their edge."""
     slow_us = rng.choice([100, 2 * _MS, 10 * _MS])
     broker: dict[str, object] = {

@@ -66,8 +66,7 @@ class Membership:
         if state.blocked_on_unacked and state.unacked * 2 < state.settings.unacked_per_subscription:
             state.blocked_on_unacked = False
             queued = True
-        policy.left(consumer, before)
-        if queued:
+        if policy.left(consumer, before) or queued:
             self._loop.read_soon()
 
     def _owners_of_pending(self) -> dict[int, int]:

@@ -38,6 +38,8 @@ class ReadLoop:
         self._pending_normal = False
         self._pending_replay = False
         self._send_in_progress = False
+        # Results that wait for their dispatch, for `busy`: the flag forgets them when any dispatch ends.
+        self._results = 0
         self._calls = 0
         self._first_in_replay: int | None = None
         self._backoff_us = state.settings.backoff_initial_us
@@ -48,9 +50,10 @@ class ReadLoop:
         self._reload = 0
 
     @property
-    def normal_read_pending(self) -> bool:
-        """Whether a normal read is in flight or parked."""
-        return self._pending_normal
+    def busy(self) -> bool:
+        """Whether a result of a read is on its way, so that its entries are nowhere else."""
+        in_flight = self._pending_normal and not self.parked
+        return in_flight or self._pending_replay or self._results > 0
 
     # --- asking for a read -------------------------------------------------------------------------------------------
 
@@ -183,6 +186,7 @@ class ReadLoop:
                 self.read_more()
                 return
         self._send_in_progress = True
+        self._results += 1
         state = self._state
         # One thread dispatches, in the order in which results were queued.
         self._last_dispatch_us = max(
@@ -193,6 +197,7 @@ class ReadLoop:
     def _dispatch(self, result: _Result) -> None:
         if result.reload != self._reload:
             return
+        self._results -= 1
         sender = self._sender
         if not result.replay_read:
             self._state.normal_in_flight = NEVER
@@ -218,6 +223,8 @@ class ReadLoop:
 
     def _mark_delete_has_moved(self, moved: bool) -> None:
         """Asks for a clean-up and a read, in versions that do so at every move of mark-delete (contract 3.11)."""
+        if moved and self._policy.mark_delete_moved():
+            self.read_soon()
         if moved and self._state.switches.clean_up_in_read_loop:
             self.mark_delete_moved = True
             self.unblocked()
@@ -240,11 +247,12 @@ class ReadLoop:
         self._reload += 1
         self._state.normal_in_flight = NEVER
         self.rewind_pending = self._pending_normal = self._pending_replay = self._send_in_progress = False
+        self._results = 0
         self._sender.skip_next_replay = self._sender.skip_next_backoff = False
         self.parked = 0
 
     def clean_up(self) -> None:
-        """Releases what mark-delete has passed: replay, and pending entries without an acknowledgement (contract 3.11)."""
+        """Releases what mark-delete has passed: replay, and pending entries without an ack (contract 3.11)."""
         state, policy = self._state, self._policy
         mark_delete = state.cursor.mark_delete
         state.replay.remove_up_to(mark_delete)

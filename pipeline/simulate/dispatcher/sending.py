@@ -43,13 +43,11 @@ class Sender:
         counters.entries_read += len(entries)
         first = self._policy.first_to_replay()
         if first is not None and first_in_replay is not None and first < first_in_replay:
-            counters.discarded += 1
-            counters.entries_wasted += len(entries)
-            if not replay_read:
-                for position in entries:
-                    state.wait_in_replay(position)
-            self.skip_next_backoff = True
+            self._discard(entries, replay_read)
             return True
+        if replay_read:
+            # Another replay read has sent these: F10.
+            state.overlapped.update(position for position in entries if position not in state.replay.hash_of)
         groups, look_ahead, diverted = self._policy.group(entries, replay_read)
         self.processed = diverted
         consumers = list(groups)
@@ -57,26 +55,35 @@ class Sender:
             # The broker goes through a hash map of consumers: their order is not specified.
             state.rng.shuffle(consumers)
         for number in consumers:
-            chosen = groups[number]
-            self.processed += len(chosen)
-            if replay_read:
-                for position in chosen:
-                    if position not in state.replay.hash_of:
-                        # Another replay read has sent it: F10.
-                        state.overlapped.add(position)
-                    state.replay.remove(position)
+            self._take(number, groups[number], replay_read)
         counters.entries_wasted += len(entries) - self.processed
-        gap_us = state.switches.send_gap_us
-        for number in consumers:
-            if gap_us:
-                state.agenda.after(gap_us, self._send_late, (number, groups[number]))
-            else:
-                self.send(number, groups[number])
         if look_ahead:
             self.skip_next_replay = True
             self.skip_next_backoff = state.cursor.has_more
             return True
         return not self.processed
+
+    def _discard(self, entries: list[int], replay_read: bool) -> None:
+        """Sends nothing, because an older entry waits in replay; what was read from there still does."""
+        counters = self._state.counters
+        counters.discarded += 1
+        counters.entries_wasted += len(entries)
+        if not replay_read:
+            for position in entries:
+                self._state.wait_in_replay(position)
+        self.skip_next_backoff = True
+
+    def _take(self, number: int, chosen: list[int], replay_read: bool) -> None:
+        """Takes entries out of replay and sends them, at once or after the gap of a broken variant."""
+        state = self._state
+        self.processed += len(chosen)
+        if replay_read:
+            for position in chosen:
+                state.replay.remove(position)
+        if state.switches.send_gap_us:
+            state.agenda.after(state.switches.send_gap_us, self._send_late, (number, chosen))
+        else:
+            self.send(number, chosen)
 
     def send(self, number: int, positions: list[int]) -> None:
         """Sends entries to a connected consumer."""

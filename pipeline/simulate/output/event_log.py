@@ -18,7 +18,7 @@ STATS: Final = 7
 RESET: Final = 8
 
 NUMBERS: Final = 5
-"""Numbers of an event: kind, microseconds, consumer, position (of flow: permits, of reset: 1 at its end), and one more."""
+"""Numbers of an event: kind, microseconds, consumer, position (flow: permits; reset: 1 at its end), one more."""
 
 
 class EventLog:

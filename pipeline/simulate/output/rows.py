@@ -45,6 +45,7 @@ SCHEMA: Final = pa.schema(
 
 _EVENTS: Final = ("publish", "dispatch", "ack", "redeliver", "join", "leave", "flow", "stats", "reset")
 _BOTH_PHASES: Final = np.isin(np.arange(len(_EVENTS)), [kinds.DISPATCH, kinds.ACK, kinds.JOIN, kinds.LEAVE])
+_WITH_TEXT: Final = np.isin(np.arange(len(_EVENTS)), [kinds.JOIN, kinds.LEAVE, kinds.RESET, kinds.STATS])
 _CLOSED_BY_BROKER: Final = "closed_by_broker"
 
 _Ints = npt.NDArray[np.int64]
@@ -59,11 +60,14 @@ class RowWriter:
         self._seq = 0
         entries = len(workload)
         positions = workload.positions
-        self._ledgers = np.ones(entries, np.int64) if positions is None else np.array([p[0] for p in positions], np.int64)
-        self._entries = np.arange(entries) if positions is None else np.array([p[1] for p in positions], np.int64)
+        if positions is None:
+            self._ledgers, self._entries = np.ones(entries, np.int64), np.arange(entries)
+        else:
+            self._ledgers, self._entries = np.array(positions, np.int64).reshape(-1, 2).T
         self._keys = np.asarray(workload.keys, dtype=np.int32)
         self._key_bytes = pa.array(list(workload.key_bytes), pa.binary())
-        self._batch = np.ones(entries, np.int32) if workload.messages is None else np.asarray(workload.messages, np.int32)
+        messages = workload.messages
+        self._batch = np.ones(entries, np.int32) if messages is None else np.asarray(messages, np.int32)
         self._sizes = None if workload.sizes is None else np.asarray(workload.sizes, np.int64)
         self._ranges: dict[str, list[dict[str, int]]] = {
             plan.name: [{"start": start, "end": end} for start, end in plan.ranges or ()] for plan in workload.clients
@@ -79,9 +83,11 @@ class RowWriter:
         kind, ts_us, consumer, position, extra = np.frombuffer(events, np.int64).reshape(-1, kinds.NUMBERS).T
         command = (kind == kinds.ACK) | (kind == kinds.REDELIVER)
         begins = ~command | (extra == 1)
-        starts_only = kind == kinds.LEAVE
-        starts_only &= np.array([texts[at] == _CLOSED_BY_BROKER if of_leave else False for at, of_leave in zip(extra.tolist(), (kind == kinds.LEAVE).tolist(), strict=True)]) if starts_only.any() else False
-        of_event = np.where(_BOTH_PHASES[kind] & ~starts_only, 2, 1) * begins
+        both = _BOTH_PHASES[kind]
+        for leave in np.flatnonzero(kind == kinds.LEAVE).tolist():
+            # A leave that the broker made has no end.
+            both[leave] = texts[extra[leave]] != _CLOSED_BY_BROKER
+        of_event = np.where(both, 2, 1) * begins
         at = np.repeat(np.arange(kind.size), of_event)
         second = np.zeros(at.size, np.bool_)
         second[1:] = at[1:] == at[:-1]
@@ -93,7 +99,7 @@ class RowWriter:
         phase = np.where(second | (of_row == kinds.RESET) & (position[at] == 1), 1, 0)
         with_phase = _BOTH_PHASES[of_row] | (of_row == kinds.RESET)
         publish, join = of_row == kinds.PUBLISH, of_row == kinds.JOIN
-        text = {row: texts[extra[at[row]]] for row in np.flatnonzero(np.isin(of_row, [kinds.JOIN, kinds.LEAVE, kinds.RESET, kinds.STATS])).tolist()}
+        text = {row: texts[extra[at[row]]] for row in np.flatnonzero(_WITH_TEXT[of_row]).tolist()}
         mode = ["STICKY" if any(self._ranges.values()) else "AUTO_SPLIT"]
         columns: dict[str, Any] = {
             "event": _coded(of_row, _EVENTS),
@@ -116,11 +122,12 @@ class RowWriter:
             "permits": pa.array(position[at].astype(np.int32), mask=of_row != kinds.FLOW),
             "key_shared_mode": _coded(np.zeros(at.size), mode, join),
             "allow_out_of_order": pa.array(np.zeros(at.size, np.bool_), mask=~join),
-            "ranges": pa.array([self._ranges[text[row]] if j else None for row, j in enumerate(join.tolist())], _RANGES),
+            "ranges": pa.array([self._ranges[text[row]] if j else None for row, j in enumerate(join)], _RANGES),
             "reason": _texts(text, np.isin(of_row, [kinds.LEAVE, kinds.RESET]), at.size),
             "snapshot": _snapshots(text, of_row == kinds.STATS, seq),
         }
-        return pa.RecordBatch.from_arrays([columns[name].cast(SCHEMA.field(name).type) for name in SCHEMA.names], schema=SCHEMA)
+        typed = [columns[field.name].cast(field.type) for field in SCHEMA]
+        return pa.RecordBatch.from_arrays(typed, schema=SCHEMA)
 
     def _positions(self, command: _Mask, begins: _Mask, position: _Ints, at: _Ints) -> pa.ListArray:
         """The positions of each command, which both of its rows have."""
@@ -135,7 +142,8 @@ class RowWriter:
         inner = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes) + np.repeat(at, sizes)
         found = position[inner]
         structs = pa.StructArray.from_arrays(
-            [self._ledgers[found], self._entries[found], pa.nulls(found.size, pa.list_(pa.int64()))], fields=list(_POSITION)
+            [self._ledgers[found], self._entries[found], pa.nulls(found.size, pa.list_(pa.int64()))],
+            fields=list(_POSITION),
         )
         return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), structs, mask=pa.array(~command[at]))
 

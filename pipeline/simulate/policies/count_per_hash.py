@@ -1,9 +1,9 @@
 """One reading of the alternative in PIP-474's review: replay skips what has no permits, counted per hash.
 
-Source: lhotari's comment on apache/pulsar#25706: skip reads for positions of consumers without permits, and take permits
-into account for how many entries are read for each hash. 4.x does so for entries whose hash is known in replay; here it
-holds for all. The look-ahead limit protects against reading on for nothing, so entries of a hash whose consumer has no
-permits count against it up to a number for each hash: beyond that, more of them do not bring reading to a halt.
+Source: lhotari's comment on apache/pulsar#25706: skip reads for positions of consumers without permits, and take
+permits into account for how many entries are read for each hash. 4.x does so for entries whose hash is known in
+replay; here it holds for all. The look-ahead limit protects against reading on for nothing, so entries of a hash whose
+consumer has no permits count against it up to a number for each hash: more of them do not bring reading to a halt.
 """
 
 from collections.abc import Mapping

@@ -20,7 +20,11 @@ class DrainingPolicy(Policy):
 
     def __init__(self, state: DispatcherState) -> None:
         super().__init__(state)
-        self.draining = DrainingHashes(lambda: state.unblocked())
+        self.draining = DrainingHashes(self._unblocked)
+
+    def _unblocked(self) -> None:
+        # Looked up when it happens, because the read loop sets it later.
+        self.state.unblocked()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -141,7 +145,7 @@ class DrainingPolicy(Policy):
         return any(consumer.number not in rooms and consumer.available() > 0 for consumer in self.state.consumers)
 
     def _added_in_flight(self) -> dict[int, int]:
-        """The lowest entry of each hash that was added to replay while the replay read was in flight, and still waits."""
+        """The lowest entry of each hash that entered replay while the replay read was in flight, and still waits."""
         replay = self.state.replay
         added, replay.added = replay.added, None
         lowest: dict[int, int] = {}
@@ -168,10 +172,11 @@ class DrainingPolicy(Policy):
         """Hashes that moved away from consumers with pending entries of them drain (contract 3.5)."""
         self._moved(before)
 
-    def left(self, consumer: Consumer, before: dict[int, int]) -> None:
+    def left(self, consumer: Consumer, before: dict[int, int]) -> bool:
         """The same for hashes that move between the consumers that remain."""
         self._moved(before)
         self.draining.cleared.pop(consumer.number, None)
+        return False
 
     def removed_pending(self, consumer: Consumer, sticky_hash: int, closing: bool = False) -> None:
         """Counts down the draining hash, which may end its draining."""

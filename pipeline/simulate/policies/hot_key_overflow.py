@@ -250,6 +250,11 @@ class HotKeyOverflowPolicy(DrainingPolicy):
         hot.queue = deque(ascending)
         hot.written_up_to = max(hot.written_up_to, position)
 
+    def sought(self) -> None:
+        """The proposal does not say what a seek does; here the ledger is dropped, or its entries would come twice."""
+        self.holds.clear()
+        self.hot.clear()
+
     def cleared(self) -> None:
         """Nobody is left: what the ledger has and nobody acknowledged is to be sent again."""
         super().cleared()

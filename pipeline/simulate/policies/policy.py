@@ -45,9 +45,11 @@ class Policy(ABC):
 
     def read_cycle(self) -> None:
         """In each turn of the read loop, before anything is read."""
+        return
 
     def take_back(self, position: int) -> None:
         """A consumer gave back one of `holds`."""
+        return
 
     def normal_read_max(self, entries_max: int) -> int:
         """How many entries a normal read may take."""
@@ -63,6 +65,7 @@ class Policy(ABC):
 
     def replay_read_started(self, entries: list[int]) -> None:
         """A replay read of these entries is in flight."""
+        return
 
     def refuses(self, consumer: Consumer, position: int) -> bool:
         """Whether an entry must not be sent although it was grouped: the race guard (contract 3.7)."""
@@ -78,23 +81,40 @@ class Policy(ABC):
         """
 
     @abstractmethod
-    def left(self, consumer: Consumer, before: dict[int, int]) -> None:
-        """A consumer has left others behind, and its entries are in replay; as `joined`."""
+    def left(self, consumer: Consumer, before: dict[int, int]) -> bool:
+        """A consumer has left others behind, and its entries are in replay; as `joined`.
+
+        Returns:
+            Whether that is a reason to read, even if it held nothing.
+        """
 
     def removed_pending(self, consumer: Consumer, sticky_hash: int, closing: bool = False) -> None:
         """A pending entry of a consumer was settled."""
+        return
 
     def start_batch(self) -> None:
         """Several pending entries are about to be removed at once."""
+        return
 
     def end_batch(self) -> None:
         """They were."""
+        return
 
     def cleared(self) -> None:
         """The last consumer has left."""
+        return
+
+    def mark_delete_moved(self) -> bool:
+        """Mark-delete has moved; returns whether that is a reason to read."""
+        return False
+
+    def sought(self) -> None:
+        """The cursor was reset to a position, which all consumers left for."""
+        return
 
     def sent(self, entries: list[int]) -> None:
         """Entries were sent for the first time or again."""
+        return
 
     def statistics(self, consumer: Consumer) -> dict[str, object]:
         """What the broker's statistics report of a consumer besides its counters (contract 7)."""

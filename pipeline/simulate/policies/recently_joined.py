@@ -1,4 +1,4 @@
-"""The dispatcher of 3.x and the classic one of 4.x: recently joined consumers (contract 6), and PIP-282's rule for them."""
+"""The dispatcher of 3.x and the classic one of 4.x: recently joined consumers (contract 6), and PIP-282's rule."""
 
 from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY
 from dispatch_audit.pipeline.simulate.policies.policy import Grouped, Policy
@@ -70,12 +70,16 @@ class RecentlyJoinedPolicy(Policy):
         if len(state.consumers) > 1 and unacknowledged > 1:
             self.recently[consumer.number] = consumer
 
-    def left(self, consumer: Consumer, before: dict[int, int]) -> None:
+    def left(self, consumer: Consumer, before: dict[int, int]) -> bool:
         """A single consumer that is left may have everything."""
         self.recently.pop(consumer.number, None)
         if len(self.state.consumers) == 1:
             self.recently.clear()
-        self.release()
+        return self.release() or bool(len(self.state.replay))
+
+    def mark_delete_moved(self) -> bool:
+        """Whether it released a consumer."""
+        return self.release()
 
     def cleared(self) -> None:
         """Nobody is left."""
@@ -93,12 +97,18 @@ class RecentlyJoinedPolicy(Policy):
         """Whether mark-delete has come to where the consumer joined."""
         return consumer.joined_at <= self.state.cursor.mark_delete + 1
 
-    def release(self) -> None:
-        """Releases recently joined consumers from the oldest on, and stops at the first that must wait (F5)."""
+    def release(self) -> bool:
+        """Releases recently joined consumers from the oldest on, and stops at the first that must wait (F5).
+
+        Returns:
+            Whether it released any.
+        """
+        before = len(self.recently)
         for consumer in list(self.recently.values()):
             if not self.is_released(consumer):
                 break
             del self.recently[consumer.number]
+        return len(self.recently) < before
 
     def statistics(self, consumer: Consumer) -> dict[str, object]:
         """Where it joined."""

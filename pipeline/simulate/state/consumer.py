@@ -86,7 +86,8 @@ class Consumer:
         self.permits -= messages
         self.unacked += messages
         per_entry = messages / entries
-        self.messages_per_entry = per_entry if not self.messages_per_entry else self.messages_per_entry * 0.9 + per_entry * 0.1
+        before = self.messages_per_entry or per_entry
+        self.messages_per_entry = before * 0.9 + per_entry * 0.1
         if self.unacked_max and self.unacked >= self.unacked_max:
             self.blocked = True
 
