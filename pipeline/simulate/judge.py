@@ -1,6 +1,6 @@
 """Judges a simulated partition by the audit's own replay, in this process."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -45,16 +45,28 @@ def batches_of(simulation: PartitionSimulation) -> Iterable[pa.RecordBatch]:
             yield writer.rows(*log.take())
 
 
-def judged(simulation: PartitionSimulation, settings: Settings) -> dict[str, Rows]:
+def judged(
+    simulation: PartitionSimulation, settings: Settings, keep: Callable[[pa.RecordBatch], object] = lambda _: None
+) -> dict[str, Rows]:
     """Simulates a partition and audits what it wrote; returns the rows of the tables by table.
+
+    Args:
+        simulation: not begun yet.
+        settings: of the audit.
+        keep: is given the simulated rows, batch by batch.
 
     Raises:
         LimitError: more entries are open at one time than the settings allow.
     """
     config = config_of(simulation.setup, settings)
-    packed = packed_rows((_with_all_columns(batch) for batch in batches_of(simulation)), config)
+    packed = packed_rows((_seen(batch, keep) for batch in batches_of(simulation)), config)
     group = Group(simulation.workload.topic, simulation.workload.subscription)
     return replayed_rows(packed, group, config)
+
+
+def _seen(batch: pa.RecordBatch, keep: Callable[[pa.RecordBatch], object]) -> pa.RecordBatch:
+    keep(batch)
+    return _with_all_columns(batch)
 
 
 def _with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -81,7 +81,7 @@ class PartitionSimulation:
         ]
         self._numbers = 0
         self._published = 0
-        self.progress = Progress(self.state, self.policy, setup.stall_us)
+        self.progress = Progress(self.state, setup.stall_us)
         for action in workload.actions:
             self.agenda.at(action.at_us, self._act, action)
         self._actions_left = len(workload.actions)
@@ -167,7 +167,7 @@ class PartitionSimulation:
             self.cursor.forget_ranges(self.setup.settings.persisted_ranges)
         self.cursor.rewind()
         self.loop.reload()
-        for client in connected:
+        for client in connected if self.workload.reconnects else ():
             self.agenda.after(RECONNECT_US, self._join, client)
 
     def _join(self, client: Client) -> None:

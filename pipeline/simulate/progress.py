@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dispatch_audit.pipeline.simulate.clients.client import Client
-from dispatch_audit.pipeline.simulate.policies.policy import Policy
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import Counters, DispatcherState
 
 _NEVER = -1
@@ -59,11 +58,12 @@ class Progress:
 
     INTERVAL_US = 100_000
 
-    def __init__(self, state: DispatcherState, policy: Policy, stall_us: int) -> None:
+    def __init__(self, state: DispatcherState, stall_us: int) -> None:
         self._state = state
-        self._policy = policy
         self._stall_us = stall_us
         self.measures = Measures(counters=state.counters)
+        # Since when there were entries to send, and a consumer with permits.
+        self._could_since_us = _NEVER
         self.series = array("q")
 
     def look(self) -> None:
@@ -72,11 +72,17 @@ class Progress:
         now_us = state.agenda.now_us
         measures.connected_us += self.INTERVAL_US * len(state.consumers)
         self.series.extend((now_us, len(state.replay), state.cursor.ranges, state.counters.sent))
-        silent_us = now_us - state.last_sent_us
-        if silent_us < self._stall_us or not self._somebody_could():
+        if not self._somebody_could():
+            self._could_since_us = _NEVER
+            return
+        if self._could_since_us == _NEVER:
+            self._could_since_us = now_us
+        since_us = max(state.last_sent_us, self._could_since_us)
+        silent_us = now_us - since_us
+        if silent_us < self._stall_us:
             return
         if measures.stalled_at_us == _NEVER:
-            measures.stalled_at_us = state.last_sent_us
+            measures.stalled_at_us = since_us
         # The first look of a stall counts the time before it too.
         measures.no_progress_us += silent_us if silent_us < self._stall_us + self.INTERVAL_US else self.INTERVAL_US
 
@@ -102,7 +108,7 @@ class Progress:
         )
 
     def _somebody_could(self) -> bool:
-        """Whether there are entries to send, and a consumer with permits."""
+        """Whether there are entries to read and a consumer with permits, or entries in replay for such a consumer."""
         state = self._state
-        waiting = state.cursor.has_more or len(state.replay) or self._policy.unfinished()
-        return bool(waiting) and any(not c.blocked and c.available() > 0 for c in state.consumers)
+        able = {consumer.number for consumer in state.consumers if not consumer.blocked and consumer.available() > 0}
+        return bool(able) and (state.cursor.has_more or any(owner in able for owner in state.replay.by_owner))

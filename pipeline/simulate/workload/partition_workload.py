@@ -68,6 +68,8 @@ class PartitionWorkload:
         sizes: the bytes of each entry; None: unknown.
         service_us: the processing time of each entry, -1 where that of the client applies; None: everywhere.
         positions: ledger and entry id of each entry; None: (1, 0), (1, 1) and so on.
+        reconnects: whether clients that a seek or an unload disconnects come back by themselves; in a recording each
+            connection is a client of its own.
     """
 
     topic: str
@@ -83,6 +85,7 @@ class PartitionWorkload:
     sizes: Sequence[int] | None = None
     service_us: Sequence[int] | None = None
     positions: Sequence[tuple[int, int]] | None = None
+    reconnects: bool = True
 
     def __len__(self) -> int:
         return len(self.publish_us)
