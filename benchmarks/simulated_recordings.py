@@ -5,6 +5,8 @@ simulation dispatches it under the recorded settings, and the table has both sid
 dispatches is used, and no constant is fitted.
 """
 
+import gzip
+import json
 import sys
 from collections import Counter
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
+import typer
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.errors import DispatchAuditError
@@ -29,7 +32,7 @@ from dispatch_audit.pipeline.simulate.workload.from_trace import workload_from
 from dispatch_audit.pipeline.trace import open_traces
 
 SEED = 0
-STALL_US = 1_000_000
+STATS_US = 100_000
 HEAD = (
     "| recording | same consumer | violations | draining hashes | blocked message-seconds | largest replay "
     "| longest silence, s |"
@@ -93,7 +96,9 @@ def compared(folder: Path) -> tuple[Side, Side]:
     recorded = replayed_rows(packed_rows(rows.to_batches(), config), group, config)
     snapshots = [text for text in rows["snapshot"].to_pylist() if text]
     timing = Timing()
-    setup = setup_for(trace.manifest.pulsar_version, trace.manifest.settings, seed=SEED, timing=timing)
+    setup = setup_for(
+        trace.manifest.pulsar_version, trace.manifest.settings, seed=SEED, timing=timing, stats_us=STATS_US
+    )
     simulation = PartitionSimulation(workload_from(rows, profile, timing), setup)
     collected: list[pa.RecordBatch] = []
     tables = judged(simulation, settings, collected.append)
@@ -105,15 +110,10 @@ def compared(folder: Path) -> tuple[Side, Side]:
 
 
 def _replay_in(snapshot: str) -> int:
-    import json  # noqa: PLC0415
-
     return int(json.loads(snapshot).get("msg_in_replay") or 0)
 
 
 def _only_group(path: str) -> Group:
-    import gzip  # noqa: PLC0415
-    import json  # noqa: PLC0415
-
     groups = set()
     for log in sorted(Path(path).glob("consumers*.jsonl.gz")):
         with gzip.open(log, "rt") as lines:
@@ -134,20 +134,22 @@ def line(name: str, recorded: Side, simulated: Side) -> str:
         f"{recorded.draining} / {simulated.draining}",
         f"{recorded.blocked_s:.1f} / {simulated.blocked_s:.1f}",
         f"{recorded.replay_peak} / {simulated.replay_peak}",
-        " / ".join(f"{end - begin:.2f} ({begin:.2f} to {end:.2f})" for begin, end in (recorded.silence, simulated.silence)),
+        " / ".join(
+            f"{end - begin:.2f} ({begin:.2f} to {end:.2f})" for begin, end in (recorded.silence, simulated.silence)
+        ),
     ]
     return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
     """Prints the table."""
-    print(HEAD)
-    print("|---" * 7 + "|")
+    typer.echo(HEAD)
+    typer.echo("|---" * 7 + "|")
     for folder in map(Path, sys.argv[1:]):
         try:
-            print(line(folder.name, *compared(folder)), flush=True)
+            typer.echo(line(folder.name, *compared(folder)))
         except DispatchAuditError as error:
-            print(f"| {folder.name} | not simulated: {error} |", flush=True)
+            typer.echo(f"| {folder.name} | not simulated: {error} |")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ from dispatch_audit.jobs.commands.convert import convert
 from dispatch_audit.jobs.commands.explain import explain
 from dispatch_audit.jobs.commands.record_stats import record_stats
 from dispatch_audit.jobs.commands.report import report
+from dispatch_audit.jobs.commands.simulate import simulate
 from dispatch_audit.jobs.commands.validate import validate
+from dispatch_audit.jobs.commands.what_if import what_if
 from dispatch_audit.jobs.stderr import NAME, Stderr
 from dispatch_audit.pipeline.run.run_key import code_version
 
@@ -30,6 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (audit, validate, report, explain, convert, record_stats):
+for command in (audit, validate, report, explain, simulate, what_if):
     app.command()(command)
 
 

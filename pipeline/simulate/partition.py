@@ -1,6 +1,7 @@
 """Simulates one partition: publishes, clients and dispatcher on one agenda."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 
 from dispatch_audit.pipeline.simulate.clients.client import Broker, Client
@@ -18,6 +19,7 @@ from dispatch_audit.pipeline.simulate.state.agenda import NEVER, Agenda
 from dispatch_audit.pipeline.simulate.state.consumer import Consumer
 from dispatch_audit.pipeline.simulate.state.cursor import Cursor
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState, Entries
+from dispatch_audit.pipeline.simulate.state.switches import Switches
 from dispatch_audit.pipeline.simulate.workload.partition_workload import Action, PartitionWorkload
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
@@ -52,7 +54,7 @@ class PartitionSimulation:
             setup.selector(sticky),
             setup.settings,
             setup.timing,
-            setup.switches,
+            _switches(setup.switches, sticky, workload.allow_out_of_order),
             self.log,
             self._deliver,
             rng,
@@ -177,7 +179,7 @@ class PartitionSimulation:
         consumer = Consumer(self._numbers, client.name, client.number, self.setup.settings.unacked_per_consumer)
         ranges = self.workload.clients[client.number].ranges
         if self.membership.join(consumer, ranges):
-            self.log.joined(self.agenda.now_us, consumer.number, client.name)
+            self.log.joined(self.agenda.now_us, consumer.number, client.number, client.name)
             client.connected(consumer)
 
     def _leave(self, client: Client, reason: str) -> None:
@@ -231,3 +233,10 @@ class PartitionSimulation:
         if of_entry is None:
             return lambda _: of_client[client]
         return lambda position: of_entry[position] if of_entry[position] >= 0 else of_client[client]
+
+
+def _switches(switches: Switches, sticky: bool, out_of_order: bool) -> Switches:
+    """Without draining where the broker has none (contract 3.1), and out of order where the consumers allow that."""
+    if out_of_order:
+        return replace(switches, draining=False, replay_order_check=False)
+    return replace(switches, draining=False) if sticky else switches

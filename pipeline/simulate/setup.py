@@ -1,8 +1,8 @@
 """What a partition is simulated with: version, policy, settings, times, seed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 from dispatch_audit.pipeline.assignment.selectors.factory import DEFAULT_POINTS, make_selector
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
@@ -11,6 +11,9 @@ from dispatch_audit.pipeline.simulate.state.broker_settings import BrokerSetting
 from dispatch_audit.pipeline.simulate.state.switches import Switches, switches_of
 
 PolicyName = Literal["draining", "recently_joined", "last_sent", "hot_key_overflow", "count_per_hash"]
+
+POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
+"""The names of all policies."""
 
 _CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
 _REPLICA_POINTS = "subscriptionKeySharedConsistentHashingReplicaPoints"
@@ -43,6 +46,14 @@ class Setup:
     seed: int = 0
     stats_us: int = 0
     stall_us: int = 1_000_000
+
+    def with_seed_of(self, partition: int) -> "Setup":
+        """The same for one of several partitions, with a seed of its own."""
+        return replace(self, seed=self.seed * 1_000_003 + partition)
+
+    def with_settings(self, broker: Mapping[str, object]) -> "Setup":
+        """The same with other settings of broker.conf."""
+        return replace(self, broker={**self.broker, **broker})
 
     @property
     def settings(self) -> BrokerSettings:

@@ -18,7 +18,10 @@ STATS: Final = 7
 RESET: Final = 8
 
 NUMBERS: Final = 5
-"""Numbers of an event: kind, microseconds, consumer, position (flow: permits; reset: 1 at its end), one more."""
+"""Numbers of an event: kind, microseconds, consumer, position, and one more.
+
+In place of the position: the permits of a flow, the client of a join, 1 at the end of a reset.
+"""
 
 
 class EventLog:
@@ -61,9 +64,9 @@ class EventLog:
         """A client granted permits."""
         self._extend((FLOW, now_us, consumer, permits, 0))
 
-    def joined(self, now_us: int, consumer: int, name: str) -> None:
-        """A consumer joined."""
-        self._extend((JOIN, now_us, consumer, 0, self._text(name)))
+    def joined(self, now_us: int, consumer: int, client: int, name: str) -> None:
+        """A consumer of a client joined."""
+        self._extend((JOIN, now_us, consumer, client, self._text(name)))
 
     def left(self, now_us: int, consumer: int, reason: str) -> None:
         """A consumer left."""

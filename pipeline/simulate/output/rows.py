@@ -69,9 +69,7 @@ class RowWriter:
         messages = workload.messages
         self._batch = np.ones(entries, np.int32) if messages is None else np.asarray(messages, np.int32)
         self._sizes = None if workload.sizes is None else np.asarray(workload.sizes, np.int64)
-        self._ranges: dict[str, list[dict[str, int]]] = {
-            plan.name: [{"start": start, "end": end} for start, end in plan.ranges or ()] for plan in workload.clients
-        }
+        self._ranges = [[{"start": start, "end": end} for start, end in plan.ranges or ()] for plan in workload.clients]
 
     def rows(self, events: "array[int]", texts: Sequence[str]) -> pa.RecordBatch:
         """The rows of a part of the log, in the order of `seq`.
@@ -100,7 +98,7 @@ class RowWriter:
         with_phase = _BOTH_PHASES[of_row] | (of_row == kinds.RESET)
         publish, join = of_row == kinds.PUBLISH, of_row == kinds.JOIN
         text = {row: texts[extra[at[row]]] for row in np.flatnonzero(_WITH_TEXT[of_row]).tolist()}
-        mode = ["STICKY" if any(self._ranges.values()) else "AUTO_SPLIT"]
+        mode = ["STICKY" if any(self._ranges) else "AUTO_SPLIT"]
         columns: dict[str, Any] = {
             "event": _coded(of_row, _EVENTS),
             "phase": _coded(phase, ("start", "end"), with_phase),
@@ -121,13 +119,20 @@ class RowWriter:
             "positions": self._positions(command, begins, position, at),
             "permits": pa.array(position[at].astype(np.int32), mask=of_row != kinds.FLOW),
             "key_shared_mode": _coded(np.zeros(at.size), mode, join),
-            "allow_out_of_order": pa.array(np.zeros(at.size, np.bool_), mask=~join),
-            "ranges": pa.array([self._ranges[text[row]] if j else None for row, j in enumerate(join)], _RANGES),
+            "allow_out_of_order": pa.array(np.full(at.size, self._workload.allow_out_of_order), mask=~join),
+            "ranges": self._declared(position[at], join),
             "reason": _texts(text, np.isin(of_row, [kinds.LEAVE, kinds.RESET]), at.size),
             "snapshot": _snapshots(text, of_row == kinds.STATS, seq),
         }
         typed = [columns[field.name].cast(field.type) for field in SCHEMA]
         return pa.RecordBatch.from_arrays(typed, schema=SCHEMA)
+
+    def _declared(self, client: _Ints, join: _Mask) -> pa.Array:
+        """The ranges that a consumer declares when it joins."""
+        found: list[list[dict[str, int]] | None] = [None] * join.size
+        for row in np.flatnonzero(join).tolist():
+            found[row] = self._ranges[client[row]]
+        return pa.array(found, _RANGES)
 
     def _positions(self, command: _Mask, begins: _Mask, position: _Ints, at: _Ints) -> pa.ListArray:
         """The positions of each command, which both of its rows have."""

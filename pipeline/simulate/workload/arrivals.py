@@ -63,6 +63,6 @@ def arrivals_of(
 def _shares(keys: KeysDescription) -> npt.NDArray[np.float64]:
     """The share of the traffic that each place has."""
     ranks = np.arange(1, keys.per_partition + 1, dtype=np.float64)
-    weights = ranks**-keys.exponent if keys.distribution == "zipf" else np.ones_like(ranks)
-    found: npt.NDArray[np.float64] = weights / weights.sum()
-    return found
+    exponent = keys.exponent if keys.distribution == "zipf" else 0.0
+    weights = np.power(ranks, -exponent)
+    return np.asarray(weights / weights.sum(), dtype=np.float64)

@@ -41,12 +41,15 @@ COLUMNS: Final = (
     "permits",
     "ranges",
     "reason",
+    "allow_out_of_order",
 )
 """The columns that a workload is taken from."""
 
 _SETTLE_US: Final = 5_000_000
 _RECEIVER_QUEUE: Final = 1000
 _SERVICE_US: Final = 1000
+# Such a leave is part of an unload, which closes all consumers at once.
+_CLOSED_BY_BROKER: Final = "closed_by_broker"
 # Fewer flows after the first do not show how a client takes its messages.
 _FLOWS_MIN: Final = 5
 _UNKNOWN: Final = -1
@@ -112,6 +115,7 @@ def workload_from(rows: pa.Table, profile: Profile, timing: Timing) -> Partition
     number_of = {name: number for number, name in enumerate(names)}
     numbers = sorted(consumers)
     subscription = next(name for name in rows["subscription"].to_pylist() if name)
+    out_of_order = any(rows["allow_out_of_order"].to_pylist())
     end_us = rows["ts_us"][-1].as_py() - start_us + _SETTLE_US
     return PartitionWorkload(
         topic=topic,
@@ -128,12 +132,11 @@ def workload_from(rows: pa.Table, profile: Profile, timing: Timing) -> Partition
         service_us=[entry.service_us for entry in found],
         positions=positions,
         reconnects=False,
+        allow_out_of_order=out_of_order,
     )
 
 
-def _collect(
-    rows: Sequence[Row], timing: Timing
-) -> tuple[dict[Position, _Entry], dict[int, _Consumer], list[Action]]:
+def _collect(rows: Sequence[Row], timing: Timing) -> tuple[dict[Position, _Entry], dict[int, _Consumer], list[Action]]:
     entries: dict[Position, _Entry] = {}
     consumers: dict[int, _Consumer] = {}
     actions: list[Action] = []
@@ -234,7 +237,7 @@ def _lives(numbers: Sequence[int], consumers: Mapping[int, _Consumer], start_us:
         actions.append(Action(consumer.joined_us - start_us, "join", client))
         if consumer.sent and not consumer.delays_us:
             actions.append(Action(consumer.joined_us - start_us, "hang", client))
-        if consumer.left_us is not None:
+        if consumer.left_us is not None and consumer.reason != _CLOSED_BY_BROKER:
             kind = "close" if consumer.reason == "close_consumer" else "crash"
             actions.append(Action(consumer.left_us - start_us, "close" if kind == "close" else "crash", client))
     return actions
@@ -259,7 +262,9 @@ def _ascending(times: Sequence[int]) -> list[int]:
 
 def _keys(rows: Sequence[Row], profile: Profile) -> list[bytes]:
     """The sticky keys, those included that the broker makes up for keyless messages."""
-    without = keyless_keys([row["producer_name"] for row in rows], [row["sequence_id"] for row in rows], profile.keyless)
+    without = keyless_keys(
+        [row["producer_name"] for row in rows], [row["sequence_id"] for row in rows], profile.keyless
+    )
     return [
         made if row["key"] is None or row["key_source"] == "none" else row["key"]
         for row, made in zip(rows, without.to_pylist(), strict=True)

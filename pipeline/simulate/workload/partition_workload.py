@@ -70,6 +70,7 @@ class PartitionWorkload:
         positions: ledger and entry id of each entry; None: (1, 0), (1, 1) and so on.
         reconnects: whether clients that a seek or an unload disconnects come back by themselves; in a recording each
             connection is a client of its own.
+        allow_out_of_order: whether the consumers allow out-of-order delivery.
     """
 
     topic: str
@@ -86,6 +87,7 @@ class PartitionWorkload:
     service_us: Sequence[int] | None = None
     positions: Sequence[tuple[int, int]] | None = None
     reconnects: bool = True
+    allow_out_of_order: bool = False
 
     def __len__(self) -> int:
         return len(self.publish_us)

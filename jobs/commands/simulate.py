@@ -1,0 +1,102 @@
+"""`dispatch-audit simulate`: what a dispatcher would do with a workload, as a trace."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dispatch_audit.jobs.commands.options import DebugOption, EngineChoice, LogFormatOption, QuietOption
+from dispatch_audit.jobs.commands.preparation import EngineNeeds, session_for
+from dispatch_audit.jobs.engines.load import load_of
+from dispatch_audit.jobs.progress import shown_stages
+from dispatch_audit.jobs.stderr import errors_on_one_line
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.simulate.setup import POLICIES, setup_for
+from dispatch_audit.pipeline.simulate.workload.description import read_description
+
+
+def simulate(
+    workload: Annotated[
+        Path, typer.Argument(metavar="WORKLOAD", help="A workload in TOML; conf/workloads has examples.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the simulated trace goes: a new folder.")],
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"{', '.join(POLICIES)}; by default that of the version."),
+    ] = None,
+    version: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="Version of the broker; by default that of the workload.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of broker.conf or of a proposal. May be repeated."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Decides what is random in the broker.")] = 0,
+    stats_interval: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="Time between two snapshots; 0: none.")
+    ] = 1.0,
+    engine: EngineChoice = "auto",
+    log_format: LogFormatOption = "text",
+    quiet: QuietOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Simulates a dispatcher on a described workload, and writes what it did as a trace for `audit`."""
+    with errors_on_one_line(debug, log_format):
+        description = read_description(workload)
+        given = dict(_parsed(text) for text in setting or ())
+        setup = setup_for(
+            version or description.broker.version,
+            {**description.broker.settings, **given},
+            policy=_policy(policy),
+            seed=seed,
+            options=given,
+            stats_us=round(stats_interval * 1_000_000),
+        )
+        with shown_stages(not quiet and not debug and log_format == "text") as begin:
+            begin("start the engine")
+            needs = EngineNeeds(load_of([]), delta=False)
+            spark = session_for(
+                engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.simulate.simulate_on_spark"
+            )
+            # Imported here, because `session_for` imports it while the engine starts.
+            from dispatch_audit.pipeline.simulate.simulate_on_spark import simulate as run  # noqa: PLC0415
+            from dispatch_audit.pipeline.simulate.work import DescribedPartition  # noqa: PLC0415
+
+            begin("simulate")
+            work = [DescribedPartition(description, number) for number in range(description.topic.partitions)]
+            measured = run(spark, work, setup, out)
+        Console().print(_table(measured))
+        typer.echo(f"Trace   {out}")
+
+
+def _parsed(text: str) -> tuple[str, Any]:
+    name, mark, value = text.partition("=")
+    if not mark or not name:
+        raise UsageError(f"--set {text!r} has no name and value", "write --set NAME=VALUE")
+    if value in {"true", "false"}:
+        return name, value == "true"
+    try:
+        return name, float(value) if "." in value else int(value)
+    except ValueError:
+        raise UsageError(f"--set {name}: {value!r} is neither a number nor true or false", "correct it") from None
+
+
+def _policy(name: str | None) -> Any:
+    if name is not None and name not in POLICIES:
+        raise UsageError(f"there is no policy {name!r}", f"use one of: {', '.join(POLICIES)}")
+    return name
+
+
+def _table(measured: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    columns = ("entries", "sent", "never sent", "duplicates", "largest replay", "most ack holes")
+    for column in ("partition", *columns, "no progress", "stalled at"):
+        table.add_column(column, justify="right")
+    for number, row in enumerate(measured):
+        names = ("entries", "sent", "never_sent", "duplicates", "replay_peak", "ack_holes_peak")
+        stalled = "-" if row["stalled_at_s"] is None else f"{row['stalled_at_s']:.1f} s"
+        counts = (f"{row[name]:,}" for name in names)
+        table.add_row(str(number), *counts, f"{row['no_progress_s']:.1f} s", stalled)
+    return table

@@ -1,0 +1,81 @@
+"""The measures of simulated partitions as rows, and those of a whole topic."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final, TypeAlias
+
+from dispatch_audit.pipeline.replay.verdicts.naming import Rows
+from dispatch_audit.pipeline.simulate.lower_bound import makespan_bound_us
+from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
+from dispatch_audit.pipeline.simulate.policies.hot_key_overflow import HotKeyOverflowPolicy
+
+MeasuresRow: TypeAlias = dict[str, Any]
+
+# What is the largest of any partition, or the earliest; all else is a sum over partitions.
+_LARGEST: Final = ("replay_peak", "ack_holes_peak", "makespan_s", "makespan_bound_s", "no_progress_s")
+_EARLIEST: Final = ("stalled_at_s",)
+
+
+def measures_row(simulation: PartitionSimulation) -> MeasuresRow:
+    """What a simulated partition comes to, in seconds and counts.
+
+    `makespan_s` is the time from the first publish to the last acknowledgement, and `makespan_bound_s` its least value
+    (`lower_bound`); `waited_message_s` the time from publishing to the first sending, summed over all messages, up to
+    the end for those that were never sent. `busy_s` of `connected_s` a client processed something.
+    """
+    found = asdict(simulation.progress.measures)
+    counters = found["counters"]
+    publish_us = simulation.workload.publish_us
+    first_us = publish_us[0] if len(publish_us) else 0
+    policy = simulation.policy
+    return {
+        "entries": found["entries"],
+        "sent": counters["sent"],
+        "never_sent": found["never_sent"],
+        "duplicates": found["duplicates"],
+        "reads": counters["reads"],
+        "entries_read": counters["entries_read"],
+        "entries_read_in_vain": counters["entries_wasted"],
+        "replay_peak": found["replay_peak"],
+        "ack_holes_peak": found["ranges_peak"],
+        "no_progress_s": found["no_progress_us"] / 1e6,
+        "stalled_at_s": None if found["stalled_at_us"] < 0 else found["stalled_at_us"] / 1e6,
+        "waited_message_s": round(found["waited_us"] / 1e6, 3),
+        "makespan_s": max(found["ended_us"] - first_us, 0) / 1e6,
+        "makespan_bound_s": makespan_bound_us(simulation.workload) / 1e6,
+        "connected_s": found["connected_us"] / 1e6,
+        "busy_s": found["busy_us"] / 1e6,
+        "overflowed": counters["overflowed_messages"],
+        "overflowed_bytes": counters["overflowed_bytes"],
+        "hot_keys_detected": policy.detected if isinstance(policy, HotKeyOverflowPolicy) else 0,
+    }
+
+
+def judged_row(tables: Mapping[str, Rows]) -> MeasuresRow:
+    """What the audit found in a simulated partition."""
+    found = tables.get("violations", [])
+    waited = (row["message_seconds"] or 0 for row in tables.get("blocking", []) if row["scope"] == "hash")
+    return {
+        "violations": sum(row["severity"] == "violation" for row in found),
+        "known_bugs": sum(row["severity"] == "known_bug" for row in found),
+        "blocked_message_s": round(sum(waited), 3),
+    }
+
+
+def of_topic(rows: Sequence[Mapping[str, Any]]) -> MeasuresRow:
+    """The measures of all partitions together: sums, but the largest peak and the earliest stall."""
+    together: MeasuresRow = {}
+    for name in rows[0]:
+        values = [row[name] for row in rows if row[name] is not None]
+        if name in _LARGEST:
+            together[name] = max(values, default=0)
+        elif name in _EARLIEST:
+            together[name] = min(values, default=None)
+        else:
+            together[name] = sum(values)
+    return together
+
+
+def idle_share(row: Mapping[str, Any]) -> float:
+    """The share of connected time in which clients processed nothing."""
+    return 1 - min(row["busy_s"] / row["connected_s"], 1) if row["connected_s"] else 0.0

@@ -1,0 +1,73 @@
+"""Simulates the partitions of a workload on an engine, one task a partition, into a folder of format 1.
+
+Only `pyspark.sql` is used. Each task writes the Parquet file of its partition into the folder, which all workers must
+reach; `trace.json` comes last, so a folder that has it is complete.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from dispatch_audit.pipeline.engine.functions import map_groups
+from dispatch_audit.pipeline.engine.worker_process import Batches, Function
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.simulate.judge import batches_of, manifest_of
+from dispatch_audit.pipeline.simulate.measures import MeasuresRow, measures_row
+from dispatch_audit.pipeline.simulate.output.rows import SCHEMA
+from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
+from dispatch_audit.pipeline.simulate.setup import Setup
+from dispatch_audit.pipeline.simulate.work import Work, workload_of
+from dispatch_audit.pipeline.trace.manifest import FILE_NAME, TRACE_FORMAT
+
+_SCHEMA: Final = "partition INT, measures STRING"
+
+
+def simulate(spark: SparkSession, work: Sequence[Work], setup: Setup, folder: Path) -> list[MeasuresRow]:
+    """Simulates every partition; returns their measures in the order of `work`.
+
+    Args:
+        spark: the session.
+        work: the partitions, at least one.
+        setup: the dispatcher; each partition has a seed of its own that follows from the setup's.
+        folder: where the trace goes; it must be new or empty.
+
+    Raises:
+        UsageError: the folder has something in it already, or cannot be written.
+    """
+    _prepare(folder)
+    rows = [(number, 0, part.payload()) for number, part in enumerate(work)]
+    frame = spark.createDataFrame(rows, "group INT, first_seq BIGINT, work BINARY")
+    found = map_groups(frame, "group", "first_seq", len(work), _simulator(setup, str(folder)), _SCHEMA).collect()
+    manifest = {"trace_format": TRACE_FORMAT, **manifest_of(setup).model_dump(mode="json")}
+    manifest["recorder"] = {"name": "dispatch-audit simulate", "version": "1"}
+    (folder / FILE_NAME).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    by_partition = {row["partition"]: json.loads(row["measures"]) for row in found}
+    return [by_partition[number] for number in range(len(work))]
+
+
+def _prepare(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UsageError(f"{folder} is not empty", "name a new folder for the simulated trace")
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror}", "name another folder with --out") from None
+
+
+def _simulator(setup: Setup, folder: str) -> Function:
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        first = next(batches)
+        number = first["group"][0].as_py()
+        simulation = PartitionSimulation(workload_of(first["work"][0].as_py(), setup), setup.with_seed_of(number))
+        with pq.ParquetWriter(f"{folder}/events-{number:05d}.parquet", SCHEMA, compression="zstd") as file:
+            for rows in batches_of(simulation):
+                file.write_batch(rows)
+        measures = json.dumps(measures_row(simulation))
+        yield pa.record_batch([pa.array([number], pa.int32()), pa.array([measures])], names=["partition", "measures"])
+
+    return run

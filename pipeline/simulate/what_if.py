@@ -1,0 +1,115 @@
+"""Compares dispatchers on one workload, on an engine: a task for each partition under each of them (Q23 to Q25)."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from dispatch_audit.pipeline.engine.functions import map_groups
+from dispatch_audit.pipeline.engine.worker_process import Batches, Function
+from dispatch_audit.pipeline.settings import Settings
+from dispatch_audit.pipeline.simulate.judge import judged
+from dispatch_audit.pipeline.simulate.measures import MeasuresRow, judged_row, measures_row, of_topic
+from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
+from dispatch_audit.pipeline.simulate.setup import Setup
+from dispatch_audit.pipeline.simulate.work import Work, workload_of
+
+_SCHEMA: Final = "task INT, measures STRING"
+
+
+class Searched(NamedTuple):
+    """The result of a search for the smallest setting without a stall.
+
+    Attributes:
+        value: the setting; None: even the largest value that was tried leaves a stall.
+        tried: the values that were tried, each with the time without progress in seconds.
+    """
+
+    value: int | None
+    tried: dict[int, float]
+
+
+def compared(
+    spark: SparkSession, work: Sequence[Work], setups: Sequence[Setup], settings: Settings | None
+) -> list[MeasuresRow]:
+    """The measures of the whole topic under each setup.
+
+    Args:
+        spark: the session.
+        work: the partitions, at least one.
+        setups: the dispatchers, at least one.
+        settings: of an audit of what was simulated; None: it is not audited.
+    """
+    rows = [
+        (number * len(work) + partition, 0, number, partition, part.payload())
+        for number in range(len(setups))
+        for partition, part in enumerate(work)
+    ]
+    frame = spark.createDataFrame(rows, "group INT, first_seq BIGINT, setup INT, partition INT, work BINARY")
+    run = _runner(list(setups), settings)
+    found = {
+        row["task"]: json.loads(row["measures"])
+        for row in map_groups(frame, "group", "first_seq", len(rows), run, _SCHEMA).collect()
+    }
+    return [
+        of_topic([found[number * len(work) + partition] for partition in range(len(work))])
+        for number in range(len(setups))
+    ]
+
+
+def smallest_without_stall(
+    spark: SparkSession, work: Sequence[Work], setup: Setup, names: Sequence[str], most: int
+) -> Searched:
+    """The smallest value of a setting with which every consumer makes progress, to a hundredth of it.
+
+    The value is doubled from what the setup has until no stall is left, and then the interval is halved.
+
+    Args:
+        spark: the session.
+        work: the partitions.
+        setup: the dispatcher.
+        names: the settings that get the value, all the same.
+        most: the largest value to try.
+    """
+    tried: dict[int, float] = {}
+
+    def stalls(value: int) -> bool:
+        (row,) = compared(spark, work, [setup.with_settings(dict.fromkeys(names, value))], None)
+        tried[value] = row["no_progress_s"]
+        return bool(row["no_progress_s"] > 0)
+
+    low = 0
+    high = max(_number(setup, names[0]), 1)
+    while stalls(high):
+        if high >= most:
+            return Searched(None, tried)
+        low, high = high, min(high * 2, most)
+    while high - low > max(high // 100, 1):
+        middle = (low + high) // 2
+        low, high = (middle, high) if stalls(middle) else (low, middle)
+    return Searched(high, tried)
+
+
+def _number(setup: Setup, name: str) -> int:
+    value = setup.broker.get(name, 0)
+    return value if isinstance(value, int) else 0
+
+
+def _runner(setups: list[Setup], settings: Settings | None) -> Function:
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        first = next(batches)
+        task, number, partition = (first[name][0].as_py() for name in ("group", "setup", "partition"))
+        setup = setups[number].with_seed_of(partition)
+        simulation = PartitionSimulation(workload_of(first["work"][0].as_py(), setup), setup)
+        found: MeasuresRow = {}
+        if settings is None:
+            while not simulation.run(1_000_000):
+                simulation.log.take()
+        else:
+            found = judged_row(judged(simulation, settings))
+        measures = json.dumps({**found, **measures_row(simulation)})
+        yield pa.record_batch([pa.array([task], pa.int32()), pa.array([measures])], names=["task", "measures"])
+
+    return run
