@@ -89,7 +89,8 @@ class Cursor:
         if position <= self.mark_delete:
             return False
         first = self.mark_delete + 1
-        self.ranges -= _ranges_in(self.acked, first, position)
+        # A range that begins right behind the position joins what mark-delete passes too.
+        self.ranges -= _ranges_in(self.acked, first, position + 1)
         self.acked[first : position + 1] = b"\1" * (position + 1 - first)
         # A range that goes on behind the position is part of what mark-delete passes now.
         self.mark_delete = position

@@ -33,11 +33,11 @@ def arrivals_of(
     places one after the other, so that new keys come at a steady rate.
     """
     rng = np.random.default_rng([seed, partition])
-    shares = _shares(keys)
-    places = shares.size
+    shares: list[float] = _shares(keys).tolist()
+    places = len(shares)
     times, of_place = [], []
     for place in range(places):
-        rate = publish.rate_per_s * float(shares[place])
+        rate = publish.rate_per_s * shares[place]
         number = round(rate * duration_s)
         if publish.arrivals == "poisson":
             gaps = rng.exponential(1 / rate, int(number + 6 * np.sqrt(number) + 10))
