@@ -1,6 +1,6 @@
 """Draws when which key is published in one partition."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ def arrivals_of(
         number = round(rate * duration_s)
         if publish.arrivals == "poisson":
             gaps = rng.exponential(1 / rate, int(number + 6 * np.sqrt(number) + 10))
-            at = np.cumsum(gaps)
+            at: npt.NDArray[np.floating[Any]] = np.cumsum(gaps)
             at = at[at < duration_s]
         else:
             # Places publish in turn, not all at one moment.
