@@ -33,6 +33,10 @@ def simulate(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of broker.conf or of a proposal. May be repeated."),
     ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Simulate the first N partitions only; they do not interact."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Decides what is random in the broker.")] = 0,
     stats_interval: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="Time between two snapshots; 0: none.")
@@ -65,7 +69,8 @@ def simulate(
             from dispatch_audit.pipeline.simulate.work import DescribedPartition  # noqa: PLC0415
 
             begin("simulate")
-            work = [DescribedPartition(description, number) for number in range(description.topic.partitions)]
+            numbers = range(min(partitions or description.topic.partitions, description.topic.partitions))
+            work = [DescribedPartition(description, number) for number in numbers]
             measured = run(spark, work, setup, out)
         Console().print(_table(measured))
         typer.echo(f"Trace   {out}")

@@ -35,6 +35,10 @@ def what_if(
             metavar="NAME", help="Find the smallest value of this setting without a stall. Repeated: of all together."
         ),
     ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Simulate the first N partitions only; they do not interact."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Decides what is random in the broker.")] = 0,
     engine: EngineChoice = "auto",
     config: ConfigOption = None,
@@ -55,7 +59,8 @@ def what_if(
             from dispatch_audit.pipeline.simulate.what_if import compared, smallest_without_stall  # noqa: PLC0415
             from dispatch_audit.pipeline.simulate.work import DescribedPartition  # noqa: PLC0415
 
-            work = [DescribedPartition(description, number) for number in range(description.topic.partitions)]
+            numbers = range(min(partitions or description.topic.partitions, description.topic.partitions))
+            work = [DescribedPartition(description, number) for number in numbers]
             begin("simulate")
             found = compared(spark, work, setups, settings if judge else None)
             searched = None

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 from dispatch_audit.pipeline.assignment.selectors.factory import DEFAULT_POINTS, make_selector
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
 from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind, profile_for
+from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.simulate.state.broker_settings import BrokerSettings, Timing, broker_settings
 from dispatch_audit.pipeline.simulate.state.switches import Switches, switches_of
 
@@ -15,6 +16,8 @@ PolicyName = Literal["draining", "recently_joined", "last_sent", "hot_key_overfl
 POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
 """The names of all policies."""
 
+# The policies of the dispatcher before PIP-379; the others are of the draining one.
+_RECENTLY_JOINED = frozenset({"recently_joined", "last_sent"})
 _CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
 _REPLICA_POINTS = "subscriptionKeySharedConsistentHashingReplicaPoints"
 
@@ -92,10 +95,15 @@ def setup_for(
         more: further attributes of `Setup`.
 
     Raises:
-        UsageError: no profile covers the version.
+        UsageError: no profile covers the version, or the policy is none for its dispatcher.
     """
     recorded = broker or {}
     profile = profile_for(version, recorded)
+    if policy is not None and (policy in _RECENTLY_JOINED) != (profile.dispatcher == "recently_joined"):
+        needed = "3.3.2" if policy in _RECENTLY_JOINED else "4.0.8"
+        raise UsageError(
+            f"policy {policy} is none for the dispatcher of {version}", f"name another version, such as {needed}"
+        )
     return Setup(
         version=version,
         profile=profile,

@@ -2,9 +2,13 @@
 
 import json
 from collections.abc import Sequence
+from typing import Final
 
 from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.state.consumer import Consumer
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
+
+_JOINED_AT: Final = "read_position_when_joining"
 
 
 def position_text(position: int, positions: Sequence[tuple[int, int]] | None) -> str:
@@ -38,9 +42,16 @@ def snapshot_of(state: DispatcherState, policy: Policy, positions: Sequence[tupl
                     "available_permits": consumer.permits,
                     "unacked_messages": consumer.unacked,
                     "key_hash_ranges": ranges.get(consumer.number, []),
-                    **policy.statistics(consumer),
+                    **_statistics(policy, consumer, positions),
                 }
                 for consumer in state.consumers
             ],
         }
     )
+
+
+def _statistics(policy: Policy, consumer: Consumer, positions: Sequence[tuple[int, int]] | None) -> dict[str, object]:
+    """What a policy reports of a consumer, entries as positions."""
+    found = policy.statistics(consumer)
+    joined_at = found.get(_JOINED_AT)
+    return {**found, _JOINED_AT: position_text(joined_at, positions)} if isinstance(joined_at, int) else found

@@ -111,8 +111,8 @@ class RecentlyJoinedPolicy(Policy):
         return len(self.recently) < before
 
     def statistics(self, consumer: Consumer) -> dict[str, object]:
-        """Where it joined."""
-        return {"read_position_when_joining": f"1:{consumer.joined_at}"}
+        """Where it joined, as an entry."""
+        return {"read_position_when_joining": consumer.joined_at}
 
     def _allowed(self, consumer: Consumer, positions: list[int], replay_read: bool, any_in_replay: bool) -> int:
         """How many of its entries of a read a consumer may have (contract 6.1)."""
