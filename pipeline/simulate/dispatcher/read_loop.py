@@ -39,7 +39,7 @@ class ReadLoop:
         self._pending_replay = False
         self._send_in_progress = False
         # Results that wait for their dispatch, for `busy`: the flag forgets them when any dispatch ends.
-        self._results = 0
+        self._results: list[_Result] = []
         self._calls = 0
         self._first_in_replay: int | None = None
         self._backoff_us = state.settings.backoff_initial_us
@@ -53,7 +53,7 @@ class ReadLoop:
     def busy(self) -> bool:
         """Whether a result of a read is on its way, so that its entries are nowhere else."""
         in_flight = self._pending_normal and not self.parked
-        return in_flight or self._pending_replay or self._results > 0
+        return in_flight or self._pending_replay or bool(self._results)
 
     # --- asking for a read -------------------------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class ReadLoop:
                 self.read_more()
                 return
         self._send_in_progress = True
-        self._results += 1
+        self._results.append(result)
         state = self._state
         # One thread dispatches, in the order in which results were queued.
         self._last_dispatch_us = max(
@@ -197,7 +197,7 @@ class ReadLoop:
     def _dispatch(self, result: _Result) -> None:
         if result.reload != self._reload:
             return
-        self._results -= 1
+        self._results.remove(result)
         sender = self._sender
         if not result.replay_read:
             self._state.normal_in_flight = NEVER
@@ -239,6 +239,9 @@ class ReadLoop:
         if self._pending_normal:
             self.rewind_pending = True
         else:
+            # What waits for its dispatch is read once more (contract 3.5: only a read in flight is dropped).
+            for result in self._results:
+                self._state.overlapped.update(result.entries)
             self._state.cursor.rewind()
             self.rewind_pending = False
 
@@ -247,7 +250,7 @@ class ReadLoop:
         self._reload += 1
         self._state.normal_in_flight = NEVER
         self.rewind_pending = self._pending_normal = self._pending_replay = self._send_in_progress = False
-        self._results = 0
+        self._results.clear()
         self._sender.skip_next_replay = self._sender.skip_next_backoff = False
         self.parked = 0
 

@@ -86,7 +86,8 @@ class DispatcherState:
         unacked: messages unacknowledged at all consumers, as the broker counts them.
         blocked_on_unacked: whether normal reads stop because of them.
         acked_while_held: whether a consumer may hold an entry that the cursor has acknowledged.
-        overlapped: entries that two overlapping replay reads sent (F10, contract 6.6).
+        overlapped: entries that two results in flight contain: of replay reads (F10, contract 6.6), or of reads before
+            and after a rewind.
         normal_in_flight: the first entry of a normal read that is read and not dispatched; `NEVER`: there is none.
         redelivery_counts: of entries that were given back by a command.
         first_sent_us: when each entry was sent for the first time; -1: not yet.
