@@ -22,8 +22,8 @@ S: Final = 1_000_000
 # What a replay read that overlaps another one sends once more may have been acknowledged meanwhile, or mark-delete may
 # have passed it. The audit recognises F10 while the entry is held; else it reports one of these rules. It does so too
 # when a result waits for its dispatch while the last consumer leaves and the next one joins: the rewound cursor reads
-# the same entries again.
-_AFTER_OVERLAP: Final = frozenset({"early_duplicate", "first_delivery_order"})
+# the same entries again, perhaps behind them older ones of their hash that the leaver held.
+_AFTER_OVERLAP: Final = frozenset({"early_duplicate", "first_delivery_order", "redelivery_order"})
 # Mark-delete releases what an administrator skips at once, and only the next snapshot shows how much that was.
 _AFTER_SKIP: Final = frozenset({"unacked_limit"})
 
