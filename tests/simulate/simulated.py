@@ -24,7 +24,7 @@ S: Final = 1_000_000
 # when a result waits for its dispatch while the last consumer leaves and the next one joins: the rewound cursor reads
 # the same entries again, perhaps behind them older ones of their hash that the leaver held.
 _AFTER_OVERLAP: Final = frozenset({"early_duplicate", "first_delivery_order", "redelivery_order"})
-# Mark-delete releases what an administrator skips, also what is sent by a read in flight (E6), and only a later snapshot
+# Mark-delete releases what an administrator skips, also what a read in flight sends (E6), and only a later snapshot
 # shows how much that was.
 _AFTER_SKIP: Final = frozenset({"unacked_limit", "draining_mismatch"})
 
