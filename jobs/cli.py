@@ -31,8 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (audit, validate, report, explain, convert, record_stats):
-for command in (audit, validate, report, explain, simulate, what_if):
+for command in (audit, validate, report, explain, convert, record_stats, simulate, what_if):
     app.command()(command)
 
 
