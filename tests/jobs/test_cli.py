@@ -61,7 +61,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         (["audit", "{trace}", "--out", "{trace}/trace.json"], "trace.json is a file, but the tables need a folder; "),
         (["audit", "nowhere", "--out", "out"], "there is no trace at "),
         (["validate", "nowhere"], "there is no trace at "),
-        (["simulate"], "No such command 'simulate'; see"),
+        (["predict"], "No such command 'predict'; see"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
