@@ -5,6 +5,7 @@ from typing import Any, Final, Literal
 from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.engine.name import on_sail
+from dispatch_audit.pipeline.engine.thread_tasks import in_threads
 from dispatch_audit.pipeline.engine.worker_pool import in_process
 from dispatch_audit.pipeline.engine.worker_process import Batches, Function
 
@@ -43,7 +44,9 @@ def map_groups(frame: DataFrame, group: str, order: str, tasks: int, function: F
 
 def _runner(frame: DataFrame, function: Function) -> Function:
     spark = frame.sparkSession
-    return in_process(function) if on_sail(spark) and spark.conf.get(WORKERS, "") != "threads" else function
+    if not on_sail(spark):
+        return function
+    return in_threads(function) if spark.conf.get(WORKERS, "") == "threads" else in_process(function)
 
 
 def in_order(frame: DataFrame, group: str, order: str, tasks: int) -> DataFrame:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -70,3 +71,18 @@ def test_an_audit_says_one_json_object_and_nothing_on_stderr(tmp_path: Path) -> 
     report = json.loads(done.stdout)
     assert report["rules"]["single_holder"]["violation"] + report["rules"]["single_holder"]["known_bug"] == 13
     assert all(Path(table, "_delta_log").is_dir() for table in report["tables"].values())
+
+
+# A task that fails leaves others running, in threads of a process that ends.
+@pytest.mark.e2e
+def test_a_log_that_cannot_be_read_ends_the_embedded_engine_in_order(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    shutil.copytree(SAMPLES / "heavy-churn-3.0.7", trace)
+    log = trace / "acks.jsonl.gz"
+    content = bytearray(log.read_bytes())
+    content[1_000] ^= 0xFF
+    log.write_bytes(content)
+    for _ in range(4):
+        done = run("validate", trace, "--engine", "embedded")
+        assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+        assert "acks.jsonl.gz: " in done.stderr

@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -174,9 +175,30 @@ def test_a_log_may_end_in_the_middle_of_a_row(tmp_path: Path, name: str, last: b
 @pytest.mark.parametrize("name", ["events.jsonl.gz", "events.jsonl.zst"])
 def test_a_damaged_archive_is_an_error(tmp_path: Path, name: str) -> None:
     path = written(tmp_path, [line_of({**FLOW, "seq": seq}) for seq in range(5_000)], name)
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises((OSError, EOFError)):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises((OSError, zlib.error)):
         read(path)
+
+
+# Nothing, half of the sums at the end, and of the lines themselves.
+@pytest.mark.parametrize("lost", [0, 4, 400])
+def test_an_archive_that_ends_too_early_is_read_up_to_there(
+    tmp_path: Path, lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 1 << 15)
+    lines = [line_of({**FLOW, "seq": seq}) for seq in range(5_000)]
+    path = written(tmp_path, lines, "events.jsonl.gz")
+    path.write_bytes(path.read_bytes()[: -lost or None])
+    content = zlib.decompressobj(wbits=31).decompress(path.read_bytes())
+    whole, _, torn = content.rpartition(b"\n")
+    good, refused, count = read(path)
+    assert [line_of({**FLOW, "seq": row["seq"]}) for row in good] == whole.split(b"\n")
+    assert bool(torn) == (lost == 400)
+    found = [(row["line"], row["refused"], row["raw"]) for row in refused]
+    assert found == ([(len(good) + 1, "cut_off", torn.decode())] if lost else [])
+    assert count == len(good) + len(found)
 
 
 def test_archives_may_have_several_members(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import gzip
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -12,6 +12,18 @@ BLOCK_BYTES: Final = 8 << 20
 # Of many very short lines the arrays of rows would be larger than the text.
 _LINES_MAX: Final = 1 << 16
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+class TornFileError(EOFError):
+    """A compressed file ends too early; everything in front of the tear has been read.
+
+    Attributes:
+        text: the line that the tear is in, as far as it is there; empty at the end of a line.
+    """
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__("the compressed file ends too early")
+        self.text = text
 
 
 class Block(NamedTuple):
@@ -36,7 +48,7 @@ def blocks_of(path: str, begin: int, end: int | None) -> Iterator[Block]:
 
     Raises:
         OSError: the file cannot be read, or is damaged.
-        EOFError: a compressed file ends too early.
+        TornFileError: a file that gzip compressed ends too early; raised behind its last whole line.
     """
     chunks = _whole_file(path) if end is None else _part(path, begin, end)
     for number, block in enumerate(_blocks(chunks)):
@@ -46,15 +58,39 @@ def blocks_of(path: str, begin: int, end: int | None) -> Iterator[Block]:
 
 
 def _whole_file(path: str) -> Iterator[bytes]:
-    with _opened(path) as stream:
+    if path.endswith(".gz"):
+        yield from _unzipped(path)
+        return
+    with (
+        pa.CompressedInputStream(pa.OSFile(path), "zstd") if path.endswith(".zst") else Path(path).open("rb") as stream
+    ):
         while chunk := stream.read(BLOCK_BYTES):
             yield chunk
 
 
-def _opened(path: str) -> Any:
-    if path.endswith(".zst"):
-        return pa.CompressedInputStream(pa.OSFile(path), "zstd")
-    return gzip.open(path) if path.endswith(".gz") else Path(path).open("rb")
+def _unzipped(path: str) -> Iterator[bytes]:
+    """Yields the content of a file that gzip compressed; if it ends too early, all of it up to there.
+
+    Raises:
+        EOFError: it ends too early.
+    """
+    with gzip.open(path) as stream:
+        read, size = list[bytes](), 0
+        while True:
+            # Where a file ends too early, `read` would drop what it has read so far.
+            try:
+                chunk = stream.read1(BLOCK_BYTES)
+            except EOFError:
+                yield b"".join(read)
+                raise
+            if not chunk:
+                break
+            read.append(chunk)
+            size += len(chunk)
+            if size >= BLOCK_BYTES:
+                yield b"".join(read)
+                read, size = [], 0
+        yield b"".join(read)
 
 
 def _part(path: str, begin: int, end: int) -> Iterator[bytes]:
@@ -85,13 +121,16 @@ def _behind_newline(stream: BinaryIO, at: int) -> int:
 def _blocks(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Yields the same bytes cut behind newlines."""
     pending: list[bytes] = []
-    for chunk in chunks:
-        end = chunk.rfind(b"\n") + 1
-        if end:
-            yield b"".join((*pending, chunk[:end]))
-            pending = []
-        if end < len(chunk):
-            pending.append(chunk[end:])
+    try:
+        for chunk in chunks:
+            end = chunk.rfind(b"\n") + 1
+            if end:
+                yield b"".join((*pending, chunk[:end]))
+                pending = []
+            if end < len(chunk):
+                pending.append(chunk[end:])
+    except EOFError as error:
+        raise TornFileError(b"".join(pending)) from error
     if pending:
         yield b"".join(pending)
 

@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.trace.checks.rows_with_texts import (
     good_with_texts,
 )
 from dispatch_audit.pipeline.trace.checks.snapshots import checked_texts
-from dispatch_audit.pipeline.trace.lines.blocks import blocks_of
+from dispatch_audit.pipeline.trace.lines.blocks import TornFileError, blocks_of
 from dispatch_audit.pipeline.trace.lines.columns import ParsedColumns
 from dispatch_audit.pipeline.trace.lines.layout import Room
 from dispatch_audit.pipeline.trace.lines.one_line import read_line, snapshots_of
@@ -65,12 +65,14 @@ class LineReader:
 
         Raises:
             OSError: the file cannot be read, or is damaged.
-            EOFError: a compressed file ends too early.
         """
-        for block in blocks_of(path, begin, end):
-            whole = block.text.endswith(_NEWLINE)
-            text = block.text if whole else block.text + _NEWLINE
-            yield from self.block(text, block.newlines + (not whole), is_open=not whole)
+        try:
+            for block in blocks_of(path, begin, end):
+                whole = block.text.endswith(_NEWLINE)
+                text = block.text if whole else block.text + _NEWLINE
+                yield from self.block(text, block.newlines + (not whole), is_open=not whole)
+        except TornFileError as torn:
+            yield from self._cut_off(torn.text.decode(errors="replace"))
 
     def block(self, text: bytes, lines: int, *, is_open: bool = False) -> Iterator[RowsRead]:
         """Yields the rows of a block.
@@ -98,6 +100,13 @@ class LineReader:
         found = [self._seqs.of(part).select(self._columns) for part in both]
         with_texts = WithTexts(self._seqs.of(batch_with_texts(refused)), asked)
         yield from rows_read(found, with_texts, lines, self._columns, self._rows)
+
+    def _cut_off(self, text: str) -> Iterator[RowsRead]:
+        """Yields the row in which a compressed file ends too early; nothing may be left of it."""
+        row = RowWithText(Fault("cut_off", None), {}, self._before + 1, text)
+        nothing = batch_of_values([], self._parsed).select(self._columns)
+        found = WithTexts(self._seqs.of(batch_with_texts([row])), NO_TEXTS.asked)
+        yield from rows_read([nothing], found, 1, self._columns, self._rows)
 
 
 class _Block:
