@@ -13,6 +13,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.DoubleBinaryOperator;
 import org.apache.pulsar.client.api.BatcherBuilder;
 import org.apache.pulsar.client.api.Consumer;
 import org.apache.pulsar.client.api.Message;
@@ -21,11 +22,12 @@ import org.apache.pulsar.client.api.PulsarClient;
 import org.apache.pulsar.client.api.SubscriptionType;
 
 /**
- * What the recorder costs: two brokers in this JVM, one with it and one without, get the same traffic in turns. A message
- * counts from its send to its acknowledgement by one of four Key_Shared consumers. Clients, brokers and bookies share the
- * machine, so what the recorder takes is missing elsewhere.
+ * What the recorder costs: three brokers in this JVM, one without it, one that has loaded it and does not record, and one
+ * that records, get the same traffic in turns. The second shows what the broker does for any interceptor. A message counts
+ * from its send to its acknowledgement by one of four Key_Shared consumers. Clients, brokers and bookies share the machine,
+ * so what the recorder takes is missing elsewhere.
  *
- * <pre>java @target/recorder-benchmark.args [rounds [messages]]</pre>
+ * <pre>java @target/recorder-benchmark.args [rounds [messages [messages for latency, 0: none]]]</pre>
  */
 public final class RecorderBenchmark {
     private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
@@ -36,7 +38,6 @@ public final class RecorderBenchmark {
     private static final int BYTES = 1_024;
     private static final int KEYS = 500;
     private static final int RATE = 2_000;
-    private static final int LATENCY_MESSAGES = 6_000;
 
     private RecorderBenchmark() {
     }
@@ -73,19 +74,22 @@ public final class RecorderBenchmark {
     public static void main(String[] arguments) throws Exception {
         int rounds = arguments.length > 0 ? Integer.parseInt(arguments[0]) : 9;
         int messages = arguments.length > 1 ? Integer.parseInt(arguments[1]) : 30_000;
+        int slowly = arguments.length > 2 ? Integer.parseInt(arguments[2]) : 6_000;
         Path directory = Files.createTempDirectory("recorder-benchmark");
         Path nar = Path.of(System.getProperty("recorder.nar")).toAbsolutePath();
         Map<String, String> settings = Map.of("dispatchAuditRecorderDirectory", directory.toString());
         EmbeddedBroker without = EmbeddedBroker.start(null, Map.of());
+        EmbeddedBroker off = EmbeddedBroker.start(nar, Map.of("dispatchAuditRecorderEnabled", "false"));
         EmbeddedBroker with = EmbeddedBroker.start(nar, settings);
         try (PulsarClient toWithout = PulsarClient.builder().serviceUrl(without.serviceUrl()).build();
+                PulsarClient toOff = PulsarClient.builder().serviceUrl(off.serviceUrl()).build();
                 PulsarClient toWith = PulsarClient.builder().serviceUrl(with.serviceUrl()).build()) {
             for (boolean batching : new boolean[] {false, true}) {
-                compare(batching, rounds, messages,
-                        subject("without", toWithout, batching), subject("with", toWith, batching));
+                compare(batching, rounds, messages, slowly, subject("without", toWithout, batching),
+                        subject("off", toOff, batching), subject("with", toWith, batching));
             }
         } finally {
-            Runtime.getRuntime().halt(0);
+            System.exit(0);
         }
     }
 
@@ -100,7 +104,8 @@ public final class RecorderBenchmark {
                 .batcherBuilder(BatcherBuilder.KEY_BASED).blockIfQueueFull(true).create(), traffic);
     }
 
-    private static void compare(boolean batching, int rounds, int messages, Subject... subjects) throws Exception {
+    private static void compare(boolean batching, int rounds, int messages, int slowly, Subject... subjects)
+            throws Exception {
         System.out.printf("%s, %d byte messages, %d consumers, %d rounds%n",
                 batching ? "key-based batching" : "one message an entry", BYTES, CONSUMERS, rounds);
         double[][] throughputs = new double[subjects.length][rounds];
@@ -109,14 +114,14 @@ public final class RecorderBenchmark {
         double[][] writerCpu = new double[subjects.length][rounds];
         for (int round = -2; round < rounds; round++) {
             for (int turn = 0; turn < subjects.length; turn++) {
-                // Each goes first as often as the other.
+                // Each goes first as often as the others.
                 int at = (turn + Math.abs(round)) % subjects.length;
                 long cpuNs = PROCESS.getProcessCpuTime();
                 long writerNs = writerCpuNs();
                 double throughput = throughput(subjects[at], messages);
                 cpuNs = PROCESS.getProcessCpuTime() - cpuNs;
                 writerNs = writerCpuNs() - writerNs;
-                double latency = latencyMs(subjects[at]);
+                double latency = latencyMs(subjects[at], slowly);
                 if (round >= 0) {
                     throughputs[at][round] = throughput;
                     latencies[at][round] = latency;
@@ -131,9 +136,11 @@ public final class RecorderBenchmark {
                     spread(throughputs[at]), median(latencies[at]), RATE, spread(latencies[at]), median(cpu[at]),
                     spread(cpu[at]), median(writerCpu[at]));
         }
-        System.out.printf("  ratio    throughput %.3f, p99 %.3f (medians; medians of the pairs: %.3f, %.3f)%n",
-                median(throughputs[1]) / median(throughputs[0]), median(latencies[1]) / median(latencies[0]),
-                median(ratios(throughputs)), median(ratios(latencies)));
+        for (int at = 1; at < subjects.length; at++) {
+            System.out.printf("  %s to %s: throughput %.3f, p99 %.3f, CPU %+.1f us a message (medians of the pairs)%n",
+                    subjects[at].name(), subjects[0].name(), median(pairs(throughputs, at, (a, b) -> a / b)),
+                    median(pairs(latencies, at, (a, b) -> a / b)), median(pairs(cpu, at, (a, b) -> a - b)));
+        }
     }
 
     private static long writerCpuNs() {
@@ -156,10 +163,13 @@ public final class RecorderBenchmark {
         return messages / ((System.nanoTime() - begin) / 1e9);
     }
 
-    private static double latencyMs(Subject subject) throws Exception {
-        subject.traffic().expect(LATENCY_MESSAGES);
+    private static double latencyMs(Subject subject, int messages) throws Exception {
+        if (messages == 0) {
+            return Double.NaN;
+        }
+        subject.traffic().expect(messages);
         long begin = System.nanoTime();
-        for (int i = 0; i < LATENCY_MESSAGES; i++) {
+        for (int i = 0; i < messages; i++) {
             long due = begin + i * (1_000_000_000L / RATE);
             while (System.nanoTime() < due) {
                 Thread.sleep(0, 200_000);
@@ -184,12 +194,13 @@ public final class RecorderBenchmark {
         }
     }
 
-    private static double[] ratios(double[][] of) {
-        double[] ratios = new double[of[0].length];
-        for (int i = 0; i < ratios.length; i++) {
-            ratios[i] = of[1][i] / of[0][i];
+    /** Compares each round of a subject with that of the first one. */
+    private static double[] pairs(double[][] of, int at, DoubleBinaryOperator how) {
+        double[] pairs = new double[of[0].length];
+        for (int i = 0; i < pairs.length; i++) {
+            pairs[i] = how.applyAsDouble(of[at][i], of[0][i]);
         }
-        return ratios;
+        return pairs;
     }
 
     private static double median(double[] values) {
