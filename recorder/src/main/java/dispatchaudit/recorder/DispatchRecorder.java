@@ -109,25 +109,25 @@ public final class DispatchRecorder implements BrokerInterceptor {
     /** Commands of clients before the broker acts on them, and answers before they are sent. */
     @Override
     public void onPulsarCommand(BaseCommand command, ServerCnx connection) {
-        hook(p -> {
-            switch (command.getType()) {
-                case MESSAGE -> p.traffic().dispatched(command.getMessage(), connection);
-                case ACK -> p.traffic().ackStarts(command.getAck(), connection);
-                case REDELIVER_UNACKNOWLEDGED_MESSAGES ->
-                        p.traffic().redeliver(command.getRedeliverUnacknowledgedMessages(), connection);
-                case SUBSCRIBE -> p.membership().subscribe(command.getSubscribe(), connection);
-                case CLOSE_CONSUMER -> p.membership().leaving(command.getCloseConsumer().getConsumerId(), connection);
-                case UNSUBSCRIBE -> p.membership().leaving(command.getUnsubscribe().getConsumerId(), connection);
-                case SEEK -> p.resets().seek(
-                        connection, command.getSeek().getConsumerId(), command.getSeek().getRequestId());
-                case SUCCESS -> p.resets().answered(connection, command.getSuccess().getRequestId(), true);
-                case ERROR -> {
-                    p.resets().answered(connection, command.getError().getRequestId(), false);
-                    p.membership().refused(command.getError().getRequestId(), connection);
-                }
-                default -> { }
-            }
-        });
+        switch (command.getType()) {
+            case MESSAGE -> hook(p -> p.traffic().dispatched(command.getMessage(), connection));
+            case ACK -> hook(p -> p.traffic().ackStarts(command.getAck(), connection));
+            case REDELIVER_UNACKNOWLEDGED_MESSAGES ->
+                    hook(p -> p.traffic().redeliver(command.getRedeliverUnacknowledgedMessages(), connection));
+            case SUBSCRIBE -> hook(p -> p.membership().subscribe(command.getSubscribe(), connection));
+            case CLOSE_CONSUMER ->
+                    hook(p -> p.membership().leaving(command.getCloseConsumer().getConsumerId(), connection));
+            case UNSUBSCRIBE -> hook(p -> p.membership().leaving(command.getUnsubscribe().getConsumerId(), connection));
+            case SEEK -> hook(p -> p.resets().seek(
+                    connection, command.getSeek().getConsumerId(), command.getSeek().getRequestId()));
+            case SUCCESS -> hook(p -> p.resets().answered(connection, command.getSuccess().getRequestId(), true));
+            case ERROR -> hook(p -> {
+                p.resets().answered(connection, command.getError().getRequestId(), false);
+                p.membership().refused(command.getError().getRequestId(), connection);
+            });
+            // SEND and its receipt above all: two for each message.
+            default -> { }
+        }
     }
 
     @Override

@@ -15,6 +15,9 @@ final class Drops {
     static final int GROUPS_MAX = 10_000;
 
     private final Map<Group, Range> ranges = new HashMap<>();
+    /** The range that was asked for last, because rows of one group come together. */
+    private Group latestGroup;
+    private Range latest;
     private long dropped;
 
     /** The rows of one group that were lost: the first, the last, and how many. */
@@ -25,17 +28,17 @@ final class Drops {
         private long count;
         private final EnumSet<Row.Event> events = EnumSet.noneOf(Row.Event.class);
 
-        private void add(Moment from, long to, long rows) {
-            if (count == 0 || from.seq() < first) {
-                first = from.seq();
-                firstTsUs = from.tsUs();
+        private void add(long from, long fromTsUs, long to, long rows) {
+            if (count == 0 || from < first) {
+                first = from;
+                firstTsUs = fromTsUs;
             }
             last = Math.max(last, to);
             count += rows;
         }
 
         private void add(Range other) {
-            add(new Moment(other.first, other.firstTsUs), other.last, other.count);
+            add(other.first, other.firstTsUs, other.last, other.count);
             events.addAll(other.events);
         }
     }
@@ -48,7 +51,7 @@ final class Drops {
             range.add(gap.range);
             return;
         }
-        range.add(row.moment, row.moment.seq(), 1);
+        range.add(row.seq, row.tsUs, row.seq, 1);
         range.events.add(row.event);
         dropped++;
     }
@@ -67,12 +70,20 @@ final class Drops {
     /** Records that something was missed that no row was made of: whatever happened from a moment to another. */
     synchronized void addUnseen(Group group, Row.Event event, Moment from, Moment to) {
         Range range = range(group);
-        range.add(from, to.seq(), 1);
+        range.add(from.seq(), from.tsUs(), to.seq(), 1);
         range.events.add(event);
         dropped++;
     }
 
     private Range range(Group group) {
+        if (group != latestGroup) {
+            latest = find(group);
+            latestGroup = group;
+        }
+        return latest;
+    }
+
+    private Range find(Group group) {
         Range found = ranges.get(group);
         if (found == null) {
             Group counted = ranges.size() < GROUPS_MAX ? group : Group.EVERYTHING;
@@ -100,13 +111,19 @@ final class Drops {
 
     private synchronized Map<Group, Range> take() {
         Map<Group, Range> taken = new HashMap<>(ranges);
-        ranges.clear();
+        forget();
         return taken;
     }
 
     synchronized void clear() {
-        ranges.clear();
+        forget();
         dropped = 0;
+    }
+
+    private void forget() {
+        ranges.clear();
+        latestGroup = null;
+        latest = null;
     }
 
     /** Names the rows of one group that were lost. */

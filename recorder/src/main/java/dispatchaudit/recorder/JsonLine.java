@@ -4,14 +4,24 @@ import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
-import java.util.Base64;
 
 /**
- * A row as text, in a buffer that is used again. Most of a row is bytes that were written once for all its like
+ * Rows as text, in a buffer that is used again. Most of a row is bytes that were written once for all its like
  * ({@link #raw}), so a row costs a few copies and no garbage.
  */
 final class JsonLine {
     private static final byte[] HEX = "0123456789abcdef".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] BASE64 =
+            "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".getBytes(StandardCharsets.US_ASCII);
+    /** The two digits of each number below 100: half of the divisions that one digit at a time takes. */
+    private static final byte[] PAIRS = new byte[200];
+
+    static {
+        for (int i = 0; i < 100; i++) {
+            PAIRS[2 * i] = (byte) ('0' + i / 10);
+            PAIRS[2 * i + 1] = (byte) ('0' + i % 10);
+        }
+    }
 
     private byte[] bytes = new byte[1024];
     private int size;
@@ -60,17 +70,29 @@ final class JsonLine {
             bytes[size++] = '-';
             rest = -rest;
         }
-        int from = size;
-        do {
-            bytes[size++] = (byte) ('0' + rest % 10);
-            rest /= 10;
-        } while (rest != 0);
-        for (int i = from, j = size - 1; i < j; i++, j--) {
-            byte swapped = bytes[i];
-            bytes[i] = bytes[j];
-            bytes[j] = swapped;
+        int digits = digits(rest);
+        int at = size + digits;
+        size = at;
+        while (rest >= 100) {
+            long hundreds = rest / 100;
+            int pair = 2 * (int) (rest - 100 * hundreds);
+            bytes[--at] = PAIRS[pair + 1];
+            bytes[--at] = PAIRS[pair];
+            rest = hundreds;
+        }
+        bytes[--at] = PAIRS[2 * (int) rest + 1];
+        if (rest >= 10) {
+            bytes[--at] = PAIRS[2 * (int) rest];
         }
         return this;
+    }
+
+    private static int digits(long value) {
+        int digits = 1;
+        for (long limit = 10; digits < 19 && value >= limit; limit *= 10) {
+            digits++;
+        }
+        return digits;
     }
 
     /** Writes a string with its quotes, or null. */
@@ -93,7 +115,29 @@ final class JsonLine {
     }
 
     JsonLine base64(byte[] value) {
-        return raw('"').raw(Base64.getEncoder().encode(value)).raw('"');
+        reserve(value.length / 3 * 4 + 6);
+        bytes[size++] = '"';
+        int at = 0;
+        for (; at + 2 < value.length; at += 3) {
+            fourOf((value[at] & 255) << 16 | (value[at + 1] & 255) << 8 | value[at + 2] & 255);
+        }
+        int rest = value.length - at;
+        if (rest > 0) {
+            fourOf((value[at] & 255) << 16 | (rest == 2 ? (value[at + 1] & 255) << 8 : 0));
+            bytes[size - 1] = '=';
+            if (rest == 1) {
+                bytes[size - 2] = '=';
+            }
+        }
+        bytes[size++] = '"';
+        return this;
+    }
+
+    private void fourOf(int threeBytes) {
+        bytes[size++] = BASE64[threeBytes >> 18];
+        bytes[size++] = BASE64[threeBytes >> 12 & 63];
+        bytes[size++] = BASE64[threeBytes >> 6 & 63];
+        bytes[size++] = BASE64[threeBytes & 63];
     }
 
     JsonLine longs(long[] values) {

@@ -17,19 +17,21 @@ abstract class Row {
     private static final byte[] SEQ = JsonLine.bytesOf(",\"seq\":");
     private static final byte[] TS = JsonLine.bytesOf(",\"ts_us\":");
 
-    final Moment moment;
+    final long seq;
+    final long tsUs;
     final Group group;
     final Event event;
 
     Row(Moment moment, Group group, Event event) {
-        this.moment = moment;
+        seq = moment.seq();
+        tsUs = moment.tsUs();
         this.group = group;
         this.event = event;
     }
 
     /** Writes the row as an object and the end of its line. */
     final void write(JsonLine line, byte[] broker, Keys keys) {
-        line.raw(head()).raw(SEQ).number(moment.seq()).raw(TS).number(moment.tsUs()).raw(broker);
+        line.raw(head()).raw(SEQ).number(seq).raw(TS).number(tsUs).raw(broker);
         writeColumns(line, keys);
         line.raw('}').raw('\n');
     }

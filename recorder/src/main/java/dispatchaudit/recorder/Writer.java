@@ -13,7 +13,8 @@ import org.slf4j.LoggerFactory;
  */
 final class Writer implements Runnable {
     private static final Logger log = LoggerFactory.getLogger(Writer.class);
-    private static final long IDLE_NS = TimeUnit.MILLISECONDS.toNanos(5);
+    /** A look at an empty queue costs a switch of threads, so rows are taken in bursts. */
+    private static final long IDLE_NS = TimeUnit.MILLISECONDS.toNanos(20);
     private static final long RETRY_NS = TimeUnit.SECONDS.toNanos(1);
     /** Gap rows, and the snapshots that they call for, must not add to the load that made them. */
     private static final long GAPS_NS = TimeUnit.MILLISECONDS.toNanos(250);
@@ -28,7 +29,8 @@ final class Writer implements Runnable {
     private final Keys keys;
     private final byte[] broker;
     private final Runnable onBreak;
-    private final JsonLine line = new JsonLine();
+    /** Rows on their way to the file, of which the last is complete. */
+    private final JsonLine lines = new JsonLine();
     private final Drops unflushed = new Drops();
     private final Thread thread;
 
@@ -38,6 +40,7 @@ final class Writer implements Runnable {
     private long failedNs;
     private long gapsNs = System.nanoTime() - GAPS_NS;
     private long countedBytes;
+    private int waiting;
 
     /**
      * Returns a writer that does not run yet.
@@ -86,7 +89,7 @@ final class Writer implements Runnable {
             } catch (Throwable e) {
                 fail(e);
             }
-            if (rows == 0 && !last) {
+            if (rows < ROWS_AT_ONCE && !last) {
                 LockSupport.parkNanos(IDLE_NS);
             }
         }
@@ -122,10 +125,21 @@ final class Writer implements Runnable {
         if (file == null) {
             open();
         }
-        line.clear();
-        row.write(line, broker, keys);
-        file.write(line);
-        counters.rowsWritten.increment();
+        row.write(lines, broker, keys);
+        waiting++;
+        if (lines.size() >= TraceFile.BLOCK) {
+            writeLines();
+        }
+    }
+
+    private void writeLines() throws IOException {
+        if (waiting > 0) {
+            file.write(lines);
+            lines.clear();
+            counters.rowsWritten.add(waiting);
+            waiting = 0;
+        }
+        flushed();
     }
 
     /** After an error the disk is asked again each second, not for each row. */
@@ -147,13 +161,13 @@ final class Writer implements Runnable {
             return;
         }
         if (last || file.bytes() >= settings.fileBytes() || file.ageSeconds() >= settings.fileSeconds()) {
+            writeLines();
             file.complete();
             counters.filesCompleted.increment();
             flushed();
             file = null;
         } else if (System.nanoTime() - flushedNs >= TimeUnit.MILLISECONDS.toNanos(settings.flushMs())) {
-            file.flush();
-            flushed();
+            writeLines();
         }
     }
 
@@ -178,6 +192,8 @@ final class Writer implements Runnable {
             file.abandon();
             file = null;
         }
+        lines.clear();
+        waiting = 0;
         lose();
     }
 
