@@ -1,7 +1,5 @@
 package dispatchaudit.recorder;
 
-import java.util.List;
-
 /** The rows of traffic, which are written by the thousand: one class for each kind. */
 final class Rows {
     private Rows() {
@@ -137,10 +135,10 @@ final class Rows {
         private final RecordedConsumer consumer;
         private final byte[] head;
         private final byte[] type;
-        private final List<Position> positions;
+        private final Position[] positions;
 
         private OfPositions(Moment moment, RecordedConsumer consumer, Event event, byte[] head, byte[] type,
-                            List<Position> positions) {
+                            Position[] positions) {
             super(moment, consumer.group(), event);
             this.consumer = consumer;
             this.head = head;
@@ -149,12 +147,12 @@ final class Rows {
         }
 
         static OfPositions ack(Moment moment, RecordedConsumer consumer, boolean end, boolean cumulative,
-                               List<Position> positions) {
+                               Position[] positions) {
             return new OfPositions(moment, consumer, Event.ACK, end ? ACK_END : ACK_START,
                     cumulative ? CUMULATIVE : INDIVIDUAL, positions);
         }
 
-        static OfPositions redeliver(Moment moment, RecordedConsumer consumer, List<Position> positions) {
+        static OfPositions redeliver(Moment moment, RecordedConsumer consumer, Position[] positions) {
             return new OfPositions(moment, consumer, Event.REDELIVER, REDELIVER, new byte[0], positions);
         }
 
@@ -166,8 +164,8 @@ final class Rows {
         @Override
         void writeColumns(JsonLine line, Keys keys) {
             line.raw(consumer.json()).raw(type).raw(POSITIONS);
-            for (int i = 0; i < positions.size(); i++) {
-                Position position = positions.get(i);
+            for (int i = 0; i < positions.length; i++) {
+                Position position = positions[i];
                 if (i > 0) {
                     line.raw(',');
                 }

@@ -2,8 +2,7 @@ package dispatchaudit.recorder;
 
 import io.netty.buffer.ByteBuf;
 import io.netty.util.concurrent.FastThreadLocal;
-import java.util.ArrayList;
-import java.util.List;
+import java.util.function.IntFunction;
 import org.apache.bookkeeper.mledger.Entry;
 import org.apache.pulsar.broker.service.Consumer;
 import org.apache.pulsar.broker.service.Producer;
@@ -96,7 +95,8 @@ final class Traffic {
     private void ack(CommandAck command, RecordedConsumer consumer, boolean end) {
         if (command.getMessageIdsCount() > 0) {
             recording.put(Rows.OfPositions.ack(recording.now(), consumer, end,
-                    command.getAckType() == CommandAck.AckType.Cumulative, positions(command.getMessageIdsList())));
+                    command.getAckType() == CommandAck.AckType.Cumulative,
+                    positions(command.getMessageIdsCount(), command::getMessageIdAt)));
         }
     }
 
@@ -104,14 +104,15 @@ final class Traffic {
         RecordedConsumer recorded = consumers.of(connection, command.getConsumerId());
         if (recorded != null) {
             recording.put(Rows.OfPositions.redeliver(
-                    recording.now(), recorded, positions(command.getMessageIdsList())));
+                    recording.now(), recorded, positions(command.getMessageIdsCount(), command::getMessageIdAt)));
         }
     }
 
     /** Commands are used again for others, so their ids are copied. */
-    private static List<Rows.Position> positions(List<MessageIdData> ids) {
-        List<Rows.Position> positions = new ArrayList<>(ids.size());
-        for (MessageIdData id : ids) {
+    private static Rows.Position[] positions(int count, IntFunction<MessageIdData> ids) {
+        Rows.Position[] positions = new Rows.Position[count];
+        for (int at = 0; at < count; at++) {
+            MessageIdData id = ids.apply(at);
             long[] ackSet = null;
             if (id.getAckSetsCount() > 0) {
                 ackSet = new long[id.getAckSetsCount()];
@@ -119,7 +120,7 @@ final class Traffic {
                     ackSet[i] = id.getAckSetAt(i);
                 }
             }
-            positions.add(new Rows.Position(id.getLedgerId(), id.getEntryId(), ackSet));
+            positions[at] = new Rows.Position(id.getLedgerId(), id.getEntryId(), ackSet);
         }
         return positions;
     }

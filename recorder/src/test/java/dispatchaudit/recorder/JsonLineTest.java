@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.Base64;
+import java.util.Random;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -22,9 +23,18 @@ class JsonLineTest {
     }
 
     @ParameterizedTest
-    @ValueSource(longs = {0, 7, -1, 10, -120, Long.MAX_VALUE, Long.MIN_VALUE})
+    @ValueSource(longs = {0, 7, -1, 9, 10, 99, 100, 101, -120, 999, 1_000, 123_456, 999_999_999_999_999_999L,
+        1_000_000_000_000_000_000L, Long.MAX_VALUE, Long.MIN_VALUE + 1, Long.MIN_VALUE})
     void numbersComeBackAsTheyWere(long number) throws Exception {
         assertEquals(number, parsed(new JsonLine().number(number)).asLong());
+    }
+
+    @ParameterizedTest
+    @ValueSource(ints = {0, 1, 2, 3, 4, 5, 16, 300})
+    void bytesComeBackAsTheyWere(int length) throws Exception {
+        byte[] key = new byte[length];
+        new Random(length).nextBytes(key);
+        assertEquals(Base64.getEncoder().encodeToString(key), parsed(new JsonLine().base64(key)).asText());
     }
 
     @Test

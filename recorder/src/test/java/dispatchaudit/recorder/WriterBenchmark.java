@@ -4,7 +4,6 @@ import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
-import java.util.List;
 import java.util.Properties;
 import org.apache.pulsar.broker.ServiceConfiguration;
 import org.apache.pulsar.common.api.proto.MessageMetadata;
@@ -100,7 +99,7 @@ public final class WriterBenchmark {
             for (boolean end : new boolean[] {false, true}) {
                 for (int i = begin; i < begin + 100; i++) {
                     recording.put(Rows.OfPositions.ack(recording.now(), consumers[i * 7 % 4], end, false,
-                            List.of(new Rows.Position(7, i, null))));
+                            new Rows.Position[] {new Rows.Position(7, i, null)}));
                 }
             }
             while (queue.size() > 50_000) {
