@@ -85,8 +85,10 @@ recorder-broker: recorder/target/test-broker.args
 recorder/target/test-broker.args: recorder/pom.xml $(shell find recorder/src -type f)
 	@$(MVN) -q -DskipTests package
 
-# What the recorder costs a broker: throughput and latency with and without it, in turns. On a quiet machine.
+# What the recorder costs: CPU time of its rows; then a broker's throughput and latency with and without it, in turns. The
+# latter on a quiet machine.
 recorder-benchmark: recorder-broker
+	@java @recorder/target/writer-benchmark.args
 	@java @recorder/target/recorder-benchmark.args
 
 clean:
