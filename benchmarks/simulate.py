@@ -13,6 +13,7 @@ import typer
 
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import Setup
+from dispatch_audit.pipeline.simulate.traffic import broker_of
 from dispatch_audit.pipeline.simulate.variants import DEFAULT_VARIANTS
 from dispatch_audit.pipeline.simulate.workload.described import partition_of
 from dispatch_audit.pipeline.simulate.workload.description import WorkloadDescription, read_description
@@ -56,9 +57,9 @@ def main() -> None:
     for seconds in DURATIONS_S:
         for hang in (False, True):
             name = f"{described.name}, {seconds} s, {'one consumer hangs' if hang else 'nobody hangs'}"
-            typer.echo(row(name, lasting(description, seconds, hang), described.setup(description, 0)))
+            typer.echo(row(name, lasting(description, seconds, hang), described.setup(*broker_of(description), 0)))
     for variant in others:
-        setup = replace(variant.setup(description, 0), stats_us=0)
+        setup = replace(variant.setup(*broker_of(description), 0), stats_us=0)
         typer.echo(row(f"{variant.name}, 120 s, one consumer hangs", lasting(description, 120, True), setup))
 
 

@@ -12,6 +12,14 @@ TracesArgument = Annotated[
     list[str],
     typer.Argument(metavar="TRACE...", help="Recorded traces: folders, logs or tables.", show_default=False),
 ]
+TrafficArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TRACE|WORKLOAD.toml",
+        help="A recorded trace (a folder, a log or a table), or a workload in TOML (conf/workloads has examples).",
+        show_default=False,
+    ),
+]
 ProfileOption = Annotated[
     str | None,
     typer.Option(

@@ -14,9 +14,10 @@ from dispatch_audit.jobs.stderr import NAME
 from dispatch_audit.pipeline.contract.profile import profile_named
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import load_settings
+from dispatch_audit.pipeline.simulate.traffic import Source
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.threads import both
-from dispatch_audit.pipeline.trace import open_traces
+from dispatch_audit.pipeline.trace import Trace, open_traces
 
 
 class EngineNeeds(NamedTuple):
@@ -37,6 +38,12 @@ def parsed_request(
     opened = open_traces(traces, profile)
     needs = EngineNeeds(load_of(opened), needs_delta(target, opened))
     return AuditRequest(tuple(traces), out, profile, settings), needs
+
+
+def needs_of(source: Source) -> EngineNeeds:
+    """What a simulation of a trace or of a described workload needs of an engine."""
+    traces = [source] if isinstance(source, Trace) else []
+    return EngineNeeds(load_of(traces), needs_delta(None, traces))
 
 
 def session_for(engine: EngineOption, needs: EngineNeeds, debug: bool, *, meanwhile_import: str) -> SparkSession:

@@ -1,4 +1,4 @@
-"""`dispatch-audit simulate`: what a dispatcher would do with a workload, as a trace."""
+"""`dispatch-audit simulate`: what a dispatcher would do with recorded or described traffic, as a trace."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,27 +7,30 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dispatch_audit.jobs.commands.options import DebugOption, EngineChoice, LogFormatOption, QuietOption
-from dispatch_audit.jobs.commands.preparation import EngineNeeds, session_for
-from dispatch_audit.jobs.engines.load import load_of
+from dispatch_audit.jobs.commands.options import (
+    DebugOption,
+    EngineChoice,
+    LogFormatOption,
+    QuietOption,
+    TrafficArgument,
+)
+from dispatch_audit.jobs.commands.preparation import needs_of, session_for
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.simulate.setup import POLICIES, setup_for
-from dispatch_audit.pipeline.simulate.workload.description import read_description
+from dispatch_audit.pipeline.simulate.traffic import broker_of, opened, traffic_of
 
 
 def simulate(
-    workload: Annotated[
-        Path, typer.Argument(metavar="WORKLOAD", help="A workload in TOML; conf/workloads has examples.")
-    ],
+    traffic: TrafficArgument,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the simulated trace goes: a new folder.")],
     policy: Annotated[
         str | None,
         typer.Option(metavar="NAME", help=f"{', '.join(POLICIES)}; by default that of the version."),
     ] = None,
     version: Annotated[
-        str | None, typer.Option(metavar="VERSION", help="Version of the broker; by default that of the workload.")
+        str | None, typer.Option(metavar="VERSION", help="Version of the broker; by default that of the traffic.")
     ] = None,
     setting: Annotated[
         list[str] | None,
@@ -46,13 +49,14 @@ def simulate(
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Simulates a dispatcher on a described workload, and writes what it did as a trace for `audit`."""
-    with errors_on_one_line(debug, log_format):
-        description = read_description(workload)
+    """Simulates a dispatcher on a recorded trace or a described workload; writes what it did as a trace for `audit`."""
+    with errors_on_one_line(debug, log_format) as stderr:
+        source = opened(traffic)
+        recorded_version, recorded_settings = broker_of(source)
         given = dict(_parsed(text) for text in setting or ())
         setup = setup_for(
-            version or description.broker.version,
-            {**description.broker.settings, **given},
+            version or recorded_version,
+            {**recorded_settings, **given},
             policy=_policy(policy),
             seed=seed,
             options=given,
@@ -60,18 +64,19 @@ def simulate(
         )
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start the engine")
-            needs = EngineNeeds(load_of([]), delta=False)
+            needs = needs_of(source)
             spark = session_for(
                 engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.simulate.simulate_on_spark"
             )
             # Imported here, because `session_for` imports it while the engine starts.
             from dispatch_audit.pipeline.simulate.simulate_on_spark import simulate as run  # noqa: PLC0415
-            from dispatch_audit.pipeline.simulate.work import DescribedPartition  # noqa: PLC0415
 
+            begin("read the traffic")
+            taken = traffic_of(source, spark, partitions, once_a_topic=True)
             begin("simulate")
-            numbers = range(min(partitions or description.topic.partitions, description.topic.partitions))
-            work = [DescribedPartition(description, number) for number in numbers]
-            measured = run(spark, work, setup, out)
+            measured = run(spark, taken.work, setup, out)
+        for reason in taken.left_out:
+            stderr.warning(reason)
         Console().print(_table(measured))
         typer.echo(f"Trace   {out}")
 

@@ -1,28 +1,31 @@
-"""`dispatch-audit what-if`: one workload under several dispatchers, side by side."""
+"""`dispatch-audit what-if`: the same traffic under several dispatchers, side by side."""
 
 import json
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from dispatch_audit.jobs.commands.options import ConfigOption, DebugOption, EngineChoice, LogFormatOption, QuietOption
-from dispatch_audit.jobs.commands.preparation import EngineNeeds, session_for
-from dispatch_audit.jobs.engines.load import load_of
+from dispatch_audit.jobs.commands.options import (
+    ConfigOption,
+    DebugOption,
+    EngineChoice,
+    LogFormatOption,
+    QuietOption,
+    TrafficArgument,
+)
+from dispatch_audit.jobs.commands.preparation import needs_of, session_for
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.simulate.comparison_text import markdown, sentence
+from dispatch_audit.pipeline.simulate.traffic import broker_of, opened, traffic_of
 from dispatch_audit.pipeline.simulate.variants import DEFAULT_VARIANTS
-from dispatch_audit.pipeline.simulate.workload.description import read_description
 
 _MOST = 10_000_000
 
 
 def what_if(
-    workload: Annotated[
-        Path, typer.Argument(metavar="WORKLOAD", help="A workload in TOML; conf/workloads has examples.")
-    ],
+    traffic: TrafficArgument,
     report_format: Annotated[
         Literal["markdown", "json"], typer.Option("--format", help="Format of the comparison.")
     ] = "markdown",
@@ -46,30 +49,32 @@ def what_if(
     quiet: QuietOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Simulates a workload under several dispatchers, and compares what came of it."""
-    with errors_on_one_line(debug, log_format):
-        description = read_description(workload)
+    """Simulates a recorded trace or a described workload under several dispatchers, and compares what came of it."""
+    with errors_on_one_line(debug, log_format) as stderr:
+        source = opened(traffic)
         settings = load_settings(config)
-        setups = [variant.setup(description, seed) for variant in DEFAULT_VARIANTS]
+        version, recorded = broker_of(source)
+        setups = [variant.setup(version, recorded, seed) for variant in DEFAULT_VARIANTS]
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start the engine")
-            needs = EngineNeeds(load_of([]), delta=False)
+            needs = needs_of(source)
             spark = session_for(engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.simulate.what_if")
             # Imported here, because `session_for` imports it while the engine starts.
             from dispatch_audit.pipeline.simulate.what_if import compared, smallest_without_stall  # noqa: PLC0415
-            from dispatch_audit.pipeline.simulate.work import DescribedPartition  # noqa: PLC0415
 
-            numbers = range(min(partitions or description.topic.partitions, description.topic.partitions))
-            work = [DescribedPartition(description, number) for number in numbers]
+            begin("read the traffic")
+            taken = traffic_of(source, spark, partitions)
             begin("simulate")
-            found = compared(spark, work, setups, settings if judge else None)
+            found = compared(spark, taken.work, setups, settings if judge else None)
             searched = None
             if search:
                 begin("search")
-                searched = smallest_without_stall(spark, work, setups[0], search, _MOST)
+                searched = smallest_without_stall(spark, taken.work, setups[0], search, _MOST)
+        for reason in taken.left_out:
+            stderr.warning(reason)
         rows = [{"variant": variant.name, **row} for variant, row in zip(DEFAULT_VARIANTS, found, strict=True)]
         if report_format == "json":
-            result: dict[str, Any] = {"workload": str(workload), "variants": rows}
+            result: dict[str, Any] = {"traffic": traffic, "left_out": taken.left_out, "variants": rows}
             if searched is not None:
                 result["search"] = {"settings": search, "smallest": searched.value, "tried": searched.tried}
             typer.echo(json.dumps(result, indent=1))

@@ -1,10 +1,10 @@
-"""Reads the good rows of one subscription from a trace, by the reader of the audit.
+"""Reads the good rows of one subscription, or of all, from a trace, by the reader of the audit.
 
 Files are read in this process. Tables of a catalog and URIs are read through a session of Spark.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +23,7 @@ _ROWS: Final = 1 << 16
 _SCHEMA: Final = pa.schema(
     [(name, pa.string() if name == "snapshot" else ARROW_TYPES[name]) for name in EVENT_SCHEMA.names]
 )
+_Column: TypeAlias = pa.Array | pa.ChunkedArray
 
 
 def needs_session(trace: Trace) -> bool:
@@ -45,6 +46,20 @@ def subscription_rows(trace: Trace, group: Group, spark: SparkSession | None = N
         UsageError: a log needs a session and there is none.
         TraceError: a file cannot be read.
     """
+    return _read(trace, group, spark)
+
+
+def all_rows(trace: Trace, spark: SparkSession | None = None) -> pa.Table:
+    """The same of everything in a trace."""
+    return _read(trace, None, spark)
+
+
+def of_group(rows: pa.Table, group: Group) -> pa.Table:
+    """The rows of a subscription and the publishes of its topic among `all_rows`."""
+    return rows.filter(_concerns(rows["topic"], rows["subscription"], rows["event"], group))
+
+
+def _read(trace: Trace, group: Group | None, spark: SparkSession | None) -> pa.Table:
     if needs_session(trace):
         batches = _through_spark(trace, group, spark)
     else:
@@ -53,10 +68,10 @@ def subscription_rows(trace: Trace, group: Group, spark: SparkSession | None = N
     return pa.Table.from_batches(batches, _SCHEMA).sort_by([("ts_us", "ascending"), ("seq", "ascending")])
 
 
-def _rows_of(parts: Iterator[Part], group: Group) -> Iterator[pa.RecordBatch]:
+def _rows_of(parts: Iterator[Part], group: Group | None) -> Iterator[pa.RecordBatch]:
     for part in parts:
         for found in part.read(_SCHEMA.names, _ROWS):
-            rows = _of_group(found.good, group)
+            rows = found.good if group is None else _of_group(found.good, group)
             if rows.num_rows:
                 yield pa.record_batch(
                     [rows.column(name).cast(_SCHEMA.field(name).type) for name in _SCHEMA.names], _SCHEMA
@@ -64,15 +79,19 @@ def _rows_of(parts: Iterator[Part], group: Group) -> Iterator[pa.RecordBatch]:
 
 
 def _of_group(rows: pa.RecordBatch, group: Group) -> pa.RecordBatch:
-    topic, subscription, event = (rows.column(name).cast(pa.string()) for name in ("topic", "subscription", "event"))
+    return rows.filter(_concerns(rows.column("topic"), rows.column("subscription"), rows.column("event"), group))
+
+
+def _concerns(topic: _Column, subscription: _Column, event: _Column, group: Group) -> _Column:
+    topic, subscription, event = (column.cast(pa.string()) for column in (topic, subscription, event))
     concerned = pc.or_(pc.equal(event, "publish"), pc.fill_null(pc.equal(subscription, group.subscription), False))
     is_gap = pc.equal(event, "gap")
     concerned = pc.or_(concerned, pc.and_(is_gap, pc.is_null(subscription)))
     of_topic = pc.fill_null(pc.equal(topic, group.topic), False)
-    return rows.filter(pc.and_(pc.or_(of_topic, pc.and_(is_gap, pc.is_null(topic))), concerned))
+    return pc.and_(pc.or_(of_topic, pc.and_(is_gap, pc.is_null(topic))), concerned)
 
 
-def _through_spark(trace: Trace, group: Group, spark: SparkSession | None) -> list[pa.RecordBatch]:
+def _through_spark(trace: Trace, group: Group | None, spark: SparkSession | None) -> list[pa.RecordBatch]:
     if spark is None:
         raise UsageError(f"{trace.path} can be read through Spark only", "leave --engine out, or pass --engine spark")
 

@@ -1,15 +1,19 @@
 """The dispatchers that a what-if compares: versions, settings and policies by name."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, Literal
 
+from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.simulate.setup import PolicyName, Setup, setup_for
-from dispatch_audit.pipeline.simulate.workload.description import WorkloadDescription
 
 _LIMITS = (
     "keySharedLookAheadMsgInReplayThresholdPerConsumer",
     "keySharedLookAheadMsgInReplayThresholdPerSubscription",
 )
+# Selects the dispatcher within a version, so a variant that needs another dispatcher does not take it over.
+_CLASSIC: Final = "subscriptionKeySharedUseClassicPersistentImplementation"
+_VERSIONS: Final[Mapping[str, str]] = {"draining": "4.0.8", "recently_joined": "3.3.2"}
 
 
 @dataclass(frozen=True)
@@ -19,36 +23,47 @@ class Variant:
     Attributes:
         name: for the table.
         policy: its policy; None: that of the version.
-        version: of the broker; None: that of the workload.
-        settings: beside those of the workload.
+        dispatcher: the kind of dispatcher that it is about: a traffic of a version without it is simulated under
+            4.0.8 or 3.3.2; None: that of the traffic.
+        settings: beside those of the traffic.
+        limits: the look-ahead limits are so many times those of the traffic.
     """
 
     name: str
     policy: PolicyName | None = None
-    version: str | None = None
-    settings: dict[str, bool | int | float] = field(default_factory=dict)
+    dispatcher: Literal["draining", "recently_joined"] | None = "draining"
+    settings: Mapping[str, bool | int | float] = field(default_factory=dict)
+    limits: int = 1
 
-    def setup(self, description: WorkloadDescription, seed: int, stats_us: int = 0) -> Setup:
-        """Its setup on a workload."""
-        settings = {**description.broker.settings, **self.settings}
-        return setup_for(
-            self.version or description.broker.version,
-            settings,
-            self.policy,
-            seed,
-            options=self.settings,
-            stats_us=stats_us,
-        )
+    def setup(self, version: str, broker: Mapping[str, object], seed: int, stats_us: int = 0) -> Setup:
+        """Its setup for a traffic.
+
+        Args:
+            version: of the traffic's broker.
+            broker: the traffic's settings of broker.conf.
+            seed: decides what is random.
+            stats_us: time between two snapshots; 0: none.
+
+        Raises:
+            UsageError: no profile covers the version.
+        """
+        if self.dispatcher not in (None, profile_for(version, broker).dispatcher):
+            version = _VERSIONS[self.dispatcher]
+            broker = {name: value for name, value in broker.items() if name != _CLASSIC}
+        found = profile_for(version, broker).broker(broker)
+        limits = {name: value * self.limits for name in _LIMITS if isinstance(value := found.get(name), int)}
+        settings = {**broker, **limits, **self.settings}
+        return setup_for(version, settings, self.policy, seed, options=self.settings, stats_us=stats_us)
 
 
 DEFAULT_VARIANTS: Sequence[Variant] = (
-    Variant("as described"),
-    Variant("limits twice as high", settings={_LIMITS[0]: 4000, _LIMITS[1]: 40_000}),
+    Variant("as given", dispatcher=None),
+    Variant("limits twice as high", limits=2),
     Variant("no look-ahead limit", settings=dict.fromkeys(_LIMITS, 0)),
     Variant("hot-key overflow (PIP-474)", "hot_key_overflow"),
     Variant("limit counts per hash", "count_per_hash"),
-    Variant("AutoSplit", settings={"subscriptionKeySharedUseConsistentHashing": False}),
-    Variant("recently joined (3.3)", version="3.3.2"),
-    Variant("last sent position (PIP-282)", "last_sent", "3.3.2"),
+    Variant("AutoSplit", dispatcher=None, settings={"subscriptionKeySharedUseConsistentHashing": False}),
+    Variant("recently joined (3.3)", dispatcher="recently_joined"),
+    Variant("last sent position (PIP-282)", "last_sent", "recently_joined"),
 )
 """What is compared unless a caller names others."""

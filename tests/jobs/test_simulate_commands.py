@@ -1,5 +1,6 @@
 """`simulate` and `what-if` on the embedded engine, as users run them, and on Spark."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -62,6 +63,11 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=env, check=False, timeout=600)
 
 
+def count_of(trace: Path, event: str) -> int:
+    with gzip.open(trace / "messages.jsonl.gz", "rt") as lines:
+        return sum(json.loads(line)["event"] == event for line in lines)
+
+
 @pytest.mark.e2e
 def test_a_simulated_trace_is_audited_like_a_recorded_one(workload: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
@@ -93,10 +99,60 @@ def test_what_if_names_the_dispatchers_that_stall_and_the_limit_that_does_not(wo
     stalled = {row["variant"] for row in found["variants"] if row["no_progress_s"] > 0}
 
     assert [row["variant"] for row in found["variants"]] == [variant.name for variant in DEFAULT_VARIANTS]
-    assert {"as described"} <= stalled
+    assert {"as given"} <= stalled
     assert not stalled & {"no look-ahead limit", "hot-key overflow (PIP-474)"}
     assert all(row["violations"] == 0 for row in found["variants"])
     assert found["search"]["tried"][str(found["search"]["smallest"])] == 0
+
+
+@pytest.mark.e2e
+def test_a_recorded_trace_is_simulated_under_the_recorded_broker_and_under_others() -> None:
+    sample = ROOT / "data/samples/hung-consumer-4.0.8"
+    done = run("what-if", sample, "--engine", "embedded", "--quiet", "--format", "json", "--no-audit")
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert found["left_out"] == []
+    rows = {row["variant"]: row for row in found["variants"]}
+    published = count_of(sample, "publish")
+    assert {row["entries"] for row in rows.values()} == {published}
+    # The recorded consumer hangs for the whole recording, and the recorded limit stops all others.
+    assert rows["as given"]["no_progress_s"] > 5
+    assert rows["limits twice as high"]["replay_peak"] > rows["as given"]["replay_peak"] >= 200
+    assert rows["no look-ahead limit"]["no_progress_s"] == 0
+
+
+@pytest.mark.e2e
+def test_what_cannot_be_simulated_is_named_and_the_rest_is_simulated(tmp_path: Path) -> None:
+    recordings = ROOT / "tests/data/traces"
+    both = recordings / "two-subscriptions-4.2.4"
+    trace = tmp_path / "trace"
+    done = run("simulate", both, "--out", trace, "--engine", "embedded", "--quiet")
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert "is left out: a simulated trace holds one subscription of a topic" in line
+    simulated = pq.read_table(sorted(trace.glob("*.parquet")), columns=["event", "subscription"])
+    assert simulated["event"].to_pylist().count("publish") == count_of(both, "publish")
+    assert json.loads((trace / "trace.json").read_text())["pulsar_version"] == "4.2.4"
+
+    done = run("what-if", recordings / "seek-4.0.8", "--engine", "embedded", "--quiet")
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert "subscription ks, is left out: the cursor was moved by seek, and no row has the target" in line
+
+
+@pytest.mark.e2e
+def test_every_partition_of_a_trace_is_simulated(tmp_path: Path) -> None:
+    recording = ROOT / "tests/data/traces/four-partitions-4.0.8"
+    trace = tmp_path / "trace"
+    done = run("simulate", recording, "--out", trace, "--engine", "embedded", "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+    simulated = pq.read_table(sorted(trace.glob("*.parquet")), columns=["event", "topic"])
+    assert len(set(simulated["topic"].to_pylist())) == 4
+    assert simulated["event"].to_pylist().count("publish") == count_of(recording, "publish")
+
+    done = run("simulate", recording, "--out", tmp_path / "one", "--partitions", "1", "--engine", "embedded", "--quiet")
+    assert done.returncode == 0
+    assert len(list((tmp_path / "one").glob("*.parquet"))) == 1
 
 
 def test_wrong_arguments_are_one_line_with_a_way_out(workload: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dispatch_audit.pipeline.contract.profile import Profile
 from dispatch_audit.pipeline.errors import UsageError
@@ -50,6 +51,8 @@ _RECEIVER_QUEUE: Final = 1000
 _SERVICE_US: Final = 1000
 # Such a leave is part of an unload, which closes all consumers at once.
 _CLOSED_BY_BROKER: Final = "closed_by_broker"
+# The reasons of resets that a simulation repeats.
+_UNLOADS: Final = frozenset({"unload", "transfer"})
 # Fewer flows after the first do not show how a client takes its messages.
 _FLOWS_MIN: Final = 5
 _UNKNOWN: Final = -1
@@ -91,6 +94,17 @@ class _Consumer:
         return max(round(self.in_process / self.flows), 1)
 
 
+def not_simulated(rows: pa.Table) -> str | None:
+    """Why no workload can be taken from the rows of a subscription; None: one can be."""
+    events = set(rows["event"].unique().to_pylist())
+    missing = [what for what in ("publish", "join") if what not in events]
+    if missing:
+        return f"the trace has no {' and no '.join(missing)} of it"
+    resets = rows.filter(pc.equal(rows["event"], "reset"))
+    moved = sorted({reason or "a reset" for reason in resets["reason"].to_pylist()} - _UNLOADS)
+    return f"the cursor was moved by {' and '.join(moved)}, and no row has the target" if moved else None
+
+
 def workload_from(rows: pa.Table, profile: Profile, timing: Timing) -> PartitionWorkload:
     """The workload of one subscription on one partition.
 
@@ -100,13 +114,13 @@ def workload_from(rows: pa.Table, profile: Profile, timing: Timing) -> Partition
         timing: the times that the simulation will assume, which a recorded delay contains.
 
     Raises:
-        UsageError: nothing was published or nobody joined, or mark-delete or the read position was moved by a command
-            whose target no row has.
+        UsageError: `not_simulated` has a reason.
     """
+    reason = not_simulated(rows)
+    if reason is not None:
+        raise UsageError(reason, "simulate another subscription, or record this one from its first join on")
     entries, consumers, actions = _collect(rows.select(COLUMNS).to_pylist(), timing)
     topic = next(iter(rows["topic"].to_pylist()), "")
-    if not entries or not consumers:
-        raise UsageError(f"{topic} has no publish or no join", "record a subscription from its first join on")
     positions = sorted(entries)
     start_us = min(row_us for row_us in (rows["ts_us"][0].as_py(), entries[positions[0]].publish_us)) - 1000
     found = [entries[position] for position in positions]
@@ -161,7 +175,7 @@ def _collect(rows: Sequence[Row], timing: Timing) -> tuple[dict[Position, _Entry
         elif row["consumer"] in consumers:
             _of_consumer(row, consumers[row["consumer"]])
         elif event == "reset" and starts:
-            actions.append(_reset(row))
+            actions.append(Action(row["ts_us"], "unload"))
     for consumer in consumers.values():
         _measure(consumer, timing)
     return entries, consumers, actions
@@ -208,15 +222,6 @@ def _measure(consumer: _Consumer, timing: Timing) -> None:
         heapreplace(free_us, done_us)
         entry.service_us = max(done_us - begun_us, 0)
         consumer.delays_us.append(entry.service_us)
-
-
-def _reset(row: Row) -> Action:
-    if row["reason"] not in {"unload", "transfer"}:
-        raise UsageError(
-            f"{row['topic']} was moved by {row['reason']!r}, and no row has its target",
-            "simulate a trace without expire, skip, clear and seek",
-        )
-    return Action(row["ts_us"], "unload")
 
 
 def _plan(consumer: _Consumer, consumers: Mapping[int, _Consumer]) -> ClientPlan:
