@@ -1,15 +1,17 @@
 """Judges a simulated partition by the audit's own replay, in this process."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
 
-from dispatch_audit.pipeline.replay.packing.pack import COLUMNS
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group
-from dispatch_audit.pipeline.replay.replay_rows import packed_rows, replayed_rows
+from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, rows_for
+from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.replay_rows import ALL_FINDINGS, rows_in
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
-from dispatch_audit.pipeline.replay.verdicts.naming import Rows
+from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.simulate.output.rows import RowWriter
@@ -58,15 +60,30 @@ def judged(
     Raises:
         LimitError: more entries are open at one time than the settings allow.
     """
+    found: dict[str, Rows] = defaultdict(list)
+    for table, columns in judged_tables(simulation, settings, keep):
+        found[table] += rows_in(columns)
+    return found
+
+
+def judged_tables(
+    simulation: PartitionSimulation, settings: Settings, keep: Callable[[pa.RecordBatch], object] = lambda _: None
+) -> Iterator[tuple[str, Columns]]:
+    """The same as columns, as soon as they are known: the rows of the trace are simulated while they are audited."""
     config = config_of(simulation.setup, settings)
-    packed = packed_rows((_seen(batch, keep) for batch in batches_of(simulation)), config)
     group = Group(simulation.workload.topic, simulation.workload.subscription)
-    return replayed_rows(packed, group, config)
+    return replay_group(group, _packed(simulation, group, config, keep), config, ALL_FINDINGS)
 
 
-def _seen(batch: pa.RecordBatch, keep: Callable[[pa.RecordBatch], object]) -> pa.RecordBatch:
-    keep(batch)
-    return _with_all_columns(batch)
+def _packed(
+    simulation: PartitionSimulation, group: Group, config: ReplayConfig, keep: Callable[[pa.RecordBatch], object]
+) -> Iterator[PackedBatch]:
+    """The rows of a simulation, packed; each batch is behind the one before it, so they are in order by first seq."""
+    for batch in batches_of(simulation):
+        keep(batch)
+        parts = pack(_with_all_columns(batch), config.profile, config.keys_digested)
+        own = (rows_for(group.subscription, part) for part in parts)
+        yield from sorted((part for part in own if part is not None), key=lambda part: part.first_seq)
 
 
 def _with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,10 +1,11 @@
 """The measures of simulated partitions as rows, and those of a whole topic."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final, TypeAlias
 
-from dispatch_audit.pipeline.replay.verdicts.naming import Rows
+from dispatch_audit.pipeline.replay.verdicts.naming import Columns
 from dispatch_audit.pipeline.simulate.lower_bound import makespan_bound_us
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.policies.hot_key_overflow import HotKeyOverflowPolicy
@@ -51,14 +52,20 @@ def measures_row(simulation: PartitionSimulation) -> MeasuresRow:
     }
 
 
-def judged_row(tables: Mapping[str, Rows]) -> MeasuresRow:
-    """What the audit found in a simulated partition."""
-    found = tables.get("violations", [])
-    waited = (row["message_seconds"] or 0 for row in tables.get("blocking", []) if row["scope"] == "hash")
+def judged_row(tables: Iterable[tuple[str, Columns]]) -> MeasuresRow:
+    """What the audit found in a simulated partition; each table may come in several parts."""
+    severities: Counter[str] = Counter()
+    blocked_s = 0.0
+    for table, columns in tables:
+        if table == "violations":
+            severities.update(columns["severity"])
+        elif table == "blocking":
+            waited = zip(columns["scope"], columns["message_seconds"], strict=True)
+            blocked_s += sum(seconds or 0 for scope, seconds in waited if scope == "hash")
     return {
-        "violations": sum(row["severity"] == "violation" for row in found),
-        "known_bugs": sum(row["severity"] == "known_bug" for row in found),
-        "blocked_message_s": round(sum(waited), 3),
+        "violations": severities["violation"],
+        "known_bugs": severities["known_bug"],
+        "blocked_message_s": round(blocked_s, 3),
     }
 
 

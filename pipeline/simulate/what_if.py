@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from dispatch_audit.pipeline.engine.functions import map_groups
 from dispatch_audit.pipeline.engine.worker_process import Batches, Function
 from dispatch_audit.pipeline.settings import Settings
-from dispatch_audit.pipeline.simulate.judge import judged
+from dispatch_audit.pipeline.simulate.judge import judged_tables
 from dispatch_audit.pipeline.simulate.measures import MeasuresRow, judged_row, measures_row, of_topic
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import Setup
@@ -108,7 +108,7 @@ def _runner(setups: list[Setup], settings: Settings | None) -> Function:
             while not simulation.run(1_000_000):
                 simulation.log.take()
         else:
-            found = judged_row(judged(simulation, settings))
+            found = judged_row(judged_tables(simulation, settings))
         measures = json.dumps({**found, **measures_row(simulation)})
         yield pa.record_batch([pa.array([task], pa.int32()), pa.array([measures])], names=["task", "measures"])
 

@@ -166,8 +166,10 @@ def test_a_mark_delete_that_cannot_persist_its_holes_sends_again_after_an_unload
 
 
 def test_the_lower_bound_is_the_slower_of_a_key_and_of_all_threads() -> None:
-    serial = workload_of([(0, LOW)] * 10, [client("a", service_us=10 * MS)], [])
+    serial = workload_of([(0, LOW)] * 10, [client("a", service_us=10 * MS, threads=1)], [])
+    at_once = workload_of([(0, LOW)] * 10, [client("a", service_us=10 * MS, threads=-1)], [])
     threads = workload_of([(0, b"k%d" % at) for at in range(10)], [client("a", service_us=10 * MS, threads=2)], [])
 
     assert makespan_bound_us(serial) == 100 * MS
+    assert makespan_bound_us(at_once) == 10 * MS
     assert makespan_bound_us(threads) == 50 * MS

@@ -1,5 +1,7 @@
 """The dispatcher of 3.x and the classic one of 4.x: recently joined consumers (contract 6), and PIP-282's rule."""
 
+from bisect import bisect_right
+
 from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY
 from dispatch_audit.pipeline.simulate.policies.policy import Grouped, Policy
 from dispatch_audit.pipeline.simulate.state.consumer import Consumer
@@ -23,16 +25,26 @@ class RecentlyJoinedPolicy(Policy):
 
     def replay_candidates(self, entries_max: int) -> list[int]:
         """Of the first entries of replay those whose consumer may have them; nothing behind them is considered (F6)."""
-        state = self.state
+        state, replay = self.state, self.state.replay
+        lowest = replay.lowest(entries_max)
+        if not lowest:
+            return []
+        last = lowest[-1]
         by_owner: dict[int, list[int]] = {}
-        kept: list[int] = []
-        for position in state.replay.lowest(entries_max):
+        # By owner, because most of the lowest ones may belong to a consumer that has no permits.
+        for owner, queues in replay.by_owner.items():
+            if owner != NOBODY and self._permits(state.by_number[owner]):
+                found = [position for queue in queues.values() if queue.first <= last for position in queue.up_to(last)]
+                if found:
+                    by_owner[owner] = found
+        for position in replay.bare[: bisect_right(replay.bare, last)]:
             owner = state.owner_of(state.hashes[position])
             if owner != NOBODY:
                 by_owner.setdefault(owner, []).append(position)
+        kept: list[int] = []
         for owner, positions in by_owner.items():
-            consumer = state.by_number[owner]
-            kept += positions[: self._allowed(consumer, positions, replay_read=True, any_in_replay=False)]
+            positions.sort()
+            kept += positions[: self._allowed(state.by_number[owner], positions, replay_read=True, any_in_replay=False)]
         return sorted(kept)
 
     def normal_read_allowed(self) -> bool:

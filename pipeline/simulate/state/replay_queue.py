@@ -5,7 +5,7 @@ costs a broker milliseconds and would cost a simulation all of its time, so the 
 by owner: what has no permits is passed in one step, and the result is the same.
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Final
@@ -42,6 +42,11 @@ class HashQueue:
         at = self._head + number
         return self._items[at] if at < len(self._items) else None
 
+    def up_to(self, position: int) -> list[int]:
+        """The entries that are not behind a position, ascending."""
+        items = self._items
+        return items[self._head : bisect_right(items, position, lo=self._head)]
+
     def add(self, position: int) -> None:
         """Adds an entry that is not in it."""
         items = self._items
@@ -74,7 +79,7 @@ class ReplayQueue:
         added: entries added since someone put a set here; None: nobody asks.
     """
 
-    __slots__ = ("_heap", "_owner_of", "added", "bare", "by_hash", "by_owner", "hash_of", "size_peak")
+    __slots__ = ("_front", "_heap", "_owner_of", "added", "bare", "by_hash", "by_owner", "hash_of", "size_peak")
 
     def __init__(self, owner_of: Callable[[int], int]) -> None:
         """An empty queue.
@@ -89,7 +94,9 @@ class ReplayQueue:
         self.bare: list[int] = []
         self.size_peak = 0
         self.added: set[int] | None = None
-        # Every entry that was added and perhaps some that were removed since.
+        # Each entry is in one of these, and perhaps some that were removed since. The front is ascending, and nothing
+        # in the heap is lower than what it has: 3.x asks for the lowest entries at each read.
+        self._front: list[int] = []
         self._heap: list[int] = []
 
     def __len__(self) -> int:
@@ -98,28 +105,31 @@ class ReplayQueue:
     @property
     def first(self) -> int | None:
         """The lowest entry."""
-        heap, inside = self._heap, self.hash_of
+        inside = self.hash_of
+        for position in self._front:
+            if position in inside:
+                return position
+        heap = self._heap
         while heap and heap[0] not in inside:
             heappop(heap)
         return heap[0] if heap else None
 
     def lowest(self, entries_max: int) -> list[int]:
         """The lowest entries, ascending."""
-        found: list[int] = []
         heap, inside = self._heap, self.hash_of
-        while heap and len(found) < entries_max:
+        self._front = front = [position for position in self._front if position in inside]
+        while heap and len(front) < entries_max:
             position = heappop(heap)
-            if position in inside and (not found or found[-1] != position):
-                found.append(position)
-        for position in found:
-            heappush(heap, position)
-        return found
+            # An entry that was removed and added again is in the heap twice.
+            if position in inside and (not front or front[-1] != position):
+                front.append(position)
+        return front[:entries_max]
 
     def add(self, position: int, sticky_hash: int = NO_HASH) -> None:
         """Adds an entry; one that is in it gets a hash if it had none, and never loses its hash."""
         known = self.hash_of.get(position)
         if known is None:
-            heappush(self._heap, position)
+            self._note(position)
             if self.added is not None:
                 self.added.add(position)
         elif sticky_hash in {known, NO_HASH}:
@@ -150,6 +160,7 @@ class ReplayQueue:
         self.by_hash.clear()
         self.by_owner.clear()
         self.bare.clear()
+        self._front.clear()
         self._heap.clear()
 
     def regroup(self) -> None:
@@ -157,6 +168,15 @@ class ReplayQueue:
         self.by_owner.clear()
         for sticky_hash, queue in self.by_hash.items():
             self.by_owner.setdefault(self._owner_of(sticky_hash), {})[sticky_hash] = queue
+
+    def _note(self, position: int) -> None:
+        front = self._front
+        if not front or position > front[-1]:
+            heappush(self._heap, position)
+            return
+        at = bisect_left(front, position)
+        if front[at] != position:
+            front.insert(at, position)
 
     def _queue_of(self, sticky_hash: int) -> HashQueue:
         queue = self.by_hash.get(sticky_hash)
