@@ -81,10 +81,12 @@ class Membership:
 
     Attributes:
         open: brackets in the order of their first row, until the caller removes them.
+        connected: the consumers that are connected after the changes placed so far.
     """
 
     def __init__(self) -> None:
         self.open: list[Bracket] = []
+        self.connected: set[int] = set()
         self._joins: dict[int, Bracket] = {}
         self._left: set[int] = set()
         self._resetting = False
@@ -104,6 +106,16 @@ class Membership:
             return Side.REFUSED
         self._begin(row)
         return Side.FIRST
+
+    def place(self, bracket: Bracket, at: TracePoint) -> None:
+        """Notes the point at which a change took effect; called in the order in which they did."""
+        bracket.placed = at
+        if bracket.row.kind == "join":
+            self.connected.add(bracket.row.consumer)
+        elif bracket.row.kind == "leave":
+            self.connected.discard(bracket.row.consumer)
+        else:
+            self.connected.clear()
 
     def _began(self, row: MembershipEvent) -> bool:
         if row.kind == "reset":

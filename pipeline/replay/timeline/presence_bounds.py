@@ -1,10 +1,11 @@
-"""Narrows the bounds of joins and leaves by dispatches and snapshots.
+"""Narrows the bounds of joins, leaves and resets by dispatches and snapshots.
 
 A consumer that is sent an entry is connected. A consumer that a snapshot lists is connected, and one that it does not
-list is not. So the bounds of overlapping changes become narrower, and often only one order remains.
+list is not. A restart closes all consumers, so one that is still connected shows that the restart had yet to come. So
+the bounds of overlapping changes become narrower, and often only one order remains.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
@@ -15,27 +16,30 @@ from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Eviden
 from dispatch_audit.pipeline.replay.timeline.reported_ranges import View
 
 BoundsOf = Callable[[Bracket], Bounds]
+ClosedBy = Callable[[Bracket], Collection[int]]
+"""The consumers that a restart closed, as far as they joined certainly before it."""
 
 
-def note_dispatches(changes: Sequence[Bracket], evidence: Evidence, bounds_of: BoundsOf) -> None:
-    """Moves joins before the first dispatch to the consumer, and leaves after the last decision for it."""
+def note_dispatches(changes: Sequence[Bracket], evidence: Evidence, bounds_of: BoundsOf, closed_by: ClosedBy) -> None:
+    """Moves joins before the first dispatch to the consumer, and leaves and restarts after the last decision for it."""
     for bracket in changes:
         after, before = bounds_of(bracket)
-        seqs = evidence.seq[evidence.consumers == bracket.row.consumer]
+        about = [*closed_by(bracket)] if bracket.row.kind == "reset" else [bracket.row.consumer]
+        seqs = evidence.seq[np.isin(evidence.consumers, about)]
         seqs = seqs[(seqs > after) & (seqs < before)]
         if not seqs.size:
             continue
         if bracket.row.kind == "join":
             bracket.seen_before = int(seqs[0])
-        elif bracket.row.kind == "leave" and not evidence.recorded_late:
+        elif not evidence.recorded_late:
             # Only the decision is made under the dispatcher's lock; a later end may belong to an earlier decision.
             bracket.seen_after = int(seqs[-1])
 
 
-def note_view(changes: Sequence[Bracket], view: View, bounds_of: BoundsOf) -> None:
+def note_view(changes: Sequence[Bracket], view: View, bounds_of: BoundsOf, closed_by: ClosedBy) -> None:
     """Moves the bounds of changes to the side of the snapshot on which they happened."""
     for bracket in changes:
-        happened = shown(view, bracket, bounds_of)
+        happened = shown(view, bracket, bounds_of, closed_by)
         after, before = bounds_of(bracket)
         if happened and after <= view.until.seq:
             bracket.shown_by.add(view.snapshot)
@@ -55,6 +59,7 @@ def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf) -> Precedence:
         for other_number, other in enumerate(changes):
             known[number, other_number] |= other.join is bracket or separated(bracket, other)
     for reset in (number for number, bracket in enumerate(changes) if bracket.row.kind == "reset"):
+        told = any(b.vague and _closed_with(b, changes[reset], bounds_of) for b in changes if b.row.kind == "leave")
         for number, bracket in enumerate(changes):
             if known[number, reset] or known[reset, number] or bracket.row.kind == "reset":
                 continue
@@ -62,7 +67,8 @@ def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf) -> Precedence:
             survives = bracket.row.kind == "join" and (
                 bracket.leave is None or not _closed_with(bracket.leave, changes[reset], bounds_of)
             )
-            known[reset, number] |= survives
+            # Where no row tells which consumers a restart closed, the lack of one tells nothing.
+            known[reset, number] |= survives and told
             known[number, reset] |= not survives
     known = closed(known)
     # If rows contradict each other, no order is possible: then the given order is used.
@@ -89,17 +95,17 @@ def separated(one: Bracket, other: Bracket) -> bool:
     return not one.shown_by.isdisjoint(other.hidden_from)
 
 
-def shown(view: View, bracket: Bracket, bounds_of: BoundsOf) -> bool | None:
+def shown(view: View, bracket: Bracket, bounds_of: BoundsOf, closed_by: ClosedBy) -> bool | None:
     """Whether a change had happened when a snapshot was taken; None: the snapshot does not show it."""
     after, before = bounds_of(bracket)
     if before <= view.since.seq:
         return True
     if after > view.until.seq:
         return False
-    listed = bracket.row.consumer in view.listed
-    if bracket.row.kind == "leave" and listed:
+    restarts, listed = bracket.row.kind == "reset", bracket.row.consumer in view.listed
+    if not view.listed.isdisjoint(closed_by(bracket)) if restarts else bracket.row.kind == "leave" and listed:
         return False
-    if view.reported is None:
+    if restarts or view.reported is None:
         # The snapshot may leave out consumers, and it lists a consumer before the selector has a range for it.
         return None
     if bracket.row.kind == "join":

@@ -254,10 +254,10 @@ class Timeline:
         """Narrows the bounds of changes by the dispatches and snapshots among them."""
         after, before = min(self._bounds(b)[0] for b in cluster), max(self._bounds(b)[1] for b in cluster)
         note_resets(cluster, self._bounds)
-        note_dispatches(cluster, self._decisions(after, before), self._bounds)
+        note_dispatches(cluster, self._decisions(after, before), self._bounds, self._closed_by)
         for view in self._views:
             if after <= view.until.seq and view.since.seq < before:
-                note_view(cluster, view, self._bounds)
+                note_view(cluster, view, self._bounds, self._closed_by)
 
     def _view_behind(self, cluster: Sequence[Bracket]) -> View | None:
         """The first snapshot that shows the ranges after all of the changes."""
@@ -265,15 +265,17 @@ class Timeline:
         last_seq = self._held.seq_behind(min(self._bounds(b)[0] for b in cluster), self._undecided_rows_max)
         for view in self._views:
             if view.reported is not None and before <= view.until.seq + 1 and view.snapshot <= last_seq:
-                happened = [shown(view, b, self._bounds) for b in self._membership.open]
+                happened = [shown(view, b, self._bounds, self._closed_by) for b in self._membership.open]
                 if None not in happened and sum(map(bool, happened)) <= _SEGMENT_MAX:
                     return view
         return None
 
     def _shown_by(self, view: View, cluster: list[Bracket]) -> list[Bracket]:
         """The changes of a cluster and all others that happened before a snapshot, in a possible order."""
-        others = [b for b in self._membership.open if b not in cluster and shown(view, b, self._bounds)]
-        note_view([*cluster, *others], view, self._bounds)
+        others = [
+            b for b in self._membership.open if b not in cluster and shown(view, b, self._bounds, self._closed_by)
+        ]
+        note_view([*cluster, *others], view, self._bounds, self._closed_by)
         if others:
             self._narrow(others)
         return self._in_order([*cluster, *others])
@@ -296,6 +298,12 @@ class Timeline:
         # Changes that have taken effect stay before all later ones.
         after = max(after, bracket.seen_after, self._placed_seq)
         return after, max(before, after + 1)
+
+    def _closed_by(self, reset: Bracket) -> set[int]:
+        """The consumers that a reset closed, unless they had left: those that joined certainly before it."""
+        since = self._bounds(reset)[0]
+        joins = (b for b in self._membership.open if b.row.kind == "join")
+        return self._membership.connected.union(b.row.consumer for b in joins if self._bounds(b)[1] <= since)
 
     def _first_cluster(self) -> list[Bracket]:
         """The earliest changes whose brackets overlap, in the likeliest order."""
@@ -344,7 +352,7 @@ class Timeline:
             bracket = cluster[number]
             # A snapshot that shows a later change was taken after this one too.
             self._advance(at.seq, set().union(*(cluster[later].shown_by for later in ordered.order[done:])))
-            bracket.placed = at
+            self._membership.place(bracket, at)
             self._placed_seq = at.seq
             self._replay()
             self._stage.commit_change(bracket, at)
