@@ -81,12 +81,10 @@ class Membership:
 
     Attributes:
         open: brackets in the order of their first row, until the caller removes them.
-        connected: the consumers that are connected after the changes placed so far.
     """
 
     def __init__(self) -> None:
         self.open: list[Bracket] = []
-        self.connected: set[int] = set()
         self._joins: dict[int, Bracket] = {}
         self._left: set[int] = set()
         self._resetting = False
@@ -107,15 +105,11 @@ class Membership:
         self._begin(row)
         return Side.FIRST
 
-    def place(self, bracket: Bracket, at: TracePoint) -> None:
-        """Notes the point at which a change took effect; called in the order in which they did."""
-        bracket.placed = at
-        if bracket.row.kind == "join":
-            self.connected.add(bracket.row.consumer)
-        elif bracket.row.kind == "leave":
-            self.connected.discard(bracket.row.consumer)
-        else:
-            self.connected.clear()
+    @property
+    def joined(self) -> set[int]:
+        """The consumers whose join has taken effect and whose leave has not; some were closed by a restart."""
+        joins = self._joins.items()
+        return {n for n, join in joins if join.placed and not (join.leave and join.leave.placed)}
 
     def _began(self, row: MembershipEvent) -> bool:
         if row.kind == "reset":

@@ -300,10 +300,10 @@ class Timeline:
         return after, max(before, after + 1)
 
     def _closed_by(self, reset: Bracket) -> set[int]:
-        """The consumers that a reset closed, unless they had left: those that joined certainly before it."""
+        """The consumers that joined certainly before a reset: it closed them all, unless they had gone before."""
         since = self._bounds(reset)[0]
         joins = (b for b in self._membership.open if b.row.kind == "join")
-        return self._membership.connected.union(b.row.consumer for b in joins if self._bounds(b)[1] <= since)
+        return self._membership.joined.union(b.row.consumer for b in joins if self._bounds(b)[1] <= since)
 
     def _first_cluster(self) -> list[Bracket]:
         """The earliest changes whose brackets overlap, in the likeliest order."""
@@ -352,7 +352,7 @@ class Timeline:
             bracket = cluster[number]
             # A snapshot that shows a later change was taken after this one too.
             self._advance(at.seq, set().union(*(cluster[later].shown_by for later in ordered.order[done:])))
-            self._membership.place(bracket, at)
+            bracket.placed = at
             self._placed_seq = at.seq
             self._replay()
             self._stage.commit_change(bracket, at)
