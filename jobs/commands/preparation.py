@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -14,10 +14,13 @@ from dispatch_audit.jobs.stderr import NAME
 from dispatch_audit.pipeline.contract.profile import profile_named
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import load_settings
-from dispatch_audit.pipeline.simulate.traffic import Source
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.threads import both
 from dispatch_audit.pipeline.trace import Trace, open_traces
+
+if TYPE_CHECKING:
+    # It imports the readers of traces, which take a second.
+    from dispatch_audit.pipeline.simulate.traffic import Source
 
 
 class EngineNeeds(NamedTuple):
@@ -40,7 +43,7 @@ def parsed_request(
     return AuditRequest(tuple(traces), out, profile, settings), needs
 
 
-def needs_of(source: Source) -> EngineNeeds:
+def needs_of(source: "Source") -> EngineNeeds:
     """What a simulation of a trace or of a described workload needs of an engine."""
     traces = [source] if isinstance(source, Trace) else []
     return EngineNeeds(load_of(traces), needs_delta(None, traces))

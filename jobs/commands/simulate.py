@@ -18,8 +18,7 @@ from dispatch_audit.jobs.commands.preparation import needs_of, session_for
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.errors import UsageError
-from dispatch_audit.pipeline.simulate.setup import POLICIES, setup_for
-from dispatch_audit.pipeline.simulate.traffic import broker_of, opened, traffic_of
+from dispatch_audit.pipeline.simulate.policy_names import POLICIES
 
 
 def simulate(
@@ -51,6 +50,10 @@ def simulate(
 ) -> None:
     """Simulates a dispatcher on a recorded trace or a described workload; writes what it did as a trace for `audit`."""
     with errors_on_one_line(debug, log_format) as stderr:
+        # Imported here, because it takes a second, which commands that read no trace need not wait.
+        from dispatch_audit.pipeline.simulate.setup import setup_for  # noqa: PLC0415
+        from dispatch_audit.pipeline.simulate.traffic import broker_of, opened, traffic_of  # noqa: PLC0415
+
         source = opened(traffic)
         recorded_version, recorded_settings = broker_of(source)
         given = dict(_parsed(text) for text in setting or ())

@@ -17,9 +17,6 @@ from dispatch_audit.jobs.commands.preparation import needs_of, session_for
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.settings import load_settings
-from dispatch_audit.pipeline.simulate.comparison_text import markdown, sentence
-from dispatch_audit.pipeline.simulate.traffic import broker_of, opened, traffic_of
-from dispatch_audit.pipeline.simulate.variants import DEFAULT_VARIANTS
 
 _MOST = 10_000_000
 
@@ -51,6 +48,11 @@ def what_if(
 ) -> None:
     """Simulates a recorded trace or a described workload under several dispatchers, and compares what came of it."""
     with errors_on_one_line(debug, log_format) as stderr:
+        # Imported here, because it takes a second, which commands that read no trace need not wait.
+        from dispatch_audit.pipeline.simulate.comparison_text import markdown, sentence  # noqa: PLC0415
+        from dispatch_audit.pipeline.simulate.traffic import broker_of, opened, traffic_of  # noqa: PLC0415
+        from dispatch_audit.pipeline.simulate.variants import DEFAULT_VARIANTS  # noqa: PLC0415
+
         source = opened(traffic)
         settings = load_settings(config)
         version, recorded = broker_of(source)

@@ -2,19 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
 
 from dispatch_audit.pipeline.assignment.selectors.factory import DEFAULT_POINTS, make_selector
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
 from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind, profile_for
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.simulate.policy_names import PolicyName
 from dispatch_audit.pipeline.simulate.state.broker_settings import BrokerSettings, Timing, broker_settings
 from dispatch_audit.pipeline.simulate.state.switches import Switches, switches_of
-
-PolicyName = Literal["draining", "recently_joined", "last_sent", "hot_key_overflow", "count_per_hash"]
-
-POLICIES: tuple[PolicyName, ...] = get_args(PolicyName)
-"""The names of all policies."""
 
 # The policies of the dispatcher before PIP-379; the others are of the draining one.
 _RECENTLY_JOINED = frozenset({"recently_joined", "last_sent"})

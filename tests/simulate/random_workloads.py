@@ -8,7 +8,8 @@ from random import Random
 from typing import Final
 
 from dispatch_audit.pipeline.simulate.clients.client import ClientSettings
-from dispatch_audit.pipeline.simulate.setup import PolicyName, Setup, setup_for
+from dispatch_audit.pipeline.simulate.policy_names import PolicyName
+from dispatch_audit.pipeline.simulate.setup import Setup, setup_for
 from dispatch_audit.pipeline.simulate.state.broker_settings import Timing
 from dispatch_audit.pipeline.simulate.state.switches import Switches
 from dispatch_audit.pipeline.simulate.workload.partition_workload import (

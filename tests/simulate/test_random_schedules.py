@@ -17,7 +17,7 @@ from simulated import Audited, audited, rows_of
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
-from dispatch_audit.pipeline.simulate.setup import PolicyName
+from dispatch_audit.pipeline.simulate.policy_names import PolicyName
 from dispatch_audit.pipeline.simulate.state.switches import Switches, switches_of
 
 SEEDS: Final = st.integers(0, 2**32)
