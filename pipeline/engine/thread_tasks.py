@@ -42,10 +42,7 @@ def _noted() -> Iterator[None]:
             _CHANGED.notify_all()
 
 
-def wait_for_tasks() -> bool:
-    """Waits until no function runs in a thread; returns whether that came true in time."""
+@atexit.register
+def _wait_for_tasks() -> None:
     with _CHANGED:
-        return _CHANGED.wait_for(lambda: not _RUNNING, _WAIT_S)
-
-
-atexit.register(wait_for_tasks)
+        _CHANGED.wait_for(lambda: not _RUNNING, _WAIT_S)
