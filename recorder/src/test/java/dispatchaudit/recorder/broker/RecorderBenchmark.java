@@ -5,9 +5,7 @@ import java.lang.management.ThreadInfo;
 import java.lang.management.ThreadMXBean;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
@@ -50,6 +48,7 @@ public final class RecorderBenchmark {
     private static final class Traffic {
         private volatile CountDownLatch left = new CountDownLatch(0);
         private volatile long[] latenciesNs = new long[0];
+        private volatile Throwable failure;
         private final Semaphore inFlight = new Semaphore(IN_FLIGHT);
         private final AtomicInteger seen = new AtomicInteger();
 
@@ -88,9 +87,11 @@ public final class RecorderBenchmark {
                 compare(batching, rounds, messages, slowly, subject("without", toWithout, batching),
                         subject("off", toOff, batching), subject("with", toWith, batching));
             }
-        } finally {
-            System.exit(0);
+        } catch (Throwable e) {
+            e.printStackTrace();
+            System.exit(1);
         }
+        System.exit(0);
     }
 
     private static Subject subject(String name, PulsarClient client, boolean batching) throws Exception {
@@ -137,9 +138,9 @@ public final class RecorderBenchmark {
                     spread(cpu[at]), median(writerCpu[at]));
         }
         for (int at = 1; at < subjects.length; at++) {
-            System.out.printf("  %s to %s: throughput %.3f, p99 %.3f, CPU %+.1f us a message (medians of the pairs)%n",
-                    subjects[at].name(), subjects[0].name(), median(pairs(throughputs, at, (a, b) -> a / b)),
-                    median(pairs(latencies, at, (a, b) -> a / b)), median(pairs(cpu, at, (a, b) -> a - b)));
+            System.out.printf("  %s to %s, medians and quartiles of the pairs: throughput %s, p99 %s, CPU us a message %s%n",
+                    subjects[at].name(), subjects[0].name(), middle(pairs(throughputs, at, (a, b) -> a / b)),
+                    middle(pairs(latencies, at, (a, b) -> a / b)), middle(pairs(cpu, at, (a, b) -> a - b)));
         }
     }
 
@@ -185,12 +186,16 @@ public final class RecorderBenchmark {
 
     private static void send(Subject subject, int number) {
         subject.producer().newMessage().key("key-" + number % KEYS).value(new byte[BYTES])
-                .property("sent", Long.toString(System.nanoTime())).sendAsync();
+                .property("sent", Long.toString(System.nanoTime())).sendAsync().exceptionally(e -> {
+                    subject.traffic().failure = e;
+                    return null;
+                });
     }
 
     private static void await(Subject subject) throws Exception {
         if (!subject.traffic().left.await(60, TimeUnit.SECONDS)) {
-            throw new IllegalStateException(subject.traffic().left.getCount() + " messages never arrived");
+            throw new IllegalStateException(subject.traffic().left.getCount() + " messages of the broker \""
+                    + subject.name() + "\" never arrived; first send that failed: " + subject.traffic().failure);
         }
     }
 
@@ -204,15 +209,20 @@ public final class RecorderBenchmark {
     }
 
     private static double median(double[] values) {
-        List<Double> sorted = new ArrayList<>();
-        for (double value : values) {
-            sorted.add(value);
-        }
-        sorted.sort(null);
-        return sorted.get(sorted.size() / 2);
+        return quantile(values, 0.5);
+    }
+
+    private static double quantile(double[] values, double share) {
+        double[] sorted = values.clone();
+        Arrays.sort(sorted);
+        return sorted[(int) Math.round((sorted.length - 1) * share)];
     }
 
     private static String spread(double[] values) {
-        return "%.2f to %.2f".formatted(Arrays.stream(values).min().orElse(0), Arrays.stream(values).max().orElse(0));
+        return "%.2f to %.2f".formatted(quantile(values, 0), quantile(values, 1));
+    }
+
+    private static String middle(double[] pairs) {
+        return "%.3f (%.3f to %.3f)".formatted(median(pairs), quantile(pairs, 0.25), quantile(pairs, 0.75));
     }
 }
