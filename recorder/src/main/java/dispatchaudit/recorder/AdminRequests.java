@@ -70,7 +70,7 @@ final class AdminRequests {
             return deletes ? new Asked("unload", true, concerns) : null;
         }
         return switch (rest.get(2)) {
-            case "resetcursor" -> new Asked("seek", true, concerns);
+            case "resetcursor" -> new Asked(RecordedSubscription.SEEK, true, concerns);
             case "skip" -> new Asked("skip", false, concerns);
             case "skip_all" -> new Asked("clear", false, concerns);
             case "expireMessages" -> new Asked("expire", false, concerns);

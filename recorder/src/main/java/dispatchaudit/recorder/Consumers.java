@@ -18,7 +18,7 @@ import org.apache.pulsar.common.api.proto.CommandSubscribe.SubType;
  */
 final class Consumers {
     /** Stands for a consumer that is not recorded, so that it is asked only once. */
-    private static final RecordedConsumer OTHER = new RecordedConsumer(-1, null, new byte[0]);
+    private static final RecordedConsumer OTHER = new RecordedConsumer(-1, null, new byte[0], null);
 
     private final Recording recording;
     private final ConcurrentMap<Consumer, RecordedConsumer> consumers = new MapMaker().weakKeys().makeMap();

@@ -77,7 +77,7 @@ public final class DispatchRecorder implements BrokerInterceptor {
     @Override
     public void messageProduced(ServerCnx connection, Producer producer, long startTimeNs, long ledgerId, long entryId,
                                 Topic.PublishContext context) {
-        hook(p -> p.traffic().published(producer, ledgerId, entryId, context));
+        hook(p -> p.traffic().published(ledgerId, entryId, context));
     }
 
     @Override

@@ -1,5 +1,7 @@
 package dispatchaudit.recorder;
 
+import java.lang.ref.WeakReference;
+import java.util.List;
 import org.apache.pulsar.broker.service.Consumer;
 
 /**
@@ -8,13 +10,20 @@ import org.apache.pulsar.broker.service.Consumer;
  * @param number identity in the trace
  * @param subscription to which it is attached
  * @param json topic, subscription, number, name and id, as members of an object with a comma before each
+ * @param broker the broker's object, which this does not keep alive
  */
-record RecordedConsumer(long number, RecordedSubscription subscription, byte[] json) {
+record RecordedConsumer(long number, RecordedSubscription subscription, byte[] json, WeakReference<Consumer> broker) {
 
     static RecordedConsumer of(long number, RecordedSubscription subscription, Consumer consumer) {
         String json = new String(subscription.group().json(), java.nio.charset.StandardCharsets.UTF_8)
                 + columns(number, consumer.consumerName(), consumer.consumerId());
-        return new RecordedConsumer(number, subscription, JsonLine.bytesOf(json));
+        return new RecordedConsumer(number, subscription, JsonLine.bytesOf(json), new WeakReference<>(consumer));
+    }
+
+    /** Whether this consumer is one of these; {@code Consumer.equals} takes a reconnect for the same one. */
+    boolean isAmong(List<Consumer> consumers) {
+        Consumer consumer = broker.get();
+        return consumer != null && consumers.stream().anyMatch(other -> other == consumer);
     }
 
     static String columns(long number, String name, long id) {

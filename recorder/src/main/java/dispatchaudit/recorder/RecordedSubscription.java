@@ -10,6 +10,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
+import org.apache.pulsar.broker.service.Consumer;
 import org.apache.pulsar.broker.service.StickyKeyConsumerSelector;
 import org.apache.pulsar.broker.service.StickyKeyDispatcher;
 import org.apache.pulsar.broker.service.Subscription;
@@ -30,8 +31,11 @@ final class RecordedSubscription {
     record Reset(Moment start, String reason, boolean restarts) {
     }
 
+    static final String SEEK = "seek";
+
     private final Group group;
     private final WeakReference<PersistentSubscription> subscription;
+    private volatile WeakReference<StickyKeyDispatcher> dispatcher = new WeakReference<>(null);
     private volatile WeakReference<StickyKeyConsumerSelector> selector = new WeakReference<>(null);
     private final AtomicReference<Reset> reset = new AtomicReference<>();
     /** Consumers with a row that says that they joined, and none that says that they leave. */
@@ -58,9 +62,10 @@ final class RecordedSubscription {
         return subscription.get();
     }
 
-    /** Takes the selector of a dispatcher; call with no lock of the dispatcher held (never from beforeSendMessage). */
-    void learn(StickyKeyDispatcher dispatcher) {
-        selector = new WeakReference<>(dispatcher.getSelector());
+    /** Remembers the dispatcher and its selector; call with no lock of the dispatcher held (never from beforeSendMessage). */
+    void learn(StickyKeyDispatcher now) {
+        dispatcher = new WeakReference<>(now);
+        selector = new WeakReference<>(now.getSelector());
     }
 
     /** The hash that routes a key in this subscription; -1: its selector is not known yet. */
@@ -81,25 +86,36 @@ final class RecordedSubscription {
         reset.set(begun);
     }
 
-    /** Returns the reset that has begun and forgets it; null if there is none, or somebody else has taken it. */
-    Reset takeReset() {
-        return reset.getAndSet(null);
-    }
-
-    /** All consumers have left; returns those that no hook will speak of. */
-    List<RecordedConsumer> restarted() {
-        List<RecordedConsumer> gone = List.copyOf(present.values());
-        gone.forEach(this::leaves);
-        return gone;
+    /** A reset is over, with the consumers that it closed: no hook speaks of them. */
+    record Ended(Reset reset, List<RecordedConsumer> closed) {
     }
 
     /**
-     * Compares the members of two snapshots.
+     * Ends the reset that has begun; null if none has, or another thread has ended it. Clients are fast: behind a seek a
+     * consumer that was closed may be back by now, as another one, which stays. Behind an unload it belongs to another
+     * subscription object.
+     */
+    synchronized Ended endReset() {
+        Reset ended = reset.getAndSet(null);
+        if (ended == null) {
+            return null;
+        }
+        StickyKeyDispatcher known = dispatcher.get();
+        // The list takes no lock.
+        List<Consumer> back = ended.reason().equals(SEEK) && known != null ? known.getConsumers() : List.of();
+        List<RecordedConsumer> closed = !ended.restarts() ? List.of()
+                : present.values().stream().filter(consumer -> !consumer.isAmong(back)).toList();
+        closed.forEach(this::leaves);
+        return new Ended(ended, closed);
+    }
+
+    /**
+     * Compares the members of two snapshots. It excludes {@link #endReset}, so that of both only one finds that a consumer left.
      *
      * @param now the members of the one that was just taken
      * @return consumers that were there before and are gone, although no hook said that they leave
      */
-    List<RecordedConsumer> vanished(Set<Long> now) {
+    synchronized List<RecordedConsumer> vanished(Set<Long> now) {
         Reset begun = reset.get();
         List<RecordedConsumer> vanished = new ArrayList<>();
         // What a reset does is said when it ends.

@@ -37,7 +37,7 @@ final class Resets implements TopicEventsListener {
     void seek(ServerCnx connection, long consumerId, long requestId) {
         RecordedConsumer consumer = consumers.of(connection, consumerId);
         if (consumer != null) {
-            consumer.subscription().begin(new RecordedSubscription.Reset(recording.now(), "seek", true));
+            consumer.subscription().begin(new RecordedSubscription.Reset(recording.now(), RecordedSubscription.SEEK, true));
             seeks.put(new Request(connection, requestId), consumer.subscription());
         }
     }
@@ -81,24 +81,24 @@ final class Resets implements TopicEventsListener {
     }
 
     private void end(RecordedSubscription subscription, boolean done) {
-        RecordedSubscription.Reset reset = subscription.takeReset();
-        if (reset == null || !done) {
+        if (!done) {
+            subscription.begin(null);
             return;
         }
-        write(subscription, reset);
-        snapshots.changed(subscription);
+        RecordedSubscription.Ended ended = subscription.endReset();
+        if (ended != null) {
+            write(subscription, ended);
+            snapshots.changed(subscription);
+        }
     }
 
-    private void write(RecordedSubscription subscription, RecordedSubscription.Reset reset) {
+    private void write(RecordedSubscription subscription, RecordedSubscription.Ended ended) {
+        RecordedSubscription.Reset reset = ended.reset();
         String columns = new String(subscription.group().json(), java.nio.charset.StandardCharsets.UTF_8)
                 + ",\"reason\":\"" + reset.reason() + "\"";
         recording.put(new Rows.Text(reset.start(), subscription.group(), Row.Event.RESET, "start", columns));
-        if (reset.restarts()) {
-            // Without them nobody knows whether a consumer that joined just now came before the reset or after it.
-            for (RecordedConsumer consumer : subscription.restarted()) {
-                recording.put(consumer.leave(recording.now(), "start", "closed_by_broker"));
-            }
-        }
+        // Without them nobody knows whether a consumer that joined just now came before the reset or after it.
+        ended.closed().forEach(consumer -> recording.put(consumer.leave(recording.now(), "start", "closed_by_broker")));
         recording.put(new Rows.Text(recording.now(), subscription.group(), Row.Event.RESET, "end", columns));
     }
 
@@ -120,14 +120,17 @@ final class Resets implements TopicEventsListener {
 
     private void unloaded(RecordedSubscription subscription) {
         consumers.remove(subscription);
-        RecordedSubscription.Reset reset = subscription.takeReset();
-        if (reset == null) {
+        RecordedSubscription.Ended ended = subscription.endReset();
+        if (ended == null) {
             // A load balancer unloads without asking by a request. All consumers left before this event.
             Moment now = recording.now();
             Moment since = subscription.before;
             recording.missed(subscription.group(), Row.Event.RESET, since == null ? now : since, now);
-            reset = new RecordedSubscription.Reset(recording.now(), "unload", true);
+            subscription.begin(new RecordedSubscription.Reset(recording.now(), "unload", true));
+            ended = subscription.endReset();
         }
-        write(subscription, reset);
+        if (ended != null) {
+            write(subscription, ended);
+        }
     }
 }

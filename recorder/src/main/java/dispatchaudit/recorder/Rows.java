@@ -6,7 +6,8 @@ final class Rows {
     }
 
     /** The part of a message's metadata that a trace keeps. */
-    record Message(Keys.Key key, int batchSize, String producer, long sequenceId, long publishTimeMs, long deliverAtMs) {
+    record Message(Group topic, Keys.Key key, int batchSize, String producer, long sequenceId, long publishTimeMs,
+                   long deliverAtMs) {
     }
 
     /** Position of an entry, or of a part of a batch. */
@@ -31,8 +32,8 @@ final class Rows {
         private final long sizeBytes;
         private final Message message;
 
-        Publish(Moment moment, Group topic, long ledgerId, long entryId, long sizeBytes, Message message) {
-            super(moment, topic, Event.PUBLISH);
+        Publish(Moment moment, long ledgerId, long entryId, long sizeBytes, Message message) {
+            super(moment, message.topic(), Event.PUBLISH);
             this.ledgerId = ledgerId;
             this.entryId = entryId;
             this.sizeBytes = sizeBytes;

@@ -36,7 +36,8 @@ final class Traffic {
     }
 
     void publishBegins(Producer producer, ByteBuf headersAndPayload, Topic.PublishContext context) {
-        if (context.isMarkerMessage() || recording.publishesOf(producer.getTopic().getName()) == null) {
+        Group topic = context.isMarkerMessage() ? null : recording.publishesOf(producer.getTopic().getName());
+        if (topic == null) {
             return;
         }
         MessageMetadata metadata = METADATA.get();
@@ -46,17 +47,14 @@ final class Traffic {
         } finally {
             headersAndPayload.readerIndex(from);
         }
-        context.setProperty(MESSAGE, new Rows.Message(Keys.Key.of(metadata), metadata.getNumMessagesInBatch(),
+        context.setProperty(MESSAGE, new Rows.Message(topic, Keys.Key.of(metadata), metadata.getNumMessagesInBatch(),
                 producer.getProducerName(), metadata.getSequenceId(), metadata.getPublishTime(),
                 metadata.hasDeliverAtTime() ? metadata.getDeliverAtTime() : 0));
     }
 
-    void published(Producer producer, long ledgerId, long entryId, Topic.PublishContext context) {
-        if (context.getProperty(MESSAGE) instanceof Rows.Message message) {
-            Group topic = recording.publishesOf(producer.getTopic().getName());
-            if (topic != null && ledgerId >= 0 && entryId >= 0) {
-                recording.put(new Rows.Publish(recording.now(), topic, ledgerId, entryId, context.getMsgSize(), message));
-            }
+    void published(long ledgerId, long entryId, Topic.PublishContext context) {
+        if (ledgerId >= 0 && entryId >= 0 && context.getProperty(MESSAGE) instanceof Rows.Message message) {
+            recording.put(new Rows.Publish(recording.now(), ledgerId, entryId, context.getMsgSize(), message));
         }
     }
 

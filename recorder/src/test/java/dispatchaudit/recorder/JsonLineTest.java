@@ -23,8 +23,8 @@ class JsonLineTest {
     }
 
     @ParameterizedTest
-    @ValueSource(longs = {0, 7, -1, 9, 10, 99, 100, 101, -120, 999, 1_000, 123_456, 999_999_999_999_999_999L,
-        1_000_000_000_000_000_000L, Long.MAX_VALUE, Long.MIN_VALUE + 1, Long.MIN_VALUE})
+    @ValueSource(longs = {0, 7, -1, 9, 10, 99, 100, 101, -120, 999, 1_000, 123_456, 99_999_999, 100_000_000, 100_000_001, 1_000_000_010,
+        1_795_447_920_668_290L, 999_999_999_999_999_999L, 1_000_000_000_000_000_000L, Long.MAX_VALUE, Long.MIN_VALUE + 1, Long.MIN_VALUE})
     void numbersComeBackAsTheyWere(long number) throws Exception {
         assertEquals(number, parsed(new JsonLine().number(number)).asLong());
     }

@@ -79,13 +79,13 @@ public final class WriterBenchmark {
         for (int i = 0; i < consumers.length; i++) {
             consumers[i] = new RecordedConsumer(i, subscription, JsonLine.bytesOf(
                     new String(subscription.group().json(), java.nio.charset.StandardCharsets.UTF_8)
-                    + RecordedConsumer.columns(i, "consumer-" + i, i)));
+                    + RecordedConsumer.columns(i, "consumer-" + i, i)), null);
         }
         MessageMetadata metadata = new MessageMetadata().setProducerName("producer-1").setPublishTime(1);
         for (int begin = 0; begin < messages; begin += 100) {
             for (int i = begin; i < begin + 100; i++) {
                 metadata.setSequenceId(i).setPublishTime(System.currentTimeMillis()).setPartitionKey("key-" + i % KEYS);
-                recording.put(new Rows.Publish(recording.now(), topic, 7, i, 1_100, new Rows.Message(Keys.Key.of(metadata), 1,
+                recording.put(new Rows.Publish(recording.now(), 7, i, 1_100, new Rows.Message(topic, Keys.Key.of(metadata), 1,
                         metadata.getProducerName(), metadata.getSequenceId(), metadata.getPublishTime(), 0)));
             }
             for (int i = begin; i < begin + 100; i++) {
