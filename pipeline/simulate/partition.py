@@ -83,7 +83,7 @@ class PartitionSimulation:
         ]
         self._numbers = 0
         self._published = 0
-        self.progress = Progress(self.state, setup.stall_us)
+        self.progress = Progress(self.state, self.policy, setup.stall_us)
         for action in workload.actions:
             self.agenda.at(action.at_us, self._act, action)
         self._actions_left = len(workload.actions)

@@ -1,10 +1,11 @@
 """Measures a simulation while it runs: stalls, queues, waiting, and at its end the whole."""
 
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dispatch_audit.pipeline.simulate.clients.client import Client
+from dispatch_audit.pipeline.simulate.policies.policy import Policy
+from dispatch_audit.pipeline.simulate.series import Series
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import Counters, DispatcherState
 
 _NEVER = -1
@@ -53,25 +54,28 @@ class Progress:
 
     Attributes:
         measures: complete after `finish`.
-        series: of each look: time, entries in replay, acknowledged ranges, entries sent; for pictures.
+        series: queues and what was sent, over time.
     """
 
     INTERVAL_US = 100_000
 
-    def __init__(self, state: DispatcherState, stall_us: int) -> None:
+    def __init__(self, state: DispatcherState, policy: Policy, stall_us: int) -> None:
         self._state = state
+        self._policy = policy
         self._stall_us = stall_us
         self.measures = Measures(counters=state.counters)
         # Since when there were entries to send, and a consumer with permits.
         self._could_since_us = _NEVER
-        self.series = array("q")
+        self.series = Series(self.INTERVAL_US)
 
     def look(self) -> None:
         """Notes queues, and whether consumers with permits wait for entries that are not sent."""
         state, measures = self._state, self.measures
         now_us = state.agenda.now_us
         measures.connected_us += self.INTERVAL_US * len(state.consumers)
-        self.series.extend((now_us, len(state.replay), state.cursor.ranges, state.counters.sent))
+        # What an overflow ledger has is acknowledged at the cursor, but no consumer has done it.
+        backlog = state.cursor.backlog + len(self._policy.holds)
+        self.series.add(now_us, state.counters.sent, len(state.replay), backlog)
         if not self._somebody_could():
             self._could_since_us = _NEVER
             return

@@ -76,6 +76,7 @@ def test_a_cursor_follows_mark_delete_and_counts_acknowledged_ranges(seed: int) 
         assert cursor.mark_delete == mark_delete
         assert moved == (mark_delete > before)
         assert cursor.ranges == sum(p in acked and p - 1 not in acked for p in range(mark_delete + 1, ENTRIES))
+        assert cursor.backlog == ENTRIES - len(acked)
 
 
 def test_a_read_passes_what_is_acknowledged() -> None:
@@ -99,4 +100,15 @@ def test_a_reload_keeps_the_first_persisted_ranges_only() -> None:
     cursor.forget_ranges(2)
 
     assert [position for position in range(10) if cursor.acked[position]] == [1, 3]
-    assert cursor.ranges == 2
+    assert (cursor.ranges, cursor.backlog) == (2, 8)
+
+
+def test_a_seek_acknowledges_what_is_before_it_and_nothing_else() -> None:
+    cursor = Cursor(10)
+    cursor.end = 10
+    for position in (0, 1, 5, 7):
+        cursor.acknowledge(position)
+    cursor.reset(6)
+    assert cursor.backlog == 4
+    cursor.reset(3)
+    assert cursor.backlog == 7

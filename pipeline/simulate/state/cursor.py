@@ -14,9 +14,10 @@ class Cursor:
         ranges: acknowledged ranges above mark-delete; with the gaps before them, the ack holes.
         ranges_peak: the most of them at one time.
         acked: one byte an entry, 1 if acknowledged.
+        acknowledged: how many entries are acknowledged.
     """
 
-    __slots__ = ("acked", "end", "mark_delete", "ranges", "ranges_peak", "read_position")
+    __slots__ = ("acked", "acknowledged", "end", "mark_delete", "ranges", "ranges_peak", "read_position")
 
     def __init__(self, entries: int) -> None:
         """A cursor before the first entry.
@@ -30,6 +31,7 @@ class Cursor:
         self.ranges = 0
         self.ranges_peak = 0
         self.acked = bytearray(entries + 2)
+        self.acknowledged = 0
 
     @property
     def has_more(self) -> bool:
@@ -39,7 +41,7 @@ class Cursor:
     @property
     def backlog(self) -> int:
         """Entries published and not acknowledged."""
-        return self.end - self.acked.count(1, 0, self.end)
+        return self.end - self.acknowledged
 
     def read(self, entries_max: int) -> list[int]:
         """Takes up to `entries_max` entries that are not acknowledged, and moves the read position behind them."""
@@ -77,6 +79,7 @@ class Cursor:
         if acked[position]:
             return False
         acked[position] = 1
+        self.acknowledged += 1
         if position == self.mark_delete + 1:
             return self._advance(position)
         # It may join the range before it, the range behind it, or both.
@@ -91,6 +94,7 @@ class Cursor:
         first = self.mark_delete + 1
         # A range that begins right behind the position joins what mark-delete passes too.
         self.ranges -= _ranges_in(self.acked, first, position + 1)
+        self.acknowledged += self.acked.count(0, first, position + 1)
         self.acked[first : position + 1] = b"\1" * (position + 1 - first)
         # A range that goes on behind the position is part of what mark-delete passes now.
         self.mark_delete = position
@@ -103,6 +107,7 @@ class Cursor:
         """Moves back or forth so that `position` is the next entry, and forgets acknowledgements from there on."""
         self.acked[:position] = b"\1" * position
         self.acked[position:] = bytes(len(self.acked) - position)
+        self.acknowledged = position
         self.mark_delete = position - 1
         self.ranges = 0
         self.read_position = position
@@ -116,6 +121,7 @@ class Cursor:
                 return
             at = self.acked.find(0, at)
             kept += 1
+        self.acknowledged -= self.acked.count(1, at)
         self.acked[at:] = bytes(len(self.acked) - at)
         self.ranges = min(self.ranges, kept)
 
