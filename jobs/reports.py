@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Generic, Literal, TypeVar, get_args
 
 import typer
 from pyspark.sql import SparkSession
@@ -27,26 +27,32 @@ TextFormat = Literal["text", "json", "junit", "sarif"]
 FileFormat = Literal["text", "json", "junit", "sarif", "html"]
 Format = Literal["text", "json", "junit", "sarif", "github"]
 
-_FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
+FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
+_Format = TypeVar("_Format", bound=str)
 # The variable with the file for the page of a step; commands append to the file.
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+_IN_THE_TABLES = "the audit is in the tables"
 
 
 @dataclass(frozen=True)
-class ReportFile:
+class ReportFile(Generic[_Format]):
     """A report in a file."""
 
-    format: FileFormat
+    format: _Format
     path: Path
 
 
-def parse_reports(arguments: Sequence[str]) -> list[ReportFile]:
+def parse_reports(arguments: Sequence[str], formats: Sequence[_Format]) -> list[ReportFile[_Format]]:
     """Returns the report that each `FORMAT=FILE` names.
+
+    Args:
+        arguments: of `--report`.
+        formats: those that the command writes to files.
 
     Raises:
         UsageError: the format does not exist, the folder of the file does not exist, or two reports name one file.
     """
-    reports = [_report_file(argument) for argument in arguments]
+    reports = [_report_file(argument, formats) for argument in arguments]
     files = Counter(report.path.absolute() for report in reports)
     for report in reports:
         if files[report.path.absolute()] > 1:
@@ -54,14 +60,13 @@ def parse_reports(arguments: Sequence[str]) -> list[ReportFile]:
     return reports
 
 
-def _report_file(argument: str) -> ReportFile:
+def _report_file(argument: str, formats: Sequence[_Format]) -> ReportFile[_Format]:
     name, _, file = argument.partition("=")
-    known = next((known for known in _FILE_FORMATS if known == name), None)
+    known = next((known for known in formats if known == name), None)
     if known is None or not file:
-        formats = ", ".join(_FILE_FORMATS)
-        raise UsageError(f"--report {argument} is not FORMAT=FILE", f"the formats are {formats}")
+        raise UsageError(f"--report {argument} is not FORMAT=FILE", f"the formats are {', '.join(formats)}")
     path = Path(file)
-    # Checked before the audit runs, which may take hours.
+    # Checked before the work begins, which may take hours.
     if path.is_dir():
         raise UsageError(f"cannot write {path}: it is a folder", "name a file behind --report FORMAT=")
     if not path.absolute().parent.is_dir():
@@ -75,7 +80,7 @@ def write_reports(
     traces: Sequence[Trace],
     fail_on: FailOn,
     shown: Format,
-    reports: Sequence[ReportFile],
+    reports: Sequence[ReportFile[FileFormat]],
     findings_max: int | None = None,
 ) -> None:
     """Writes the report to its files, and then to stdout.
@@ -96,14 +101,14 @@ def write_reports(
         if report.format == "html":
             _write_pages(spark, summary, report.path)
         else:
-            _write(report.path, _rendered(report.format, summary, traces, fail_on, findings_max))
+            write_report(report.path, _rendered(report.format, summary, traces, fail_on, findings_max))
     if shown == "text":
         print_report(summary, Console(), findings_max)
     elif shown == "github":
         # Bytes, because the locale may not be UTF-8.
         typer.echo(annotations(summary, traces).encode(), nl=False)
         if page := os.environ.get(_STEP_SUMMARY):
-            _write(Path(page), markdown(summary).encode(), mode="ab")
+            write_report(Path(page), markdown(summary).encode(), mode="ab")
     else:
         typer.echo(_rendered(shown, summary, traces, fail_on, findings_max))
 
@@ -116,7 +121,7 @@ def _write_pages(spark: SparkSession | None, summary: Summary, path: Path) -> No
 
     for run in summary.runs:
         file = path if len(summary.runs) == 1 else path.with_stem(f"{path.stem}-{run.run_key}")
-        _write(file, rendered(built_page(spark, summary.target, run)).encode())
+        write_report(file, rendered(built_page(spark, summary.target, run)).encode())
 
 
 def _rendered(
@@ -134,11 +139,22 @@ def _rendered(
     return text.getvalue().encode()
 
 
-def _write(path: Path, report: bytes, mode: Literal["wb", "ab"] = "wb") -> None:
+def write_report(path: Path, report: bytes, mode: Literal["wb", "ab"] = "wb", kept: str = _IN_THE_TABLES) -> None:
+    """Writes a report to a file.
+
+    Args:
+        path: the file.
+        report: its content.
+        mode: as `open` takes it.
+        kept: where the result is that could not be written, as a clause.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
     try:
         with path.open(mode) as file:
             file.write(report)
     except OSError as error:
         raise UsageError(
-            f"cannot write {path}: {error.strerror}", "the audit is in the tables; choose another file and run it again"
+            f"cannot write {path}: {error.strerror}", f"{kept}; choose another file and run it again"
         ) from None

@@ -3,13 +3,23 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-lcd-text")
+# The marks in a chart, by kind.
+COUNT = """(chart) => {
+  const found = {};
+  for (const group of chart.querySelectorAll("g.role-mark")) {
+    const kind = [...group.classList].find((name) => name.startsWith("mark-")).slice(5);
+    found[kind] = (found[kind] || 0) + group.querySelectorAll(":scope > path, :scope > line, :scope > text").length;
+  }
+  return found;
+}"""
 
 
 def chromium() -> str | None:
@@ -27,3 +37,25 @@ def opened_browser() -> Iterator["Browser"]:
         browser = playwright.chromium.launch(executable_path=chromium(), args=[*_OPTIONS])
         yield browser
         browser.close()
+
+
+class Opened:
+    """A page in the browser, with all that it said to the console and asked of the network."""
+
+    def __init__(self, tab: "Page", file: Path) -> None:
+        self.tab = tab
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        tab.on("console", lambda message: self.complaints.append(message.text))
+        tab.on("pageerror", lambda error: self.complaints.append(str(error)))
+        tab.on("request", lambda request: self.requests.append(request.url))
+        tab.set_default_timeout(10_000)
+        tab.context.set_offline(True)
+        tab.goto(file.as_uri())
+
+    def drawn(self, selector: str) -> Any:
+        """Brings a chart into sight, and returns it once it is drawn."""
+        chart = self.tab.locator(selector)
+        chart.scroll_into_view_if_needed()
+        self.tab.wait_for_selector(f"{selector}[data-drawn]")
+        return chart

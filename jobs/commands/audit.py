@@ -19,7 +19,7 @@ from dispatch_audit.jobs.commands.options import (
 from dispatch_audit.jobs.commands.preparation import parsed_request, session_for
 from dispatch_audit.jobs.logs import log_runs, log_stage
 from dispatch_audit.jobs.progress import shown_stages
-from dispatch_audit.jobs.reports import Format, parse_reports, write_reports
+from dispatch_audit.jobs.reports import FILE_FORMATS, Format, parse_reports, write_reports
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.contract.severity import FailOn, fails
 from dispatch_audit.pipeline.errors import UsageError
@@ -80,7 +80,7 @@ def audit(
     with errors_on_one_line(debug, log_format) as stderr:
         request, needs = parsed_request(traces, out, profile, config)
         request = _with_window(request, begin_at, end_at, reaudit)
-        reports = parse_reports(report or ())
+        reports = parse_reports(report or (), FILE_FORMATS)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             clock = [time.monotonic()]
             begin("start the engine")

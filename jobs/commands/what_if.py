@@ -1,7 +1,8 @@
 """`dispatch-audit what-if`: the same traffic under several dispatchers, side by side."""
 
 import json
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
 
 import typer
 
@@ -15,17 +16,33 @@ from dispatch_audit.jobs.commands.options import (
 )
 from dispatch_audit.jobs.commands.preparation import needs_of, session_for
 from dispatch_audit.jobs.progress import shown_stages
+from dispatch_audit.jobs.reports import ReportFile, parse_reports, write_report
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.settings import load_settings
 
+if TYPE_CHECKING:
+    # It imports the simulation, which takes a second.
+    from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison
+
 _MOST = 10_000_000
+_Format = Literal["markdown", "json"]
+_FileFormat = Literal["html", "markdown", "json"]
+_FILE_FORMATS: Final[tuple[_FileFormat, ...]] = get_args(_FileFormat)
 
 
 def what_if(
     traffic: TrafficArgument,
     report_format: Annotated[
-        Literal["markdown", "json"], typer.Option("--format", help="Format of the comparison.")
+        _Format, typer.Option("--format", help="Format of the comparison on stdout.")
     ] = "markdown",
+    report: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FORMAT=FILE",
+            help="Also write the comparison to a file: html (a page with charts), markdown or json. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     judge: Annotated[
         bool, typer.Option("--audit/--no-audit", help="Audit what each dispatcher did: violations and blocked time.")
     ] = True,
@@ -48,8 +65,8 @@ def what_if(
 ) -> None:
     """Simulates a recorded trace or a described workload under several dispatchers, and compares what came of it."""
     with errors_on_one_line(debug, log_format) as stderr:
+        reports = parse_reports(report or (), _FILE_FORMATS)
         # Imported here, because it takes a second, which commands that read no trace need not wait.
-        from dispatch_audit.pipeline.simulate.comparison_text import markdown, sentence  # noqa: PLC0415
         from dispatch_audit.pipeline.simulate.traffic import broker_of, opened, traffic_of  # noqa: PLC0415
         from dispatch_audit.pipeline.simulate.variants import DEFAULT_VARIANTS  # noqa: PLC0415
 
@@ -62,6 +79,10 @@ def what_if(
             needs = needs_of(source)
             spark = session_for(engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.simulate.what_if")
             # Imported here, because `session_for` imports it while the engine starts.
+            from dispatch_audit.pipeline.simulate.comparison.comparison import (  # noqa: PLC0415
+                Comparison,
+                Dispatcher,
+            )
             from dispatch_audit.pipeline.simulate.what_if import compared, smallest_without_stall  # noqa: PLC0415
 
             begin("read the traffic")
@@ -74,13 +95,29 @@ def what_if(
                 searched = smallest_without_stall(spark, taken.work, setups[0], search, _MOST)
         for reason in taken.left_out:
             stderr.warning(reason)
-        rows = [{"variant": variant.name, **row} for variant, row in zip(DEFAULT_VARIANTS, found, strict=True)]
-        if report_format == "json":
-            result: dict[str, Any] = {"traffic": traffic, "left_out": taken.left_out, "variants": rows}
-            if searched is not None:
-                result["search"] = {"settings": search, "smallest": searched.value, "tried": searched.tried}
-            typer.echo(json.dumps(result, indent=1))
-            return
-        typer.echo(markdown(rows))
-        if searched is not None:
-            typer.echo(f"\n{sentence(search or [], searched.value, searched.tried)}")
+        simulated = zip(DEFAULT_VARIANTS, setups, found, strict=True)
+        dispatchers = tuple(
+            Dispatcher(variant.name, setup.version, setup.policy, *came) for variant, setup, came in simulated
+        )
+        comparison = Comparison(traffic, version, seed, len(taken.work), judge, dispatchers, taken.left_out, searched)
+        typer.echo(_rendered(report_format, comparison))
+        _write(reports, comparison)
+
+
+def _write(reports: Sequence[ReportFile[_FileFormat]], comparison: "Comparison") -> None:
+    for report in reports:
+        text = _rendered(report.format, comparison)
+        write_report(report.path, f"{text}\n".encode(), kept="the comparison is on stdout")
+
+
+def _rendered(form: _FileFormat, comparison: "Comparison") -> str:
+    if form == "json":
+        return json.dumps(comparison.as_json(), indent=1)
+    if form == "markdown":
+        from dispatch_audit.pipeline.simulate.comparison.text import markdown  # noqa: PLC0415
+
+        return markdown(comparison)
+    # Imported here: the library of the charts takes 0.4 s.
+    from dispatch_audit.pipeline.simulate.comparison.page import page_of  # noqa: PLC0415
+
+    return page_of(comparison)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -13,28 +14,38 @@ from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.simulate.judge import judged_tables
 from dispatch_audit.pipeline.simulate.measures import MeasuresRow, judged_row, measures_row, of_topic
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
+from dispatch_audit.pipeline.simulate.series import Series, of_partitions
 from dispatch_audit.pipeline.simulate.setup import Setup
 from dispatch_audit.pipeline.simulate.work import Work, workload_of
 
-_SCHEMA: Final = "task INT, measures STRING"
+_SCHEMA: Final = "task INT, came STRING"
+
+
+class Simulated(NamedTuple):
+    """What a topic comes to under one setup: its measures, and what happened over time."""
+
+    measures: MeasuresRow
+    series: Series
 
 
 class Searched(NamedTuple):
     """The result of a search for the smallest setting without a stall.
 
     Attributes:
-        value: the setting; None: even the largest value that was tried leaves a stall.
+        names: the settings, which all had the same value.
+        value: the smallest one; None: even the largest value that was tried leaves a stall.
         tried: the values that were tried, each with the time without progress in seconds.
     """
 
+    names: tuple[str, ...]
     value: int | None
     tried: dict[int, float]
 
 
 def compared(
     spark: SparkSession, work: Sequence[Work], setups: Sequence[Setup], settings: Settings | None
-) -> list[MeasuresRow]:
-    """The measures of the whole topic under each setup.
+) -> list[Simulated]:
+    """What the whole topic comes to under each setup.
 
     Args:
         spark: the session.
@@ -50,12 +61,16 @@ def compared(
     frame = spark.createDataFrame(rows, "group INT, first_seq BIGINT, setup INT, partition INT, work BINARY")
     run = _runner(list(setups), settings)
     found = {
-        row["task"]: json.loads(row["measures"])
+        row["task"]: json.loads(row["came"])
         for row in map_groups(frame, "group", "first_seq", len(rows), run, _SCHEMA).collect()
     }
+    parts = ([found[number * len(work) + partition] for partition in range(len(work))] for number in range(len(setups)))
     return [
-        of_topic([found[number * len(work) + partition] for partition in range(len(work))])
-        for number in range(len(setups))
+        Simulated(
+            of_topic([part["measures"] for part in of_setup]),
+            of_partitions([Series(**part["series"]) for part in of_setup]),
+        )
+        for of_setup in parts
     ]
 
 
@@ -76,7 +91,7 @@ def smallest_without_stall(
     tried: dict[int, float] = {}
 
     def stalls(value: int) -> bool:
-        (row,) = compared(spark, work, [setup.with_settings(dict.fromkeys(names, value))], None)
+        ((row, _),) = compared(spark, work, [setup.with_settings(dict.fromkeys(names, value))], None)
         tried[value] = row["no_progress_s"]
         return bool(row["no_progress_s"] > 0)
 
@@ -84,12 +99,12 @@ def smallest_without_stall(
     high = max(_number(setup, names[0]), 1)
     while stalls(high):
         if high >= most:
-            return Searched(None, tried)
+            return Searched(tuple(names), None, tried)
         low, high = high, min(high * 2, most)
     while high - low > max(high // 100, 1):
         middle = (low + high) // 2
         low, high = (middle, high) if stalls(middle) else (low, middle)
-    return Searched(high, tried)
+    return Searched(tuple(names), high, tried)
 
 
 def _number(setup: Setup, name: str) -> int:
@@ -109,7 +124,8 @@ def _runner(setups: list[Setup], settings: Settings | None) -> Function:
                 simulation.log.take()
         else:
             found = judged_row(judged_tables(simulation, settings))
-        measures = json.dumps({**found, **measures_row(simulation)})
-        yield pa.record_batch([pa.array([task], pa.int32()), pa.array([measures])], names=["task", "measures"])
+        measures = {**found, **measures_row(simulation)}
+        came = json.dumps({"measures": measures, "series": asdict(simulation.progress.series)})
+        yield pa.record_batch([pa.array([task], pa.int32()), pa.array([came])], names=["task", "came"])
 
     return run

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from outline import Outline
 from pyspark.sql import SparkSession
 
 from dispatch_audit.pipeline.simulate.judge import batches_of
@@ -103,6 +104,31 @@ def test_what_if_names_the_dispatchers_that_stall_and_the_limit_that_does_not(wo
     assert not stalled & {"no look-ahead limit", "hot-key overflow (PIP-474)"}
     assert all(row["violations"] == 0 for row in found["variants"])
     assert found["search"]["tried"][str(found["search"]["smallest"])] == 0
+
+
+@pytest.mark.e2e
+def test_what_if_writes_one_comparison_in_several_formats(workload: Path, tmp_path: Path) -> None:
+    files = {form: tmp_path / f"what-if.{form}" for form in ("html", "markdown", "json")}
+    options = [f"--report={form}={file}" for form, file in files.items()]
+    done = run("what-if", workload, "--engine", "embedded", "--quiet", *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert files["markdown"].read_text() == done.stdout
+    page = files["html"].read_text()
+    text = " ".join(Outline(page).text.split())
+    assert f"A simulation of {workload}, by" in text
+    rows = {row["variant"]: row for row in json.loads(files["json"].read_text())["variants"]}
+    given = rows["as given"]
+    assert f"No progress for {given['no_progress_s']:.1f} s as given" in text
+    assert f"As given: {given['sent']:,} in all. The most: " in text
+    assert Outline(page).values("data-chart") == ["replay", "sent", "backlog"]
+
+    for report, message in (
+        (f"csv={tmp_path}/a", "is not FORMAT=FILE; the formats are html, markdown, json"),
+        (f"html={tmp_path}/none/a", "its folder does not exist"),
+    ):
+        refused = run("what-if", workload, "--report", report)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert message in refused.stderr
 
 
 @pytest.mark.e2e

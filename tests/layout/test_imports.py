@@ -24,6 +24,7 @@ ROOMS = (
     "dispatch_audit.pipeline.audit",
     "dispatch_audit.pipeline.validation",
     "dispatch_audit.pipeline.convert",
+    "dispatch_audit.pipeline.simulate.comparison",
     "dispatch_audit.pipeline.simulate",
     "dispatch_audit.pipeline.simulate.output",
     "dispatch_audit.pipeline.simulate.workload",

@@ -1,4 +1,4 @@
-"""Renders the page: a template, with styles, script and charts inside, and nothing to be fetched.
+"""Renders pages: a template, with styles, script and charts inside, and nothing to be fetched.
 
 Everything from the trace is text: the template escapes it, and charts have it in JSON that no HTML parser takes for
 markup. The policy of the page allows its own two scripts by their digests and no connection, so even a mistake here
@@ -7,14 +7,15 @@ could not run or send anything.
 
 import json
 from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final, Protocol
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dispatch_audit.pipeline.report.page.model import Page
+from dispatch_audit.pipeline.report.page.model import Page, Section
 from dispatch_audit.pipeline.report.page.vega_bundle import STATIC
 from dispatch_audit.pipeline.report.wording import printable, share
 
@@ -22,8 +23,35 @@ from dispatch_audit.pipeline.report.wording import printable, share
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
+_RUN: Final = "run.html.j2"
+
+
+class Document(Protocol):
+    """What every page has; the rest is for its own template."""
+
+    @property
+    def sections(self) -> Sequence[Section]:
+        """The sections below the answer."""
+
+    @property
+    def themes(self) -> Mapping[str, Any]:
+        """The look of the charts in light and dark."""
+
+
 def rendered(page: Page) -> str:
-    """Returns the page as one HTML document."""
+    """Returns the page of a run as one HTML document."""
+    stories = {finding.anchor: finding.story for finding in page.findings if finding.story}
+    return rendered_as(_RUN, page, {"timeline": page.timeline, "stories": stories})
+
+
+def rendered_as(template: str, page: Document, more: Mapping[str, Any] | None = None) -> str:
+    """Returns a page as one HTML document.
+
+    Args:
+        template: its file among the static ones; it extends `base.html.j2`.
+        page: what the template lays out.
+        more: for its script, beside what draws the charts of the sections.
+    """
     scripts = [_static("vega.js"), _static("page.js")]
     environment = Environment(
         loader=FileSystemLoader(STATIC),
@@ -34,23 +62,18 @@ def rendered(page: Page) -> str:
         finalize=_printable,
     )
     environment.filters |= {"share": share, "words": lambda name: name.replace("_", " ")}
-    return environment.get_template("page.html.j2").render(
+    return environment.get_template(template).render(
         page=page,
         style=Markup(_static("page.css")),
         scripts=[Markup(script) for script in scripts],
         digests=[_digest(script) for script in scripts],
-        data=Markup(_json(_data(page))),
+        data=Markup(_json({**_charts(page), **(more or {})})),
     )
 
 
-def _data(page: Page) -> dict[str, Any]:
+def _charts(page: Document) -> dict[str, Any]:
     figures = [figure for section in page.sections for _, figures in section.parts for figure in figures]
-    return {
-        "themes": page.themes,
-        "charts": {figure.name: figure.spec for figure in figures},
-        "timeline": page.timeline,
-        "stories": {finding.anchor: finding.story for finding in page.findings if finding.story},
-    }
+    return {"themes": page.themes, "charts": {figure.name: figure.spec for figure in figures}}
 
 
 def _printable(value: Any) -> Any:

@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.report.charts.balance import hashes_against_traffic
 from dispatch_audit.pipeline.report.charts.blockers import ranked_pairs, who_blocked_whom
 from dispatch_audit.pipeline.report.charts.chains import blocking_chains, chains_of
 from dispatch_audit.pipeline.report.charts.churn import CHANGES_MAX, assignment_churn, changes_of
+from dispatch_audit.pipeline.report.charts.dispatchers import over_time
 from dispatch_audit.pipeline.report.charts.draining import SPANS_MAX, draining_spans, longest_spans
 from dispatch_audit.pipeline.report.charts.hash_timeline import earlier_event, hash_story, hash_timeline
 from dispatch_audit.pipeline.report.charts.hot_keys import hottest, traffic_of_keys
@@ -27,6 +28,12 @@ RUNS = [
     {"label": "2", "violation": 0, "known_bug": 0, "not_provable": 0, "message_seconds": 0.0, "cause": None},
 ]
 FINDING = finding(1, "order-7")
+STEPS = [
+    {"lane": "as given", "at": 0.0, "value": 3.0, "given": None, "stall": 0.5},
+    {"lane": "as given", "at": 1.0, "value": 3.0, "given": None, "stall": None},
+    {"lane": "no limit", "at": 0.0, "value": 3.0, "given": 3.0, "stall": None},
+    {"lane": "no limit", "at": 1.0, "value": None, "given": 3.0, "stall": None},
+]
 CHARTS: dict[str, Callable[[Callable[[list[Row]], Any]], alt.TopLevelMixin]] = {
     "waiting": lambda of: waiting_over_time(of(BLOCKING), END),
     "blockers": lambda of: who_blocked_whom(of(BLOCKING)),
@@ -39,6 +46,7 @@ CHARTS: dict[str, Callable[[Callable[[list[Row]], Any]], alt.TopLevelMixin]] = {
     "balance": lambda of: hashes_against_traffic(of(CONSUMERS), END),
     "trend_of_findings": lambda of: trend_of_findings(of(RUNS)),
     "trend_of_waiting": lambda of: trend_of_waiting(of(RUNS)),
+    "dispatchers": lambda of: over_time(of(STEPS), "entries", "entries in the replay queue"),
     "timeline": lambda of: hash_timeline(of(hash_story(FINDING, of(ASSIGNMENTS), of(DRAINING[:2])))),
 }
 

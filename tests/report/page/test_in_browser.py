@@ -4,14 +4,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from browsers import COUNT, Opened
 from chart_rows import HOSTILE
 from samples import SAMPLES
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
 
@@ -30,36 +31,6 @@ MARKS = {
     "trend-findings": {"rect": 4, "text": 2},
     "trend-waiting": {"rect": 2, "text": 2},
 }
-COUNT = """(chart) => {
-  const found = {};
-  for (const group of chart.querySelectorAll("g.role-mark")) {
-    const kind = [...group.classList].find((name) => name.startsWith("mark-")).slice(5);
-    found[kind] = (found[kind] || 0) + group.querySelectorAll(":scope > path, :scope > line, :scope > text").length;
-  }
-  return found;
-}"""
-
-
-class Opened:
-    """A page in the browser, with all that it said to the console and asked of the network."""
-
-    def __init__(self, tab: "Page", file: Path) -> None:
-        self.tab = tab
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        tab.on("console", lambda message: self.complaints.append(message.text))
-        tab.on("pageerror", lambda error: self.complaints.append(str(error)))
-        tab.on("request", lambda request: self.requests.append(request.url))
-        tab.set_default_timeout(10_000)
-        tab.context.set_offline(True)
-        tab.goto(file.as_uri())
-
-    def drawn(self, selector: str) -> Any:
-        """Brings a chart into sight, and returns it once it is drawn."""
-        chart = self.tab.locator(selector)
-        chart.scroll_into_view_if_needed()
-        self.tab.wait_for_selector(f"{selector}[data-drawn]")
-        return chart
 
 
 @pytest.fixture(scope="module")

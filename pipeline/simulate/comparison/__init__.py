@@ -1,0 +1,1 @@
+"""What a comparison of dispatchers says: as a table in Markdown, as JSON, and as a page."""

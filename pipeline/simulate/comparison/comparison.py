@@ -1,0 +1,85 @@
+"""A comparison of dispatchers: what was simulated, and what came of it under each of them."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dispatch_audit.pipeline.simulate.measures import MeasuresRow
+from dispatch_audit.pipeline.simulate.series import Series
+
+if TYPE_CHECKING:
+    # It imports the compiler of the replay, which a text about its result does not need.
+    from dispatch_audit.pipeline.simulate.what_if import Searched
+
+
+@dataclass(frozen=True)
+class Dispatcher:
+    """One of the dispatchers.
+
+    Attributes:
+        name: of the variant.
+        version: of the broker that was simulated.
+        policy: of the dispatcher.
+        measures: of the whole topic; those of the audit only if it was audited.
+        series: of the whole topic.
+    """
+
+    name: str
+    version: str
+    policy: str
+    measures: MeasuresRow
+    series: Series
+
+    @property
+    def stalls(self) -> bool:
+        """Whether no consumer made progress at some time, although one could have."""
+        return bool(self.measures["no_progress_s"] > 0)
+
+    @property
+    def violations(self) -> int:
+        """Violations that the audit found; 0 if it was not audited."""
+        return int(self.measures.get("violations", 0))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared.
+
+    Attributes:
+        traffic: the workload or trace, as the caller named it.
+        version: of the broker that the traffic names.
+        seed: what decided what is random in the broker.
+        partitions: how many were simulated.
+        audited: whether what each dispatcher did was audited.
+        dispatchers: at least one; the first one is that of the traffic, as given.
+        left_out: a sentence for each subscription that could not be simulated.
+        search: the result of a search for the smallest setting without a stall; None: nobody asked.
+    """
+
+    traffic: str
+    version: str
+    seed: int
+    partitions: int
+    audited: bool
+    dispatchers: tuple[Dispatcher, ...]
+    left_out: tuple[str, ...] = ()
+    search: "Searched | None" = None
+
+    @property
+    def given(self) -> Dispatcher:
+        """The dispatcher of the traffic."""
+        return self.dispatchers[0]
+
+    def as_json(self) -> dict[str, Any]:
+        """The measures as one object for programs."""
+        result: dict[str, Any] = {
+            "traffic": self.traffic,
+            "left_out": list(self.left_out),
+            "variants": [{"variant": one.name, **one.measures} for one in self.dispatchers],
+        }
+        if self.search is not None:
+            result["search"] = {
+                "settings": list(self.search.names),
+                "smallest": self.search.value,
+                "tried": self.search.tried,
+            }
+        return result
