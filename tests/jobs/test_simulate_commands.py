@@ -119,7 +119,7 @@ def test_what_if_writes_one_comparison_in_several_formats(workload: Path, tmp_pa
     rows = {row["variant"]: row for row in json.loads(files["json"].read_text())["variants"]}
     given = rows["as given"]
     assert f"No progress for {given['no_progress_s']:.1f} s as given" in text
-    assert f"As given: {given['sent']:,} in all. The most: " in text
+    assert f"As given: {given['sent']:,} in all. The most, " in text
     assert Outline(page).values("data-chart") == ["replay", "sent", "backlog"]
 
     for report, message in (

@@ -123,6 +123,19 @@ def test_the_summary_names_who_keeps_order_and_does_not_stall(found: Comparison,
     assert (page.headline, page.meaning, page.verdict) == (headline, meaning, "violation")
 
 
+def test_a_chart_names_who_does_best_unless_many_do() -> None:
+    peaks = {"a": 90, "b": 120, "c": 90, "d": 90}
+    dispatchers = [dispatcher(name, replay_peak=peak) for name, peak in peaks.items()]
+
+    def said(number: int) -> str:
+        ((_, (replay, *_)),) = built_page(comparison(*dispatchers[:number])).sections[0].parts
+        return replay.takeaway
+
+    assert said(1) == "As given: at most 120 entries. The fewest, 90, under a."
+    assert said(3) == "As given: at most 120 entries. The fewest, 90, under a and c."
+    assert said(4) == "As given: at most 120 entries. The fewest, 90, under 3 of 5 dispatchers."
+
+
 def test_a_smallest_setting_and_what_is_left_out_have_a_section(outline: Outline) -> None:
     text = text_of(outline)
     assert f"The smallest {LIMIT} without a stall: 1,600 (tried: 1,000, 1,600, 2,000)." in text

@@ -28,9 +28,11 @@ def over_time(rows: Rows, unit: str, legend: str) -> alt.FacetChart:
     """
     points = records(rows)
     lanes = list(dict.fromkeys(row["lane"] for row in points))
-    axis: dict[str, Any] = {"minExtent": _AXIS, "maxExtent": _AXIS, **_UNIT_AT}
+    # The format by itself would write 0k beside 20k.
+    labels = {"format": "~s", "labelExpr": "datum.value ? datum.label : '0'"}
+    axis: dict[str, Any] = {"minExtent": _AXIS, "maxExtent": _AXIS, **_UNIT_AT, **labels}
     x = alt.X("at:Q", axis=alt.Axis(title="simulated time, s", tickCount=6), scale=alt.Scale(nice=False))
-    y = alt.Y("value:Q", axis=alt.Axis(title=unit, tickCount=2, format="~s", **axis))
+    y = alt.Y("value:Q", axis=alt.Axis(title=unit, tickCount=2, **axis))
     base = alt.Chart().encode(x=x)
     area = base.mark_area(interpolate="step-after", fillOpacity=0.3, line={"strokeWidth": 1.5}).encode(
         y=y,

@@ -1,14 +1,16 @@
 """The charts of a comparison: replay queue, what was sent, and backlog over time, a lane for each dispatcher."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from dispatch_audit.pipeline.report.charts.dispatchers import over_time
 from dispatch_audit.pipeline.report.page.model import Figure, Table
 from dispatch_audit.pipeline.report.wording import printable, sentence
 from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison, Dispatcher
+from dispatch_audit.pipeline.simulate.comparison.text import listed
 from dispatch_audit.pipeline.simulate.series import Series, with_equal_steps
 
+_NAMES = 3
 _STALLED = "The upright red line is where the first stall begins."
 _SCALE = "All lanes have one scale; the dashed line is the dispatcher as given."
 
@@ -19,12 +21,11 @@ def figures(comparison: Comparison) -> tuple[Figure, ...]:
 
 
 def _replay(comparison: Comparison) -> Figure:
-    least = min(comparison.dispatchers, key=lambda one: one.measures["replay_peak"])
-    given = comparison.given.measures["replay_peak"]
+    peaks = [one.measures["replay_peak"] for one in comparison.dispatchers]
     return Figure(
         "replay",
         "How full is the replay queue?",
-        _takeaway(comparison, f"at most {given:,} entries", f"The fewest: {least.measures['replay_peak']:,}", least),
+        _takeaway(comparison, peaks, f"at most {peaks[0]:,} entries", "fewest"),
         _chart(
             comparison,
             lambda series: series.replay,
@@ -44,12 +45,11 @@ def _replay(comparison: Comparison) -> Figure:
 
 
 def _sent(comparison: Comparison) -> Figure:
-    most = max(comparison.dispatchers, key=lambda one: one.measures["sent"])
-    given = comparison.given.measures["sent"]
+    sent = [one.measures["sent"] for one in comparison.dispatchers]
     return Figure(
         "sent",
         "How many entries are delivered a second?",
-        _takeaway(comparison, f"{given:,} in all", f"The most: {most.measures['sent']:,}", most),
+        _takeaway(comparison, sent, f"{sent[0]:,} in all", "most"),
         _chart(
             comparison,
             Series.sent_per_s,
@@ -75,12 +75,11 @@ def _sent(comparison: Comparison) -> Figure:
 
 
 def _backlog(comparison: Comparison) -> Figure:
-    least = min(comparison.dispatchers, key=lambda one: one.series.backlog[-1])
-    given = comparison.given.series.backlog[-1]
+    left = [one.series.backlog[-1] for one in comparison.dispatchers]
     return Figure(
         "backlog",
         "How many entries are not acknowledged?",
-        _takeaway(comparison, f"{given:,} at the end", f"The fewest: {least.series.backlog[-1]:,}", least),
+        _takeaway(comparison, left, f"{left[0]:,} at the end", "fewest"),
         _chart(
             comparison,
             lambda series: series.backlog,
@@ -106,8 +105,12 @@ def _backlog(comparison: Comparison) -> Figure:
     )
 
 
-def _takeaway(comparison: Comparison, given: str, best: str, one: Dispatcher) -> str:
-    return sentence(f"{comparison.given.name}: {given}. {best}, under {one.name}")
+def _takeaway(comparison: Comparison, values: Sequence[int], given: str, best: Literal["fewest", "most"]) -> str:
+    found = max(values) if best == "most" else min(values)
+    names = [one.name for one, value in zip(comparison.dispatchers, values, strict=True) if value == found]
+    # The lanes have all names.
+    under = listed(names) if len(names) < _NAMES else f"{len(names)} of {len(values)} dispatchers"
+    return sentence(f"{comparison.given.name}: {given}. The {best}, {found:,}, under {under}")
 
 
 def _stall_of(one: Dispatcher) -> str:

@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.simulate.comparison.columns import COLUMNS
 from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison, Dispatcher
 from dispatch_audit.pipeline.simulate.comparison.figures import figures
-from dispatch_audit.pipeline.simulate.comparison.text import search_result
+from dispatch_audit.pipeline.simulate.comparison.text import listed, search_result
 
 _TEMPLATE: Final = "comparison.html.j2"
 
@@ -104,14 +104,10 @@ def _meaning(comparison: Comparison) -> str:
         without = f"{best.measures['no_progress_s']:,.1f} s without progress"
         return f"{stalled}None of the dispatchers {keeps}never stalls. The best is {best.name}: {violations}{without}."
     fewest = min(one.measures["replay_peak"] for one in good)
-    names = _listed([one.name for one in good if one.measures["replay_peak"] == fewest])
+    names = listed([one.name for one in good if one.measures["replay_peak"] == fewest])
     what = f"{keeps}never stalls" if len(good) == 1 else f"{kept}never stall"
     number = f"{len(good)} of {count(len(comparison.dispatchers), 'dispatcher')} {what}"
     return f"{stalled}{number}. Of these, the replay queue is smallest ({entries(fewest)} at most) under {names}."
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _basis(comparison: Comparison) -> Iterator[tuple[str, str]]:
