@@ -46,7 +46,7 @@ docs: setup
 	@$(BIN)/python -m dispatch_audit.pipeline.pages
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
-# The pictures of pages in docs/pictures, of two samples: needs Chromium. Look at each before you commit it.
+# The pictures of pages in docs/pictures, of two samples and PIP-474's scenario: needs Chromium. Look at each before you commit it.
 pictures: setup
 	@PYTHONPATH=.:tests $(BIN)/python tests/report/pictures.py docs/pictures
 
