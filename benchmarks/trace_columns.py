@@ -10,20 +10,13 @@ from numpy.typing import NDArray
 
 from benchmarks.broker import ACKED, JOINED, LEFT, PUBLISHED, SENT
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS
+from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 
 _LEDGER_ENTRIES = 50_000
 _ROW_GROUP = 131_072
 
-# Columns that the generator has no rows for.
-_EMPTY = {
-    "broker": pa.string(),
-    "batch_keys": pa.list_(pa.string()),
-    "permits": pa.int32(),
-    "deliver_at_ms": pa.int64(),
-    "allow_out_of_order": pa.bool_(),
-    "ranges": pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())])),
-    "snapshot": pa.string(),
-}
+# The types that `pack` takes; it takes reports of the broker as JSON.
+_TYPES = {**ARROW_TYPES, "snapshot": pa.string()}
 
 _EVENTS = ["publish", "dispatch", "ack", "join", "leave"]
 _POSITION = pa.struct([("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("ack_set", pa.list_(pa.int64()))])
@@ -120,7 +113,7 @@ def topic_of(partition: int) -> str:
 def with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The columns that `pack` takes, of rows of `trace_schema`; the others are null."""
     columns = [
-        batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, _EMPTY[name]) for name in COLUMNS
+        batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, _TYPES[name]) for name in COLUMNS
     ]
     return pa.RecordBatch.from_arrays(columns, names=list(COLUMNS))
 
