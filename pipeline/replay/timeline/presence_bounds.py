@@ -23,10 +23,13 @@ ClosedBy = Callable[[Bracket], Collection[int]]
 def note_dispatches(changes: Sequence[Bracket], evidence: Evidence, bounds_of: BoundsOf, closed_by: ClosedBy) -> None:
     """Moves joins before the first dispatch to the consumer, and leaves and restarts after the last decision for it."""
     for bracket in changes:
-        after, before = bounds_of(bracket)
-        about = [*closed_by(bracket)] if bracket.row.kind == "reset" else [bracket.row.consumer]
-        seqs = evidence.seq[np.isin(evidence.consumers, about)]
-        seqs = seqs[(seqs > after) & (seqs < before)]
+        inside = evidence.between(*bounds_of(bracket))
+        if not inside.seq.size:
+            continue
+        if bracket.row.kind == "reset":
+            seqs = inside.seq[np.isin(inside.consumers, [*closed_by(bracket)])]
+        else:
+            seqs = inside.seq[inside.consumers == bracket.row.consumer]
         if not seqs.size:
             continue
         if bracket.row.kind == "join":

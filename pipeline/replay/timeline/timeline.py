@@ -282,13 +282,14 @@ class Timeline:
 
     def _bounds(self, bracket: Bracket) -> tuple[int, int]:
         """The seqs between which the change took effect."""
-        first_us, last_us = bracket.bounds_ts_us(self._skew_us)
-        after = (
-            bracket.start.seq
-            if bracket.start is not None and not bracket.vague
-            else self._held.point_before(first_us).seq
-        )
-        before = bracket.end.seq if bracket.end is not None else self._held.point_before(last_us + 1).seq + 1
+        if bracket.start is not None and not bracket.vague:
+            after = bracket.start.seq
+        else:
+            after = self._held.point_before(bracket.bounds_ts_us(self._skew_us)[0]).seq
+        if bracket.end is not None:
+            before = bracket.end.seq
+        else:
+            before = self._held.point_before(bracket.bounds_ts_us(self._skew_us)[1] + 1).seq + 1
         if bracket.join is not None:
             # However vague its rows are, a consumer leaves after it has joined.
             joined = bracket.join.placed
