@@ -4,6 +4,7 @@ import random
 from collections import Counter
 
 import pytest
+from examples import examples
 from gapped_traces import OF_ENTRIES, Interval, bounds, findings, violations, with_gaps
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,9 +27,8 @@ def _intervals(logs: list[list[Columns]], gaps: list[tuple[float, float]]) -> li
 
 
 @pytest.mark.recordings
-@pytest.mark.examples
 @of_each(QUICK)
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(gaps=GAPS, share=st.sampled_from([1.0, 0.5, 0.1, 0.02]), events=LOST, seed=st.integers(0, 99))
 def test_what_is_lost_proves_nothing(
     name: str, gaps: list[tuple[float, float]], share: float, events: tuple[str, ...] | None, seed: int
