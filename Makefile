@@ -74,7 +74,9 @@ lock: setup
 # The recorder: its NAR, and its tests in the JVM; those that audit what it recorded are part of `make test` from then on.
 # For another broker: make recorder PULSAR=4.0.8
 PULSAR ?= 4.2.4
-MVN := mvn -B -Dstyle.color=never -Dpulsar.version=$(PULSAR) -f recorder/pom.xml
+# Apart from ~/.m2: Spark looks there for its own jars, and fails on those of which Maven has needed the pom only.
+MAVEN_REPO ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pulsar-dispatch-audit/maven
+MVN := mvn -B -Dstyle.color=never -Dmaven.repo.local=$(MAVEN_REPO) -Dpulsar.version=$(PULSAR) -f recorder/pom.xml
 
 recorder:
 	@$(MVN) --no-transfer-progress verify

@@ -1,12 +1,15 @@
 """Keeps the output of a starting JVM apart from that of the command line."""
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, Final
 
 from dispatch_audit.pipeline.spark_errors import reason_of
+
+_DOWNLOAD_FAILED: Final = re.compile(r"\[download failed: (?P<jar>[^!\]]+)")
 
 
 @contextmanager
@@ -37,6 +40,13 @@ def why(output: IO[bytes] | None, error: Exception) -> str:
     """Returns why a start failed, from the output that was kept apart or from the error."""
     if output is not None:
         output.seek(0)
-        if b"unresolved dependency" in output.read().lower():
+        text = output.read().decode(errors="replace")
+        if "unresolved dependency" in text.lower():
             return "the jars of Delta Lake are missing and cannot be downloaded"
+        # Ivy trusts ~/.m2, where Maven leaves poms without jars.
+        if failed := _DOWNLOAD_FAILED.search(text):
+            return (
+                f"Ivy cannot get the jar {failed['jar']}: if ~/.m2/repository has a pom of it and no jar, "
+                f"delete that folder, and Ivy downloads both"
+            )
     return reason_of(error)

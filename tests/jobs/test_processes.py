@@ -49,6 +49,10 @@ def java_that_says(tmp_path: Path) -> Callable[[str], str]:
     [
         ("Error: no space left", "Java gateway process exited before sending its port number"),
         ("UNRESOLVED DEPENDENCY: io.delta", "the jars of Delta Lake are missing and cannot be downloaded"),
+        (
+            "[download failed: org.slf4j#slf4j-api;2.0.13!slf4j-api.jar]",
+            "cannot get the jar org.slf4j#slf4j-api;2.0.13: ",
+        ),
     ],
 )
 def test_a_spark_that_does_not_start_is_one_line(
