@@ -54,15 +54,27 @@ def steps_at(events: SubscriptionEvents, rows: pa.Table, places: Iterable[int], 
     named = {events.row_of(place): place for place in places}
     seqs = pa.array(sorted({seq for _, seq in named}), pa.int64())
     found: dict[int, Row] = {}
+    # Several gaps may begin at one place, that of a row that is not there.
+    gaps: dict[tuple[int, object], Row] = {}
     nameless = not events.recorders.terms
     for row in rows.filter(pc.is_in(rows.column("seq"), value_set=seqs)).to_pylist():
         # A recorder that alone names itself also wrote the rows without a name.
         broker = events.recorders.names[0] if nameless else row["broker"]
         place = named.get((broker, row["seq"]))
-        if place is not None:
+        if place is None:
+            continue
+        if row["event"] == "gap":
+            gaps.setdefault((place, _lost(row)), row)
+        else:
             found.setdefault(place, row)
-    steps = [Step(place, place, found[place], offending=place == offending) for place in sorted(found)]
-    return _folded(steps)
+    steps = _folded([Step(place, place, found[place], offending=place == offending) for place in sorted(found)])
+    steps += [Step(place, place, row) for (place, _), row in gaps.items()]
+    return sorted(steps, key=lambda step: (shown_at(step), step.place))
+
+
+def _lost(row: Row) -> object:
+    """Returns what tells gaps of one place apart: a gap that was delivered twice is one."""
+    return row["topic"], row["subscription"], row["seq_end"], row["dropped"], *(row["dropped_events"] or ())
 
 
 def _folded(steps: Sequence[Step]) -> list[Step]:
@@ -79,7 +91,7 @@ def _folded(steps: Sequence[Step]) -> list[Step]:
             kept, dropped = (start, step) if at_start else (step, start)
             del shown[dropped.place]
             shown[kept.place] = replace(kept, place=start.place, until=step.place)
-    return sorted(shown.values(), key=lambda step: (shown_at(step), step.place))
+    return [*shown.values()]
 
 
 def _identity(row: Row) -> object:

@@ -104,7 +104,8 @@ def story_of(
         key: the key, for whoever reads the story.
     """
     concerned = events.in_general() if sticky_hash is None else events.of_hash(sticky_hash)
-    places = np.unique(events.events.seq[concerned])
+    # What the dispatcher knew of any hash ends at a gap.
+    places = np.unique([*events.events.seq[concerned].tolist(), *(gap.seq for gap in events.gaps)]).astype(np.int64)
     at = _place_of(middle, places, events)
     chosen = [*_around(places, at, max(_ROWS_OF_STEP * number, _ROWS_MIN)).tolist()]
     changes = _changes_between(events, chosen, at, to_the_end=chosen[-1:] == places[-1:].tolist())

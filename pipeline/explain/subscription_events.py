@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.contract.profile import SelectorKind
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among, concatenated
+from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.hashes import hashes_of
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, merged
@@ -42,6 +43,7 @@ class SubscriptionEvents:
         config: of the replay.
         events: its rows and the publishes of its topic.
         membership: the details of its joins, leaves and resets.
+        gaps: in which rows of it may be missing.
         recorders: of its topic.
     """
 
@@ -50,6 +52,7 @@ class SubscriptionEvents:
     config: ReplayConfig
     events: Events
     membership: list[MembershipEvent]
+    gaps: list[Gap]
     recorders: Recorders
 
     @staticmethod
@@ -57,8 +60,9 @@ class SubscriptionEvents:
         """Returns the events of one subscription of packed rows."""
         parts = list(merged(packed.of_group[group]))
         membership = [row for part in parts for row in part.membership]
+        gaps = [gap for part in parts for gap in part.gaps]
         events = concatenated([part.events for part in parts])
-        return SubscriptionEvents(packed, group, config, events, membership, packed.recorders_of(group.topic))
+        return SubscriptionEvents(packed, group, config, events, membership, gaps, packed.recorders_of(group.topic))
 
     @cached_property
     def selector(self) -> SelectorKind:

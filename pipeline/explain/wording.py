@@ -6,6 +6,7 @@ from typing import Any
 from dispatch_audit.pipeline.explain.hash_observer import SeenHash
 from dispatch_audit.pipeline.explain.steps import Step
 from dispatch_audit.pipeline.explain.story import Story
+from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.wording import printable
 from dispatch_audit.pipeline.run.key_lookup import key_text
 
@@ -40,16 +41,18 @@ class StoryWords:
             producer = f" by {printable(row['producer_name'])}" if row["producer_name"] else ""
             return f"publish {_position(row)}{producer}{_key(row)}"
         if event == "dispatch":
-            count = f", redelivery {row['redelivery_count']}" if row["redelivery_count"] else ""
-            return f"dispatch{phase} {_position(row)} to {self._of_row(row)}{count}{_key(row)}"
+            again = f", redelivery {row['redelivery_count']}" if row["redelivery_count"] else ""
+            return f"dispatch{phase} {_position(row)} to {self._of_row(row)}{again}{_key(row)}"
         if event in ("ack", "redeliver"):
             kind = f" {row['ack_type']}" if row["ack_type"] == "cumulative" else ""
             return f"{event}{kind}{phase} {self._positions(row)} by {self._of_row(row)}"
         reason = f", {row['reason']}" if row["reason"] else ""
-        if event in ("join", "leave"):
-            return f"{event}{phase} {self._of_row(row)}{reason}"
-        if event == "reset":
-            return f"reset{phase}{reason}"
+        if event in ("join", "leave", "reset"):
+            of = "" if event == "reset" else f" {self._of_row(row)}"
+            return f"{event}{phase}{of}{reason}"
+        if event == "gap":
+            lost = ", ".join(map(printable, row["dropped_events"] or ())) or "any event"
+            return f"gap: the recorder dropped {count(row['dropped'], 'row')} ({lost}) up to seq {row['seq_end']}"
         return f"{event}{phase}" if row["consumer"] is None else f"{event}{phase} {self._of_row(row)}"
 
     def state(self, seen: SeenHash) -> str:
@@ -57,7 +60,7 @@ class StoryWords:
         owner = f"owner {self._short(seen.owner)}"
         if seen.undecided:
             owner += f" (undecided: {printable(seen.undecided)})"
-        held = ", ".join(f"{self._short(number)} {count}" for number, count in seen.held.items())
+        held = ", ".join(f"{self._short(number)} {entries}" for number, entries in seen.held.items())
         parts = [owner, f"pending: {held}" if held else "nothing pending"]
         if seen.drains_from is not None:
             parts.append(f"draining: {self._short(seen.drains_from)} -> {self._short(seen.drains_to)}")

@@ -115,6 +115,34 @@ def test_a_reset_is_part_of_every_story() -> None:
     assert events_of(found_in(log.rows, config_of()).story(HASH_OF_LOW, Middle()))[-1] == "reset"
 
 
+def test_a_gap_is_part_of_every_story() -> None:
+    log = moved()
+    lost = len(log.rows) + 1
+    # Two gaps that begin with one row, of which one was delivered twice.
+    log.write("gap", seq_end=lost, dropped=1, dropped_events=["ack", "dispatch"])
+    log.write("gap", seq=lost, seq_end=lost + 5, dropped=2)
+    log.rows.append(dict(log.rows[-1]))
+    found = found_in(log.rows, config_of())
+    lines = told(found.story(HASH_OF_LOW, Middle()))
+    assert [line.split("  ")[-1] for line in lines if "gap" in line] == [
+        "gap: the recorder dropped 1 row (ack, dispatch) up to seq 20",
+        "gap: the recorder dropped 2 rows (any event) up to seq 25",
+    ]
+    assert events_of(found.story(None, Middle())).count("gap") == 2
+
+
+def test_what_was_pending_is_unknown_behind_a_gap() -> None:
+    log = moved()
+    log.publish(3, LOW)
+    log.dispatch(2, 3, LOW)
+    log.write("gap", seq_end=len(log.rows) + 1, dropped=1, dropped_events=["ack"])
+    log.now_us += 1_000_000
+    log.flow(1, 1)
+    lines = told(found_in(log.rows, config_of()).story(HASH_OF_LOW, Middle()))
+    assert lines[-3].strip() == "owner blue (2); pending: blue (2) 1"
+    assert lines[-1].strip() == "owner blue (2); nothing pending"
+
+
 def test_a_redelivery_of_everything_concerns_the_hashes_that_its_consumer_got() -> None:
     log = moved()
     log.redeliver(1)
