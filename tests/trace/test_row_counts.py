@@ -10,7 +10,10 @@ import pytest
 from dispatch_audit.pipeline.trace.checks.rows_with_texts import OF_ROW
 from dispatch_audit.pipeline.trace.quarantine.row_counts import RowCounts, decoded, together
 
-TYPES = {"seq": pa.int64(), "ts_us": pa.int64(), "consumer": pa.int64(), "entry_bucket_dispatch": pa.bool_()}
+TYPES = {
+    **dict.fromkeys(("seq", "ts_us", "consumer", "dropped"), pa.int64()),
+    "entry_bucket_dispatch": pa.bool_(),
+}
 
 
 def _batch(rows: list[dict[str, Any]], *, encoded: bool) -> pa.RecordBatch:
@@ -80,3 +83,18 @@ def test_counts_of_several_tasks_are_added_up() -> None:
     counts = together(count._asdict() for part in (one, other) for count in part.counts())
     assert sum(count.rows for count in counts) == 20
     assert decoded([one.encode(), other.encode()]) == counts
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_gap_that_was_delivered_twice_is_one(encoded: bool) -> None:
+    gap = {"topic": "t", "subscription": "ks", "event": "gap", "seq": 5, "ts_us": 50, "dropped": 3}
+    # Of another recorder, and two that begin with other rows.
+    others = [{**gap, "broker": "b"}, {**gap, "seq": 6}, {**gap, "dropped": 4}]
+    rows = [{"topic": "t", "subscription": "ks", "event": "flow", "seq": 4, "ts_us": 40}, gap, *others]
+    one, other = RowCounts(), RowCounts()
+    for counts in (one, other):
+        counts.add(_batch(rows, encoded=encoded))
+    found = decoded([one.encode(), other.encode()])
+    assert sorted(count.dropped for count in found if count.gap is not None) == [3, 3, 3, 4]
+    assert sum(count.rows for count in found) == 2 * len(rows)
+    assert [(count.rows, count.dropped) for count in found if count.gap is None] == [(2, 0)]

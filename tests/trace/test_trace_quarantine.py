@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import WriteTrace
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 from reading import kept, read, set_aside, shares_in
-from trace_rows import ACK, FLOW, GOOD_ROWS, PUBLISH, TOPIC
+from trace_rows import ACK, FLOW, GAP, GAP_OF_ALL, GOOD_ROWS, PUBLISH, TOPIC
 
 from benchmarks.typed_rows import typed_rows
 from dispatch_audit.pipeline.replay.pack_on_spark import rows_with_texts
@@ -142,6 +143,17 @@ def test_a_publish_is_one_row_however_many_subscriptions_refuse_it(
     (row,) = set_aside(spark, trace, late)
     assert (row.subscription, row.seq, row.line, row.reason) == ("a", 1, 1, "impossible_transition")
     assert json.loads(row.raw) == PUBLISH
+
+
+def test_a_gap_of_all_topics_that_is_delivered_twice_is_one_row(spark: SparkSession, write_trace: WriteTrace) -> None:
+    """Each subscription of each topic refuses it; a gap of one topic with its seq was delivered once."""
+    of_topic = {**GAP, "seq": GAP_OF_ALL["seq"], "seq_end": GAP_OF_ALL["seq"]}
+    (trace,) = open_traces([write_trace([GAP_OF_ALL, FLOW, of_topic, GAP_OF_ALL])])
+    seq = GAP_OF_ALL["seq"]
+    late = refusals(spark, ("b", seq, "repeated_row"), ("a", seq, "repeated_row"))
+    elsewhere = late.withColumn("topic", sf.lit("persistent://public/default/other"))
+    found = set_aside(spark, trace, late.union(elsewhere))
+    assert [(row.line, row.reason, row.seq) for row in found if row.line in (1, 4)] == [(4, "repeated_row", seq)]
 
 
 def test_a_row_is_not_refused_twice(spark: SparkSession, write_trace: WriteTrace) -> None:

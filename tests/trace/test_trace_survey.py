@@ -9,7 +9,7 @@ import pytest
 from conftest import WriteTrace
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
-from trace_rows import FLOW, GOOD_ROWS, JOIN, PUBLISH, REFUSED_JOIN, TOPIC
+from trace_rows import FLOW, GAP, GAP_OF_ALL, GOOD_ROWS, JOIN, PUBLISH, REFUSED_JOIN, TOPIC
 
 from benchmarks.typed_rows import typed_rows
 from dispatch_audit.pipeline.errors import TraceError, UsageError
@@ -50,6 +50,11 @@ def test_rows_are_counted_by_group_and_reason(spark: SparkSession, write_trace: 
     assert found.groups[0].first_seq is None
     assert (found.rows_in, found.refused) == (len(GOOD_ROWS) + 3, 3)
     assert found.refused_by_reason == {"broken_json": 1, "impossible_value": 2}
+
+
+def test_a_gap_that_is_delivered_twice_is_one(spark: SparkSession, write_trace: WriteTrace) -> None:
+    found = surveyed(spark, write_trace([FLOW, GAP, GAP, GAP_OF_ALL, GAP_OF_ALL, {**GAP, "seq": 99, "seq_end": 99}]))
+    assert (found.rows_in, found.gaps, found.dropped) == (6, 3, 2 * GAP["dropped"] + GAP_OF_ALL["dropped"])
 
 
 def test_a_subscription_by_entry_buckets_makes_a_trace_unusable(spark: SparkSession, write_trace: WriteTrace) -> None:

@@ -1,4 +1,7 @@
-"""Good rows whose texts are wanted, because the replay refused them; it names them by topic and seq."""
+"""Good rows whose texts are wanted, because the replay refused them; it names them by topic and seq.
+
+Gaps that hold for all topics name none, and every topic may refuse them: they are named by their seq alone.
+"""
 
 from collections.abc import Mapping
 
@@ -22,7 +25,10 @@ class AskedRows:
     """
 
     def __init__(self, seqs: Mapping[str, NDArray[np.int64]]) -> None:
-        self._seqs = {topic: np.unique(of_topic) for topic, of_topic in seqs.items()}
+        self._seqs: dict[str | None, NDArray[np.int64]] = {
+            None: np.unique(np.concatenate([np.zeros(0, np.int64), *seqs.values()])),
+            **{topic: np.unique(of_topic) for topic, of_topic in seqs.items()},
+        }
 
     @classmethod
     def of(cls, rows: pa.Table) -> "AskedRows":
@@ -34,7 +40,7 @@ class AskedRows:
     @property
     def seqs(self) -> SeqRange:
         """The smallest range with all of these seqs."""
-        every = np.concatenate(list(self._seqs.values()))
+        every = self._seqs[None]
         return SeqRange(int(every.min()), int(every.max()) + 1)
 
     def among(self, batch: pa.RecordBatch) -> Mask:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from dispatch_audit.pipeline.arrow_stream import stream_of
 
-_GROUPED = ["topic", "subscription", "broker", "refused"]
+_GROUPED = ["topic", "subscription", "broker", "refused", "gap"]
 _FOLDED = [
     ("rows", "sum"),
     ("first_seq", "min"),
@@ -19,8 +19,8 @@ _FOLDED = [
     ("first_ts_us", "min"),
     ("last_ts_us", "max"),
     ("entry_buckets", "max"),
-    ("gaps", "sum"),
-    ("dropped", "sum"),
+    # A gap that was delivered twice is one gap.
+    ("dropped", "max"),
 ]
 _SCHEMA = pa.schema(
     [
@@ -33,34 +33,34 @@ _PARTS_MAX = 64
 
 
 class Count(NamedTuple):
-    """The rows of one subscription and recorder that were refused for one reason, or were good.
+    """The rows of one subscription and recorder that were refused for one reason, or were good, or say of one gap.
 
     Attributes:
         topic: None where the rows name none.
         subscription: None for publishes, and where the rows name none.
         broker: None where the rows name none.
         refused: the reason code; None: good rows.
+        gap: for rows that say that others were dropped, what identifies these within the recorder; None: other rows.
         rows: number of recorded rows.
         first_seq: lowest seq; None where no row has one, and so for the next three.
         last_seq: highest seq.
         first_ts_us: lowest wall clock, microseconds since 1970 UTC.
         last_ts_us: highest wall clock.
         entry_buckets: more than 0 if a consumer joined under entry-bucket dispatch.
-        gaps: how many of the rows say that others were dropped.
-        dropped: how many others they say.
+        dropped: how many others were dropped, as each of the rows says.
     """
 
     topic: str | None
     subscription: str | None
     broker: str | None
     refused: str | None
+    gap: str | None
     rows: int
     first_seq: int | None
     last_seq: int | None
     first_ts_us: int | None
     last_ts_us: int | None
     entry_buckets: int
-    gaps: int
     dropped: int
 
 
@@ -81,11 +81,11 @@ class RowCounts:
         if "refused" not in batch.schema.names:
             batch = batch.append_column("refused", pa.nulls(batch.num_rows, pa.string()))
         seq, ts_us = batch.column("seq"), batch.column("ts_us")
-        columns = [*(batch.column(name) for name in _GROUPED), seq, ts_us, _joined_by_entry_buckets(batch)]
-        names = [*_GROUPED, "seq", "ts_us", "entry_buckets", "gaps", "dropped"]
-        table = pa.table([*columns, *_gaps(batch)], names=names)
+        gap, dropped = _gaps(batch)
+        columns = [*(batch.column(name) for name in _GROUPED[:-1]), gap, seq, ts_us, _joined_by_entry_buckets(batch)]
+        table = pa.table([*columns, dropped], names=[*_GROUPED, "seq", "ts_us", "entry_buckets", "dropped"])
         bounds = [("seq", "min"), ("seq", "max"), ("ts_us", "min"), ("ts_us", "max"), ("entry_buckets", "max")]
-        bounds += [("gaps", "sum"), ("dropped", "sum")]
+        bounds += [("dropped", "max")]
         counted = table.group_by(_GROUPED, use_threads=False).aggregate([([], "count_all"), *bounds])
         named = ["count_all", *("_".join(bound) for bound in bounds)]
         self._take(
@@ -134,14 +134,17 @@ def _joined_by_entry_buckets(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _gaps(batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-    """Returns for each row whether it is a gap, as 1 or 0, and how many rows it says to be lost."""
+    """Returns for each row that is a gap what identifies it, for others null; and how many rows it says to be lost."""
     dropped = batch.column("dropped")
     if dropped.null_count == batch.num_rows:
-        nothing = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
-        return nothing, nothing
-    is_gap = pc.equal(batch.column("event").cast(pa.string()), "gap")
-    is_gap = pc.fill_null(is_gap, False).cast(pa.int64())
-    return is_gap, pc.multiply(is_gap, pc.fill_null(dropped.cast(pa.int64()), 0))
+        return pa.nulls(batch.num_rows, pa.string()), pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
+    is_gap = pc.fill_null(pc.equal(batch.column("event").cast(pa.string()), "gap"), False)
+    number = pc.fill_null(dropped.cast(pa.int64()), 0)
+    # The time and the seq are those of the first row lost.
+    of_row = (batch.column("seq"), batch.column("ts_us"), number)
+    texts = (pc.fill_null(column.cast(pa.string()), "") for column in of_row)
+    gap = pc.binary_join_element_wise(*texts, " ")
+    return pc.if_else(is_gap, gap, pa.scalar(None, pa.string())), pc.if_else(is_gap, number, 0)
 
 
 def together(rows: Iterable[Mapping[str, Any]]) -> list[Count]:

@@ -29,7 +29,7 @@ class GroupSurvey:
         last_seq: highest seq of the good rows.
         first_ts_us: lowest wall clock of the good rows, microseconds since 1970 UTC.
         last_ts_us: highest wall clock of the good rows.
-        gaps: number of good rows that say that others were dropped.
+        gaps: number of different good rows that say that others were dropped.
         dropped: number of these others.
     """
 
@@ -196,7 +196,7 @@ def _group(topic: str | None, subscription: str | None, counts: Sequence[Count])
         last_seq=max((c.last_seq for c in good if c.last_seq is not None), default=None),
         first_ts_us=min((c.first_ts_us for c in good if c.first_ts_us is not None), default=None),
         last_ts_us=max((c.last_ts_us for c in good if c.last_ts_us is not None), default=None),
-        gaps=sum(count.gaps for count in good),
+        gaps=sum(count.gap is not None for count in good),
         dropped=sum(count.dropped for count in good),
     )
 
