@@ -45,6 +45,7 @@ Symptom = Literal[
     "passed_over_in_replay",
     "hidden_in_replay",
     "sent_by_two_replay_reads",
+    "read_before_the_rewind",
     "gap_inside_one_consumer",
 ]
 """A pattern in the rows; the code that finds it describes it."""

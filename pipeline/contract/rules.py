@@ -87,7 +87,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
     "first_delivery_order": Rule(
         statement="The entries of a hash are first delivered in ascending order, over all consumers.",
         found_when="the first dispatch of an entry comes after the first dispatch of a later entry of its hash",
-        unless="E5; #23870 on 4.0.0 to 4.0.2; F11 on the classic dispatcher, where the overtaking is F11",
+        unless="E5; #23870 on 4.0.0 to 4.0.2; F11 on the classic dispatcher, and F12, where the overtaking is one",
         counted="first deliveries",
         invariants=("V4",),
         number=FIRST_DELIVERY_ORDER,
@@ -108,7 +108,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         ),
         unless=(
             "E1, E2, E5, E6, E7 (not provable where no row shows that the entry had been read, and its hash had to "
-            "wait before); F11 on the classic dispatcher"
+            "wait before); F11 on the classic dispatcher; F12"
         ),
         counted="dispatches",
         invariants=("V5",),
@@ -121,7 +121,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
     "replay_overtaken": Rule(
         statement="No entry passes an older entry of its hash that waits.",
         found_when="an entry is dispatched while an older entry of its hash waits for its first dispatch",
-        unless="E1, E2, E5, E6, E7; #23870; F11 on the classic dispatcher",
+        unless="E1, E2, E5, E6, E7; #23870; F11 on the classic dispatcher; F12",
         counted="dispatches",
         invariants=("V6",),
         number=REPLAY_OVERTAKEN,
@@ -134,8 +134,8 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         statement="An entry is sent again only after its holder returned it, and never after it was acknowledged.",
         found_when="an entry goes again to its holder, or goes to any consumer after it was acknowledged",
         unless=(
-            "overlapping replay reads: known flaw F10, exception E17; a read in flight sends an entry that mark-delete "
-            "passed and nobody acknowledged (E6)"
+            "overlapping replay reads: known flaw F10, exception E17; reads from before the last consumer left: F12; a "
+            "read in flight sends an entry that mark-delete passed and nobody acknowledged (E6)"
         ),
         counted="dispatches",
         invariants=("V7",),
@@ -173,7 +173,8 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         statement="An entry that can be delivered is delivered.",
         found_when=(
             "entries of a hash that no consumer holds wait for `blocking.stall_threshold_ms` while its owner gets "
-            "later entries; or nothing is sent to any consumer, and nothing in the trace explains why"
+            "later entries (from a backlog, or while a limit stops reads, from the moment on at which the broker had "
+            "read them); or nothing is sent to any consumer, and nothing in the trace explains why"
         ),
         unless=(
             "F6 on 3.x and classic. Without recorded permits a stall of the whole subscription is no finding, only a "

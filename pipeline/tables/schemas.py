@@ -151,7 +151,7 @@ VIOLATIONS = TableSchema(
         Column("seq", "bigint", "seq of the event that completes the finding"),
         *_moment("ts", "broker's clock at that event"),
         _optional("permitted_by", "string", "exception that permits it, E1 to E17"),
-        _optional("known_bug", "string", "bug that it matches: issue number, or F1 to F11"),
+        _optional("known_bug", "string", "bug that it matches: issue number, or F1 to F12"),
         _optional("detail", "string", "machine-readable particulars of the rule, JSON"),
         Column("evidence", "array<string>", "events that prove it, oldest first"),
         Column("explanation", "string", "the finding in a sentence"),

@@ -24,17 +24,17 @@ OF_3X = {"F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9"}
 @pytest.mark.parametrize(
     ("version", "settings", "found"),
     [
-        ("3.0.7", {}, {*OF_3X, "F10", "exclusive_gap"}),
-        ("3.3.6", {}, {*OF_3X, "F10", "exclusive_gap"}),
-        ("4.0.1", {}, {"#23870", "#23845", "#25627", "#21554", "F10", "exclusive_gap"}),
-        ("4.0.4", {}, {"#23845", "#25627", "#21554", "#26471", "F10", "exclusive_gap"}),
-        ("4.0.7", {}, {"#25627", "#21554", "#26471", "F10", "exclusive_gap"}),
-        ("4.0.8", {}, {"#25627", "#21554", "#26471", "F10"}),
-        ("4.2.4", {}, {"#25627", "#26471", "F10"}),
-        ("5.0.1", {}, {"#25627", "F10"}),
-        ("4.0.4", CLASSIC, {*OF_3X, "F10", "F11", "exclusive_gap"}),
-        ("4.0.8", CLASSIC, {*OF_3X, "F10", "F11"}),
-        ("4.2.4", CLASSIC, {*OF_3X - {"F8"}, "F10", "F11"}),
+        ("3.0.7", {}, {*OF_3X, "F10", "F12", "exclusive_gap"}),
+        ("3.3.6", {}, {*OF_3X, "F10", "F12", "exclusive_gap"}),
+        ("4.0.1", {}, {"#23870", "#23845", "#25627", "#21554", "F10", "F12", "exclusive_gap"}),
+        ("4.0.4", {}, {"#23845", "#25627", "#21554", "#26471", "F10", "F12", "exclusive_gap"}),
+        ("4.0.7", {}, {"#25627", "#21554", "#26471", "F10", "F12", "exclusive_gap"}),
+        ("4.0.8", {}, {"#25627", "#21554", "#26471", "F10", "F12"}),
+        ("4.2.4", {}, {"#25627", "#26471", "F10", "F12"}),
+        ("5.0.1", {}, {"#25627", "F10", "F12"}),
+        ("4.0.4", CLASSIC, {*OF_3X, "F10", "F12", "F11", "exclusive_gap"}),
+        ("4.0.8", CLASSIC, {*OF_3X, "F10", "F12", "F11"}),
+        ("4.2.4", CLASSIC, {*OF_3X - {"F8"}, "F10", "F12", "F11"}),
     ],
 )
 def test_a_broker_can_have_what_its_version_and_dispatcher_have(
@@ -49,7 +49,7 @@ def test_a_named_profile_stands_in_for_a_version_that_is_none() -> None:
 
 
 def test_every_flaw_of_the_semantics_is_there() -> None:
-    assert {f"F{number}" for number in range(1, 12)} <= set(catalogue())
+    assert {f"F{number}" for number in range(1, 13)} <= set(catalogue())
     numbers = {number for bug in catalogue().values() for number in bug.issues}
     assert numbers >= {"#23870", "#23845", "#25627", "#23307", "#21199", "#15705", "#23200", "#23315", "#20407"}
 

@@ -65,7 +65,7 @@ def drawn_setup(rng: Random, version: str, policy: PolicyName | None = None, swi
         "maxUnackedMessagesPerSubscription": rng.choice([0, 40, 1000]),
     }
     # An acknowledgement takes longer than a read: an entry that overlapping reads send twice (F10) is then still held
-    # when it is sent again. `test_overlapping_reads` has the other case.
+    # when it is sent again. `test_flaws` has the other case.
     timing = Timing((10, slow_us), (0, slow_us // 2), write_us=rng.choice([0, 500]), network_us=slow_us)
     return setup_for(
         version,

@@ -149,10 +149,10 @@ def _peak(version: str, broker: Mapping[str, object]) -> int:
     return audited(undeliverable_head(), setup(version, broker=broker)).simulation.progress.measures.replay_peak
 
 
-def churn() -> PartitionWorkload:
+def churn(service_us: int = 20 * MS) -> PartitionWorkload:
     """Consumers come and go while a key's entries wait for permits, so that older entries enter replay late."""
     keys = [LOWEST, LOW, HIGH, HIGHEST]
-    clients: list[ClientPlan] = [client(name, queue=5, service_us=20 * MS) for name in "abcd"]
+    clients: list[ClientPlan] = [client(name, queue=5, service_us=service_us) for name in "abcd"]
     leaves: list[Any] = [
         Action(at * MS, kind, (at // 30) % 4) for at in range(60, 1000, 30) for kind in ("close", "join")
     ]
@@ -166,6 +166,31 @@ def test_f10_overlapping_replay_reads_send_entries_twice_to_one_consumer() -> No
     assert all(came.unexplained == [] for came in runs)
     assert sum(came.known_bugs()["F10"] for came in runs) > 0
     assert sum(len(came.simulation.state.overlapped) for came in runs) > 0
+
+
+def test_f10_is_f10_for_what_was_acknowledged_between_the_two_sends() -> None:
+    jitter = Timing(read_us=(100, 5 * MS), dispatch_us=(0, 2 * MS), write_us=0, network_us=100)
+    runs: list[Audited] = [audited(churn(MS), setup("4.2.4", jitter, seed)) for seed in range(2)]
+    named = [row for came in runs for row in came.tables["violations"] if row["known_bug"] == "F10"]
+
+    assert all(came.unexplained == [] for came in runs)
+    assert ["although it was acknowledged" in row["explanation"] for row in named] == [True] * len(named)
+    assert named
+
+
+def test_f12_what_a_read_had_goes_to_the_next_consumer_and_comes_again() -> None:
+    """As a broker of 4.2.4 did it (contract 6.8): the dispatch waits while a leaves and b joins."""
+    slow = Timing(read_us=(MS, MS), dispatch_us=(50 * MS, 50 * MS), write_us=0, network_us=100)
+    workload = workload_of(
+        [(10 * MS, LOW), (11 * MS, LOW), (12 * MS, LOW), (200 * MS, LOW), (203 * MS, LOW)],
+        [client("a", service_us=FOREVER), client("b")],
+        [Action(0, "join", 0), Action(210 * MS, "close", 0), Action(220 * MS, "join", 1)],
+    )
+    came = audited(workload, setup("4.2.4", slow))
+
+    assert [entry for consumer, entry in sent(workload, setup("4.2.4", slow)) if consumer == 2] == [3, 0, 1, 2, 3, 4]
+    assert set(came.known_bugs()) - {"#23803)"} == {"F12"}
+    assert came.unexplained == []
 
 
 def double_registration() -> PartitionWorkload:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-READY: Final = 0  # no cause: the consumer can be sent something, or the hash has no open interval
+# 0 is `state.availability.READY`: no cause.
 NO_PERMITS: Final = 1
 UNACKED_LIMIT_CONSUMER: Final = 2
 NO_OWNER: Final = 3

@@ -6,13 +6,16 @@ state still shows which entries waited, `attribution` counts them.
 
 from typing import Final
 
-from dispatch_audit.pipeline.replay.blocking.causes import NO_PERMITS, READY, UNACKED_LIMIT_CONSUMER
+from dispatch_audit.pipeline.replay.blocking.causes import NO_PERMITS, UNACKED_LIMIT_CONSUMER
+from dispatch_audit.pipeline.replay.blocking.wait_causes import blocked_on_unacked_us, look_ahead_us
 from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
+    IN_BACKLOG,
     UNKNOWN,
     State,
 )
@@ -122,30 +125,28 @@ def end_unavailability(
 
 
 @compiled
-def unavailable_us(state: State, consumer: int, ts: int) -> int:
-    """The time since its join for which a consumer could be sent nothing."""
-    consumers = state.consumers
-    open_us = ts - consumers[consumer].cause_ts if consumers[consumer].cause != READY else 0
-    return int(consumers[consumer].unavailable_us + open_us)
-
-
-@compiled
 def note_starved(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
     """Reports a hash as starved if it could have been served for `longest_us`; called when it is served or moves."""
     hashes = state.hashes
     owner = hashes[at].owner
-    # The hash does not starve while its owner can be sent nothing.
-    unavailable = unavailable_us(state, owner, ts) - hashes[at].clear_unavailable_us if owner >= 0 else 0
+    head = hashes[at].queue_first
     # Only entries that may not be overtaken (`queue_first`) count.
-    if hashes[at].queue_first >= 0 and hashes[at].away == 0 and ts - hashes[at].clear_ts - unavailable >= longest_us:
+    if head < 0 or hashes[at].away == 1:
+        return
+    from_seq, from_ts, before_us = hashes[at].clear_seq, hashes[at].clear_ts, hashes[at].clear_unavailable_us
+    if hashes[at].read_ts > from_ts and _may_be_unread(state, at, ts):
+        from_seq, from_ts, before_us = hashes[at].read_seq, hashes[at].read_ts, hashes[at].read_unavailable_us
+    # The hash does not starve while its owner can be sent nothing.
+    unavailable = unavailable_us(state, owner, ts) - before_us if owner >= 0 else 0
+    if ts - from_ts - unavailable >= longest_us:
         row = out.filled[INTERVALS]
         out.filled[INTERVALS] = row + 1
-        report, head = out.intervals, hashes[at].queue_first
+        report = out.intervals
         report[row].cause = STARVED
         report[row].consumer = owner
         report[row].hash = hashes[at].hash
-        report[row].from_seq = hashes[at].clear_seq
-        report[row].from_ts = hashes[at].clear_ts
+        report[row].from_seq = from_seq
+        report[row].from_ts = from_ts
         report[row].to_seq = seq
         report[row].to_ts = ts
         report[row].ended_by = ended_by
@@ -160,6 +161,18 @@ def note_starved(state: State, out: Output, at: int, seq: int, ts: int, ended_by
             report[row].passed_ledger = state.consumers[owner].sent_ledger
             report[row].passed_entry = state.consumers[owner].sent_entry
             report[row].passed_ts = state.consumers[owner].sent_ts
+
+
+@compiled
+def _may_be_unread(state: State, at: int, ts: int) -> bool:
+    """Whether the broker had reason not to read the first entry of a hash at once (V10).
+
+    It reads in order, and nothing while the look-ahead limit or that of unacknowledged messages is reached (4.2).
+    """
+    hashes = state.hashes
+    limited_us = look_ahead_us(state, ts) - hashes[at].clear_look_ahead_us
+    limited_us += blocked_on_unacked_us(state, ts) - hashes[at].clear_full_us
+    return bool(limited_us > 0 or state.entries[hashes[at].queue_first].marks & IN_BACKLOG != 0)
 
 
 @compiled

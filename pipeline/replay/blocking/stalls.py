@@ -22,13 +22,13 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
     NAMES,
     NO_OWNER,
     NO_PERMITS,
-    READY,
     RECENTLY_JOINED,
     UNACKED_LIMIT_CONSUMER,
     UNACKED_LIMIT_SUBSCRIPTION,
     UNEXPLAINED,
 )
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,

@@ -13,13 +13,12 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
     NACK_DELAY,
     NO_OWNER,
     NOT_READ_YET,
-    READY,
     RECENTLY_JOINED,
     REPLAY_QUEUE,
     UNACKED_LIMIT_CONSUMER,
     UNACKED_LIMIT_SUBSCRIPTION,
 )
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import unavailable_us
+from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output
 from dispatch_audit.pipeline.replay.state.state import (
@@ -45,7 +44,7 @@ def note_limits(state: State, ts: int) -> None:
         if full and common[0].look_ahead_since_ts == UNKNOWN:
             common[0].look_ahead_since_ts = ts
         elif not full and common[0].look_ahead_since_ts != UNKNOWN:
-            common[0].look_ahead_us = _look_ahead_us(state, ts)
+            common[0].look_ahead_us = look_ahead_us(state, ts)
             common[0].look_ahead_since_ts = UNKNOWN
     if common[0].unacked_limit > 0:
         if common[0].blocked_on_unacked == 1:
@@ -53,19 +52,19 @@ def note_limits(state: State, ts: int) -> None:
             if common[0].blocked_on_unacked_since_ts == UNKNOWN:
                 common[0].blocked_on_unacked_since_ts = ts
         elif common[0].blocked_on_unacked_since_ts != UNKNOWN:
-            common[0].blocked_on_unacked_us = _blocked_on_unacked_us(state, ts)
+            common[0].blocked_on_unacked_us = blocked_on_unacked_us(state, ts)
             common[0].blocked_on_unacked_since_ts = UNKNOWN
 
 
 @compiled
-def _look_ahead_us(state: State, ts: int) -> int:
+def look_ahead_us(state: State, ts: int) -> int:
     """The total time for which the look-ahead limit has been reached."""
     since = state.common[0].look_ahead_since_ts
     return int(state.common[0].look_ahead_us + (ts - since if since != UNKNOWN else 0))
 
 
 @compiled
-def _blocked_on_unacked_us(state: State, ts: int) -> int:
+def blocked_on_unacked_us(state: State, ts: int) -> int:
     """The total time for which the subscription has been blocked on unacknowledged messages."""
     since = state.common[0].blocked_on_unacked_since_ts
     return int(state.common[0].blocked_on_unacked_us + (ts - since if since != UNKNOWN else 0))
@@ -79,9 +78,9 @@ def begin_wait(state: State, at: int, seq: int, ts: int) -> None:
     hashes[at].clear_ts = ts
     hashes[at].idle_us = 0
     owner = hashes[at].owner
-    hashes[at].clear_look_ahead_us = _look_ahead_us(state, ts)
-    hashes[at].clear_full_us = _blocked_on_unacked_us(state, ts)
-    hashes[at].clear_unavailable_us = unavailable_us(state, owner, ts) if owner >= 0 else 0
+    hashes[at].clear_look_ahead_us = look_ahead_us(state, ts)
+    hashes[at].clear_full_us = blocked_on_unacked_us(state, ts)
+    hashes[at].clear_unavailable_us = unavailable_us(state, owner, ts)
 
 
 @compiled
@@ -137,9 +136,9 @@ def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
         cause = UNACKED_LIMIT_CONSUMER
     elif state.entries[head].marks & READ != 0 and ts - state.entries[head].read_ts >= half_us:
         cause = REPLAY_QUEUE
-    elif _look_ahead_us(state, ts) - hashes[at].clear_look_ahead_us >= half_us:
+    elif look_ahead_us(state, ts) - hashes[at].clear_look_ahead_us >= half_us:
         cause = LOOK_AHEAD_LIMIT
-    elif _blocked_on_unacked_us(state, ts) - hashes[at].clear_full_us >= half_us:
+    elif blocked_on_unacked_us(state, ts) - hashes[at].clear_full_us >= half_us:
         cause = UNACKED_LIMIT_SUBSCRIPTION
     return cause
 

@@ -138,7 +138,7 @@ def acked_in_part(state: State, out: Output, events: Events, i: int, policy: Pol
     state.words[first + min(word + 1, count) : first + count] = 0
     if held >= 0:
         left = messages_left(state, slot)
-        charge(state, held, left - entries[slot].unacked)
+        charge(state, slot, held, left - entries[slot].unacked)
         entries[slot].unacked = left
         update_availability_by_row(state, out, events, i, held, BY_ACK, policy)
     for at in range(first, first + count):

@@ -6,13 +6,21 @@ from dispatch_audit.pipeline.replay.state.read_position import was_read
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     ACKED_WHILE_QUEUED,
+    DISPATCH_CONFIRMED,
     NOBODY,
+    PASSED,
     READ,
+    REPLAYED,
+    SENT,
     SETTLING,
     UNKNOWN,
     UNLOOKED,
     State,
 )
+
+# A read in flight may send an entry with one of these marks after its acknowledgement, so it keeps its slot until
+# `allocation` sweeps it: overlapping replay reads send what was replayed once more (F10).
+_KEPT = ACKED_WHILE_QUEUED | SETTLING | REPLAYED
 
 
 @compiled
@@ -52,15 +60,37 @@ def free_entry(state: State, slot: int) -> None:
     """Frees the slot of an entry if it is acknowledged, not held, and mark-delete has passed it."""
     entries, common = state.entries, state.common
     marks = entries[slot].marks
-    if marks & ACKED == 0 or marks & (ACKED_WHILE_QUEUED | SETTLING) != 0 or entries[slot].holder >= 0:
+    if marks & ACKED == 0 or marks & _KEPT != 0 or entries[slot].holder >= 0:
         return
-    ledger, entry = entries[slot].ledger, entries[slot].entry
-    if (ledger, entry) > (common[0].mark_delete_ledger, common[0].mark_delete_entry):
+    at = (entries[slot].ledger, entries[slot].entry)
+    # Behind the floor a missing slot does not say that the entry was acknowledged (`was_deleted`).
+    if at > (common[0].mark_delete_ledger, common[0].mark_delete_entry) or at <= (
+        common[0].floor_ledger,
+        common[0].floor_entry,
+    ):
         return
+    ledger, entry = at
     drop(state.entry_table, entries.ledger, entries.entry, ledger, entry)
     entries[slot].ledger = UNKNOWN
     state.entries_free[common[0].free_entries] = slot
     common[0].free_entries += 1
+
+
+@compiled
+def recall_delivery(state: State, slot: int) -> None:
+    """Takes the first delivery of an entry that has a slot again from its hash, if it was the hash's highest one.
+
+    Only acknowledged entries lose their slots.
+    """
+    entries, hashes = state.entries, state.hashes
+    at = entries[slot].hash_at
+    if at < 0 or entries[slot].marks & PASSED != 0:
+        return
+    if (hashes[at].top_ledger, hashes[at].top_entry) == (entries[slot].ledger, entries[slot].entry):
+        entries[slot].marks |= ACKED | SENT | DISPATCH_CONFIRMED
+        entries[slot].sent_to = hashes[at].top_consumer
+        entries[slot].sent_seq = hashes[at].top_seq
+        entries[slot].sent_ts = hashes[at].top_ts
 
 
 @compiled
@@ -98,6 +128,7 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
         hashes[at].registered = 0
         hashes[at].left_sent_seq = UNKNOWN
         hashes[at].drained_from = NOBODY
+        hashes[at].read_ts = UNKNOWN
         hashes[at].owner = UNLOOKED
         hashes[at].why = 0
         hashes[at].summed_to_ts = 0

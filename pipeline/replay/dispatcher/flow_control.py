@@ -3,6 +3,7 @@
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
+    MAYBE_SKIPPED,
     UNKNOWN,
     State,
 )
@@ -23,10 +24,12 @@ def messages_left(state: State, slot: int) -> int:
 
 
 @compiled
-def charge(state: State, consumer: int, messages: int) -> None:
-    """Adds messages to the unacked counts of a consumer and the subscription (4.14)."""
+def charge(state: State, slot: int, consumer: int, messages: int) -> None:
+    """Adds messages of an entry to the unacked counts of a consumer and the subscription (4.14)."""
     common = state.common
     state.consumers[consumer].unacked += messages
+    if state.entries[slot].marks & MAYBE_SKIPPED != 0:
+        state.consumers[consumer].maybe_skipped += messages
     common[0].unacked += messages
     if common[0].unacked_limit > 0:
         if common[0].unacked >= common[0].unacked_limit:

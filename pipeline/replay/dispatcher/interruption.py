@@ -39,7 +39,17 @@ _KEPT_IN_COMMON: Final = (
     "unseen_until_ts",
     "skip_begun_ts",
 )
-_DROPPED_OF_CONSUMERS: Final = ("held", "unacked", "permits", "blocked", "withheld", "cause", "former", "recent")
+_DROPPED_OF_CONSUMERS: Final = (
+    "held",
+    "unacked",
+    "maybe_skipped",
+    "permits",
+    "blocked",
+    "withheld",
+    "cause",
+    "former",
+    "recent",
+)
 
 
 def without_entries(state: State) -> State:

@@ -14,7 +14,7 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
 )
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
-from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, set_key
+from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, recall_delivery, set_key
 from dispatch_audit.pipeline.replay.dispatcher.leave_and_reset import return_all
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_deleted, was_skipped
 from dispatch_audit.pipeline.replay.dispatcher.ownership import hash_served
@@ -206,7 +206,8 @@ def _dispatched(
         if slot >= 0:
             see_end(state, slot, consumer)
         return
-    if slot < 0:
+    anew = slot < 0
+    if anew:
         deleted = common[0].resetting == NO_RESET and was_deleted(state, events.ledger[i], events.entry[i])
         slot = new_entry(state, events, i)
         entries[slot].messages = events.value[i]
@@ -216,6 +217,8 @@ def _dispatched(
         else:
             note_without_publish(state, slot)
     set_key(state, slot, events.murmur[i], events.key_id[i], hashes[i])
+    if anew and common[0].resetting == NO_RESET:
+        recall_delivery(state, slot)
     state.consumers[consumer].dispatched += 1
     if entries[slot].hash_at == UNKNOWN:
         # No row has named its key yet, so no rule can be checked.

@@ -131,6 +131,8 @@ def mark_delete_may_move(state: State, ts: int) -> None:
         entries[slot].marks |= MAYBE_SKIPPED
         if waits:
             enqueue(state, slot)
+    for consumer in range(state.consumers.size):
+        state.consumers[consumer].maybe_skipped = state.consumers[consumer].unacked
 
 
 @compiled

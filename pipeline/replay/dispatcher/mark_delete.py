@@ -159,8 +159,9 @@ def jump(state: State, out: Output, ledger: int, entry: int, seq: int, ts: int, 
             waited = entries[slot].marks & WAITING != 0
             stop_waiting(state, slot, ts)
             # The trace has no acknowledgement of a pending entry. It stays pending unless an administrator moved
-            # mark-delete over it (E6).
-            if entries[slot].holder >= 0 and entries[slot].marks & MAYBE_SKIPPED != 0:
+            # mark-delete over it (E6). What a read in flight sent after that is below mark-delete and pending.
+            dropped = entries[slot].marks & MAYBE_SKIPPED != 0 and entries[slot].sent_ts < common[0].skip_begun_ts
+            if entries[slot].holder >= 0 and dropped:
                 remove_pending(state, out, slot, seq, ts, BY_MARK_DELETE)
             if entries[slot].holder < 0:
                 if waited:

@@ -7,7 +7,7 @@
     redeliver          -         -         waiting   -         acked       -             5.6
     leave              -         -         waiting   -         acked       -             3.6
     reset              -         before    before    before    before      -             5.10
-    mark-delete moves  -         acked     -         absent    absent      -             3.11, 5.10
+    mark-delete moves  -         acked     -         absent    acked       -             3.11, 5.10
 
 A dash leaves the entry as it was: an event that the state does not allow changes nothing. `redeliver` and `leave` are
 those of the holder. Acknowledgements move mark-delete up to the first entry that is not acked; an administrator or the
@@ -18,7 +18,8 @@ How the states show in a slot:
     absent        there is no slot
     waiting       WAITING; with RETURNED after a redeliver or leave, with NACKED after a redeliver
     pending       `holder` is a consumer; SENT, and DISPATCH_CONFIRMED once it reached the connection
-    acked         ACKED and no holder; it keeps its slot while mark-delete is below, or its ack is SETTLING
+    acked         ACKED and no holder; it keeps its slot while mark-delete is below, or its ack is SETTLING, or for as
+                  long as a read in flight may send it (`entries.free_entry`)
     sent again    ACKED and a holder: a dispatch that rule early_duplicate reports
     before reset  BEFORE_RESET: known before the last reset; no row says whether it waits
 """
@@ -38,6 +39,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     COUNT_LOST,
     DELAYED,
     DISPATCH_CONFIRMED,
+    IN_BACKLOG,
     IN_EVIDENCE,
     MAYBE_SKIPPED,
     NACKED,
@@ -71,6 +73,7 @@ _UNTIL_SENT = (
     | COUNT_LOST
     | VAGUE
     | BEFORE_RESET
+    | IN_BACKLOG
 )
 
 
@@ -85,6 +88,8 @@ def begin_waiting(state: State, slot: int, seq: int, ts: int) -> None:
     if hashes[at].waiting == 0:
         begin_wait(state, at, seq, ts)
     entries[slot].marks |= WAITING
+    if state.common[0].waiting > state.common[0].in_replay:
+        entries[slot].marks |= IN_BACKLOG
     if entries[slot].marks & (DELAYED | SENT) != DELAYED:
         if state.common[0].waiting == 0:
             state.common[0].waiting_since_ts = ts
@@ -131,6 +136,9 @@ def add_pending(state: State, slot: int, consumer: int, seq: int, ts: int) -> No
     replayed = entries[slot].marks & (READ | RETURNED) != 0
     left_behind = entries[slot].marks & (RETURNED | NACKED) == RETURNED
     again = entries[slot].holder == consumer
+    if again and entries[slot].marks & MAYBE_SKIPPED != 0:
+        # It holds the entry for certain from now on.
+        state.consumers[consumer].maybe_skipped -= entries[slot].unacked
     entries[slot].marks = (entries[slot].marks | SENT) & ~_UNTIL_SENT
     if replayed:
         entries[slot].marks |= REPLAYED
@@ -139,7 +147,7 @@ def add_pending(state: State, slot: int, consumer: int, seq: int, ts: int) -> No
         hashes[at].left_sent_seq = seq
     if doubtful:
         entries[slot].marks |= MAYBE_SKIPPED
-    note_read(state, entries[slot].ledger, entries[slot].entry, ts)
+    note_read(state, entries[slot].ledger, entries[slot].entry, seq, ts)
     if again:
         # Sent once more to its holder (E17): it stays pending there, so no draining ends.
         entries[slot].marks |= REPEATED
@@ -147,7 +155,7 @@ def add_pending(state: State, slot: int, consumer: int, seq: int, ts: int) -> No
     entries[slot].holder = consumer
     entries[slot].unacked = messages_left(state, slot)
     state.consumers[consumer].held += 1
-    charge(state, consumer, entries[slot].unacked)
+    charge(state, slot, consumer, entries[slot].unacked)
     last = hashes[at].last
     entries[slot].previous = last
     entries[slot].next = NOBODY
@@ -182,7 +190,7 @@ def remove_pending(state: State, out: Output, slot: int, seq: int, ts: int, ende
     holder = entries[slot].holder
     entries[slot].holder = NOBODY
     state.consumers[holder].held -= 1
-    charge(state, holder, -entries[slot].unacked)
+    charge(state, slot, holder, -entries[slot].unacked)
     if holder != hashes[at].holder:
         hashes[at].held_elsewhere -= 1
         return

@@ -47,6 +47,7 @@ UNPUBLISHED: Final = 131072  # its publish has not been seen
 PASSED: Final = 262144  # mark-delete passed it, and no row acknowledges it
 VAGUE: Final = 524288  # its holder may have lost it: a row before the dispatch may have taken effect after it
 BEFORE_RESET: Final = 1048576  # known before the last seek, unload or transfer, and not sent since
+IN_BACKLOG: Final = 2097152  # it began to wait behind entries that the broker had not read
 
 # `resetting`: between the two rows of a reset both the old dispatcher and the new one may act.
 NO_RESET: Final = 0
@@ -145,6 +146,9 @@ HASH = np.dtype(
         ("clear_ts", np.int64),
         ("clear_unavailable_us", np.int64),  # the time until then in which its owner could be sent nothing
         ("clear_look_ahead_us", np.int64),  # the time until then in which the look-ahead limit was reached
+        ("read_seq", np.int64),  # the row that shows that the broker has read the first waiting entry
+        ("read_ts", np.int64),  # UNKNOWN: it was read before it was the first one, or was not read
+        ("read_unavailable_us", np.int64),  # the time until then in which its owner could be sent nothing
         ("clear_full_us", np.int64),  # the time until then in which the subscription was blocked on unacked messages
         ("idle_us", np.int64),  # message-microseconds waited since
         ("why", np.int64),  # the cause of the open interval, see `causes`; READY: none is open
@@ -172,6 +176,7 @@ CONSUMER = np.dtype(
         ("acked", np.int64),
         ("held", np.int64),  # entries
         ("unacked", np.int64),  # messages
+        ("maybe_skipped", np.int64),  # those of them in MAYBE_SKIPPED entries: the broker may have dropped them
         ("largest", np.int64),  # the most messages in an entry that it was sent
         ("joined_ledger", np.int64),  # the highest position dispatched when it joined; UNKNOWN: none was
         ("joined_entry", np.int64),

@@ -58,7 +58,7 @@ def _gap_about(finding: Any, overtaking: set[int], context: FindingContext) -> U
 def _depends_on_the_past(finding: Any, context: FindingContext) -> bool:
     """Whether an exception or bug that this broker can have may explain a finding by rows of entries before it."""
     if finding.rule == EARLY_DUPLICATE:
-        return not finding.acknowledged and bool(context.bugs_with("sent_by_two_replay_reads"))
+        return bool(context.bugs_with("sent_by_two_replay_reads"))
     if not context.drains:
         return bool(finding.rule == SINGLE_HOLDER or finding.rule in (*OVERTAKING, FIRST_DELIVERY_ORDER))
     if finding.rule == REDELIVERY_ORDER:

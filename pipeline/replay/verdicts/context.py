@@ -3,19 +3,26 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom
 from dispatch_audit.pipeline.contract.rules import MISROUTED
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, TracePoint
 from dispatch_audit.pipeline.replay.state.output import BY_RESET
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult, Surplus
+
+
+class Rejoin(NamedTuple):
+    """The join of a consumer while none was connected, and the leave of the last one before it."""
+
+    joined: TracePoint
+    left: TracePoint
 
 
 class FindingContext:
@@ -66,6 +73,24 @@ class FindingContext:
         index_of = {number: index for index, number in enumerate(self.found.numbers)}
         left = [(s.left.seq, index_of[number]) for number, s in self.found.stays.items() if s.left is not None]
         return [seq for seq, _ in sorted(left)], [consumer for _, consumer in sorted(left)]
+
+    @cached_property
+    def rejoins(self) -> list[Rejoin]:
+        """The joins after which a consumer was connected again although the last one had left, in order.
+
+        Not after a reset, which closes all consumers: no read of the old dispatcher concerns the new one.
+        """
+        joins = [(stay.joined, 1, "") for stay in self.found.stays.values() if stay.joined is not None]
+        leaves = [(s.left, 0, s.leave_reason) for s in self.found.stays.values() if s.left is not None]
+        rejoins: list[Rejoin] = []
+        connected, left = 0, None
+        for at, is_join, reason in sorted(joins + leaves):
+            if is_join and connected == 0 and left is not None:
+                rejoins.append(Rejoin(at, left))
+            connected += 1 if is_join else -1
+            if not is_join:
+                left = None if reason in RESTARTS else at
+        return rejoins
 
     def misrouted(self, seq: int) -> bool:
         """Whether the dispatch certainly went to a consumer that did not own the hash."""

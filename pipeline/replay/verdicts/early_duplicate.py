@@ -5,8 +5,11 @@ same consumer once more, in the same order, at most one read later. Source: cont
 here as far as findings show them. Findings do not include entries that were sent only once, so only the order shows
 that the whole block repeats.
 
-Snapshots can prove it: the broker counts the entries twice for the consumer. A row that the log repeats does not change
-the broker's count.
+An entry that its consumer acknowledges between the two sends is sent again all the same: the second read had it before
+(contract 6.6, point 3).
+
+Snapshots can prove it: the broker counts the entries twice that were still held. A row that the log repeats does not
+change the broker's count.
 """
 
 from typing import Any, Final
@@ -17,28 +20,26 @@ from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE, REDELIVERY_C
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
-from dispatch_audit.pipeline.replay.state.state import REPEATED, REPLAYED, UNKNOWN, Ints, Records
+from dispatch_audit.pipeline.replay.state.state import REPEATED, REPLAYED, UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.subscription.result import Surplus
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
+from dispatch_audit.pipeline.replay.verdicts.overtaking import sent_from_before
 from dispatch_audit.pipeline.replay.verdicts.verdict import FindingVerdict, unexplained
 
 # The largest distance between a block of duplicates and a snapshot that the verdict uses.
 LOOK_AHEAD_US: Final = 30_000_000
 
-_ACKNOWLEDGED = unexplained("replay reads do not contain acknowledged entries")
+_ACKNOWLEDGED = unexplained("no read that was in flight then had it, because it had been acknowledged before")
 
 
 def duplicates(context: FindingContext) -> dict[int, FindingVerdict]:
     """The verdict on every early duplicate that no exception permits, by its index among all findings."""
     findings = context.found.findings
-    indexes = np.flatnonzero(findings.rule == EARLY_DUPLICATE)
+    indexes = np.flatnonzero((findings.rule == EARLY_DUPLICATE) & (findings.permitted == NOT_PERMITTED))
     indexes = indexes[np.argsort(findings.seq[indexes], kind="stable")]
-    acknowledged = findings.acknowledged[indexes] == 1
-    not_permitted = findings.permitted[indexes] == NOT_PERMITTED
-    verdicts = {int(at): _ACKNOWLEDGED for at in indexes[acknowledged & not_permitted]}
-    held = indexes[~acknowledged & not_permitted]
-    for consumer in np.unique(findings.consumer[held]):
-        for at, verdict in _judged(held[findings.consumer[held] == consumer], context).items():
+    verdicts: dict[int, FindingVerdict] = {}
+    for consumer in np.unique(findings.consumer[indexes]):
+        for at, verdict in _judged(indexes[findings.consumer[indexes] == consumer], context).items():
             verdicts[at] = verdict
     return verdicts
 
@@ -47,20 +48,29 @@ def _judged(of_consumer: Ints, context: FindingContext) -> dict[int, FindingVerd
     """The verdicts on the duplicates of one consumer, given in the order of seq."""
     findings = context.found.findings
     miscounted = frozenset(context.seqs_of(REDELIVERY_COUNT).tolist())
-    repeated = findings.marks[of_consumer] & REPEATED != 0
+    seqs = frozenset(findings.seq[of_consumer].tolist())
+    repeated = (findings.marks[of_consumer] & REPEATED != 0) | np.isin(findings.other_seq[of_consumer], list(seqs))
     repeated_again = frozenset(findings.other_seq[of_consumer][repeated].tolist())
+    more_than_twice = frozenset(of_consumer[repeated].tolist())
     verdicts: dict[int, FindingVerdict] = {}
     for block in _blocks(of_consumer, findings):
-        contradiction = _contradiction(findings[block].view(np.recarray), context.skew_us)
+        known = chosen(findings[block].view(np.recarray), findings.other_seq[block] != UNKNOWN)
+        contradiction = _contradiction(known, context.skew_us)
         verdict = unexplained(contradiction) if contradiction else _overlap_verdict(block, of_consumer, context)
         for at in block:
             finding = findings[at]
-            if finding.marks & REPEATED != 0 or int(finding.seq) in repeated_again:
+            if int(at) in more_than_twice or int(finding.seq) in repeated_again:
                 verdicts[int(at)] = unexplained("it was sent more than twice, but two overlapping reads send it twice")
             elif int(finding.seq) in miscounted or context.misrouted(finding.seq):
                 verdicts[int(at)] = unexplained(
                     "the second of two overlapping reads would have sent it with the same count to the same owner"
                 )
+            elif finding.other_seq == UNKNOWN and not _is_within(finding, block, findings):
+                verdicts[int(at)] = _ACKNOWLEDGED
+            elif verdict.severity == "violation":
+                # A rewound cursor reads once more what a read from before sends.
+                first = int(finding.other_seq), int(finding.other_ts)
+                verdicts[int(at)] = sent_from_before(finding, *first, context) or verdict
             else:
                 verdicts[int(at)] = verdict
     return verdicts
@@ -80,9 +90,20 @@ def _blocks(of_consumer: Ints, findings: Records) -> list[Ints]:
     return [np.array(block, dtype=np.int64) for block in blocks]
 
 
+def _is_within(finding: Any, block: Ints, findings: Records) -> bool:
+    """Whether a duplicate whose first dispatch is forgotten follows others of its block, in the order of positions.
+
+    What a replay read sent is remembered for longer than a read takes (`dispatcher.entries`), but no row need show that
+    the last entries of a block came from replay: they may be the highest that were dispatched by then.
+    """
+    before = findings[block][(findings.seq[block] < finding.seq) & (findings.other_seq[block] != UNKNOWN)]
+    position = (int(finding.ledger), int(finding.entry))
+    return bool(before.size) and (int(before.ledger[-1]), int(before.entry[-1])) < position
+
+
 def _contradiction(block: Records, skew_us: int) -> str:
     """The reason why overlapping reads cannot have sent a block (points of contract 6.6); empty if there is none."""
-    if not (block.other_marks & REPLAYED).any():
+    if block.size and not (block.other_marks & REPLAYED).any():
         return "a normal read sent it the first time, and only replay reads overlap"
     if (np.diff(block.other_seq) < 0).any():
         return "the entries were sent in another order the second time"
@@ -108,8 +129,10 @@ def _overlap_verdict(block: Ints, of_consumer: Ints, context: FindingContext) ->
     """The verdict on a block with the signature of F10, which the snapshots around it may prove or refute.
 
     Between two exact snapshots the surplus grows by every message that the broker counted twice, and by nothing else.
+    What was acknowledged between the two dispatches is counted once at a time.
     """
     findings = context.found.findings
+    held = of_consumer[findings.acknowledged[of_consumer] == 0]
     first, last = findings.seq[block[0]], findings.seq[block[-1]]
     known = context.bugs_with("sent_by_two_replay_reads")
     if not known:
@@ -117,7 +140,7 @@ def _overlap_verdict(block: Ints, of_consumer: Ints, context: FindingContext) ->
     surpluses = context.surpluses_of(int(findings.consumer[block[0]]))
     before = next((s for s in reversed(surpluses) if s.seq_end < first), None)
     after = next((s for s in surpluses if s.seq_begin > last), None)
-    if not _is_near(before, after, block, context):
+    if not np.isin(block, held).any() or not _is_near(before, after, block, context):
         after = None
     because = (
         "this is the signature of overlapping replay reads"
@@ -128,7 +151,7 @@ def _overlap_verdict(block: Ints, of_consumer: Ints, context: FindingContext) ->
         snapshot_seq = context.found.recorders.spoken(after.seq)
         grown = after.messages - (before.messages if before is not None else 0)
         since = before.seq_end if before is not None else UNKNOWN
-        seqs = findings.seq[of_consumer]
+        seqs = findings.seq[held]
         expected = int(np.count_nonzero((seqs > since) & (seqs <= after.seq_begin)))
         if grown <= 0:
             return unexplained(

@@ -3,6 +3,7 @@
 Exceptions that the marks of the entries show (E1, E2, E5, E6) are applied before (`replay.rules.permitted`).
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,9 @@ def overtaken(finding: Any, context: FindingContext) -> FindingVerdict:
 
     If the consumer of the older entry was leaving, it may still have held that entry: the milder verdict applies.
     """
+    rewound = sent_from_before(finding, int(finding.seq), int(finding.ts_us), context)
+    if rewound is not None and not context.misrouted(finding.seq):
+        return rewound
     if passes_a_leaver(finding):
         either = two_holders(finding, context), _overtaken(finding, context)
         return min(either, key=lambda verdict: SEVERITIES.index(verdict.severity))
@@ -48,6 +52,31 @@ def _overtaken(finding: Any, context: FindingContext) -> FindingVerdict:
     if left_behind and not context.drains:
         return recently_joined_flaw(finding, context)
     return UNEXPLAINED
+
+
+def sent_from_before(finding: Any, seq: int, ts_us: int, context: FindingContext) -> FindingVerdict | None:
+    """The verdict under F12 on a finding, given its dispatch or an earlier one of its entry; None: it is not F12.
+
+    The first consumer that joins after the last one has left rewinds the cursor. What a read from before has is sent to
+    it all the same, and the rewound cursor reads it again, behind older entries that the leaver had held (contract
+    6.8). So the entry waited when the last consumer left, which did not hold it, and went out at most one read after
+    the join.
+    """
+    known = context.bugs_with("read_before_the_rewind")
+    at = bisect_left(context.rejoins, seq, key=lambda rejoin: rejoin.joined.seq) - 1
+    if not known or at < 0:
+        return None
+    joined, left = context.rejoins[at]
+    waited = finding.since_seq == UNKNOWN or (
+        finding.since_seq != left.seq and finding.since_ts <= left.ts_us + context.skew_us
+    )
+    if not waited or ts_us > joined.ts_us + READ_US:
+        return None
+    because = (
+        f"at seq {context.found.recorders.spoken(joined.seq)} a consumer joined after the last one had left, and a "
+        "read from before that may have had the entry: the cursor rewinds behind it"
+    )
+    return FindingVerdict("known_bug", context.exception("E3"), known, because)
 
 
 def _replay_in_flight(finding: Any, context: FindingContext) -> FindingVerdict | None:
@@ -125,8 +154,8 @@ def late_first(finding: Any, overtakings: Mapping[int, FindingVerdict], context:
         return unexplained("no row shows that this entry waited when the later one was sent")
     if finding.marks & READ == 0:
         return UNEXPLAINED
-    # F11 lasts until the entry is sent, whoever owns the hash by then; #23870 ends with the read.
-    lasting = not set(overtaking.known_bugs).isdisjoint(context.bugs_with("hidden_in_replay"))
+    # F11 and F12 last until the entry is sent, whoever owns the hash by then; #23870 ends with the read.
+    lasting = not set(overtaking.known_bugs).isdisjoint(context.bugs_with("hidden_in_replay", "read_before_the_rewind"))
     if finding.consumer != finding.other_consumer and not lasting:
         return UNEXPLAINED
     return overtaking

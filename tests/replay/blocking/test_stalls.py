@@ -204,3 +204,40 @@ def test_who_is_sent_something_later_within_the_first_second_only_passed_nothing
         log.now_us += SECOND_US // 4
     log.dispatch(2, 1, LOW)
     assert replayed(log.rows).weighed == {}
+
+
+def read_late(log: Log) -> None:
+    """Entries for consumer 1, which has no permits, fill the replay queue; what 2 owns is read three seconds later."""
+    log.join(1)
+    flow(log, 1, permits=0)
+    log.join(2)
+    flow(log, 2)
+    for entry in range(5):
+        log.publish(entry, HIGH)
+    log.publish(5, LOW)
+    log.publish(6, b"key-1")
+    log.now_us += 3 * SECOND_US
+    flow(log, 1)
+    for entry in range(5):
+        log.dispatch(1, entry, HIGH)
+
+
+def test_what_was_not_read_for_long_is_not_passed_over_when_the_read_has_come() -> None:
+    log = Log()
+    read_late(log)
+    log.dispatch(2, 6, b"key-1")
+    log.dispatch(2, 5, LOW)
+    narrow = {**AUTO_SPLIT, "keySharedLookAheadMsgInReplayThresholdPerConsumer": 2}
+    assert replayed(log.rows, settings=narrow).weighed == {}
+
+
+def test_what_was_read_is_passed_over_from_then_on() -> None:
+    log = Log()
+    read_late(log)
+    read = log.dispatch(2, 6, b"key-1")
+    send_others(log, range(7, 13))
+    log.dispatch(2, 5, LOW)
+    narrow = {**AUTO_SPLIT, "keySharedLookAheadMsgInReplayThresholdPerConsumer": 2}
+    replay = replayed(log.rows, settings=narrow)
+    assert replay.weighed == {("stalled", "violation"): 1}
+    assert [found.from_seq for found in replay.passed_over] == [read]

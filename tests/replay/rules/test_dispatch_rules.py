@@ -1,6 +1,9 @@
 """Corners of the rules on one dispatch, where a check that is a little wrong would go unnoticed elsewhere."""
 
+import pytest
 from local_replay import AUTO_SPLIT, Finding, Log, replayed
+
+from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 
 LIMIT = 3
 LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": LIMIT}
@@ -255,3 +258,44 @@ def test_in_the_middle_of_a_reset_order_is_not_asked_for() -> None:
     log.reset("seek", phases="end")
     kinds = {f.rule for f in replayed(log.rows).findings}
     assert not kinds & {"first_delivery_order", "redelivery_count"}
+
+
+@pytest.mark.parametrize("reason", ["expire", "skip", "clear"])
+def test_what_an_administrator_may_have_skipped_is_not_certainly_unacknowledged(reason: str) -> None:
+    log = sent_up_to(LIMIT)
+    log.reset(reason)
+    for entry in range(10, 10 + LIMIT):
+        log.publish(entry)
+        log.dispatch(1, entry)
+    log.publish(20)
+    beyond = log.dispatch(1, 20)
+    (of_limit,) = [f for f in replayed(log.rows, settings=LIMITED).replayed.findings if f.rule == UNACKED_LIMIT]
+    assert (of_limit.seq, of_limit.value, of_limit.expected) == (beyond, LIMIT + 1, LIMIT)
+
+
+def first_beyond(log: Log) -> int:
+    """Sends entries 1, 2, ... until one is over the limit; returns it."""
+    for entry in range(1, 12):
+        log.publish(entry)
+        log.dispatch(1, entry)
+    indexes = {**LIMITED, "acknowledgmentAtBatchIndexLevelEnabled": True}
+    seq = found(log, "unacked_limit", **indexes)[0].seq
+    (entry,) = [row["entry_id"] for row in log.rows if row["seq"] == seq]
+    return int(entry)
+
+
+def test_a_skipped_entry_counts_again_when_it_is_sent_again_and_no_more_when_it_is_acknowledged() -> None:
+    logs = [sent_up_to(1) for _ in range(3)]
+    for log in logs:
+        log.reset("skip")
+    logs[1].dispatch(1, 0)
+    logs[2].ack(1, 0)
+    assert [first_beyond(log) for log in logs] == [LIMIT + 1, LIMIT, LIMIT + 1]
+
+
+def test_of_a_skipped_batch_no_part_counts() -> None:
+    log = sent_up_to(1, batch_size=2)
+    log.reset("skip")
+    log.ack(1, 0, ack_set=[1])
+    # Entries may be as large as the largest batch.
+    assert first_beyond(log) == 2 * LIMIT + 1

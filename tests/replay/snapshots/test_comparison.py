@@ -294,3 +294,32 @@ def test_a_snapshot_that_knows_a_consumer_before_its_join_is_recorded_is_read_al
     whole = replayed(log.rows)
     assert whole.agreement["unacked_messages"] == (1, 1)
     assert replayed(log.rows, rows_per_batch=1).bytes == whole.bytes
+
+
+@pytest.mark.parametrize(("waits", "agreed"), [(True, True), (False, False)])
+def test_what_a_read_in_flight_sends_behind_a_clear_is_pending_below_mark_delete(waits: bool, agreed: bool) -> None:
+    """An entry of LOW is in replay when a clear passes it, and is sent; or it was sent before, and is dropped (E6)."""
+    log = Log()
+    log.join(1)
+    log.publish(0, LOW)
+    log.publish(1, HIGH)
+    log.dispatch(1, 1, HIGH)
+    if not waits:
+        log.dispatch(1, 0, LOW)
+    log.reset("clear")
+    if waits:
+        log.dispatch(1, 0, LOW)
+    log.now_us += 200_000
+    log.snapshot(mark_delete_position="1:1")
+    log.now_us += 200_000
+    log.join(2)
+    log.now_us += 200_000
+    seq = len(log.rows)
+    log.snapshot(
+        reported(1, draining_hashes_count=1, draining_hashes=_drains(1)),
+        seq_begin=seq,
+        seq_end=seq,
+        mark_delete_position="1:1",
+    )
+    _settled(log)
+    assert [d.rule for d in replayed(log.rows).disagreements] == [] if agreed else ["draining_mismatch"]

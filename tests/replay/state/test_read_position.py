@@ -61,7 +61,7 @@ def test_the_replay_queue_holds_what_waits_and_was_read(operations: list[tuple[s
         elif kind == "read":
             # A dispatch, or a snapshot, shows a position that the trace has shown before.
             _slot(state, position)
-            note_read(state, *position, 3)
+            note_read(state, *position, 1, 3)
             read = max(read, position)
         elif kind == "rewind":
             rewind(state)
@@ -84,15 +84,25 @@ def test_the_replay_queue_holds_what_waits_and_was_read(operations: list[tuple[s
 def test_what_is_read_carries_the_time_when_that_was_seen_first() -> None:
     state = _state()
     first, second = _slot(state, (1, 0)), _slot(state, (1, 1))
-    note_read(state, 1, 0, 10)
-    note_read(state, 1, 1, 20)
-    note_read(state, 1, 0, 30)
+    note_read(state, 1, 0, 10, 10)
+    note_read(state, 1, 1, 20, 20)
+    note_read(state, 1, 0, 30, 30)
     assert state.entries.read_ts[[first, second]].tolist() == [10, 20]
+
+
+def test_of_the_first_waiting_entry_of_a_hash_the_row_is_known_that_shows_it_read() -> None:
+    state = _state()
+    for entry in (0, 2, 4):
+        begin_waiting(state, _slot(state, (1, entry)), 1, 1)
+    at = int(state.entries.hash_at[_slot(state, (1, 0))])
+    note_read(state, 1, 3, 5, 10)
+    note_read(state, 1, 4, 6, 20)
+    assert (state.hashes[at].read_seq, state.hashes[at].read_ts) == (5, 10)
 
 
 def test_a_ledger_further_on_was_read_to_its_end_and_the_next_from_its_start() -> None:
     state = _state()
     slots = [_slot(state, position) for position in ((1, 0), (1, 5), (2, 0), (2, 1), (2, 2), (3, 0))]
-    note_read(state, 1, 0, 10)
-    note_read(state, 2, 1, 20)
+    note_read(state, 1, 0, 10, 10)
+    note_read(state, 2, 1, 20, 20)
     assert [bool(state.entries.marks[slot] & READ) for slot in slots] == [True, True, True, True, False, False]

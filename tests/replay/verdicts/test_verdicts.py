@@ -369,3 +369,104 @@ def test_own_ranges_that_overlap_leave_no_gap() -> None:
     log.publish(0, LOWEST)
     log.dispatch(1, 0, LOWEST)
     assert replayed(log.rows, version="4.0.4").broken == []
+
+
+# Reads from before the last consumer left (F12).
+
+
+def read_before_the_rejoin(later_us: int = 0, unload: bool = False, stays: bool = False) -> tuple[Log, int, int]:
+    """Consumer 1 holds 0 and leaves; 2 joins, is sent 1, which had been read, and then 0 and 1 by the rewound cursor.
+
+    Returns:
+        The log, and the seqs of both dispatches of 1.
+    """
+    log = Log()
+    log.join(1)
+    if stays:
+        log.join(3)
+    log.publish(0, HIGH)
+    log.publish(1, HIGH)
+    log.dispatch(1, 0, HIGH)
+    if unload:
+        log.reset("unload")
+    else:
+        log.leave(1)
+    log.now_us += 50_000
+    log.join(2)
+    log.now_us += later_us
+    owner = 3 if stays else 2
+    first = log.dispatch(owner, 1, HIGH)
+    log.dispatch(owner, 0, HIGH)
+    log.now_us += 5 * READ_US
+    return log, first, log.dispatch(owner, 1, HIGH)
+
+
+REWOUND = ("known_bug", "E3", ("F12",))
+
+
+@pytest.mark.parametrize("version", ["3.0.7", "4.0.8", "4.2.4"])
+def test_what_a_read_had_when_the_last_consumer_left_goes_to_the_next_one(version: str) -> None:
+    log, first, again = read_before_the_rejoin()
+    replay = replayed(log.rows, version=version)
+    assert replay.broken == [("redelivery_order", first), ("early_duplicate", again)]
+    assert told(replay, "redelivery_order", first) == REWOUND
+    assert told(replay, "early_duplicate", again) == REWOUND
+    assert "at seq 9 a consumer joined after the last one had left" in replay.verdicts["early_duplicate", again].because
+
+
+def test_no_read_waits_for_a_second() -> None:
+    log, first, again = read_before_the_rejoin(later_us=READ_US)
+    replay = replayed(log.rows)
+    assert told(replay, "redelivery_order", first) == VIOLATION
+    assert told(replay, "early_duplicate", again) == VIOLATION
+
+
+def test_while_a_consumer_stays_no_cursor_rewinds() -> None:
+    log, _, again = read_before_the_rejoin(stays=True)
+    replay = replayed(log.rows)
+    assert "F12" not in {bug for verdict in replay.verdicts.values() for bug in verdict.known_bugs}
+    assert told(replay, "early_duplicate", again) == VIOLATION
+
+
+def test_behind_an_unload_is_another_dispatcher() -> None:
+    log, _, again = read_before_the_rejoin(unload=True)
+    assert told(replayed(log.rows), "early_duplicate", again) == VIOLATION
+
+
+def test_what_was_published_later_is_no_part_of_an_earlier_read() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.leave(1)
+    log.join(2)
+    log.now_us += 2 * SKEW_US
+    log.publish(1, HIGH)
+    first = log.dispatch(2, 1, HIGH)
+    assert told(replayed(log.rows), "redelivery_order", first) == VIOLATION
+
+
+def test_what_the_last_consumer_held_was_in_no_read() -> None:
+    log = Log()
+    log.join(1)
+    for entry in (0, 1):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    log.leave(1)
+    log.join(2)
+    first = log.dispatch(2, 1, HIGH)
+    assert told(replayed(log.rows), "redelivery_order", first) == VIOLATION
+
+
+def test_an_entry_that_was_never_sent_before_comes_late_behind_such_a_read() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0, HIGH)
+    log.publish(1, HIGH)
+    log.leave(1)
+    log.join(2)
+    first = log.dispatch(2, 1, HIGH)
+    late = log.dispatch(2, 0, HIGH)
+    replay = replayed(log.rows)
+    assert told(replay, "replay_overtaken", first) == REWOUND
+    assert told(replay, "first_delivery_order", late) == REWOUND

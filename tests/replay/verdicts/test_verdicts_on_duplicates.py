@@ -10,8 +10,10 @@ from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, judged
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import LOOK_AHEAD_US
 
 
-def overlapping(order: tuple[int, ...] = (0, 1), gap_us: int = 0, count: int | None = None) -> Replay:
-    """Consumer 1 leaves 0 and 1 behind; 2 is sent both, and then again in some order."""
+def overlapping(
+    order: tuple[int, ...] = (0, 1), gap_us: int = 0, count: int | None = None, acked: tuple[int, ...] = ()
+) -> Replay:
+    """Consumer 1 leaves 0 and 1 behind; 2 is sent both, acknowledges some, and is sent both again in some order."""
     log = Log()
     log.join(1)
     log.join(2)
@@ -21,6 +23,8 @@ def overlapping(order: tuple[int, ...] = (0, 1), gap_us: int = 0, count: int | N
     log.leave(1)
     for entry in range(2):
         log.dispatch(2, entry, HIGH)
+    if acked:
+        log.ack(2, *acked)
     log.now_us += gap_us
     for entry in order:
         log.dispatch(2, entry, HIGH, count=count)
@@ -94,6 +98,94 @@ def _surpluses(replay: Replay, before: int, after: int, before_us: int = 0, afte
         Surplus(1000, 1000, 1000, 1, after, last_us),
         Surplus(1001, 1001, 1001, 0, 0, last_us),
     ]
+
+
+# Acknowledged between the two: the second read had them before.
+
+
+@pytest.mark.parametrize("acked", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize(
+    ("order", "gap_us", "severity"),
+    [((0, 1), 0, "known_bug"), ((1, 0), 0, "violation"), ((0, 1), 1_000_000, "violation")],
+)
+def test_the_second_read_sends_what_was_acknowledged_meanwhile(
+    acked: tuple[int, ...], order: tuple[int, ...], gap_us: int, severity: str
+) -> None:
+    replay = overlapping(order, gap_us, acked=acked)
+    assert {finding.rule for finding in replay.findings} == {"early_duplicate"}
+    assert sum(finding.acknowledged for finding in replay.findings) == len(acked)
+    assert severities(replay) == [severity, severity]
+
+
+def test_it_comes_twice_and_not_a_third_time_after_its_acknowledgement_too() -> None:
+    assert severities(overlapping((0, 1, 0), acked=(0, 1))) == ["violation", "known_bug", "violation"]
+
+
+def test_what_a_normal_read_sent_comes_not_again_after_its_acknowledgement() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.ack(1, 0)
+    log.dispatch(1, 0, HIGH)
+    (verdict,) = verdicts(replayed(log.rows))
+    assert (verdict.severity, verdict.because) == (
+        "violation",
+        "a normal read sent it the first time, and only replay reads overlap",
+    )
+
+
+@pytest.mark.parametrize(("tail", "severity"), [((2, 3), "known_bug"), ((3, 2), "violation")])
+def test_the_end_of_a_block_may_be_the_highest_that_was_read(tail: tuple[int, ...], severity: str) -> None:
+    """No row shows that 2 and 3 were in replay: nothing behind them was sent before."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    for entry in range(4):
+        log.publish(entry, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.leave(1)
+    for entry in range(4):
+        log.dispatch(2, entry, HIGH)
+    log.ack(2, *range(4))
+    for entry in (0, *tail):
+        log.dispatch(2, entry, HIGH)
+    assert severities(replayed(log.rows))[-1] == severity
+
+
+@pytest.mark.parametrize("messages", [0, 1])
+def test_no_snapshot_proves_or_refutes_what_was_counted_once_at_a_time(messages: int) -> None:
+    replay = overlapping(acked=(0, 1))
+    for verdict in verdicts(replay, *_surpluses(replay, 0, messages)):
+        assert verdict.because == "this is the signature of overlapping replay reads"
+
+
+def test_a_snapshot_speaks_of_those_of_a_block_that_were_held() -> None:
+    replay = overlapping(acked=(0,))
+    assert severities(replay, *_surpluses(replay, 0, 0)) == ["violation", "violation"]
+    for verdict in verdicts(replay, *_surpluses(replay, 0, 1)):
+        assert "and the snapshot at seq 1000 proves it" in verdict.because
+
+
+@pytest.mark.parametrize("entry", [0, 1])
+def test_no_entry_comes_before_itself(entry: int) -> None:
+    """After an unload mark-delete is behind what the new dispatcher has not sent yet, as far as rows show it."""
+    log = Log()
+    log.join(1)
+    for number in range(2):
+        log.publish(number, HIGH)
+        log.dispatch(1, number, HIGH)
+    log.reset("unload")
+    log.join(2)
+    log.now_us += 50_000
+    log.publish(2, HIGH)
+    for number in range(2):
+        log.dispatch(2, number, HIGH)
+    log.ack(2, entry)
+    sent = log.dispatch(2, entry, HIGH)
+    (finding,) = replayed(log.rows).findings
+    assert (finding.rule, finding.seq, finding.acknowledged) == ("early_duplicate", sent, True)
+    assert (finding.other_consumer, finding.other_seq >= 0) == (2, True)
 
 
 def test_the_read_position_at_the_join_decides_where_a_snapshot_told_it() -> None:
