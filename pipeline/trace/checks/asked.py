@@ -54,5 +54,5 @@ class AskedRows:
 
     def has(self, row: Values) -> bool:
         """Returns whether a row is named."""
-        seqs = self._seqs.get(row["topic"], np.zeros(0, np.int64))
+        seqs = self._seqs.get(row.get("topic"), np.zeros(0, np.int64))
         return bool(np.isin(row["seq"], seqs))

@@ -116,7 +116,7 @@ def test_an_overtaking_depends_on_the_past_where_a_flaw_of_the_broker_may_be_its
 
 
 def test_a_late_first_delivery_is_judged_as_the_dispatch_that_passed_it() -> None:
-    """The overtaking is right in front of the gap, the late delivery behind it."""
+    """Both are right in front of the gap."""
     log = Log(step_us=0)
     log.join(1)
     log.publish(0, LOW)
