@@ -69,8 +69,23 @@ def free_entry(state: State, slot: int) -> None:
         common[0].floor_entry,
     ):
         return
-    ledger, entry = at
-    drop(state.entry_table, entries.ledger, entries.entry, ledger, entry)
+    _free_slot(state, slot)
+
+
+@compiled
+def free_at_reset(state: State, slot: int) -> None:
+    """Frees the slot of an acknowledged entry that is kept for an overlapping read only: no read survives a reset."""
+    entries, common = state.entries, state.common
+    marks, at = entries[slot].marks, (entries[slot].ledger, entries[slot].entry)
+    passed = at <= (common[0].mark_delete_ledger, common[0].mark_delete_entry)
+    if passed and marks & (ACKED | ACKED_WHILE_QUEUED | SETTLING) == ACKED and entries[slot].holder < 0:
+        _free_slot(state, slot)
+
+
+@compiled
+def _free_slot(state: State, slot: int) -> None:
+    entries, common = state.entries, state.common
+    drop(state.entry_table, entries.ledger, entries.entry, entries[slot].ledger, entries[slot].entry)
     entries[slot].ledger = UNKNOWN
     state.entries_free[common[0].free_entries] = slot
     common[0].free_entries += 1
