@@ -19,7 +19,8 @@ from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import Setup
 from dispatch_audit.pipeline.trace import Manifest
 
-_EVENTS_MAX = 200_000
+# Bounds what a batch of rows needs while it is made and packed.
+_EVENTS_MAX = 50_000
 # A simulated row is written at the moment of its effect.
 _SKEW_US = 0
 

@@ -1,6 +1,11 @@
 """The ideal lower bound of the makespan: work over consumers, and the serial bound of a key (Q24)."""
 
+import numpy as np
+import numpy.typing as npt
+
 from dispatch_audit.pipeline.simulate.workload.partition_workload import PartitionWorkload
+
+_Times = npt.NDArray[np.int64]
 
 
 def makespan_bound_us(workload: PartitionWorkload) -> int:
@@ -11,19 +16,30 @@ def makespan_bound_us(workload: PartitionWorkload) -> int:
     all clients together cannot do more than one message each at a time. An entry without a processing time of its own
     takes that of the fastest client. The times of network and broker are left out, as are hangs.
     """
-    publish_us = workload.publish_us
-    if not len(publish_us):
+    publish_us = np.asarray(workload.publish_us, np.int64)
+    if not publish_us.size:
         return 0
     fastest_us = min(client.service_us for client in workload.clients)
+    own_us = np.asarray([-1] if workload.service_us is None else workload.service_us, np.int64)
+    service_us = np.broadcast_to(np.where(own_us < 0, fastest_us, own_us), publish_us.shape)
     threads = [client.threads for client in workload.clients]
-    own = workload.service_us
-    in_turn = all(number >= 0 for number in threads)
-    done_us: dict[int, int] = {}
-    latest_us = work_us = 0
-    for at, (since_us, key) in enumerate(zip(publish_us, workload.keys, strict=True)):
-        service_us = fastest_us if own is None or own[at] < 0 else own[at]
-        done_us[key] = end_us = max(since_us, done_us.get(key, 0) if in_turn else 0) + service_us
-        latest_us = max(latest_us, end_us)
-        work_us += service_us
-    by_threads_us = work_us // sum(threads) if all(number > 0 for number in threads) else 0
-    return max(latest_us - publish_us[0], by_threads_us)
+    if all(number >= 0 for number in threads):
+        done_us = _done_in_turn(publish_us, service_us, np.asarray(workload.keys, np.int64))
+    else:
+        done_us = publish_us + service_us
+    by_threads_us = int(service_us.sum()) // sum(threads) if all(number > 0 for number in threads) else 0
+    return max(int(done_us.max() - publish_us[0]), by_threads_us)
+
+
+def _done_in_turn(publish_us: _Times, service_us: _Times, keys: _Times) -> _Times:
+    """When each entry is done if those of a key follow each other, ordered by key."""
+    order = np.argsort(keys, kind="stable")
+    group = np.cumsum(np.diff(keys[order], prepend=keys[order[0]]) != 0)
+    work_us = np.cumsum(service_us[order])
+    # An entry is done after the work of its key that has come since an entry was published while nothing of the key was
+    # in process; the latest such moment counts.
+    idle_us = publish_us[order] - (work_us - service_us[order])
+    # One running maximum for all keys: those of a later one are above those before.
+    apart_us = group * (np.ptp(idle_us) + 1)
+    begun_us: _Times = np.maximum.accumulate(idle_us + apart_us) - apart_us
+    return begun_us + work_us

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from heapq import heappop
 from random import Random
 
 from dispatch_audit.pipeline.simulate.clients.client import Broker, Client
@@ -10,7 +11,7 @@ from dispatch_audit.pipeline.simulate.dispatcher.membership import Membership
 from dispatch_audit.pipeline.simulate.dispatcher.read_loop import ReadLoop
 from dispatch_audit.pipeline.simulate.dispatcher.sending import Sender
 from dispatch_audit.pipeline.simulate.dispatcher.settling import Settlements
-from dispatch_audit.pipeline.simulate.output.event_log import EventLog
+from dispatch_audit.pipeline.simulate.output.event_log import NUMBERS, EventLog
 from dispatch_audit.pipeline.simulate.output.snapshots import snapshot_of
 from dispatch_audit.pipeline.simulate.policies.factory import make_policy
 from dispatch_audit.pipeline.simulate.progress import Progress
@@ -73,7 +74,7 @@ class PartitionSimulation:
                 plan.settings,
                 self._processing(plan.threads),
                 self._service_of(number),
-                self.state.entries.messages_in,
+                workload.messages,
                 self.agenda,
                 broker,
                 setup.timing.network_us,
@@ -82,7 +83,6 @@ class PartitionSimulation:
             for number, plan in enumerate(workload.clients)
         ]
         self._numbers = 0
-        self._published = 0
         self.progress = Progress(self.state, self.policy, setup.stall_us)
         for action in workload.actions:
             self.agenda.at(action.at_us, self._act, action)
@@ -94,30 +94,31 @@ class PartitionSimulation:
 
     def run(self, events_max: int = 1 << 62) -> bool:
         """Simulates until the end, or until the log has this many events; returns whether it is at the end."""
-        agenda, log, cursor, loop = self.agenda, self.log, self.cursor, self.loop
+        agenda, cursor, loop = self.agenda, self.cursor, self.loop
         publish_us, end_us, total = self.workload.publish_us, self.workload.end_us, len(self.workload)
-        at = self._published
-        run_next, published = agenda.run_next, log.published
-        while not self._over and len(log) < events_max:
-            next_us = agenda.next_us
-            if at < total and publish_us[at] <= next_us:
-                now_us = publish_us[at]
-                if now_us > end_us:
+        # This loop runs several times for each entry, so it asks for no attribute twice.
+        heap, published = agenda.heap, self.log.published
+        numbers, full = self.log.events, events_max * NUMBERS
+        at = cursor.end
+        due_us = publish_us[at] if at < total else NEVER
+        while not self._over and len(numbers) < full:
+            next_us = heap[0][0] if heap else NEVER
+            if due_us <= next_us:
+                if due_us > end_us:
                     self._over = True
                     break
-                agenda.now_us = now_us
-                published(now_us, at)
+                agenda.now_us = due_us
+                published(due_us, at)
                 at += 1
                 cursor.end = at
+                due_us = publish_us[at] if at < total else NEVER
                 if loop.parked:
-                    self._published = at
                     loop.published()
-            elif next_us > end_us or next_us == NEVER:
+            elif next_us > end_us:
                 self._over = True
             else:
-                self._published = at
-                run_next()
-        self._published = at
+                agenda.now_us, _, action, argument = heappop(heap)
+                action(argument)
         if self._over:
             self.progress.finish(min(agenda.now_us, end_us), self.clients, publish_us)
         return self._over
@@ -191,8 +192,9 @@ class PartitionSimulation:
         self.membership.leave(consumer)
 
     def _look(self, _: object) -> None:
-        everything = self._published == len(self.workload) and not self._actions_left
-        if everything and self.cursor.mark_delete + 1 == self._published and not self.policy.unfinished():
+        published = self.cursor.end
+        everything = published == len(self.workload) and not self._actions_left
+        if everything and self.cursor.mark_delete + 1 == published and not self.policy.unfinished():
             self._over = True
         self.progress.look()
         self.agenda.after(self.progress.INTERVAL_US, self._look)
@@ -210,9 +212,7 @@ class PartitionSimulation:
 
     def _acknowledge(self, consumer: Consumer, positions: list[int]) -> None:
         self.log.acknowledged(self.agenda.now_us, consumer.number, positions)
-        acknowledge = self.settlements.acknowledge
-        for position in positions:
-            acknowledge(consumer, position)
+        self.settlements.acknowledge(consumer, positions)
         self.progress.acknowledged(len(positions))
 
     def _flow(self, consumer: Consumer, permits: int) -> None:

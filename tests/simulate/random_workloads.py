@@ -4,6 +4,7 @@ Everything is small and short, so that races are frequent: few keys, small queue
 the time between two changes.
 """
 
+from collections.abc import Mapping
 from random import Random
 from typing import Final
 
@@ -51,8 +52,14 @@ def drawn_workload(rng: Random, resets: bool = True) -> PartitionWorkload:
     )
 
 
-def drawn_setup(rng: Random, version: str, policy: PolicyName | None = None, switches: Switches | None = None) -> Setup:
-    """A setup with small limits, often at their edge."""
+def drawn_setup(
+    rng: Random,
+    version: str,
+    policy: PolicyName | None = None,
+    switches: Switches | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> Setup:
+    """A setup with small limits, often at their edge, and with these settings of broker.conf."""
     slow_us = rng.choice([100, 2 * _MS, 10 * _MS])
     broker: dict[str, object] = {
         "subscriptionKeySharedUseConsistentHashing": rng.random() < 0.5,
@@ -69,7 +76,7 @@ def drawn_setup(rng: Random, version: str, policy: PolicyName | None = None, swi
     timing = Timing((10, slow_us), (0, slow_us // 2), write_us=rng.choice([0, 500]), network_us=slow_us)
     return setup_for(
         version,
-        broker,
+        {**broker, **(settings or {})},
         policy,
         seed=rng.getrandbits(32),
         switches=switches,

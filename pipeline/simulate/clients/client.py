@@ -1,6 +1,6 @@
 """One client: its receiver queue, its processing, its acknowledgements (contract 4.14, 5.7)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dispatch_audit.pipeline.simulate.clients.processing import Processing
@@ -57,7 +57,7 @@ class Client:
         settings: ClientSettings,
         processing: Processing,
         service_us: Callable[[int], int],
-        messages_in: Callable[[int], int],
+        messages: Sequence[int] | None,
         agenda: Agenda,
         broker: Broker,
         network_us: int,
@@ -71,7 +71,7 @@ class Client:
             settings: its settings.
             processing: when messages start.
             service_us: how long the processing of an entry takes.
-            messages_in: the messages of an entry; permits count messages.
+            messages: the messages in each entry, None: one in each; permits count messages.
             agenda: the agenda of the simulation.
             broker: takes its commands.
             network_us: time of one way to the broker.
@@ -86,12 +86,14 @@ class Client:
         self._busy_until_us = 0
         self._processing = processing
         self._service_us = service_us
-        self._messages_in = messages_in
+        self._messages = messages
         self._agenda = agenda
         self._broker = broker
         self._network_us = network_us
         self._random = random
         self._taken = 0
+        # Half of the queue, rounded up.
+        self._refill_at = (settings.receiver_queue + 1) // 2
         self._hung_at_us = 0
         # Not acknowledged yet: by the time of their acknowledgement, each with the time at which it is done.
         self._done: dict[int, list[tuple[int, int]]] = {}
@@ -124,15 +126,15 @@ class Client:
         if self.hung:
             self._queued += positions
             return
-        agenda, network_us = self._agenda, self._network_us
-        arrival_us = agenda.now_us + network_us
+        arrival_us = self._agenda.now_us + self._network_us
+        service_of, start_of, start = self._service_us, self._processing.start_us, self._start
         for position in positions:
-            service_us = self._service_us(position)
-            start_us = self._processing.start_us(position, arrival_us, service_us)
+            service_us = service_of(position)
+            start_us = start_of(position, arrival_us, service_us)
             if start_us <= arrival_us:
-                self._start(position, arrival_us, service_us)
+                start(position, arrival_us, service_us)
             else:
-                agenda.at(start_us, self._start_later, (self.consumer, position, service_us))
+                self._agenda.at(start_us, self._start_later, (self.consumer, position, service_us))
 
     def hang(self) -> None:
         """From now on nothing is taken or finished."""
@@ -169,8 +171,8 @@ class Client:
         if done_us > self._busy_until_us:
             self.busy_us += done_us - max(start_us, self._busy_until_us)
             self._busy_until_us = done_us
-        self._taken += self._messages_in(position)
-        if self._taken * 2 >= self.settings.receiver_queue:
+        self._taken += 1 if self._messages is None else self._messages[position]
+        if self._taken >= self._refill_at:
             self._agenda.at(start_us + self._network_us, self._flow, (self.consumer, self._taken))
             self._taken = 0
         self._finish(position, done_us)

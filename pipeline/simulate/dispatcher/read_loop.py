@@ -111,7 +111,7 @@ class ReadLoop:
             if state.switches.clean_up_in_read_loop:
                 self.clean_up()
         policy.read_cycle()
-        first_permits = next((c.permits for c in state.consumers if not c.blocked and c.permits > 0), 0)
+        first_permits = state.first_permits()
         if not first_permits or self._pending_replay:
             return
         entries_max = min(max(state.total_permits, first_permits), state.settings.read_batch)
@@ -148,14 +148,14 @@ class ReadLoop:
         self._pending_replay = True
         self._policy.replay_read_started(entries)
         result = _Result(entries, True, first, self._reload)
-        state.agenda.after(state.rng.randint(*state.timing.read_us), self._read_done, result)
+        state.agenda.after(state.draw_read_us(), self._read_done, result)
 
     def _start_normal_read(self, entries_max: int) -> None:
         state = self._state
         if not state.cursor.has_more:
             self.parked = entries_max
             return
-        state.agenda.after(state.rng.randint(*state.timing.read_us), self._ledger_done, (entries_max, self._reload))
+        state.agenda.after(state.draw_read_us(), self._ledger_done, (entries_max, self._reload))
 
     def _ledger_done(self, asked: tuple[int, int]) -> None:
         """The read position moves on now, before the dispatch: a consumer that joins in between sees it (F1)."""
@@ -189,9 +189,7 @@ class ReadLoop:
         self._results.append(result)
         state = self._state
         # One thread dispatches, in the order in which results were queued.
-        self._last_dispatch_us = max(
-            state.agenda.now_us + state.rng.randint(*state.timing.dispatch_us), self._last_dispatch_us
-        )
+        self._last_dispatch_us = max(state.agenda.now_us + state.draw_dispatch_us(), self._last_dispatch_us)
         state.agenda.at(self._last_dispatch_us, self._dispatch, result)
 
     def _dispatch(self, result: _Result) -> None:

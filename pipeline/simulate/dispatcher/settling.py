@@ -20,23 +20,25 @@ class Settlements:
             self._state.total_permits += permits
             self._loop.read_soon()
 
-    def acknowledge(self, consumer: Consumer, position: int) -> None:
-        """Acknowledges an entry as a whole: the pending entry first, the cursor second (contract 5.2)."""
-        state = self._state
-        holder: Consumer | None = consumer
-        sticky_hash = consumer.pending.pop(position, None)
-        if sticky_hash is None:
-            holder = next((other for other in state.consumers if position in other.pending), None)
-            sticky_hash = -1 if holder is None else holder.pending.pop(position)
-        if holder is not None:
-            self._policy.removed_pending(holder, sticky_hash)
-            self._lower(holder, state.entries.messages_in(position))
-        if state.redelivery_counts:
-            state.redelivery_counts.pop(position, None)
-        if self._policy.holds:
-            self._policy.holds.discard(position)
-        if state.cursor.acknowledge(position):
-            state.mark_delete_moved(True)
+    def acknowledge(self, consumer: Consumer, positions: list[int]) -> None:
+        """Acknowledges whole entries, each by itself: the pending entry first, the cursor second (contract 5.2)."""
+        state, policy, messages = self._state, self._policy, self._state.entries.messages
+        pending, cursor = consumer.pending, state.cursor
+        for position in positions:
+            holder: Consumer | None = consumer
+            sticky_hash = pending.pop(position, None)
+            if sticky_hash is None:
+                holder = next((other for other in state.consumers if position in other.pending), None)
+                sticky_hash = -1 if holder is None else holder.pending.pop(position)
+            if holder is not None:
+                policy.removed_pending(holder, sticky_hash)
+                self._lower(holder, 1 if messages is None else messages[position])
+            if state.redelivery_counts:
+                state.redelivery_counts.pop(position, None)
+            if policy.holds:
+                policy.holds.discard(position)
+            if cursor.acknowledge(position):
+                state.mark_delete_moved(True)
 
     def redeliver(self, consumer: Consumer, positions: list[int]) -> None:
         """Takes back entries that a consumer holds, others are ignored (contract 5.6)."""

@@ -1,7 +1,7 @@
 """Turns the log of a simulation into rows of format 1, column by column."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -45,7 +45,6 @@ SCHEMA: Final = pa.schema(
 
 _EVENTS: Final = ("publish", "dispatch", "ack", "redeliver", "join", "leave", "flow", "stats", "reset")
 _BOTH_PHASES: Final = np.isin(np.arange(len(_EVENTS)), [kinds.DISPATCH, kinds.ACK, kinds.JOIN, kinds.LEAVE])
-_WITH_TEXT: Final = np.isin(np.arange(len(_EVENTS)), [kinds.JOIN, kinds.LEAVE, kinds.RESET, kinds.STATS])
 _CLOSED_BY_BROKER: Final = "closed_by_broker"
 
 _Ints = npt.NDArray[np.int64]
@@ -96,9 +95,13 @@ class RowWriter:
         where = np.where(entry, position[at], 0)
         phase = np.where(second | (of_row == kinds.RESET) & (position[at] == 1), 1, 0)
         with_phase = _BOTH_PHASES[of_row] | (of_row == kinds.RESET)
-        publish, join = of_row == kinds.PUBLISH, of_row == kinds.JOIN
-        text = {row: texts[extra[at[row]]] for row in np.flatnonzero(_WITH_TEXT[of_row]).tolist()}
+        publish, join, stats = (of_row == code for code in (kinds.PUBLISH, kinds.JOIN, kinds.STATS))
+        with_reason = (of_row == kinds.LEAVE) | (of_row == kinds.RESET)
         mode = ["STICKY" if any(self._ranges) else "AUTO_SPLIT"]
+
+        def text_of(wanted: _Mask) -> list[str]:
+            return [texts[number] for number in extra[at[wanted]].tolist()]
+
         columns: dict[str, Any] = {
             "event": _coded(of_row, _EVENTS),
             "phase": _coded(phase, ("start", "end"), with_phase),
@@ -113,26 +116,19 @@ class RowWriter:
             "key_source": _coded(np.zeros(at.size), ["partition_key"], entry),
             "size_bytes": _known(self._sizes, where, publish),
             "consumer": pa.array(consumer[at], mask=consumer[at] < 0),
-            "consumer_name": _texts(text, join, at.size),
+            "consumer_name": _scattered(text_of(join), join, pa.string()),
             "redelivery_count": pa.array(extra[at].astype(np.int32), mask=of_row != kinds.DISPATCH),
             "ack_type": _coded(np.zeros(at.size), ["individual"], of_row == kinds.ACK),
             "positions": self._positions(command, begins, position, at),
             "permits": pa.array(position[at].astype(np.int32), mask=of_row != kinds.FLOW),
             "key_shared_mode": _coded(np.zeros(at.size), mode, join),
             "allow_out_of_order": pa.array(np.full(at.size, self._workload.allow_out_of_order), mask=~join),
-            "ranges": self._declared(position[at], join),
-            "reason": _texts(text, np.isin(of_row, [kinds.LEAVE, kinds.RESET]), at.size),
-            "snapshot": _snapshots(text, of_row == kinds.STATS, seq),
+            "ranges": _scattered([self._ranges[client] for client in position[at[join]].tolist()], join, _RANGES),
+            "reason": _scattered(text_of(with_reason), with_reason, pa.string()),
+            "snapshot": _scattered([*map(_framed, text_of(stats), seq[stats].tolist())], stats, pa.string()),
         }
         typed = [columns[field.name].cast(field.type) for field in SCHEMA]
         return pa.RecordBatch.from_arrays(typed, schema=SCHEMA)
-
-    def _declared(self, client: _Ints, join: _Mask) -> pa.Array:
-        """The ranges that a consumer declares when it joins."""
-        found: list[list[dict[str, int]] | None] = [None] * join.size
-        for row in np.flatnonzero(join).tolist():
-            found[row] = self._ranges[client[row]]
-        return pa.array(found, _RANGES)
 
     def _positions(self, command: _Mask, begins: _Mask, position: _Ints, at: _Ints) -> pa.ListArray:
         """The positions of each command, which both of its rows have."""
@@ -164,16 +160,11 @@ def _known(values: npt.NDArray[Any] | None, where: _Ints, known: _Mask) -> pa.Ar
     return pa.array(values[where], mask=~known)
 
 
-def _texts(text: Mapping[int, str], wanted: _Mask, rows: int) -> pa.Array:
-    found: list[str | None] = [None] * rows
-    for row in np.flatnonzero(wanted).tolist():
-        found[row] = text[row]
-    return pa.array(found, pa.string())
+def _scattered(values: Sequence[Any], wanted: _Mask, of_type: pa.DataType) -> pa.Array:
+    """The values in their order at the wanted rows, null at the others; few rows have one."""
+    return pa.array(values, of_type).take(pa.array(np.cumsum(wanted) - 1, mask=~wanted))
 
 
-def _snapshots(text: Mapping[int, str], wanted: _Mask, seq: _Ints) -> pa.Array:
-    found: list[str | None] = [None] * seq.size
-    for row in np.flatnonzero(wanted).tolist():
-        before = seq[row] - 1
-        found[row] = f'{text[row][:-1]}, "seq_begin": {before}, "seq_end": {before}}}'
-    return pa.array(found, pa.string())
+def _framed(snapshot: str, seq: int) -> str:
+    """A snapshot with the row before its own as both ends of the time in which it was taken."""
+    return f'{snapshot[:-1]}, "seq_begin": {seq - 1}, "seq_end": {seq - 1}}}'

@@ -21,6 +21,8 @@ class DrainingPolicy(Policy):
     def __init__(self, state: DispatcherState) -> None:
         super().__init__(state)
         self.draining = DrainingHashes(self._unblocked)
+        # The limit, and the number of consumers that it holds for: it is asked for several times a read.
+        self._limit, self._limit_for = 0, -1
 
     def _unblocked(self) -> None:
         # Looked up when it happens, because the read loop sets it later.
@@ -64,18 +66,21 @@ class DrainingPolicy(Policy):
 
     def limit(self) -> int:
         """The effective look-ahead limit; 0: none."""
-        return self.state.settings.look_ahead_limit(len(self.state.consumers))
+        consumers = len(self.state.consumers)
+        if consumers != self._limit_for:
+            self._limit, self._limit_for = self.state.settings.look_ahead_limit(consumers), consumers
+        return self._limit
 
     def counted_in_replay(self) -> int:
         """The entries that count against the limit."""
-        return len(self.state.replay)
+        return len(self.state.replay.hash_of)
 
     def normal_read_allowed(self) -> bool:
         """Below the limit, with a consumer that is not blocked and has permits (contract 4.6)."""
         limit = self.limit()
         if limit and self.counted_in_replay() >= limit:
             return False
-        return any(not consumer.blocked and consumer.available() > 0 for consumer in self.state.consumers)
+        return self.state.any_available()
 
     def normal_read_max(self, entries_max: int) -> int:
         """Not more than the limit leaves, but at least one (contract 4.2)."""
@@ -164,7 +169,9 @@ class DrainingPolicy(Policy):
         """The race guard (contract 3.7)."""
         if not self.state.switches.race_guard:
             return False
-        return consumer.closed or self.draining.blocks(consumer.number, self.state.hashes[position])
+        if consumer.closed:
+            return True
+        return bool(self.draining.by_hash) and self.draining.blocks(consumer.number, self.state.hashes[position])
 
     # --- membership and settling -------------------------------------------------------------------------------------
 

@@ -210,8 +210,7 @@ class HotKeyOverflowPolicy(DrainingPolicy):
         if not self._may_send(sticky_hash, hot):
             return
         hot.reading = True
-        delay_us = self.state.rng.randint(*self.state.timing.read_us)
-        self.state.agenda.after(delay_us, self._ledger_read, (sticky_hash, self._generation))
+        self.state.agenda.after(self.state.draw_read_us(), self._ledger_read, (sticky_hash, self._generation))
 
     def _may_send(self, sticky_hash: int, hot: _Hot) -> int:
         """How many entries of a hash its owner may be sent from the ledger now."""

@@ -12,6 +12,7 @@ from dispatch_audit.pipeline.simulate.state.agenda import NEVER, Agenda
 from dispatch_audit.pipeline.simulate.state.broker_settings import BrokerSettings, Timing
 from dispatch_audit.pipeline.simulate.state.consumer import Consumer
 from dispatch_audit.pipeline.simulate.state.cursor import Cursor
+from dispatch_audit.pipeline.simulate.state.draws import drawn_between
 from dispatch_audit.pipeline.simulate.state.replay_queue import ReplayQueue
 from dispatch_audit.pipeline.simulate.state.switches import Switches
 
@@ -96,6 +97,8 @@ class DispatcherState:
         mark_delete_moved: call after acknowledgements, with whether mark-delete moved; set by the read loop.
         send: sends entries to a connected consumer; set by the sender.
         deliver: hands entries to the client of a consumer.
+        draw_read_us: draws the time of a read of the ledger.
+        draw_dispatch_us: draws the time from the end of a read to its dispatch.
     """
 
     __slots__ = (
@@ -107,6 +110,8 @@ class DispatcherState:
         "counters",
         "cursor",
         "deliver",
+        "draw_dispatch_us",
+        "draw_read_us",
         "entries",
         "first_sent_us",
         "hashes",
@@ -153,6 +158,8 @@ class DispatcherState:
         self.log = log
         self.deliver = deliver
         self.rng = rng
+        self.draw_read_us = drawn_between(rng, *timing.read_us)
+        self.draw_dispatch_us = drawn_between(rng, *timing.dispatch_us)
         self.counters = Counters()
         self.first_sent_us = array("q", [-1]) * len(entries.hashes)
         self.last_sent_us = 0
@@ -178,6 +185,20 @@ class DispatcherState:
             selected = self.selector.select(sticky_hash)
             self.owners[sticky_hash] = found = NOBODY if selected is None else selected
         return found
+
+    def first_permits(self) -> int:
+        """The permits of the first consumer that has any and is not blocked; 0: there is none (contract 4.2)."""
+        for consumer in self.consumers:
+            if consumer.permits > 0 and not consumer.blocked:
+                return consumer.permits
+        return 0
+
+    def any_available(self) -> bool:
+        """Whether some consumer is not blocked and may be sent an entry (contract 4.6)."""
+        for consumer in self.consumers:  # noqa: SIM110 - asked for each read, and a generator costs more than the answer
+            if not consumer.blocked and consumer.available() > 0:
+                return True
+        return False
 
     def ownership_changed(self) -> None:
         """Call after every change of the selector."""
