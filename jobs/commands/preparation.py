@@ -46,7 +46,9 @@ def parsed_request(
 def needs_of(source: "Source") -> EngineNeeds:
     """What a simulation of a trace or of a described workload needs of an engine."""
     traces = [source] if isinstance(source, Trace) else []
-    return EngineNeeds(load_of(traces), needs_delta(None, traces))
+    load = load_of(traces)
+    # Simulating takes long however little is read: in threads of one process it would use one core.
+    return EngineNeeds(Load.CHUNKS if load is Load.BRIEF else load, needs_delta(None, traces))
 
 
 def session_for(engine: EngineOption, needs: EngineNeeds, debug: bool, *, meanwhile_import: str) -> SparkSession:

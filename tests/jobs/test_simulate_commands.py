@@ -12,10 +12,13 @@ import pytest
 from outline import Outline
 from pyspark.sql import SparkSession
 
+from dispatch_audit.jobs.commands.preparation import needs_of
+from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.pipeline.simulate.judge import batches_of
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import setup_for
 from dispatch_audit.pipeline.simulate.simulate_on_spark import simulate
+from dispatch_audit.pipeline.simulate.traffic import opened
 from dispatch_audit.pipeline.simulate.variants import DEFAULT_VARIANTS
 from dispatch_audit.pipeline.simulate.what_if import smallest_without_stall
 from dispatch_audit.pipeline.simulate.work import DescribedPartition
@@ -55,6 +58,14 @@ def workload(tmp_path: Path) -> Path:
     path = tmp_path / "workload.toml"
     path.write_text(WORKLOAD)
     return path
+
+
+@pytest.mark.parametrize("traffic", ["described", "recorded"])
+def test_a_simulation_has_processes_however_little_is_read(workload: Path, traffic: str) -> None:
+    source = str(workload if traffic == "described" else ROOT / "data/samples/hung-consumer-4.0.8")
+
+    # In threads of one process it would use one core.
+    assert needs_of(opened(source)).load is not Load.BRIEF
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
