@@ -80,6 +80,16 @@ def _sent(came: Audited) -> list[tuple[int, int]]:
     return sent(came.simulation.workload, came.simulation.setup)
 
 
+@pytest.mark.parametrize("version", ["3.0.7", "4.0.8"])
+def test_an_unblocked_consumer_is_served_although_no_permits_came_meanwhile(version: str) -> None:
+    """Of 30 entries it may hold 10; its queue is so large that it grants permits only once."""
+    workload = workload_of([(10 * MS, LOW)] * 30, [client("a", queue=1000)], joins(1))
+    came = audited(workload, setup(version, broker={"maxUnackedMessagesPerConsumer": 10}))
+
+    assert came.simulation.progress.measures.never_sent == 0
+    assert came.broken == {}
+
+
 def handover() -> PartitionWorkload:
     """a holds two entries of a key for 300 ms; b takes the key over, and one more is published."""
     return workload_of(

@@ -78,10 +78,12 @@ class Settlements:
             self._loop.read_soon()
 
     def _lower(self, holder: Consumer, messages: int) -> None:
-        permits = holder.settled(messages)
+        unblocked = holder.settled(messages)
+        if unblocked:
+            self._state.total_permits += holder.unblock()
         self._lower_total(messages)
-        if permits:
-            self._state.total_permits += permits
+        if unblocked:
+            # Even if no permits came while it was blocked: what waits for it can be sent (contract 4.1, 4.14).
             self._loop.read_soon()
 
     def _lower_total(self, messages: int) -> None:

@@ -91,12 +91,10 @@ class Consumer:
         if self.unacked_max and self.unacked >= self.unacked_max:
             self.blocked = True
 
-    def settled(self, messages: int) -> int:
-        """Lowers the unacknowledged messages; returns the permits that count again because it is no longer blocked."""
+    def settled(self, messages: int) -> bool:
+        """Lowers the unacknowledged messages; returns whether it is to be unblocked."""
         self.unacked -= messages
-        if self.blocked and self.unacked * 2 <= self.unacked_max:
-            return self.unblock()
-        return 0
+        return self.blocked and self.unacked * 2 <= self.unacked_max
 
     def unblock(self) -> int:
         """Ends the blocking; returns the permits that count from now on."""
