@@ -4,6 +4,7 @@ Only `pyspark.sql` is used. Each task writes the Parquet file of its partition i
 reach; `trace.json` comes last, so a folder that has it is complete.
 """
 
+import gc
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -61,6 +62,8 @@ def _prepare(folder: Path) -> None:
 
 def _simulator(setup: Setup, folder: str) -> Function:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        # The parts of a simulation refer to each other, so only this frees the one before in the same process.
+        gc.collect()
         first = next(batches)
         number = first["group"][0].as_py()
         simulation = PartitionSimulation(workload_of(first["work"][0].as_py(), setup), setup.with_seed_of(number))

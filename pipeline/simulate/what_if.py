@@ -1,5 +1,6 @@
 """Compares dispatchers on one workload, on an engine: a task for each partition under each of them (Q23 to Q25)."""
 
+import gc
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -114,6 +115,8 @@ def _number(setup: Setup, name: str) -> int:
 
 def _runner(setups: list[Setup], settings: Settings | None) -> Function:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        # The parts of a simulation refer to each other, so only this frees the one before in the same process.
+        gc.collect()
         first = next(batches)
         task, number, partition = (first[name][0].as_py() for name in ("group", "setup", "partition"))
         setup = setups[number].with_seed_of(partition)
