@@ -54,6 +54,18 @@ def test_f1_needs_the_join_between_read_and_dispatch() -> None:
     assert audited(late_joiner(500), setup("3.0.7")).broken == {}
 
 
+def test_a_newcomer_waits_for_a_single_unacknowledged_entry() -> None:
+    """The cursor counts from mark-delete to the read position, so one entry that was read counts as two (6.1)."""
+    workload = workload_of(
+        [(10 * MS, LOW), (60 * MS, LOW)],
+        [client("a", service_us=FOREVER), client("b")],
+        [Action(0, "join", 0), Action(30 * MS, "join", 1)],
+        end_us=S,
+    )
+
+    assert sent(workload, setup("3.0.7")) == [(1, 0)]
+
+
 def waiting_for_permits() -> PartitionWorkload:
     """b may have one message of the key and does nothing; a second one waits in replay when c takes the key over."""
     return workload_of(

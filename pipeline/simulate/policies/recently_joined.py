@@ -75,11 +75,13 @@ class RecentlyJoinedPolicy(Policy):
         return Grouped(groups, look_ahead=not groups and not self.recently)
 
     def joined(self, consumer: Consumer, before: dict[int, int]) -> None:
-        """A newcomer is recently joined if it is not alone and more than one entry may be open."""
+        """A newcomer is recently joined if it is not alone and an entry that was read is not acknowledged."""
         state = self.state
         consumer.joined_at = self.position_at_join()
-        unacknowledged = state.cursor.end - 1 - state.cursor.mark_delete
-        if len(state.consumers) > 1 and unacknowledged > 1:
+        # The cursor's count (6.1) goes from mark-delete to the read position, which it includes, published or not
+        # (ManagedCursorImpl.getNumberOfEntriesSinceFirstNotAckedMessage, 4.2.4).
+        since_first_unacknowledged = state.cursor.read_position - state.cursor.mark_delete
+        if len(state.consumers) > 1 and since_first_unacknowledged > 1:
             self.recently[consumer.number] = consumer
 
     def left(self, consumer: Consumer, before: dict[int, int]) -> bool:
