@@ -4,7 +4,6 @@ Everything is small and short, so that races are frequent: few keys, small queue
 the time between two changes.
 """
 
-from collections.abc import Mapping
 from random import Random
 from typing import Final
 
@@ -52,14 +51,8 @@ def drawn_workload(rng: Random, resets: bool = True) -> PartitionWorkload:
     )
 
 
-def drawn_setup(
-    rng: Random,
-    version: str,
-    policy: PolicyName | None = None,
-    switches: Switches | None = None,
-    settings: Mapping[str, object] | None = None,
-) -> Setup:
-    """A setup with small limits, often at their edge, and with these settings of broker.conf."""
+def drawn_setup(rng: Random, version: str, policy: PolicyName | None = None, switches: Switches | None = None) -> Setup:
+    """A setup with small limits, often at their edge."""
     slow_us = rng.choice([100, 2 * _MS, 10 * _MS])
     broker: dict[str, object] = {
         "subscriptionKeySharedUseConsistentHashing": rng.random() < 0.5,
@@ -76,7 +69,7 @@ def drawn_setup(
     timing = Timing((10, slow_us), (0, slow_us // 2), write_us=rng.choice([0, 500]), network_us=slow_us)
     return setup_for(
         version,
-        {**broker, **(settings or {})},
+        broker,
         policy,
         seed=rng.getrandbits(32),
         switches=switches,
