@@ -11,6 +11,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.errors import LimitError
 from dispatch_audit.pipeline.replay.blocking.wait_causes import end_wait
+from dispatch_audit.pipeline.replay.dispatcher.entries import is_kept_for_a_read
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import Output
@@ -30,6 +31,8 @@ from dispatch_audit.pipeline.replay.state.state import (
 IN_FLIGHT_US = 10_000_000
 # The smallest number of used slots to calculate with, so that small arrays do not grow often.
 _IN_USE_MIN = 1024
+# How a sweep finds a hash: without an entry (0), with such as are kept for a read in flight, or with open ones.
+_KEPT, _OPEN = 1, 2
 _PARTIAL = among(Code.ACK_PART_START, Code.ACK_PART_END)
 
 
@@ -190,6 +193,8 @@ def _sweep_entries(state: State, before_us: int) -> None:
 def _sweep_hashes(state: State, out: Output, used: Ints) -> None:
     """Frees hashes without pending or waiting entries whose highest delivery is at or below mark-delete.
 
+    Where an entry is kept for an overlapping read only, its hash keeps its slot, and its interval ends all the same.
+
     Args:
         state: the state.
         out: receives the open interval of each hash.
@@ -197,12 +202,15 @@ def _sweep_hashes(state: State, out: Output, used: Ints) -> None:
     """
     entries, hashes, common = state.entries, state.hashes, state.common
     for slot in range(entries.size):
-        if entries[slot].ledger >= 0 and entries[slot].hash_at >= 0:
-            used[entries[slot].hash_at] = 1
+        at = entries[slot].hash_at
+        if entries[slot].ledger >= 0 and at >= 0:
+            used[at] = max(used[at], _KEPT if is_kept_for_a_read(state, slot) else _OPEN)
     deleted = (common[0].mark_delete_ledger, common[0].mark_delete_entry)
     for at in range(hashes.size):
-        if hashes[at].hash >= 0 and used[at] == 0 and (hashes[at].top_ledger, hashes[at].top_entry) <= deleted:
-            end_wait(state, out, at)
+        if hashes[at].hash < 0 or used[at] == _OPEN or (hashes[at].top_ledger, hashes[at].top_entry) > deleted:
+            continue
+        end_wait(state, out, at)
+        if used[at] == 0:
             drop(state.hash_table, hashes.hash, hashes.zero, hashes[at].hash, 0)
             hashes[at].hash = UNKNOWN
             state.hashes_free[common[0].free_hashes] = at

@@ -73,12 +73,18 @@ def free_entry(state: State, slot: int) -> None:
 
 
 @compiled
-def free_at_reset(state: State, slot: int) -> None:
-    """Frees the slot of an acknowledged entry that is kept for an overlapping read only: no read survives a reset."""
+def is_kept_for_a_read(state: State, slot: int) -> bool:
+    """Whether an entry has its slot for an overlapping replay read only (F10): acknowledged, not held, and deleted."""
     entries, common = state.entries, state.common
     marks, at = entries[slot].marks, (entries[slot].ledger, entries[slot].entry)
     passed = at <= (common[0].mark_delete_ledger, common[0].mark_delete_entry)
-    if passed and marks & (ACKED | ACKED_WHILE_QUEUED | SETTLING) == ACKED and entries[slot].holder < 0:
+    return bool(passed and marks & (ACKED | ACKED_WHILE_QUEUED | SETTLING) == ACKED and entries[slot].holder < 0)
+
+
+@compiled
+def free_at_reset(state: State, slot: int) -> None:
+    """Frees the slot of an entry that is kept for an overlapping replay read only: no read survives a reset."""
+    if is_kept_for_a_read(state, slot):
         _free_slot(state, slot)
 
 
