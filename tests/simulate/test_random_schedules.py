@@ -23,7 +23,7 @@ from dispatch_audit.pipeline.simulate.state.switches import Switches, switches_o
 
 SEEDS: Final = st.integers(0, 2**32)
 MANY: Final = 1_000
-# What differs between 4.2 and the lines beside it (contract 3.11, 3.13, 4.11), one at a time. The order needs none of it.
+# What differs between 4.2 and the lines beside it (contract 3.11, 3.13, 4.11), one at a time; the order needs none.
 CHANGES: Final[Sequence[Mapping[str, bool]]] = (
     {"clean_up_in_read_loop": True},
     {"look_ahead_needs_backlog": False},
