@@ -73,7 +73,7 @@ def steps_at(events: SubscriptionEvents, rows: pa.Table, places: Iterable[int], 
 
 
 def _lost(row: Row) -> object:
-    """Returns what tells gaps of one place apart: a gap that was delivered twice is one."""
+    """Returns what identifies a gap among those of one place; a gap that was delivered twice is one gap."""
     return row["topic"], row["subscription"], row["seq_end"], row["dropped"], *(row["dropped_events"] or ())
 
 

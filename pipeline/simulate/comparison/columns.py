@@ -17,7 +17,7 @@ class Column:
         title: its name, with the unit.
         meaning: what it counts, in a sentence.
         cell: the value of a dispatcher as text.
-        wrong: the measure of which any amount says that something is wrong; empty: there is none.
+        wrong: a measure that shows a fault if it is more than 0; empty: the column shows none.
     """
 
     title: str
@@ -26,7 +26,7 @@ class Column:
     wrong: str = ""
 
     def is_wrong(self, row: MeasuresRow) -> bool:
-        """Whether the value says that something is wrong."""
+        """Whether the dispatcher has the fault that this column shows."""
         return bool(self.wrong and row.get(self.wrong))
 
 

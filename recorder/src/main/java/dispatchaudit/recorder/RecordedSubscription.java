@@ -11,7 +11,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.pulsar.broker.service.Consumer;
-import org.apache.pulsar.broker.service.StickyKeyConsumerSelector;
 import org.apache.pulsar.broker.service.StickyKeyDispatcher;
 import org.apache.pulsar.broker.service.Subscription;
 import org.apache.pulsar.broker.service.persistent.PersistentSubscription;
@@ -36,7 +35,6 @@ final class RecordedSubscription {
     private final Group group;
     private final WeakReference<PersistentSubscription> subscription;
     private volatile WeakReference<StickyKeyDispatcher> dispatcher = new WeakReference<>(null);
-    private volatile WeakReference<StickyKeyConsumerSelector> selector = new WeakReference<>(null);
     private final AtomicReference<Reset> reset = new AtomicReference<>();
     /** Consumers with a row that says that they joined, and none that says that they leave. */
     private final Map<Long, RecordedConsumer> present = new ConcurrentHashMap<>();
@@ -62,16 +60,15 @@ final class RecordedSubscription {
         return subscription.get();
     }
 
-    /** Remembers the dispatcher and its selector; call with no lock of the dispatcher held (never from beforeSendMessage). */
+    /** Remembers the dispatcher; call with no lock of the dispatcher held (never from beforeSendMessage). */
     void learn(StickyKeyDispatcher now) {
         dispatcher = new WeakReference<>(now);
-        selector = new WeakReference<>(now.getSelector());
     }
 
-    /** The hash that routes a key in this subscription; -1: its selector is not known yet. */
+    /** The hash that routes a key in this subscription; -1: its dispatcher is not known yet. */
     int hashOf(byte[] key) {
-        StickyKeyConsumerSelector known = selector.get();
-        return known == null ? -1 : known.makeStickyKeyHash(key);
+        StickyKeyDispatcher known = dispatcher.get();
+        return known == null ? -1 : known.getSelector().makeStickyKeyHash(key);
     }
 
     void joins(RecordedConsumer consumer) {
