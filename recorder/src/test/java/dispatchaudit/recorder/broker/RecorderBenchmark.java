@@ -6,6 +6,7 @@ import java.lang.management.ThreadMXBean;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
@@ -25,7 +26,7 @@ import org.apache.pulsar.client.api.SubscriptionType;
  * from its send to its acknowledgement by one of four Key_Shared consumers. Clients, brokers and bookies share the machine,
  * so what the recorder takes is missing elsewhere.
  *
- * <pre>java @target/recorder-benchmark.args [rounds [messages [messages for latency, 0: none]]]</pre>
+ * <pre>java @target/recorder-benchmark.args [rounds [messages [messages for latency, 0: none [setting=value ...]]]]</pre>
  */
 public final class RecorderBenchmark {
     private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
@@ -76,7 +77,10 @@ public final class RecorderBenchmark {
         int slowly = arguments.length > 2 ? Integer.parseInt(arguments[2]) : 6_000;
         Path directory = Files.createTempDirectory("recorder-benchmark");
         Path nar = Path.of(System.getProperty("recorder.nar")).toAbsolutePath();
-        Map<String, String> settings = Map.of("dispatchAuditRecorderDirectory", directory.toString());
+        Map<String, String> settings = new HashMap<>(Map.of("dispatchAuditRecorderDirectory", directory.toString()));
+        for (int i = 3; i < arguments.length; i++) {
+            settings.put("dispatchAuditRecorder" + arguments[i].split("=")[0], arguments[i].split("=")[1]);
+        }
         EmbeddedBroker without = EmbeddedBroker.start(null, Map.of());
         EmbeddedBroker off = EmbeddedBroker.start(nar, Map.of("dispatchAuditRecorderEnabled", "false"));
         EmbeddedBroker with = EmbeddedBroker.start(nar, settings);
