@@ -4,16 +4,15 @@ The tables name findings by `seq` and recorder; an editor and a code-scanning pa
 logs have lines.
 """
 
-import gzip
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from dispatch_audit.pipeline.report.summary import Finding
+from dispatch_audit.pipeline.trace.lines.open_lines import DAMAGED, open_lines
 from dispatch_audit.pipeline.trace.sources import JSON_ENDINGS, Log, Trace
 
 # Searching a GB takes 1.2 s of one core as plain text and 3.1 s as gzip, of which the compressed size, down to a tenth,
@@ -83,9 +82,9 @@ def _files(path: Path) -> list[Path]:
 def _rows(file: Path, seqs: set[bytes]) -> Iterator[tuple[_Row, int]]:
     """Yields the rows of a file that have one of the seqs, each with its line."""
     try:
-        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
+        with open_lines(str(file)) as lines:
             yield from _rows_of(lines, seqs)
-    except (OSError, EOFError, zlib.error):
+    except DAMAGED:
         # The log was audited, so it is truncated and the settings allow that, or it was removed since.
         return
 

@@ -1,9 +1,11 @@
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import zstandard
 from report_rows import FINDING
 
 import dispatch_audit.pipeline.report.locations
@@ -37,9 +39,11 @@ def test_the_line_of_the_event_is_found_in_its_log(tmp_path: Path) -> None:
     assert source_locations(trace, [FINDING]) == [SourceLocation("night/messages.jsonl", 4)]
 
 
-def test_a_gzipped_log_has_lines_too(tmp_path: Path) -> None:
-    trace = trace_of(tmp_path / "night", events__jsonl__gz=gzip.compress(f"{row(1)}\n{row(20)}\n".encode()))
-    assert source_locations(trace, [FINDING]) == [SourceLocation("night/events.jsonl.gz", 2)]
+@pytest.mark.parametrize(("ending", "compress"), [("gz", gzip.compress), ("zst", zstandard.compress)])
+def test_a_compressed_log_has_lines_too(tmp_path: Path, ending: str, compress: Callable[[bytes], bytes]) -> None:
+    log = f"events__jsonl__{ending}"
+    trace = trace_of(tmp_path / "night", **{log: compress(f"{row(1)}\n{row(20)}\n".encode())})
+    assert source_locations(trace, [FINDING]) == [SourceLocation(f"night/events.jsonl.{ending}", 2)]
 
 
 def test_recorders_of_two_topics_may_have_counted_alike(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
 """Cuts files of lines into blocks of whole lines."""
 
-import gzip
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-import pyarrow as pa
+from dispatch_audit.pipeline.trace.lines.open_lines import open_lines
 
 BLOCK_BYTES: Final = 8 << 20
 """How much of a file is parsed at a time; a longer line is a block by itself."""
@@ -47,8 +46,8 @@ def blocks_of(path: str, begin: int, end: int | None) -> Iterator[Block]:
         end: lines that begin from there on do not belong to it; None: the part is the whole file.
 
     Raises:
-        OSError: the file cannot be read, or is damaged.
-        TornFileError: a file that gzip compressed ends too early; raised behind its last whole line.
+        TornFileError: a compressed file ends too early; raised behind its last whole line.
+        OSError: the file cannot be read, or is damaged; `zlib.error` and `ZstdError` say the latter too.
     """
     chunks = _whole_file(path) if end is None else _part(path, begin, end)
     for number, block in enumerate(_blocks(chunks)):
@@ -58,23 +57,12 @@ def blocks_of(path: str, begin: int, end: int | None) -> Iterator[Block]:
 
 
 def _whole_file(path: str) -> Iterator[bytes]:
-    if path.endswith(".gz"):
-        yield from _unzipped(path)
-        return
-    with (
-        pa.CompressedInputStream(pa.OSFile(path), "zstd") if path.endswith(".zst") else Path(path).open("rb") as stream
-    ):
-        while chunk := stream.read(BLOCK_BYTES):
-            yield chunk
-
-
-def _unzipped(path: str) -> Iterator[bytes]:
-    """Yields the content of a file that gzip compressed; if it ends too early, all of it up to there.
+    """Yields the content of a file; if it is compressed and ends too early, all of it up to there.
 
     Raises:
         EOFError: it ends too early.
     """
-    with gzip.open(path) as stream:
+    with open_lines(path) as stream:
         read, size = list[bytes](), 0
         while True:
             # Where a file ends too early, `read` would drop what it has read so far.

@@ -1,6 +1,5 @@
 """Reads a share of a file, whatever its kind."""
 
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,10 +12,11 @@ from dispatch_audit.pipeline.trace.checks.asked import AskedRows
 from dispatch_audit.pipeline.trace.checks.row_batches import UNCHECKED_ROWS, RowsRead, every_row
 from dispatch_audit.pipeline.trace.columnar.checked_columns import ColumnReader
 from dispatch_audit.pipeline.trace.columnar.read_parquet import ParquetRows
+from dispatch_audit.pipeline.trace.lines.open_lines import DAMAGED
 from dispatch_audit.pipeline.trace.lines.read_lines import LineReader
 from dispatch_audit.pipeline.trace.workers.shares import Share
 
-_UNREADABLE: Final = (OSError, EOFError, zlib.error, pa.ArrowException)
+_UNREADABLE: Final = (*DAMAGED, pa.ArrowException)
 
 
 @dataclass(frozen=True)
