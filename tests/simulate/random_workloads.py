@@ -7,6 +7,7 @@ the time between two changes.
 from random import Random
 from typing import Final
 
+from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING
 from dispatch_audit.pipeline.simulate.clients.client import ClientSettings
 from dispatch_audit.pipeline.simulate.policy_names import PolicyName
 from dispatch_audit.pipeline.simulate.setup import Setup, setup_for
@@ -51,7 +52,13 @@ def drawn_workload(rng: Random, resets: bool = True) -> PartitionWorkload:
     )
 
 
-def drawn_setup(rng: Random, version: str, policy: PolicyName | None = None, switches: Switches | None = None) -> Setup:
+def drawn_setup(
+    rng: Random,
+    version: str,
+    policy: PolicyName | None = None,
+    switches: Switches | None = None,
+    classic: bool = False,
+) -> Setup:
     """A setup with small limits, often at their edge."""
     slow_us = rng.choice([100, 2 * _MS, 10 * _MS])
     broker: dict[str, object] = {
@@ -63,6 +70,7 @@ def drawn_setup(rng: Random, version: str, policy: PolicyName | None = None, swi
         "keySharedUnblockingIntervalMs": rng.choice([0, 1, 10]),
         "maxUnackedMessagesPerConsumer": rng.choice([0, 10, 100]),
         "maxUnackedMessagesPerSubscription": rng.choice([0, 40, 1000]),
+        **({CLASSIC_SETTING: True} if classic else {}),
     }
     # An acknowledgement takes longer than a read: an entry that overlapping reads send twice (F10) is then still held
     # when it is sent again. `test_flaws` has the other case.

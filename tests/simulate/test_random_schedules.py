@@ -74,6 +74,16 @@ def test_4_2_keeps_the_contract_with_each_switch_of_its_neighbours(seed: int, ch
     assert drawn(seed, "4.2.4", switches=switched("4.2.4", **change)).unexplained == []
 
 
+@pytest.mark.heavy
+@examples(60, derandomize=True)
+@given(SEEDS, st.sampled_from([("3.0.7", False), ("3.3.2", False), ("4.2.4", True)]))
+def test_recently_joined_consumers_break_the_contract_in_known_ways_only(seed: int, broker: tuple[str, bool]) -> None:
+    version, classic = broker
+    rng = Random(seed)
+    workload = drawn_workload(rng)
+    assert audited(workload, drawn_setup(rng, version, classic=classic)).unexplained == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["4.0.8", "4.2.4"])
 def test_no_schedule_of_a_thousand_breaks_the_contract(version: str) -> None:

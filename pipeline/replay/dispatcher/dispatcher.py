@@ -128,9 +128,16 @@ class Dispatcher:
 
     def read_before(self, number: int) -> tuple[int, int] | None:
         """The highest position dispatched before a consumer joined."""
+        return self._position(number, "joined")
+
+    def published_before(self, number: int) -> tuple[int, int] | None:
+        """The highest position published before a consumer joined."""
+        return self._position(number, "joined_behind")
+
+    def _position(self, number: int, name: str) -> tuple[int, int] | None:
         consumer = self._consumer(number)
-        ledger = int(consumer["joined_ledger"])
-        return None if ledger < 0 else (ledger, int(consumer["joined_entry"]))
+        ledger = int(consumer[f"{name}_ledger"])
+        return None if ledger < 0 else (ledger, int(consumer[f"{name}_entry"]))
 
     def _consumer(self, number: int) -> Any:
         """The record of a consumer, to be read and set by name; see `common_of`."""
@@ -150,6 +157,8 @@ class Dispatcher:
             consumer["connected"] = 1
             consumer["joined_ledger"] = common["highest_dispatched_ledger"]
             consumer["joined_entry"] = common["highest_dispatched_entry"]
+            consumer["joined_behind_ledger"] = common["last_published_ledger"]
+            consumer["joined_behind_entry"] = common["last_published_entry"]
             common["connected"] += 1
             self._limit_look_ahead()
         consumer["leaving"] = 0

@@ -6,7 +6,7 @@ somebody who may write to the table of states. The configuration, which the call
 
     bytes   "dispatch-audit checkpoint" and a line feed, and compressed with zlib:
             8 bytes   the length of the document, least byte first
-            document  {"version": 8, ...} in JSON (`checkpoint_codec`)
+            document  {"version": 9, ...} in JSON (`checkpoint_codec`)
             arrays    one behind the other, integers with the least byte first
 """
 
@@ -25,7 +25,7 @@ from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwn
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 
-STATE_VERSION: Final = 8
+STATE_VERSION: Final = 9
 """Of what a checkpoint is made of: raised with every change of what the classes of the replay keep."""
 
 _WAY_OUT: Final = "audit the log from its beginning"

@@ -57,10 +57,12 @@ class Joined(NamedTuple):
 
     Attributes:
         read: the highest position dispatched before; None: no entry was, or the consumer never joined.
+        published: the highest position published before; None: no entry was, or the consumer never joined.
         reported: `readPositionWhenJoining` of a snapshot; None: no snapshot reported it.
     """
 
     read: tuple[int, int] | None
+    published: tuple[int, int] | None
     reported: tuple[int, int] | None
 
 

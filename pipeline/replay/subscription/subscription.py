@@ -180,7 +180,10 @@ class Subscription:
             dispatcher.consumers.numbers,
             [at.seq for at in epochs.began],
             epochs.changes,
-            [Joined(dispatcher.read_before(n), snapshots.joined_at.get(n)) for n in dispatcher.consumers.numbers],
+            [
+                Joined(dispatcher.read_before(n), dispatcher.published_before(n), snapshots.joined_at.get(n))
+                for n in dispatcher.consumers.numbers
+            ],
             snapshots.surpluses,
             snapshots.comparison,
             snapshots.blocked_attempts,

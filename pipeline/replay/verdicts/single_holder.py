@@ -8,7 +8,7 @@ distinguishes that bug from another fault, so two holders are a violation there.
 from typing import Any
 
 from dispatch_audit.pipeline.contract.known_bugs import Symptom
-from dispatch_audit.pipeline.replay.state.state import NACKED, REDELIVERED, RETURNED, SENT, UNKNOWN
+from dispatch_audit.pipeline.replay.state.state import NACKED, REDELIVERED, RETURNED, UNKNOWN
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.verdict import UNEXPLAINED, FindingVerdict, unexplained
 
@@ -44,7 +44,7 @@ def _to_a_newcomer(finding: Any, context: FindingContext) -> FindingVerdict:
     The dispatcher may send the receiver entries up to the read position at its join (6.1).
     """
     entry = (int(finding.ledger), int(finding.entry))
-    read, reported = context.dispatcher_at_join(finding.consumer)
+    read, published, reported = context.dispatcher_at_join(finding.consumer)
     joined = context.joined(finding.consumer)
     assert joined is not None
     if reported is not None and entry >= reported:
@@ -58,9 +58,10 @@ def _to_a_newcomer(finding: Any, context: FindingContext) -> FindingVerdict:
             because = f"{where} and returned when a consumer left, and later entries of the hash went to the other"
             return _known(context, because, "waited_at_the_join", "hidden_in_replay")
         return _known(context, f"{where} and waited", "waited_at_the_join")
-    # Without the read position the time of the publish decides: a later entry cannot have been read by then.
+    # Without the read position the time of the publish decides: a later entry cannot have been read by then. What came back
+    # waits since then, so its position decides.
     published_in_time = finding.since_seq == UNKNOWN or finding.since_ts <= joined.ts_us + context.skew_us
-    if finding.marks & SENT == 0 and (reported is not None or published_in_time):
+    if reported is not None or published_in_time or (published is not None and entry <= published):
         because = "the entry was read before the receiver joined, but no entry from there on had been sent"
         return _known(context, because, "read_before_the_join")
     return unexplained("the entry was published after the receiver joined, and recently joined consumers have to wait")

@@ -175,6 +175,31 @@ def test_a_newcomer_has_no_reason_to_get_what_was_published_later() -> None:
     assert told(replayed(log.rows, version="3.0.7"), "single_holder", sent) == VIOLATION
 
 
+@pytest.mark.parametrize(
+    ("published_after_the_join", "expected"), [(False, ("known_bug", None, ("F1",))), (True, VIOLATION)]
+)
+def test_a_newcomer_may_get_again_what_it_gave_back(published_after_the_join: bool, expected: object) -> None:
+    log, first = newcomer(published_after_the_join)
+    log.redeliver(2, 1)
+    again = log.dispatch(2, 1)
+    replay = replayed(log.rows, version="3.0.7")
+    assert told(replay, "single_holder", first) == told(replay, "single_holder", again) == expected
+
+
+def test_what_was_sent_before_the_cursor_was_rewound_is_sent_for_the_first_time() -> None:
+    log = Log()
+    log.join(1)
+    for entry in range(2):
+        log.publish(entry)
+        log.dispatch(1, entry)
+    log.leave(1)
+    log.join(2)
+    log.dispatch(2, 0)
+    log.join(3)  # takes over the hash
+    sent = log.dispatch(3, 1)
+    assert told(replayed(log.rows, version="3.0.7"), "single_holder", sent) == ("known_bug", None, ("F1", "F4"))
+
+
 def test_a_stranger_to_the_hash_is_no_newcomer() -> None:
     log = Log()
     log.join(1)

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from local_replay import HIGH, Log, Replay, replayed
 
-from dispatch_audit.pipeline.replay.subscription.result import Joined, Surplus
+from dispatch_audit.pipeline.contract.rules import EARLY_DUPLICATE
+from dispatch_audit.pipeline.replay.subscription.result import Surplus
 from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, judged
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import LOOK_AHEAD_US
 
@@ -98,6 +99,24 @@ def _surpluses(replay: Replay, before: int, after: int, before_us: int = 0, afte
         Surplus(1000, 1000, 1000, 1, after, last_us),
         Surplus(1001, 1001, 1001, 0, 0, last_us),
     ]
+
+
+def test_what_went_to_the_new_owner_is_counted_once_by_either() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.dispatch(1, 0)
+    log.join(2)
+    log.leave(1)
+    log.dispatch(2, 0)
+    log.join(3)  # takes over the hash
+    log.dispatch(3, 0)
+    replay = replayed(log.rows, version="3.0.7")
+    found = replay.replayed.findings
+    (at,) = (found.rule == EARLY_DUPLICATE).nonzero()[0]
+    for surpluses in [], [Surplus(1000, 1000, 1000, 2, 0, int(found.ts_us.max()))]:
+        verdict = verdicts(replay, *surpluses)[at]
+        assert (verdict.severity, verdict.because) == ("known_bug", "this is consistent with overlapping replay reads")
 
 
 # Acknowledged between the two: the second read had them before.
@@ -198,6 +217,6 @@ def test_the_read_position_at_the_join_decides_where_a_snapshot_told_it() -> Non
     log.dispatch(2, 1)
     replay = replayed(log.rows, version="3.0.7")
     for reported, severity in (((1, 2), "known_bug"), ((1, 1), "violation")):
-        joins = [Joined(join.read, reported) for join in replay.replayed.joins]
+        joins = [join._replace(reported=reported) for join in replay.replayed.joins]
         (verdict,) = judged(replace(replay.replayed, joins=joins), replay.config)
         assert verdict.severity == severity
