@@ -58,8 +58,8 @@ def _to_a_newcomer(finding: Any, context: FindingContext) -> FindingVerdict:
             because = f"{where} and returned when a consumer left, and later entries of the hash went to the other"
             return _known(context, because, "waited_at_the_join", "hidden_in_replay")
         return _known(context, f"{where} and waited", "waited_at_the_join")
-    # Without the read position the time of the publish decides: a later entry cannot have been read by then. What came back
-    # waits since then, so its position decides.
+    # Without the read position the time of the publish decides: a later entry cannot have been read by then.
+    # What came back waits since then, so its position decides.
     published_in_time = finding.since_seq == UNKNOWN or finding.since_ts <= joined.ts_us + context.skew_us
     if reported is not None or published_in_time or (published is not None and entry <= published):
         because = "the entry was read before the receiver joined, but no entry from there on had been sent"
