@@ -9,6 +9,7 @@ It is run again in a session that is warm, so that twenty kills take minutes.
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -26,7 +27,7 @@ import typer
 from benchmarks.reliability_parts.audited import Means
 from benchmarks.runs import ROOT
 from benchmarks.table_rows import rows_of_tables
-from dispatch_audit.pipeline.errors import DispatchAuditError
+from dispatch_audit.pipeline.errors import DispatchAuditError, UsageError
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.tables.target import parse_target
@@ -69,14 +70,15 @@ def kills(means: Means, number: int, seed: int) -> dict[str, Any]:
     Returns:
         `kills_tried`: audits that were alive when they were killed; `kills_equal`: those after which the tables had the
         rows of an undisturbed audit and nothing else was left in the target; `kills_tables_begun`: those that had
-        written something by then; `kills_by_stage`: how many hit each stage.
+        written something by then; `kills_repaired_by_hand`: those that left a table without its first commit below a
+        URI, which only its owner can remove; `kills_by_stage`: how many hit each stage.
 
     Raises:
         DispatchAuditError: the undisturbed audit failed.
     """
     # The path of the trace is part of the run key, which is relative to this folder.
     os.chdir(ROOT)
-    equal = begun = 0
+    equal = begun = by_hand = 0
     by_stage: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="reliability-") as scratch:
         # Fills numba's cache: an audit that compiles for half a minute says nothing of how long the stages take.
@@ -91,7 +93,11 @@ def kills(means: Means, number: int, seed: int) -> dict[str, Any]:
                 continue  # it was faster than the one before
             by_stage[hit] += 1
             begun += any(target.glob("*/*/*.parquet"))
-            means.audited(SAMPLE, target, load_settings())
+            try:
+                means.audited(SAMPLE, target, load_settings())
+            except UsageError:
+                by_hand += _remove_unfinished(target)
+                means.audited(SAMPLE, target, load_settings())
             nothing_else = {path.name for path in target.iterdir()} - means.left_over == TABLES.keys()
             same = nothing_else and rows_of_tables(target) == expected
             equal += same
@@ -101,8 +107,18 @@ def kills(means: Means, number: int, seed: int) -> dict[str, Any]:
         "kills_tried": by_stage.total(),
         "kills_equal": equal,
         "kills_tables_begun": begun,
+        "kills_repaired_by_hand": by_hand,
         "kills_by_stage": hits,
     }
+
+
+def _remove_unfinished(target: Path) -> bool:
+    """Removes tables that have no commit; returns whether there was one."""
+    there = [target / name for name in TABLES if (target / name).exists()]
+    unfinished = [table for table in there if not any(table.glob("_delta_log/*.json"))]
+    for table in unfinished:
+        shutil.rmtree(table)
+    return bool(unfinished)
 
 
 def moments_of(stages: Sequence[Stage], number: int, chance: random.Random) -> list[Moment]:

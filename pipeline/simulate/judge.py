@@ -82,12 +82,12 @@ def _packed(
     """The rows of a simulation, packed; each batch is behind the one before it, so they are in order by first seq."""
     for batch in batches_of(simulation):
         keep(batch)
-        parts = pack(_with_all_columns(batch), config.profile, config.keys_digested)
+        parts = pack(with_all_columns(batch), config.profile, config.keys_digested)
         own = (rows_for(group.subscription, part) for part in parts)
         yield from sorted((part for part in own if part is not None), key=lambda part: part.first_seq)
 
 
-def _with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+def with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The columns that the replay reads, null where a simulation has none."""
     known = set(batch.schema.names)
     columns = [batch.column(name) if name in known else pa.nulls(batch.num_rows, _type(name)) for name in COLUMNS]

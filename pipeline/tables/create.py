@@ -20,6 +20,7 @@ from dispatch_audit.pipeline.tables.way import tables_of
 from dispatch_audit.pipeline.tables.write import RunTables
 
 _WAY_OUT = "choose another --out"
+_NO_TABLE = f"{_WAY_OUT}, or remove what an audit that was killed there left behind"
 # Another audit that creates a table at the same time may have made its folder, but not its first commit yet.
 _WAITS_S = (0.0, 0.2, 1.0, 2.0)
 
@@ -67,5 +68,5 @@ def _create(tables: Tables, table: TableSchema) -> tuple[dict[str, str], bool]:
             # A failure although the table is there: another audit created it at the same time.
             return columns, failure is None
     if failure is None or isinstance(failure, FileExistsError):
-        raise UsageError(f"{table.name} in {tables.target} is not a Delta table", _WAY_OUT) from failure
+        raise UsageError(f"{table.name} in {tables.target} is not a Delta table", _NO_TABLE) from failure
     raise UsageError(f"cannot create tables in {tables.target}: {reason_of(failure)}", _WAY_OUT) from failure

@@ -1,16 +1,22 @@
 """Simulates a partition and audits what it wrote, in this process and without Spark."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from random import Random
 from typing import Any, Final
 
 import pyarrow as pa
+from displaced import displaced
 
+from dispatch_audit.pipeline.replay.packing.pack import pack
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group, rows_for
+from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.replay_rows import ALL_FINDINGS, rows_in
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.simulate.clients.client import ClientSettings
-from dispatch_audit.pipeline.simulate.judge import batches_of, judged
+from dispatch_audit.pipeline.simulate.judge import batches_of, config_of, judged, with_all_columns
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import Setup
 from dispatch_audit.pipeline.simulate.workload.partition_workload import Action, ClientPlan, PartitionWorkload
@@ -73,6 +79,22 @@ def audited(workload: PartitionWorkload, setup: Setup) -> Audited:
     """Simulates and audits one partition."""
     simulation = PartitionSimulation(workload, setup)
     tables = judged(simulation, SETTINGS)
+    assert tables["coverage"][0]["rows_refused"] == 0, tables.get("refused")
+    return Audited(simulation, tables)
+
+
+def audited_as_recorded(workload: PartitionWorkload, setup: Setup, rng: Random) -> Audited:
+    """Simulates a partition and audits its rows as a recorder would have written them."""
+    simulation = PartitionSimulation(workload, setup)
+    batch = displaced(
+        pa.Table.from_batches(list(batches_of(simulation))), rng, 0.8 * min(setup.timing.network_us, 3 * MS)
+    )
+    config = replace(config_of(setup, SETTINGS), skew_us=SETTINGS.trace.recorder_skew_us)
+    group = Group(workload.topic, workload.subscription)
+    parts = (rows_for(group.subscription, part) for part in pack(with_all_columns(batch), config.profile))
+    tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for table, columns in replay_group(group, (part for part in parts if part is not None), config, ALL_FINDINGS):
+        tables[table] += rows_in(columns)
     assert tables["coverage"][0]["rows_refused"] == 0, tables.get("refused")
     return Audited(simulation, tables)
 

@@ -14,7 +14,7 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from random_workloads import drawn_setup, drawn_workload
-from simulated import Audited, audited, rows_of
+from simulated import Audited, audited, audited_as_recorded, rows_of
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
@@ -58,6 +58,15 @@ def unfinished(simulation: PartitionSimulation) -> dict[str, set[int]]:
 @given(SEEDS, st.sampled_from(["4.0.8", "4.2.4", "5.0.1"]))
 def test_a_draining_dispatcher_keeps_the_contract(seed: int, version: str) -> None:
     assert drawn(seed, version).unexplained == []
+
+
+@pytest.mark.heavy
+@examples(60, derandomize=True)
+@given(SEEDS, st.sampled_from(["4.0.8", "4.2.4"]))
+def test_so_it_does_in_the_rows_that_a_recorder_writes(seed: int, version: str) -> None:
+    rng = Random(seed)
+    workload = drawn_workload(rng)
+    assert audited_as_recorded(workload, drawn_setup(rng, version), rng).unexplained == []
 
 
 @pytest.mark.heavy

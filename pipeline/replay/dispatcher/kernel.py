@@ -42,6 +42,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     CLOSED,
     DELAYED,
     DISPATCH_CONFIRMED,
+    MAYBE_SKIPPED,
     NACKED,
     NO_RESET,
     PASSED,
@@ -115,7 +116,7 @@ def replay(
         elif code in (ACK_START, ACK_END):
             acked(state, out, events, i, consumers[i], policy)
         elif code in (PUBLISH, PUBLISH_DELAYED):
-            _published(state, events, i, hashes[i], mapping)
+            _published(state, events, i, hashes[i], mapping, policy)
         elif code in (ACK_PART_START, ACK_PART_END):
             acked_in_part(state, out, events, i, policy)
         elif code == ACK_CUMULATIVE:
@@ -159,8 +160,8 @@ def _redelivered(state: State, out: Output, events: Events, i: int, consumer: in
 
 
 @compiled
-def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: RoutingArrays) -> None:
-    entries = state.entries
+def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: RoutingArrays, policy: Policy) -> None:
+    entries, common = state.entries, state.common
     note_published(state, events.ledger[i], events.entry[i])
     slot = entry_at(state, events.ledger[i], events.entry[i])
     if slot < 0:
@@ -171,6 +172,9 @@ def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: 
         entries[slot].messages = events.value[i]
         if events.code[i] == PUBLISH_DELAYED:
             entries[slot].marks |= DELAYED
+        if common[0].skip_begun_ts != UNKNOWN and events.ts_us[i] <= common[0].skip_begun_ts + policy.skew_us:
+            # The row of a publish comes a moment after its entry, which the broker may have skipped by then.
+            entries[slot].marks |= MAYBE_SKIPPED
         at = entries[slot].hash_at
         if at >= 0 and state.hashes[at].owner == UNLOOKED:
             state.hashes[at].owner = owner_of(mapping, sticky_hash)

@@ -1,7 +1,7 @@
 """Corners of the rules on one dispatch, where a check that is a little wrong would go unnoticed elsewhere."""
 
 import pytest
-from local_replay import AUTO_SPLIT, Finding, Log, replayed
+from local_replay import AUTO_SPLIT, SKEW_US, Finding, Log, replayed
 
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 
@@ -271,6 +271,18 @@ def test_what_an_administrator_may_have_skipped_is_not_certainly_unacknowledged(
     beyond = log.dispatch(1, 20)
     (of_limit,) = [f for f in replayed(log.rows, settings=LIMITED).replayed.findings if f.rule == UNACKED_LIMIT]
     assert (of_limit.seq, of_limit.value, of_limit.expected) == (beyond, LIMIT + 1, LIMIT)
+
+
+@pytest.mark.parametrize(("late_us", "permitted_by"), [(SKEW_US, "E6"), (SKEW_US + 1000, None)])
+def test_a_publish_whose_row_comes_behind_a_skip_may_have_been_skipped(late_us: int, permitted_by: str | None) -> None:
+    log = Log()
+    log.join(1)
+    log.reset("clear")
+    log.now_us += late_us - log.step_us
+    log.publish(1)
+    log.publish(2)
+    passed = log.dispatch(1, 2)
+    assert replayed(log.rows).verdicts["replay_overtaken", passed].permitted_by == permitted_by
 
 
 def first_beyond(log: Log) -> int:
