@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.simulate.output.rows import RowWriter
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import Setup
+from dispatch_audit.pipeline.simulate.workload.partition_workload import PartitionWorkload
 from dispatch_audit.pipeline.trace import Manifest
 
 # Bounds what a batch of rows needs while it is made and packed.
@@ -61,33 +62,47 @@ def judged(
     Raises:
         LimitError: more entries are open at one time than the settings allow.
     """
-    found: dict[str, Rows] = defaultdict(list)
-    for table, columns in judged_tables(simulation, settings, keep):
-        found[table] += rows_in(columns)
-    return found
+    return rows_by_table(judged_tables(simulation, settings, keep))
 
 
 def judged_tables(
     simulation: PartitionSimulation, settings: Settings, keep: Callable[[pa.RecordBatch], object] = lambda _: None
 ) -> Iterator[tuple[str, Columns]]:
     """The same as columns, as soon as they are known: the rows of the trace are simulated while they are audited."""
-    config = config_of(simulation.setup, settings)
-    group = Group(simulation.workload.topic, simulation.workload.subscription)
-    return replay_group(group, _packed(simulation, group, config, keep), config, ALL_FINDINGS)
+    return tables_of(_kept(batches_of(simulation), keep), simulation.workload, config_of(simulation.setup, settings))
 
 
-def _packed(
-    simulation: PartitionSimulation, group: Group, config: ReplayConfig, keep: Callable[[pa.RecordBatch], object]
-) -> Iterator[PackedBatch]:
-    """The rows of a simulation, packed; each batch is behind the one before it, so they are in order by first seq."""
-    for batch in batches_of(simulation):
+def tables_of(
+    batches: Iterable[pa.RecordBatch], workload: PartitionWorkload, config: ReplayConfig
+) -> Iterator[tuple[str, Columns]]:
+    """Audits the rows of a simulation, given in batches of which each is behind the one before it."""
+    group = Group(workload.topic, workload.subscription)
+    return replay_group(group, _packed(batches, group, config), config, ALL_FINDINGS)
+
+
+def rows_by_table(tables: Iterable[tuple[str, Columns]]) -> dict[str, Rows]:
+    """The rows of the tables by table."""
+    found: dict[str, Rows] = defaultdict(list)
+    for table, columns in tables:
+        found[table] += rows_in(columns)
+    return found
+
+
+def _kept(batches: Iterable[pa.RecordBatch], keep: Callable[[pa.RecordBatch], object]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
         keep(batch)
-        parts = pack(with_all_columns(batch), config.profile, config.keys_digested)
+        yield batch
+
+
+def _packed(batches: Iterable[pa.RecordBatch], group: Group, config: ReplayConfig) -> Iterator[PackedBatch]:
+    """The rows of a simulation, packed, in order by first seq."""
+    for batch in batches:
+        parts = pack(_with_all_columns(batch), config.profile, config.keys_digested)
         own = (rows_for(group.subscription, part) for part in parts)
         yield from sorted((part for part in own if part is not None), key=lambda part: part.first_seq)
 
 
-def with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _with_all_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The columns that the replay reads, null where a simulation has none."""
     known = set(batch.schema.names)
     columns = [batch.column(name) if name in known else pa.nulls(batch.num_rows, _type(name)) for name in COLUMNS]

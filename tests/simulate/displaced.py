@@ -52,7 +52,7 @@ def _direction(row: Mapping[str, Any]) -> int:
 
 
 def _recorded(row: Mapping[str, Any], seq: int, ts_us: int) -> dict[str, Any]:
-    told: dict[str, Any] = {**row, "seq": seq, "ts_us": ts_us}
+    recorded: dict[str, Any] = {**row, "seq": seq, "ts_us": ts_us}
     if row.get("snapshot") is not None:
-        told["snapshot"] = json.dumps({**json.loads(row["snapshot"]), "seq_begin": seq, "seq_end": seq})
-    return told
+        recorded["snapshot"] = json.dumps({**json.loads(row["snapshot"]), "seq_begin": seq, "seq_end": seq})
+    return recorded

@@ -1,6 +1,6 @@
 """Simulates a partition and audits what it wrote, in this process and without Spark."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,13 +10,9 @@ from typing import Any, Final
 import pyarrow as pa
 from displaced import displaced
 
-from dispatch_audit.pipeline.replay.packing.pack import pack
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group, rows_for
-from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.replay_rows import ALL_FINDINGS, rows_in
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.simulate.clients.client import ClientSettings
-from dispatch_audit.pipeline.simulate.judge import batches_of, config_of, judged, with_all_columns
+from dispatch_audit.pipeline.simulate.judge import batches_of, config_of, judged, rows_by_table, tables_of
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.setup import Setup
 from dispatch_audit.pipeline.simulate.workload.partition_workload import Action, ClientPlan, PartitionWorkload
@@ -90,11 +86,7 @@ def audited_as_recorded(workload: PartitionWorkload, setup: Setup, rng: Random) 
         pa.Table.from_batches(list(batches_of(simulation))), rng, 0.8 * min(setup.timing.network_us, 3 * MS)
     )
     config = replace(config_of(setup, SETTINGS), skew_us=SETTINGS.trace.recorder_skew_us)
-    group = Group(workload.topic, workload.subscription)
-    parts = (rows_for(group.subscription, part) for part in pack(with_all_columns(batch), config.profile))
-    tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for table, columns in replay_group(group, (part for part in parts if part is not None), config, ALL_FINDINGS):
-        tables[table] += rows_in(columns)
+    tables = rows_by_table(tables_of([batch], workload, config))
     assert tables["coverage"][0]["rows_refused"] == 0, tables.get("refused")
     return Audited(simulation, tables)
 

@@ -132,7 +132,7 @@ class Dispatcher:
 
     def published_before(self, number: int) -> tuple[int, int] | None:
         """The highest position published before a consumer joined."""
-        return self._position(number, "joined_behind")
+        return self._position(number, "published_at_join")
 
     def _position(self, number: int, name: str) -> tuple[int, int] | None:
         consumer = self._consumer(number)
@@ -157,8 +157,8 @@ class Dispatcher:
             consumer["connected"] = 1
             consumer["joined_ledger"] = common["highest_dispatched_ledger"]
             consumer["joined_entry"] = common["highest_dispatched_entry"]
-            consumer["joined_behind_ledger"] = common["last_published_ledger"]
-            consumer["joined_behind_entry"] = common["last_published_entry"]
+            consumer["published_at_join_ledger"] = common["last_published_ledger"]
+            consumer["published_at_join_entry"] = common["last_published_entry"]
             common["connected"] += 1
             self._limit_look_ahead()
         consumer["leaving"] = 0

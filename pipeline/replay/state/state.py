@@ -180,8 +180,8 @@ CONSUMER = np.dtype(
         ("largest", np.int64),  # the most messages in an entry that it was sent
         ("joined_ledger", np.int64),  # the highest position dispatched when it joined; UNKNOWN: none was
         ("joined_entry", np.int64),
-        ("joined_behind_ledger", np.int64),  # the highest position published when it joined; UNKNOWN: none was
-        ("joined_behind_entry", np.int64),
+        ("published_at_join_ledger", np.int64),  # the highest position published when it joined; UNKNOWN: none was
+        ("published_at_join_entry", np.int64),
         ("permits", np.int64),  # messages that it asked for and was not sent, as far as the trace shows
         ("blocked", np.int64),  # it has reached its limit of unacked messages, and is not back at half of it (4.14)
         ("unblocked_ts", np.int64),  # when it was last unblocked
