@@ -124,9 +124,8 @@ def stop_waiting(state: State, slot: int, ts: int) -> None:
 def add_pending(state: State, slot: int, consumer: int, seq: int, ts: int) -> None:
     """Makes the entry pending at `consumer`; the caller has removed it from other consumers."""
     entries, hashes = state.entries, state.hashes
-    # A replay read in flight may send entries that an administrator has skipped meanwhile (E6).
-    in_flight = entries[slot].marks & (WAITING | READ | MAYBE_SKIPPED) == WAITING | READ | MAYBE_SKIPPED
-    doubtful = in_flight and ts <= state.common[0].skip_begun_ts + READ_US
+    # A read in flight may send entries that an administrator has skipped meanwhile (E6).
+    doubtful = entries[slot].marks & MAYBE_SKIPPED != 0 and ts <= state.common[0].skip_begun_ts + READ_US
     stop_waiting(state, slot, ts)
     at = entries[slot].hash_at
     note_sent(state, slot, consumer, seq, ts)
@@ -136,7 +135,7 @@ def add_pending(state: State, slot: int, consumer: int, seq: int, ts: int) -> No
     replayed = entries[slot].marks & (READ | RETURNED) != 0
     left_behind = entries[slot].marks & (RETURNED | NACKED) == RETURNED
     again = entries[slot].holder == consumer
-    if again and entries[slot].marks & MAYBE_SKIPPED != 0:
+    if again and entries[slot].marks & MAYBE_SKIPPED != 0 and not doubtful:
         # It holds the entry for certain from now on.
         state.consumers[consumer].maybe_skipped -= entries[slot].unacked
     entries[slot].marks = (entries[slot].marks | SENT) & ~_UNTIL_SENT

@@ -303,6 +303,7 @@ class Subscription:
             dispatcher.connect(row.consumer, at)
         elif row.kind == "leave":
             self._leave(row.consumer, at, row.reason)
+            self._stays[row.consumer].perhaps_last = self._perhaps_empty
         else:
             dispatcher.restart(at)
             for number in self._connected():

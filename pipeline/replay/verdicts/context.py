@@ -19,10 +19,14 @@ from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayRes
 
 
 class Rejoin(NamedTuple):
-    """The join of a consumer while none was connected, and the leave of the last one before it."""
+    """The join of a consumer while none was connected, and the leave of the last one before it.
+
+    Not certain: the two overlapped, so perhaps the join came first. Then the leave stands for both.
+    """
 
     joined: TracePoint
     left: TracePoint
+    certain: bool = True
 
 
 class FindingContext:
@@ -80,14 +84,17 @@ class FindingContext:
 
         Not after a reset, which closes all consumers: no read of the old dispatcher concerns the new one.
         """
-        joins = [(stay.joined, 1, "") for stay in self.found.stays.values() if stay.joined is not None]
-        leaves = [(s.left, 0, s.leave_reason) for s in self.found.stays.values() if s.left is not None]
+        stays = self.found.stays.values()
+        joins = [(stay.joined, 1, "", False) for stay in stays if stay.joined is not None]
+        leaves = [(stay.left, 0, stay.leave_reason, stay.perhaps_last) for stay in stays if stay.left is not None]
         rejoins: list[Rejoin] = []
         connected, left = 0, None
-        for at, is_join, reason in sorted(joins + leaves):
+        for at, is_join, reason, perhaps_last in sorted(joins + leaves):
             if is_join and connected == 0 and left is not None:
                 rejoins.append(Rejoin(at, left))
             connected += 1 if is_join else -1
+            if perhaps_last and connected > 0:
+                rejoins.append(Rejoin(at, at, certain=False))
             if not is_join:
                 left = None if reason in RESTARTS else at
         return rejoins

@@ -26,12 +26,20 @@ def overtaken(finding: Any, context: FindingContext) -> FindingVerdict:
     If the consumer of the older entry was leaving, it may still have held that entry: the milder verdict applies.
     """
     rewound = sent_from_before(finding, int(finding.seq), int(finding.ts_us), context)
-    if rewound is not None and not context.misrouted(finding.seq):
-        return rewound
-    if passes_a_leaver(finding):
-        either = two_holders(finding, context), _overtaken(finding, context)
-        return min(either, key=lambda verdict: SEVERITIES.index(verdict.severity))
-    return _overtaken(finding, context)
+    if rewound is None or context.misrouted(finding.seq):
+        return _by_the_older_one(finding, context)
+    if rewound.severity == "not_provable":
+        return _milder(_by_the_older_one(finding, context), rewound)
+    return rewound
+
+
+def _by_the_older_one(finding: Any, context: FindingContext) -> FindingVerdict:
+    verdict = _overtaken(finding, context)
+    return _milder(two_holders(finding, context), verdict) if passes_a_leaver(finding) else verdict
+
+
+def _milder(one: FindingVerdict, other: FindingVerdict) -> FindingVerdict:
+    return min(one, other, key=lambda verdict: SEVERITIES.index(verdict.severity))
 
 
 def _overtaken(finding: Any, context: FindingContext) -> FindingVerdict:
@@ -66,12 +74,18 @@ def sent_from_before(finding: Any, seq: int, ts_us: int, context: FindingContext
     at = bisect_left(context.rejoins, seq, key=lambda rejoin: rejoin.joined.seq) - 1
     if not known or at < 0:
         return None
-    joined, left = context.rejoins[at]
+    joined, left, certain = context.rejoins[at]
     waited = finding.since_seq == UNKNOWN or (
         finding.since_seq != left.seq and finding.since_ts <= left.ts_us + context.skew_us
     )
     if not waited or ts_us > joined.ts_us + READ_US:
         return None
+    if not certain:
+        because = (
+            f"a consumer left at seq {context.found.recorders.spoken(left.seq)}, another one joined just then, and no "
+            "row shows in which order; if none was connected then, a read from before may have had the entry (F12)"
+        )
+        return FindingVerdict("not_provable", because=because)
     because = (
         f"at seq {context.found.recorders.spoken(joined.seq)} a consumer joined after the last one had left, and a "
         "read from before that may have had the entry: the cursor rewinds behind it"

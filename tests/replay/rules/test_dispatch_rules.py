@@ -4,6 +4,7 @@ import pytest
 from local_replay import AUTO_SPLIT, SKEW_US, Finding, Log, replayed
 
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
+from dispatch_audit.pipeline.replay.state.read_position import READ_US
 
 LIMIT = 3
 LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": LIMIT}
@@ -264,6 +265,7 @@ def test_in_the_middle_of_a_reset_order_is_not_asked_for() -> None:
 def test_what_an_administrator_may_have_skipped_is_not_certainly_unacknowledged(reason: str) -> None:
     log = sent_up_to(LIMIT)
     log.reset(reason)
+    log.now_us += SKEW_US
     for entry in range(10, 10 + LIMIT):
         log.publish(entry)
         log.dispatch(1, entry)
@@ -285,6 +287,27 @@ def test_a_publish_whose_row_comes_behind_a_skip_may_have_been_skipped(late_us: 
     assert replayed(log.rows).verdicts["replay_overtaken", passed].permitted_by == permitted_by
 
 
+@pytest.mark.parametrize("replayed_read", [True, False])
+@pytest.mark.parametrize(("after_us", "permitted_by"), [(READ_US, "E6"), (READ_US + 1000, None)])
+def test_a_read_in_flight_sends_what_was_skipped(replayed_read: bool, after_us: int, permitted_by: str | None) -> None:
+    """Its consumer leaves, and the broker drops the entry instead of replaying it."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.publish(1)
+    log.publish(2)
+    if replayed_read:
+        # A later entry that was sent shows that this one was read and put back.
+        log.dispatch(1, 2)
+    log.reset("clear")
+    log.now_us += after_us - log.step_us
+    log.dispatch(1, 1)
+    log.leave(1)
+    log.publish(3)
+    passed = log.dispatch(2, 3)
+    assert replayed(log.rows).verdicts["redelivery_order", passed].permitted_by == permitted_by
+
+
 def first_beyond(log: Log) -> int:
     """Sends entries 1, 2, ... until one is over the limit; returns it."""
     for entry in range(1, 12):
@@ -300,6 +323,7 @@ def test_a_skipped_entry_counts_again_when_it_is_sent_again_and_no_more_when_it_
     logs = [sent_up_to(1) for _ in range(3)]
     for log in logs:
         log.reset("skip")
+        log.now_us += READ_US
     logs[1].dispatch(1, 0)
     logs[2].ack(1, 0)
     assert [first_beyond(log) for log in logs] == [LIMIT + 1, LIMIT, LIMIT + 1]
@@ -308,6 +332,7 @@ def test_a_skipped_entry_counts_again_when_it_is_sent_again_and_no_more_when_it_
 def test_of_a_skipped_batch_no_part_counts() -> None:
     log = sent_up_to(1, batch_size=2)
     log.reset("skip")
+    log.now_us += SKEW_US
     log.ack(1, 0, ack_set=[1])
     # Entries may be as large as the largest batch.
     assert first_beyond(log) == 2 * LIMIT + 1

@@ -458,6 +458,28 @@ def test_behind_an_unload_is_another_dispatcher() -> None:
     assert told(replayed(log.rows), "early_duplicate", again) == VIOLATION
 
 
+@pytest.mark.parametrize(("overlapping", "expected"), [(True, ("not_provable", None, ())), (False, VIOLATION)])
+def test_whether_a_cursor_was_rewound_is_open_if_the_join_and_the_last_leave_overlap(
+    overlapping: bool, expected: object
+) -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0, HIGH)
+    log.publish(1, HIGH)
+    log.dispatch(1, 0, HIGH)
+    if overlapping:
+        log.leave(1, phases="start")
+        log.join(2)
+        log.leave(1, phases="end")
+    else:
+        log.join(2)
+        log.leave(1)
+    passed = log.dispatch(2, 1, HIGH)
+    log.now_us += 5 * READ_US
+    log.dispatch(2, 0, HIGH)
+    assert told(replayed(log.rows), "redelivery_order", passed) == expected
+
+
 def test_what_was_published_later_is_no_part_of_an_earlier_read() -> None:
     log = Log()
     log.join(1)
