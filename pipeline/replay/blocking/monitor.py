@@ -172,11 +172,16 @@ class BlockingMonitor:
         hashes: Any = state.hashes.view(np.ndarray)
         sticky = hashes["hash"][used]
         then, now = owners_of(before, sticky), owners_of(after, sticky)
-        known = set(sticky.tolist())
-        self._moves = {h: moves for h, moves in self._moves.items() if h in known}
-        for i in np.flatnonzero((then != now) & (then != NOBODY)):
-            moves = self._moves.setdefault(int(sticky[i]), deque(maxlen=_MOVES_MAX))
-            moves.append(OwnershipMove(at, int(then[i]), int(now[i]), int(hashes["held"][used[i]])))
+        for gone in self._moves.keys() - set(sticky.tolist()):
+            del self._moves[gone]
+        moved = np.flatnonzero((then != now) & (then != NOBODY))
+        columns = (sticky[moved], then[moved], now[moved], hashes["held"][used[moved]])
+        # As plain numbers: one by one the elements of arrays cost several times as much.
+        for sticky_hash, old, new, held in zip(*(column.tolist() for column in columns), strict=True):
+            moves = self._moves.get(sticky_hash)
+            if moves is None:
+                moves = self._moves[sticky_hash] = deque(maxlen=_MOVES_MAX)
+            moves.append(OwnershipMove(at, old, new, held))
 
     def leave(self, state: State, mapping: RoutingArrays, consumer: int, at: TracePoint) -> None:
         """Notes the waits of recently joined consumers that end with a leave; call before the leave."""

@@ -4,6 +4,8 @@ If the recorder writes only the end of a dispatch, a dispatch that was decided u
 after the change. For as long as that may take, a former routing explains its receiver.
 """
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +28,7 @@ class Routings:
         self._served = self.in_force
         self._former: list[tuple[Routing, int]] = []
 
-    @property
+    @cached_property
     def arrays(self) -> RoutingArrays:
         """The routing in force, as compiled functions take it."""
         return routing_arrays(self.in_force)
@@ -44,6 +46,7 @@ class Routings:
         self._former = [(old, until_us) for old, until_us in self._former if until_us + late_us >= at_us]
         self._former.append((self.in_force, at_us))
         self.in_force, self._served = routing, served
+        vars(self).pop("arrays", None)
         return before
 
     def served_to(self, hashes: Ints) -> Ints:

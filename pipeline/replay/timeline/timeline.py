@@ -5,7 +5,8 @@ Rows are held back until the membership changes among them are bounded on both s
 how long a broker takes for a membership change, not on the length of the trace.
 """
 
-from collections.abc import Collection, Sequence
+from bisect import bisect_right, insort
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from dispatch_audit.pipeline.assignment.join_orders import Precedence
@@ -38,6 +39,8 @@ SNAPSHOT_LAG_US = 100_000
 _NEVER: Final = 1 << 62
 # The largest number of changes that are ordered by one snapshot.
 _SEGMENT_MAX: Final = 200
+# The number of open brackets that are looked at first; few changes overlap as a rule.
+_FIRST_LOOK: Final = 8
 
 
 class Stage(Protocol):
@@ -132,10 +135,10 @@ class _Step(NamedTuple):
         """The consumer that it is about; -1: none."""
         return self.about.consumer if isinstance(self.about, MembershipEvent) else -1
 
-    @property
-    def due(self) -> tuple[int, bool]:
-        """The sort key of steps: at one point snapshots come last, whichever row came first."""
-        return self.at.seq, self.act in (_LOOK, _COMPARE)
+
+def _due(step: _Step) -> tuple[int, bool]:
+    """The order of steps: at one point snapshots come last, whichever row came first."""
+    return step.at.seq, step.act in (_LOOK, _COMPARE)
 
 
 class Timeline:
@@ -151,7 +154,7 @@ class Timeline:
         self._held_us = max(skew_us, SNAPSHOT_LAG_US)
         self._membership = Membership()
         self._held = HeldRows()
-        self._steps: list[_Step] = []
+        self._steps: list[_Step] = []  # in the order in which they are due
 
     @property
     def released_seq(self) -> int:
@@ -175,8 +178,8 @@ class Timeline:
         """
         self._held.push(events)
         for gap in gaps:
-            self._steps.append(_Step(TracePoint(gap.seq, gap.ts_us), "begin_gap", gap))
-            self._steps.append(_Step(TracePoint(gap.until_seq, gap.ts_us), "end_gap", gap))
+            self._plan(_Step(TracePoint(gap.seq, gap.ts_us), "begin_gap", gap))
+            self._plan(_Step(TracePoint(gap.until_seq, gap.ts_us), "end_gap", gap))
         for row in rows:
             self._note(row)
         for snapshot in snapshots:
@@ -184,7 +187,8 @@ class Timeline:
             held_back = self._held.point_before(snapshot.ts_us - self._held_us)
             steps: list[tuple[int, _Act]] = [(snapshot.seq_begin, _LOOK), (snapshot.seq_end, _COMPARE)]
             points = [max(held_back, TracePoint(min(seq, snapshot.seq), snapshot.ts_us)) for seq, _ in steps]
-            self._steps += [_Step(point, act, snapshot) for point, (_, act) in zip(points, steps, strict=True)]
+            for point, (_, act) in zip(points, steps, strict=True):
+                self._plan(_Step(point, act, snapshot))
             self._views.append(view_of(snapshot, *points))
         self._settle(final=False)
 
@@ -194,7 +198,7 @@ class Timeline:
 
     def _note(self, row: MembershipEvent) -> None:
         if row.kind == "reset" and row.reason not in RESTARTS:
-            self._steps.append(_Step(TracePoint(row.seq, row.ts_us), "begin_skip", row))
+            self._plan(_Step(TracePoint(row.seq, row.ts_us), "begin_skip", row))
             return
         side = self._membership.add(row)
         here = TracePoint(row.seq, row.ts_us)
@@ -206,13 +210,16 @@ class Timeline:
             since = self._held.point_before(row.ts_us - self._skew_us) if vague else here
             if row.kind == "join":
                 # The hooks run on different threads: the consumer may be sent to before its join is recorded.
-                self._steps.append(_Step(self._held.point_before(row.ts_us - self._skew_us), "register_consumer", row))
+                self._plan(_Step(self._held.point_before(row.ts_us - self._skew_us), "register_consumer", row))
             elif row.kind == "leave":
-                self._steps.append(_Step(since, "begin_leaving", row))
+                self._plan(_Step(since, "begin_leaving", row))
             else:
-                self._steps.append(_Step(since, "begin_reset", row))
+                self._plan(_Step(since, "begin_reset", row))
         if row.kind == "reset" and row.late and side is not Side.REPEATED:
-            self._steps.append(_Step(here, "end_reset", row))
+            self._plan(_Step(here, "end_reset", row))
+
+    def _plan(self, step: _Step) -> None:
+        insort(self._steps, step, key=_due)
 
     def _settle(self, final: bool) -> None:
         newest = self._held.newest
@@ -220,13 +227,14 @@ class Timeline:
             return
         # Later rows may concern events of up to so much earlier.
         certain_us = newest.ts_us - self._held_us
+        floors = self._floors()
         while self._membership.open:
-            cluster = self._first_cluster()
+            cluster = self._first_cluster(floors)
             if not final and not all(b.closed(certain_us, self._skew_us) for b in cluster):
                 break
             self._narrow(cluster)
             if len(cluster) > 1:
-                cluster = self._first_cluster()
+                cluster = self._first_cluster(floors)
             view = self._view_behind(cluster) if len(cluster) > 1 else None
             if view is not None:
                 cluster = self._shown_by(view, cluster)
@@ -306,10 +314,31 @@ class Timeline:
         joins = (b for b in self._membership.open if b.row.kind == "join")
         return self._membership.joined.union(b.row.consumer for b in joins if self._bounds(b)[1] <= since)
 
-    def _first_cluster(self) -> list[Bracket]:
-        """The earliest changes whose brackets overlap, in the likeliest order."""
-        bounds = {id(b): self._bounds(b) for b in self._membership.open}
-        by_start = sorted(self._membership.open, key=lambda b: (*bounds[id(b)], b.bounds_ts_us(self._skew_us)[0]))
+    def _floors(self) -> Mapping[int, int]:
+        """For each open bracket, by its identity, a row before which neither it nor a bracket opened later begins.
+
+        While brackets are narrowed and placed, each can only begin later, so this holds until rows are added.
+        """
+        floors: dict[int, int] = {}
+        lowest = _NEVER
+        for bracket in reversed(self._membership.open):
+            lowest = min(lowest, self._bounds(bracket)[0])
+            floors[id(bracket)] = lowest
+        return floors
+
+    def _first_cluster(self, floors: Mapping[int, int]) -> list[Bracket]:
+        """The earliest changes whose brackets overlap, in the likeliest order; `floors` are those of `_floors`."""
+        opened, looked_at = self._membership.open, _FIRST_LOOK
+        while True:
+            cluster, until = self._cluster_among(opened[:looked_at])
+            if looked_at >= len(opened) or floors[id(opened[looked_at])] >= until:
+                return self._in_order(cluster)
+            looked_at *= 2
+
+    def _cluster_among(self, changes: Sequence[Bracket]) -> tuple[list[Bracket], int]:
+        """The earliest of these changes whose brackets overlap, and the row by which all of them have happened."""
+        bounds = {id(b): self._bounds(b) for b in changes}
+        by_start = sorted(changes, key=lambda b: (*bounds[id(b)], b.bounds_ts_us(self._skew_us)[0]))
         cluster: list[Bracket] = []
         until, until_us = -1, 0
         for bracket in by_start:
@@ -321,7 +350,7 @@ class Timeline:
                 break
             cluster.append(bracket)
             until, until_us = max(until, before), max(until_us, before_us)
-        return self._in_order(cluster)
+        return cluster, until
 
     def _in_order(self, changes: Sequence[Bracket]) -> list[Bracket]:
         """The changes in the likeliest order that their bounds allow, the order of their ends.
@@ -378,14 +407,13 @@ class Timeline:
             seq: the seq of the row.
             shown_by: the rows of snapshots that were taken at this row, but after the change that follows.
         """
-
-        def is_due(step: _Step) -> bool:
-            later = step.at.seq == seq and isinstance(step.about, Snapshot) and step.about.seq in shown_by
-            return step.at.seq <= seq and not later
-
-        due = sorted(filter(is_due, self._steps), key=lambda step: step.due)
-        if due:
-            self._steps = [step for step in self._steps if not is_due(step)]
+        count = bisect_right(self._steps, (seq, True), key=_due)
+        due: list[_Step] = []
+        later: list[_Step] = []
+        for step in self._steps[:count]:
+            is_later = step.at.seq == seq and isinstance(step.about, Snapshot) and step.about.seq in shown_by
+            (later if is_later else due).append(step)
+        self._steps[:count] = later
         self._views = [view for view in self._views if view.until.seq > seq]
         for step in due:
             self._held.release(step.at.seq)
