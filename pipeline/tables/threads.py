@@ -5,7 +5,7 @@ planned, another can use the cores.
 """
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from threading import Thread
 from typing import TypeVar
 
@@ -21,11 +21,15 @@ _THREADS = 4
 def at_one_time(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """Returns `work` of every item, in their order.
 
-    All are finished before an error is raised: that of the first item that failed.
+    After an error no further item is begun, and those that were begun are finished before it is raised: that of the
+    first item that failed.
     """
     with ThreadPoolExecutor(_THREADS) as threads:
         pending = [threads.submit(work, item) for item in items]
-    return [done.result() for done in pending]
+        wait(pending, return_when=FIRST_EXCEPTION)
+        threads.shutdown(cancel_futures=True)
+    # Those that were never begun come last, behind the error.
+    return [done.result() for done in sorted(pending, key=Future.cancelled)]
 
 
 def both(brief: Callable[[], First], long: Callable[[], Second]) -> tuple[First, Second]:
