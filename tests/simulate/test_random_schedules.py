@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 from examples import examples
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from random_workloads import drawn_setup, drawn_workload
 from simulated import Audited, audited, audited_as_recorded, rows_of
@@ -67,6 +67,19 @@ def test_so_it_does_in_the_rows_that_a_recorder_writes(seed: int, version: str) 
     rng = Random(seed)
     workload = drawn_workload(rng)
     assert audited_as_recorded(workload, drawn_setup(rng, version), rng).unexplained == []
+
+
+@pytest.mark.heavy
+@examples(60, derandomize=True)
+@given(SEEDS, st.sampled_from([("3.0.7", False), ("3.3.2", False), ("4.2.4", True)]))
+@example(318, ("3.0.7", False))  # a dispatch inside the bracket of the receiver's join
+def test_recently_joined_consumers_do_nothing_else_in_the_rows_that_a_recorder_writes(
+    seed: int, broker: tuple[str, bool]
+) -> None:
+    version, classic = broker
+    rng = Random(seed)
+    workload = drawn_workload(rng)
+    assert audited_as_recorded(workload, drawn_setup(rng, version, classic=classic), rng).unexplained == []
 
 
 @pytest.mark.heavy

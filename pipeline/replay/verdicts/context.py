@@ -1,6 +1,6 @@
 """The facts besides the finding that verdicts depend on: joins, leaves, and the bugs that the broker can have."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -69,7 +69,8 @@ class FindingContext:
     def left_between(self, after_seq: int, before_seq: int, but_for: int) -> bool:
         """Whether a consumer other than `but_for` left after the one row and before the other."""
         seqs, consumers = self._leaves
-        first, last = bisect_right(seqs, after_seq), bisect_left(seqs, before_seq)
+        # A change at the point of a row comes behind that row.
+        first, last = bisect_left(seqs, after_seq), bisect_left(seqs, before_seq)
         return any(consumer != but_for for consumer in consumers[first:last])
 
     @cached_property

@@ -28,7 +28,8 @@ def recently_joined_flaw(finding: Any, context: FindingContext) -> FindingVerdic
     if context.misrouted(finding.seq) or context.misrouted(finding.other_seq):
         return unexplained("one of the two consumers did not own the hash, and no known flaw explains that")
     joined = context.joined(finding.consumer)
-    if joined is not None and joined.seq > finding.other_seq:
+    # A change at the point of a row comes behind that row.
+    if joined is not None and joined.seq >= finding.other_seq:
         verdict = _to_a_newcomer(finding, context)
     else:
         verdict = _to_one_that_was_there(finding, context)

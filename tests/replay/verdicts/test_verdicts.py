@@ -170,6 +170,19 @@ def test_a_newcomer_is_sent_what_was_read_before_it_joined(version: str, waited:
     assert told(replayed(log.rows, version=version), "single_holder", sent) == expected
 
 
+def test_a_consumer_is_a_newcomer_if_its_join_took_effect_behind_the_last_dispatch_to_the_other() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0)
+    log.publish(1)
+    log.join(2, phases="start")
+    log.dispatch(1, 0, phases="start")  # 2 would own the hash
+    log.join(2, phases="end")
+    log.dispatch(1, 0, phases="end")
+    sent = log.dispatch(2, 1)
+    assert told(replayed(log.rows, version="3.0.7"), "single_holder", sent) == ("known_bug", None, ("F1",))
+
+
 def test_a_newcomer_has_no_reason_to_get_what_was_published_later() -> None:
     log, sent = newcomer(published_after_the_join=True)
     assert told(replayed(log.rows, version="3.0.7"), "single_holder", sent) == VIOLATION
