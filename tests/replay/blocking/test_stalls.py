@@ -23,6 +23,22 @@ def test_nothing_is_sent_although_the_owner_has_permits() -> None:
     assert replayed(log.rows).weighed == {("stalled", "violation"): 1}
 
 
+def test_a_stall_that_nobody_holds_up_names_what_waits_and_nothing_else() -> None:
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    for entry in range(3):
+        log.publish(entry)
+        log.dispatch(1, entry)
+    # 0 stays pending, so mark-delete does not pass what is acknowledged.
+    log.ack(1, 1, 2)
+    log.publish(3, HIGH)
+    log.now_us += 2 * SECOND_US
+    log.dispatch(1, 3, HIGH)
+    (stall,) = [wait for wait in replayed(log.rows).waits if wait.scope == "subscription"]
+    assert (stall.cause, stall.entries, stall.roots) == ("unexplained", 1, ((1, 3),))
+
+
 def test_without_permits_on_record_a_stall_is_no_finding() -> None:
     log = Log()
     log.join(1)
