@@ -1,7 +1,8 @@
 """Finds what the entries of a hash wait for while no other consumer holds the hash and its owner is available.
 
-The cause is determined whenever the hash is served or moves. As long as it stays the same there is one interval,
-however many entries are sent meanwhile. Times in which the owner is unavailable are left out: they belong to the
+The cause is determined whenever the hash is served or moves. As long as it stays the same, and entries wait, there is
+one interval, however many entries are sent meanwhile. A moment without any, shorter than the shortest interval that is
+reported, does not end it. Times in which the owner is unavailable are left out: they belong to the
 interval of the owner (`consumer_availability`).
 """
 
@@ -85,7 +86,10 @@ def begin_wait(state: State, at: int, seq: int, ts: int) -> None:
 
 @compiled
 def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, report_min_us: int) -> None:
-    """Determines why a hash waited; called when it is served or moves. A change of the cause ends an interval."""
+    """Determines why a hash waited; called when it is served or moves.
+
+    A change of the cause ends an interval, and so does a time of `report_min_us` in which nothing waited.
+    """
     hashes = state.hashes
     waited_us = ts - hashes[at].clear_ts
     cause = READY
@@ -95,7 +99,7 @@ def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int
             waited_us -= unavailable_us(state, owner, ts) - hashes[at].clear_unavailable_us
         if waited_us >= report_min_us:
             cause = _cause(state, at, waited_us, ts)
-    if cause != hashes[at].why:
+    if cause != hashes[at].why or hashes[at].clear_ts - hashes[at].why_to_ts > report_min_us:
         end_wait(state, out, at)
         hashes[at].why = cause
         hashes[at].why_seq = hashes[at].clear_seq
@@ -141,6 +145,12 @@ def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
     elif blocked_on_unacked_us(state, ts) - hashes[at].clear_full_us >= half_us:
         cause = UNACKED_LIMIT_SUBSCRIPTION
     return cause
+
+
+@compiled
+def may_go_on(state: State, at: int, ts: int, report_min_us: int) -> bool:
+    """Whether a wait that begins at a time, or later, may belong to the open interval of a hash."""
+    return bool(state.hashes[at].why != READY and ts - state.hashes[at].why_to_ts <= report_min_us)
 
 
 @compiled

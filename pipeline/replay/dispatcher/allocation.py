@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dispatch_audit.pipeline.errors import LimitError
-from dispatch_audit.pipeline.replay.blocking.wait_causes import end_wait
+from dispatch_audit.pipeline.replay.blocking.wait_causes import end_wait, may_go_on
 from dispatch_audit.pipeline.replay.dispatcher.entries import is_kept_for_a_read
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -46,7 +46,13 @@ class Need(NamedTuple):
 
 
 def make_room(
-    state: State, out: Output, need: Need, now_us: int, open_entries_max: int, before_sweep: Callable[[State], None]
+    state: State,
+    out: Output,
+    need: Need,
+    from_us: int,
+    open_entries_max: int,
+    report_min_us: int,
+    before_sweep: Callable[[State], None],
 ) -> State:
     """The state with room for `need`: the same one, or a copy in larger arrays.
 
@@ -54,8 +60,10 @@ def make_room(
         state: the state; it is swept in place.
         out: receives the open intervals of hashes that are freed; it has room for one of each.
         need: the number of records to make room for.
-        now_us: the time of the next rows, which decides which entries a read in flight may still send.
+        from_us: the time of the first of the next rows, which decides which entries a read in flight may still send,
+            and which intervals of waiting may go on.
         open_entries_max: the limit of entries that are open at one time.
+        report_min_us: the shortest interval of waiting that is reported.
         before_sweep: called with the state before anything in it is freed.
 
     Raises:
@@ -64,8 +72,8 @@ def make_room(
     common = common_of(state)
     if common["free_entries"] < need.entries or common["free_hashes"] < need.entries:
         before_sweep(state)
-        _sweep_entries(state, now_us - IN_FLIGHT_US)
-        _sweep_hashes(state, out, np.zeros(state.hashes.size, dtype=np.int64))
+        _sweep_entries(state, from_us - IN_FLIGHT_US)
+        _sweep_hashes(state, out, from_us, report_min_us, np.zeros(state.hashes.size, dtype=np.int64))
     state = _roomy_entries(state, need.entries, open_entries_max)
     state = _roomy_hashes(state, need.entries)
     if state.consumers.size < need.consumers:
@@ -190,14 +198,18 @@ def _sweep_entries(state: State, before_us: int) -> None:
 
 
 @compiled
-def _sweep_hashes(state: State, out: Output, used: Ints) -> None:
+def _sweep_hashes(state: State, out: Output, from_us: int, report_min_us: int, used: Ints) -> None:
     """Frees hashes without pending or waiting entries whose highest delivery is at or below mark-delete.
+
+    The interval of a hash that is freed has ended: nothing waits any more that could belong to it.
 
     Where an entry is kept for an overlapping read only, its hash keeps its slot, and its interval ends all the same.
 
     Args:
         state: the state.
         out: receives the open interval of each hash.
+        from_us: the time of the first of the next rows.
+        report_min_us: the shortest interval of waiting that is reported.
         used: a zero for each slot of a hash, because a compiled function cannot make an array.
     """
     entries, hashes, common = state.entries, state.hashes, state.common
@@ -208,6 +220,8 @@ def _sweep_hashes(state: State, out: Output, used: Ints) -> None:
     deleted = (common[0].mark_delete_ledger, common[0].mark_delete_entry)
     for at in range(hashes.size):
         if hashes[at].hash < 0 or used[at] == _OPEN or (hashes[at].top_ledger, hashes[at].top_entry) > deleted:
+            continue
+        if may_go_on(state, at, from_us, report_min_us):
             continue
         end_wait(state, out, at)
         if used[at] == 0:

@@ -287,7 +287,7 @@ class Dispatcher:
             self._replay(events.rows(start, stop), hashes[start:stop])
 
     def _replay(self, events: Events, hashes: Ints) -> None:
-        self._make_room(need_of(events), int(events.ts_us[-1]))
+        self._make_room(need_of(events), int(events.ts_us[0]))
         consumers = self.consumers.indexes(events.consumer)
         # The kernel fills in the keys of dispatches, but the caller's rows must not change.
         events = events._replace(key_id=events.key_id.copy())
@@ -389,8 +389,9 @@ class Dispatcher:
         self._drain_output()
         return self._collector.taken()
 
-    def _make_room(self, need: Need, now_us: int) -> None:
-        self._state = make_room(self._state, self._out, need, now_us, self._open_entries_max, self.peaks.note)
+    def _make_room(self, need: Need, from_us: int) -> None:
+        limits = self._open_entries_max, self.policy.report_min_us
+        self._state = make_room(self._state, self._out, need, from_us, *limits, self.peaks.note)
         hashes, entries = self._state.hashes.size, self._state.entries.size
         if self._out.episodes.size < 2 * hashes or self._out.unsent.size < 2 * entries:
             self._drain_output()

@@ -7,6 +7,7 @@ import pytest
 from local_replay import AUTO_SPLIT, HIGH, HIGHEST, LOW, LOWEST, Log, Replay, Wait, replayed
 
 from dispatch_audit.pipeline.replay.rows.blocking import blocking
+from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 SECOND = 1_000_000
 LOWEST_HASH, LOW_HASH, HIGH_HASH, HIGHEST_HASH = 5_536, 21_772, 41_358, 63_679
@@ -59,6 +60,27 @@ def test_what_was_published_behind_everything_that_was_read_is_not_read_yet() ->
     assert (wait.from_seq, wait.from_us) == (published, began_us)
     assert (wait.to_seq, wait.ended_by) == (sent, "dispatch")
     assert (wait.entries, wait.waited_us, wait.roots) == (1, 2 * 2 * SECOND, ((1, 1_000),))
+
+
+@pytest.mark.parametrize("swept", [False, True])
+@pytest.mark.parametrize(("between_us", "intervals"), [(100_000, [2]), (101_000, [1, 1])])
+def test_waits_with_time_between_them_are_two_intervals(between_us: int, swept: bool, intervals: list[int]) -> None:
+    """However the slots of hashes are freed in between, when nothing is open."""
+    keys = [b"key-%d" % number for number in range(9_000)]
+    of_the_other = [key for key, h in zip(keys, sticky_hashes(keys, "auto_split"), strict=True) if h < LOW_HASH]
+    log = _log()
+    for entry in (1_000, 5_000):
+        log.publish(entry, HIGH)
+        _pass(log, SECOND, entry=entry + 100)
+        log.dispatch(1, entry, HIGH)
+        log.ack(1, entry)
+        log.now_us += between_us
+        log.snapshot()  # the rows behind it are replayed by themselves
+        for number, key in enumerate(of_the_other if swept else ()):
+            _sent(log, 2, entry + 200 + number, key)
+            log.ack(2, entry + 200 + number)
+    replay = replayed(log.rows, rows_per_batch=100)
+    assert [wait.entries for wait in replay.waits_of("hash") if wait.hash == HIGH_HASH] == intervals
 
 
 def test_what_was_read_before_waits_in_replay() -> None:
