@@ -85,6 +85,12 @@ def begin_wait(state: State, at: int, seq: int, ts: int) -> None:
 
 
 @compiled
+def may_go_on(state: State, at: int, ts: int, report_min_us: int) -> bool:
+    """Whether a wait that begins at a time, or later, may belong to the open interval of a hash."""
+    return bool(state.hashes[at].why != READY and ts - state.hashes[at].why_to_ts <= report_min_us)
+
+
+@compiled
 def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, report_min_us: int) -> None:
     """Determines why a hash waited; called when it is served or moves.
 
@@ -99,7 +105,7 @@ def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int
             waited_us -= unavailable_us(state, owner, ts) - hashes[at].clear_unavailable_us
         if waited_us >= report_min_us:
             cause = _cause(state, at, waited_us, ts)
-    if cause != hashes[at].why or hashes[at].clear_ts - hashes[at].why_to_ts > report_min_us:
+    if cause != hashes[at].why or (cause != READY and not may_go_on(state, at, hashes[at].clear_ts, report_min_us)):
         end_wait(state, out, at)
         hashes[at].why = cause
         hashes[at].why_seq = hashes[at].clear_seq
@@ -145,12 +151,6 @@ def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
     elif blocked_on_unacked_us(state, ts) - hashes[at].clear_full_us >= half_us:
         cause = UNACKED_LIMIT_SUBSCRIPTION
     return cause
-
-
-@compiled
-def may_go_on(state: State, at: int, ts: int, report_min_us: int) -> bool:
-    """Whether a wait that begins at a time, or later, may belong to the open interval of a hash."""
-    return bool(state.hashes[at].why != READY and ts - state.hashes[at].why_to_ts <= report_min_us)
 
 
 @compiled
