@@ -38,6 +38,12 @@ def drawn(seed: int, version: str, policy: PolicyName | None = None, switches: S
     return audited(workload, drawn_setup(rng, version, policy, switches))
 
 
+def drawn_as_recorded(seed: int, version: str, classic: bool = False) -> Audited:
+    rng = Random(seed)
+    workload = drawn_workload(rng)
+    return audited_as_recorded(workload, drawn_setup(rng, version, classic=classic), rng)
+
+
 def switched(version: str, **switches: object) -> Switches:
     return replace(switches_of(profile_for(version, {})), **switches)  # type: ignore[arg-type]
 
@@ -64,9 +70,7 @@ def test_a_draining_dispatcher_keeps_the_contract(seed: int, version: str) -> No
 @examples(60, derandomize=True)
 @given(SEEDS, st.sampled_from(["4.0.8", "4.2.4"]))
 def test_so_it_does_in_the_rows_that_a_recorder_writes(seed: int, version: str) -> None:
-    rng = Random(seed)
-    workload = drawn_workload(rng)
-    assert audited_as_recorded(workload, drawn_setup(rng, version), rng).unexplained == []
+    assert drawn_as_recorded(seed, version).unexplained == []
 
 
 @pytest.mark.heavy
@@ -76,10 +80,7 @@ def test_so_it_does_in_the_rows_that_a_recorder_writes(seed: int, version: str) 
 def test_recently_joined_consumers_do_nothing_else_in_the_rows_that_a_recorder_writes(
     seed: int, broker: tuple[str, bool]
 ) -> None:
-    version, classic = broker
-    rng = Random(seed)
-    workload = drawn_workload(rng)
-    assert audited_as_recorded(workload, drawn_setup(rng, version, classic=classic), rng).unexplained == []
+    assert drawn_as_recorded(seed, *broker).unexplained == []
 
 
 @pytest.mark.heavy

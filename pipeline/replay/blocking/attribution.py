@@ -128,7 +128,9 @@ def waiters(state: State, mapping: RoutingArrays) -> Waiters:
 
 
 def oldest_held(state: State, consumer: int) -> tuple[tuple[int, int], ...]:
-    """The oldest entries that a consumer has not acknowledged (Q9)."""
+    """The oldest entries that a consumer has not acknowledged (Q9); none for NOBODY, whom nothing was sent."""
+    if consumer == NOBODY:
+        return ()
     entries: Any = state.entries
     slots = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.holder == consumer))
     return oldest(state, slots)

@@ -86,8 +86,7 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
             return None
         cause, blocking = _cause(state, waiting, free, connected, unavailable, situation, interval)
     for_blocking = waiting.where(waiting.owner == blocking)
-    held = () if blocking == NOBODY else oldest_held(state, blocking)
-    roots = held or oldest(state, waiting.slot)
+    roots = oldest_held(state, blocking) or oldest(state, waiting.slot)
     known = state.common[0].permits_known_by != 0
     detail: dict[str, object] = {
         "no_progress": True,

@@ -201,9 +201,8 @@ def _sweep_entries(state: State, before_us: int) -> None:
 def _sweep_hashes(state: State, out: Output, from_us: int, report_min_us: int, used: Ints) -> None:
     """Frees hashes without pending or waiting entries whose highest delivery is at or below mark-delete.
 
-    The interval of a hash that is freed has ended: nothing waits any more that could belong to it.
-
-    Where an entry is kept for an overlapping read only, its hash keeps its slot, and its interval ends all the same.
+    Where an entry is kept for an overlapping read only, its hash keeps its slot, and its interval ends all the same. A
+    hash whose interval may go on keeps both.
 
     Args:
         state: the state.
