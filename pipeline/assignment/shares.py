@@ -1,10 +1,25 @@
 """The share of the hashes that a consumer owned while it was connected (Q17)."""
 
 from collections import defaultdict
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from dispatch_audit.pipeline.assignment.epochs import Epoch
+from dispatch_audit.pipeline.compile_cache import Compiler
+from dispatch_audit.udfs.sticky_key_hash import Int64Array
+
+_compiled: Final = Compiler([Path(__file__)])
+
+
+@_compiled
+def _add_widths(
+    starts: Int64Array, ends: Int64Array, owners: Int64Array, consumers: Int64Array, widths: Int64Array
+) -> None:
+    """Adds the width of each range to that of its owner; `consumers` are ascending, with the widths of each."""
+    for at in range(starts.size):
+        widths[np.searchsorted(consumers, owners[at])] += ends[at] - starts[at] + 1
 
 
 class HashShares:
@@ -18,13 +33,14 @@ class HashShares:
         """Adds an epoch that lasted so many microseconds."""
         if lasted_us <= 0:
             return  # the wall clock stepped back, or the changes came in one row
-        consumers, owned = np.array(sorted(epoch.names), dtype=np.int64), epoch.owned
-        # The sums of floats are exact: no hash is above 2^31.
-        widths = np.bincount(np.searchsorted(consumers, owned.owners), owned.ends - owned.starts + 1, consumers.size)
-        space = int(widths.sum())
-        for consumer, width in zip(consumers.tolist(), widths.tolist(), strict=True):
-            self._there[consumer] += space * lasted_us
-            self._owned[consumer] += int(width) * lasted_us
+        consumers, owned = sorted(epoch.names), epoch.owned
+        summed = np.zeros(len(consumers), dtype=np.int64)
+        _add_widths(owned.starts, owned.ends, owned.owners, np.array(consumers, dtype=np.int64), summed)
+        widths = summed.tolist()
+        space_us = sum(widths) * lasted_us
+        for consumer, width in zip(consumers, widths, strict=True):
+            self._there[consumer] += space_us
+            self._owned[consumer] += width * lasted_us
 
     def of_all(self) -> dict[int, float]:
         """The share of every consumer, 0 to 1."""

@@ -27,7 +27,8 @@ class RangeColumns:
     @staticmethod
     def of(ranges: Iterable[HashRangeOf]) -> "RangeColumns":
         """The same ranges as columns."""
-        return RangeColumns(*np.array([*ranges], dtype=np.int64).reshape(-1, 3).T)
+        # Each column by itself in memory, as a ring makes them, so that compiled walks see one kind of array.
+        return RangeColumns(*np.array([*ranges], dtype=np.int64).reshape(-1, 3).T.copy())
 
     @cached_property
     def rows(self) -> tuple[HashRangeOf, ...]:

@@ -56,13 +56,12 @@ class ConsistentHashing(RingSelector):
     def _exit(self, consumer: int, member: Member) -> None:
         heirs: dict[int, int] = {}
         claims = self._contests.claims
-        for point in member.points.tolist():
-            claimants = claims.get(point)
-            if claimants is None:
-                continue
+        for point in sorted(claims.keys() & member.points.tolist()):
+            claimants = claims[point]
             if claimants[0] == consumer:
                 heirs[point] = claimants[1]
             self._contests.withdraw(point, consumer)
-        self._ring.hand_over(np.array([*heirs], dtype=np.int64), np.array([*heirs.values()], dtype=np.int64))
+        if heirs:
+            self._ring.hand_over(np.array([*heirs], dtype=np.int64), np.array([*heirs.values()], dtype=np.int64))
         self._ring.vacate(consumer)
         self._names.release(member.name, member.index)

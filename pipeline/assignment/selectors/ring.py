@@ -7,10 +7,10 @@ replay's routing is the same two arrays.
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.routing import HASH_MAX, NOBODY, Routing
+from dispatch_audit.pipeline.assignment.selectors.ring_walks import fused_ranges, with_points, without_owner
 from dispatch_audit.udfs.sticky_key_hash import HashRange, Int64Array
 
 
@@ -40,12 +40,8 @@ class Ring:
 
     def occupy(self, points: Int64Array, consumer: int) -> None:
         """Gives distinct ascending points that are free to a consumer."""
-        at = np.searchsorted(self._points, points) + np.arange(points.size)
-        others = np.ones(self._points.size + points.size, dtype=np.bool_)
-        others[at] = False
-        all_points, owners = np.empty((2, others.size), dtype=np.int64)
-        all_points[at], owners[at] = points, consumer
-        all_points[others], owners[others] = self._points, self._owners
+        all_points, owners = np.empty((2, self._points.size + points.size), dtype=np.int64)
+        with_points(self._points, self._owners, points, consumer, all_points, owners)
         self._set(all_points, owners)
 
     def hand_over(self, points: Int64Array, consumers: Int64Array | int) -> None:
@@ -56,14 +52,14 @@ class Ring:
 
     def vacate(self, consumer: int) -> None:
         """Frees all points of a consumer."""
-        self._keep(self._owners != consumer)
+        kept_points, kept_owners = np.empty((2, self._points.size), dtype=np.int64)
+        kept = without_owner(self._points, self._owners, consumer, kept_points, kept_owners)
+        self._set(kept_points[:kept], kept_owners[:kept])
 
     def free(self, point: int) -> None:
         """Frees one point."""
-        self._keep(self._points != point)
-
-    def _keep(self, kept: npt.NDArray[np.bool_]) -> None:
-        self._set(self._points[kept], self._owners[kept])
+        others = self._points != point
+        self._set(self._points[others], self._owners[others])
 
     def _set(self, points: Int64Array, owners: Int64Array) -> None:
         self._points, self._owners = points, owners
@@ -113,15 +109,11 @@ class Ring:
         if not len(self._points):
             return RangeColumns.of(())
         points = self._points.size
+        starts, ends, of = np.empty((3, points + 1), dtype=np.int64)
+        if fused:
+            size = fused_ranges(self._points, self._owners, space.first, space.last, starts, ends, of)
+            return RangeColumns(starts[:size], ends[:size], of[:size])
         size = points + 1 if self._points[-1] < space.last else points
-        starts, ends = np.empty((2, size), dtype=np.int64)
-        starts[0], starts[1:] = space.first, self._points[: size - 1] + 1
-        ends[points:], ends[:points] = space.last, self._points
-        owners = self._routing.owners[:size]
-        if not fused:
-            return RangeColumns(starts, ends, owners)
-        opens = np.empty(size + 1, dtype=np.bool_)
-        opens[0] = opens[size] = True
-        np.not_equal(owners[1:], owners[:-1], out=opens[1:size])
-        begins, closes = np.flatnonzero(opens[:-1]), np.flatnonzero(opens[1:])
-        return RangeColumns(starts[begins], ends[closes], owners[begins])
+        starts[0], starts[1:] = space.first, self._points + 1
+        ends[points], ends[:points] = space.last, self._points
+        return RangeColumns(starts[:size], ends[:size], self._routing.owners[:size])

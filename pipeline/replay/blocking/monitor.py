@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, blocked_consumer
 from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, sample
@@ -45,6 +46,8 @@ from dispatch_audit.pipeline.replay.state.state import (
     State,
     common_of,
 )
+
+_in_use_of = EntryPoint(in_use_of)
 
 # Causes of a consumer; the others are causes of a hash.
 _CONSUMER_CAUSES = (NO_PERMITS, UNACKED_LIMIT_CONSUMER)
@@ -165,7 +168,7 @@ class BlockingMonitor:
     def ownership_moved(self, state: State, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
         """Remembers the moves of hashes with pending or waiting entries when another routing comes into force."""
         in_use = np.empty(state.hashes.size, dtype=np.int64)
-        used = in_use[: in_use_of(state.hashes, in_use)]
+        used = in_use[: _in_use_of(state.hashes, in_use)]
         if not used.size:
             self._moves.clear()
             return

@@ -7,8 +7,18 @@ names them.
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.assignment import NOBODY, Routing
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.assignment import Routing
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints
+
+
+@compiled
+def _look_up(ascending: Ints, index_of: Ints, numbers: Ints, indexes: Ints) -> None:
+    """Fills in the index of each number, NOBODY where it is not among the ascending ones."""
+    for row in range(numbers.size):
+        at = np.searchsorted(ascending, numbers[row])
+        known = at < ascending.size and ascending[at] == numbers[row]
+        indexes[row] = index_of[at] if known else NOBODY
 
 
 class ConsumerIndex:
@@ -47,10 +57,9 @@ class ConsumerIndex:
 
     def indexes(self, numbers: Ints) -> Ints:
         """The index of each number, `NOBODY` where it has none."""
-        if self._ascending.size == 0:
-            return np.full(numbers.size, NOBODY, dtype=np.int64)
-        at = np.minimum(self._ascending.searchsorted(numbers), self._ascending.size - 1)
-        return np.where(self._ascending[at] == numbers, self._index_of_ascending[at], NOBODY)
+        indexes = np.empty(numbers.size, dtype=np.int64)
+        _look_up(self._ascending, self._index_of_ascending, numbers, indexes)
+        return indexes
 
     def routing(self, routing: Routing) -> Routing:
         """The same routing, to indexes instead of numbers."""

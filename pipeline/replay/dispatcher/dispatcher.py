@@ -12,6 +12,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
+from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
@@ -52,6 +53,14 @@ from dispatch_audit.pipeline.replay.state.state import (
 )
 from dispatch_audit.pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
+
+# What a membership change or a stretch of rows calls; the others are rare.
+_change_owners = EntryPoint(ownership.change_owners)
+_consumer_left = EntryPoint(leave_and_reset.consumer_left)
+_end_unavailability_of_all = EntryPoint(ownership.end_unavailability_of_all)
+_remap = EntryPoint(draining.remap)
+_replay_rows = EntryPoint(kernel.replay)
+_update_availability = EntryPoint(update_availability)
 
 _FINDINGS_ROOM = 4096
 
@@ -193,9 +202,7 @@ class Dispatcher:
             self.monitor.leave(self._state, self._mapping, self.consumers.of[number], at)
         if self.connected == 1:
             self._report_starved(at, BY_LEAVE)
-        leave_and_reset.consumer_left(
-            self._state, self._out, self.consumers.of[number], at.seq, at.ts_us, self.policy.skew_us
-        )
+        _consumer_left(self._state, self._out, self.consumers.of[number], at.seq, at.ts_us, self.policy.skew_us)
         self._limit_look_ahead()
 
     def note_counts_lost(self) -> None:
@@ -226,9 +233,9 @@ class Dispatcher:
         served_by = promised if served is None or served is routing else self.consumers.routing(served)
         before = self._routings.change(promised, served_by, at.ts_us, self.policy.unordered_us)
         if self.drains:
-            draining.remap(self._state, before, self._mapping, at.seq, at.ts_us)
+            _remap(self._state, before, self._mapping, at.seq, at.ts_us)
             self.monitor.ownership_moved(self._state, before, self._mapping, at)
-        ownership.change_owners(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
+        _change_owners(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
         self.monitor.take_intervals(self._state, self._out, self._mapping)
 
     def rehash(self, sticky: Callable[[Ints], Ints]) -> None:
@@ -296,7 +303,7 @@ class Dispatcher:
         decided = decisions(events, bool(common["starts_seen"]))
         at = 0
         while at < events.code.size:
-            at = kernel.replay(state, self._out, events, consumers, hashes, mapping, at, self.policy)
+            at = _replay_rows(state, self._out, events, consumers, hashes, mapping, at, self.policy)
             if common["stop_reason"] != 0:
                 row = min(at, events.code.size - 1)
                 self.monitor.stopped(
@@ -362,7 +369,7 @@ class Dispatcher:
                 state.common[0].permits_known_by = BY_SNAPSHOTS
                 state.consumers[index].permits = consumer.permits
                 limits = self.policy.unacked_max, self.policy.report_min_us
-                update_availability(state, self._out, index, at.seq, at.ts_us, BY_FLOW, *limits)
+                _update_availability(state, self._out, index, at.seq, at.ts_us, BY_FLOW, *limits)
                 self.monitor.take_intervals(state, self._out, self._mapping)
 
     @property
@@ -373,7 +380,7 @@ class Dispatcher:
         """Ends and notes the intervals of consumers; call before joins, leaves, resets and the end of the trace."""
         self._drain_output()
         self.monitor.members_change(self._state, self._mapping, at, ended_by)
-        ownership.end_unavailability_of_all(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
+        _end_unavailability_of_all(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
         self.monitor.take_intervals(self._state, self._out, self._mapping)
 
     def _report_starved(self, at: TracePoint, ended_by: int) -> None:

@@ -6,7 +6,8 @@ a hundred in an array.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,12 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.assignment import Epoch
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import touched
 from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
+from dispatch_audit.pipeline.compile_cache import Compiler
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
+
+_compiled: Final = Compiler([Path(__file__)])
 
 
 class Beginning(NamedTuple):
@@ -122,15 +126,48 @@ def _used(beginnings: Mapping[int, Beginning], epochs: Ints) -> Mapping[int, Beg
     return {epoch: beginnings[epoch] for epoch in np.unique(epochs).tolist()}
 
 
-def _same(now: OwnedRanges, before: OwnedRanges) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _same(now: OwnedRanges, before: OwnedRanges) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The indexes of the ranges of one epoch that were the same in the epoch before, now and then."""
-    then, starts = before.held, now.held.starts
-    if not then.starts.size:
-        return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
-    at = np.minimum(np.searchsorted(then.starts, starts), then.starts.size - 1)
-    same = (then.starts[at] == starts) & (then.ends[at] == now.held.ends) & (then.owners[at] == now.held.owners)
-    same &= before.open[at] == now.open
-    if now.because != before.because:
-        same &= ~now.open
-    stays = np.flatnonzero(same)
-    return stays, at[stays]
+    stays, came_from = np.empty((2, now.epochs.size), dtype=np.int64)
+    held, then = now.held, before.held
+    size = _find_same(
+        *(held.starts, held.ends, held.owners, now.open),
+        *(then.starts, then.ends, then.owners, before.open),
+        now.because == before.because,
+        stays,
+        came_from,
+    )
+    return stays[:size], came_from[:size]
+
+
+@_compiled
+def _find_same(
+    starts: Ints,
+    ends: Ints,
+    owners: Ints,
+    is_open: NDArray[np.bool_],
+    then_starts: Ints,
+    then_ends: Ints,
+    then_owners: Ints,
+    was_open: NDArray[np.bool_],
+    for_one_reason: bool,
+    stays: Ints,
+    came_from: Ints,
+) -> int:
+    """Fills in the indexes of equal ranges in two ascending sequences, and returns their number.
+
+    Open ranges are equal only if they are open for one reason.
+    """
+    found, then = 0, 0
+    for at in range(starts.size):
+        while then < then_starts.size and then_starts[then] < starts[at]:
+            then += 1
+        if (
+            then < then_starts.size
+            and (then_starts[then], then_ends[then], then_owners[then]) == (starts[at], ends[at], owners[at])
+            and was_open[then] == is_open[at]
+            and (for_one_reason or not is_open[at])
+        ):
+            stays[found], came_from[found] = at, then
+            found += 1
+    return found

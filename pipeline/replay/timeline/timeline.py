@@ -40,7 +40,7 @@ _NEVER: Final = 1 << 62
 # The largest number of changes that are ordered by one snapshot.
 _SEGMENT_MAX: Final = 200
 # The number of open brackets that are looked at first; few changes overlap as a rule.
-_FIRST_LOOK: Final = 8
+_FIRST_LOOK: Final = 2
 
 
 class Stage(Protocol):

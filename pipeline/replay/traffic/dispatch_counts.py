@@ -48,7 +48,7 @@ class DispatchCounts:
         self.dispatched += decisions_here
         self.unkeyed += decisions_here - keyed.size
         sticky, where = hashes[keyed], (events.ledger[keyed], events.entry[keyed])
-        self._keys.add(sticky, events.key_id[keyed].astype(np.int64), *where)
+        self._keys.add(sticky, events.key_id[keyed], *where)
         self._hashes.add(sticky, np.zeros_like(sticky), *where)
 
     def keys(self) -> tuple[KeyCounts, int]:

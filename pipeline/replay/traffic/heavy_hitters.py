@@ -66,7 +66,7 @@ class HeavyHitters:
         self._new: list[KeyCounts] = []
 
     def add(self, group: Ints, key: Ints, ledger: Ints, entry: Ints) -> None:
-        """Takes observations, in the order of the trace; columns of equal length."""
+        """Takes observations, in the order of the trace; columns of equal length, which nobody changes any more."""
         seen = KeyCounts(group, key, np.ones(key.size, dtype=np.int64), ledger, entry)
         start = 0
         while (stop := start + self._block - _size(self._new)) <= key.size:
@@ -76,8 +76,8 @@ class HeavyHitters:
             if _size(self._sums) >= max(self._counts.key.size, 2 * self._block):
                 self._fold()
         if start < key.size:
-            # A copy, because a slice would keep the whole part of the trace in memory.
-            self._new.append(KeyCounts(*(column[start:].copy() for column in seen)))
+            # A copy of a part, because a slice would keep the whole in memory.
+            self._new.append(KeyCounts(*(column[start:].copy() for column in seen)) if start else seen)
 
     def counts(self) -> KeyCounts:
         """The counts so far."""
