@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dispatch_audit.pipeline.trace.checks.rows_with_texts import OF_ROW
+from dispatch_audit.pipeline.trace.quarantine import row_counts
 from dispatch_audit.pipeline.trace.quarantine.row_counts import RowCounts, decoded, together
 
 TYPES = {
@@ -54,6 +55,16 @@ def test_counts_do_not_depend_on_the_batches(rows_per_batch: int, encoded: bool)
         seqs = [row["seq"] for row in of_kind if row["seq"] is not None]
         assert (count.first_seq, count.last_seq) == (min(seqs), max(seqs))
         assert (count.first_ts_us, count.last_ts_us) == (of_kind[0]["ts_us"], of_kind[-1]["ts_us"])
+
+
+def test_names_of_which_64_bits_number_too_few_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = _batch(_rows(300), encoded=False)
+    counted, renumbered = RowCounts(), RowCounts()
+    counted.add(batch)
+    monkeypatch.setattr(row_counts, "_NUMBERS_MAX", 4)
+    renumbered.add(batch)
+    assert len(counted.counts()) > 4
+    assert sorted(map(str, renumbered.counts())) == sorted(map(str, counted.counts()))
 
 
 def test_an_empty_batch_counts_nothing() -> None:

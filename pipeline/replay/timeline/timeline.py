@@ -260,9 +260,12 @@ class Timeline:
 
     def _narrow(self, cluster: Sequence[Bracket]) -> None:
         """Narrows the bounds of changes by the dispatches and snapshots among them."""
-        after, before = min(self._bounds(b)[0] for b in cluster), max(self._bounds(b)[1] for b in cluster)
+        bounds = [self._bounds(b) for b in cluster]
+        after, before = min(after for after, _ in bounds), max(before for _, before in bounds)
         note_resets(cluster, self._bounds)
-        note_dispatches(cluster, self._decisions(after, before), self._bounds, self._closed_by)
+        decisions = self._decisions(after, before)
+        if decisions.seq.size:
+            note_dispatches(cluster, decisions, self._bounds, self._closed_by)
         for view in self._views:
             if after <= view.until.seq and view.since.seq < before:
                 note_view(cluster, view, self._bounds, self._closed_by)
@@ -362,12 +365,14 @@ class Timeline:
             # At one row: a restart ends after its consumers are gone and before new ones join; joins precede leaves.
             return self._bounds(bracket)[1], ("reset", "join", "leave").index(bracket.row.kind)
 
-        return sorted(changes, key=ends)
+        return sorted(changes, key=ends) if len(changes) > 1 else [*changes]
 
     def _place(self, cluster: list[Bracket], view: View | None) -> None:
         # The row that opens the bracket stays, because its time is needed.
         self._advance(min(self._bounds(b)[0] for b in cluster) - 1)
-        self._membership.open = [b for b in self._membership.open if b not in cluster]
+        for bracket in cluster:
+            # Of many that are open it is among the first.
+            self._membership.open.remove(bracket)
         bounds, known = [self._bounds(b) for b in cluster], precedence(cluster, self._bounds)
         over = max(before for _, before in bounds)
         if self._stage.depends_on_earlier_rows():

@@ -3,13 +3,16 @@
 The rows pass through Python once and are counted there, because a second scan would cost as much as all the rest.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.arrow_stream import stream_of
+from dispatch_audit.pipeline.trace.arrow_columns import numbered
 
 _GROUPED = ["topic", "subscription", "broker", "refused", "gap"]
 _FOLDED = [
@@ -28,6 +31,8 @@ _SCHEMA = pa.schema(
         *((name, pa.int64()) for name, _ in _FOLDED),
     ]
 )
+# The different numbers of rows that 64 bits hold.
+_NUMBERS_MAX = 1 << 62
 # Number of counts that are collected before they are added up.
 _PARTS_MAX = 64
 
@@ -80,17 +85,25 @@ class RowCounts:
             return
         if "refused" not in batch.schema.names:
             batch = batch.append_column("refused", pa.nulls(batch.num_rows, pa.string()))
-        seq, ts_us = batch.column("seq"), batch.column("ts_us")
         gap, dropped = _gaps(batch)
-        columns = [*(batch.column(name) for name in _GROUPED[:-1]), gap, seq, ts_us, _joined_by_entry_buckets(batch)]
-        table = pa.table([*columns, dropped], names=[*_GROUPED, "seq", "ts_us", "entry_buckets", "dropped"])
+        grouped_by = [*(batch.column(name) for name in _GROUPED[:-1]), gap]
+        columns = {
+            "number": pa.array(_numbers(grouped_by)),
+            "row": pa.array(np.arange(batch.num_rows)),
+            "seq": batch.column("seq"),
+            "ts_us": batch.column("ts_us"),
+            "entry_buckets": _joined_by_entry_buckets(batch),
+            "dropped": dropped,
+        }
         bounds = [("seq", "min"), ("seq", "max"), ("ts_us", "min"), ("ts_us", "max"), ("entry_buckets", "max")]
         bounds += [("dropped", "max")]
-        counted = table.group_by(_GROUPED, use_threads=False).aggregate([([], "count_all"), *bounds])
+        grouped = pa.table(columns).group_by("number", use_threads=False)
+        counted = grouped.aggregate([([], "count_all"), ("row", "min"), *bounds])
         named = ["count_all", *("_".join(bound) for bound in bounds)]
+        one_of_each = counted.column("row_min").combine_chunks()
         self._take(
             pa.table(
-                [counted.column(name).cast(pa.string()) for name in _GROUPED]
+                [column.take(one_of_each).cast(pa.string()) for column in grouped_by]
                 + [counted.column(name).cast(pa.int64()) for name in named],
                 schema=_SCHEMA,
             )
@@ -121,6 +134,22 @@ class RowCounts:
             self._parts = [
                 folded.select([*_GROUPED, *("_".join(fold) for fold in _FOLDED)]).rename_columns(_SCHEMA.names)
             ]
+
+
+def _numbers(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
+    """Returns a number for each row, equal where all columns are: Arrow groups by one faster than by five texts."""
+    number = np.zeros(len(columns[0]), dtype=np.int64)
+    numbers = 1
+    for column in columns:
+        if column.null_count == len(column):
+            continue
+        texts, index = numbered(column)
+        if numbers * len(texts) > _NUMBERS_MAX:
+            number = np.unique(number, return_inverse=True)[1]
+            numbers = int(number.max()) + 1
+        number = number * len(texts) + index
+        numbers *= len(texts)
+    return number
 
 
 def _joined_by_entry_buckets(batch: pa.RecordBatch) -> pa.Array:
