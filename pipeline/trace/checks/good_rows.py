@@ -5,7 +5,7 @@ rows surely pass them; the others are looked at one by one. So these tests may b
 more lenient; tests compare the two.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,12 @@ from dispatch_audit.pipeline.trace.arrow_columns import integers, places
 from dispatch_audit.pipeline.trace.checks.one_row import BY_EVENT, RESETS, TS_US_MAX
 
 _EVENTS: Final = list(BY_EVENT)
+_PHASES: Final = ["start", "end"]
+_WORDS: Final = {
+    "ack_type": ["individual", "cumulative"],
+    # Consumers that declare ranges are rare, so their rows may be looked at one by one.
+    "key_shared_mode": ["AUTO_SPLIT"],
+}
 _OF_CONSUMER: Final = ("dispatch", "ack", "redeliver", "flow", "leave")
 _NOT_NEGATIVE: Final = (
     "seq",
@@ -74,29 +80,31 @@ def good_rows(batch: pa.RecordBatch) -> Mask:
 def _bad(batch: pa.RecordBatch) -> Iterator[Mask]:
     """Yields the rows that fail a test, for each test that not all rows pass."""
     column = batch.column
+    event, phase = places(column("event"), _EVENTS), places(column("phase"), _PHASES)
     yield from (_is_null(column(name)) for name in _REQUIRED if column(name).null_count)
     yield from (bad for name in _NOT_NEGATIVE for bad in _below(column(name), 0))
     yield from _below(column("batch_size"), 1)
     if (pc.max(column("ts_us")).as_py() or 0) > TS_US_MAX:
         yield integers(column("ts_us")) > TS_US_MAX
     yield from (bad for name in ("topic", "subscription") for bad in _no_names(column(name)))
-    yield from _other_words(column("event"), _EVENTS)
-    yield from _other_words(column("phase"), ["start", "end"])
-    yield from _other_words(column("ack_type"), ["individual", "cumulative"])
-    # Consumers that declare ranges are rare, so their rows may be looked at one by one.
-    yield from _other_words(column("key_shared_mode"), ["AUTO_SPLIT"])
-    yield _lengths(column("ranges")) > 0
-    # So are gaps.
-    yield _is(column("event"), ["gap"])["gap"]
+    yield from _other_words(column("event"), event)
+    yield from _other_words(column("phase"), phase)
+    for name, words in _WORDS.items():
+        # Most columns of words are null throughout.
+        if column(name).null_count < batch.num_rows:
+            yield from _other_words(column(name), places(column(name), words))
+    if column("ranges").null_count < batch.num_rows:
+        yield _lengths(column("ranges")) > 0
+    # Gaps are rare too.
+    yield event == _EVENTS.index("gap")
     yield from _nulls_within(column("ack_set"))
     yield from _no_positions(column("positions"))
-    yield from _absent(batch)
+    yield from _absent(batch, {word: event == number for number, word in enumerate(_EVENTS)}, phase == 0)
 
 
-def _absent(batch: pa.RecordBatch) -> Iterator[Mask]:
-    """Yields the rows that lack a value which their event needs."""
+def _absent(batch: pa.RecordBatch, event: Mapping[str, Mask], start: Mask) -> Iterator[Mask]:
+    """Yields the rows that lack a value which their event needs, given the rows of each event and those at a start."""
     column = batch.column
-    event, start = _is(column("event"), _EVENTS), _is(column("phase"), ["start"])["start"]
     yield from _missing(column("subscription"), ~event["publish"])
     of_consumer = np.logical_or.reduce([event[name] for name in _OF_CONSUMER]) | (event["join"] & ~start)
     yield from _missing(column("consumer"), of_consumer)
@@ -104,7 +112,7 @@ def _absent(batch: pa.RecordBatch) -> Iterator[Mask]:
     described = entry & ~(event["dispatch"] & ~start)
     yield from (bad for name in ("ledger_id", "entry_id") for bad in _missing(column(name), entry))
     yield from _missing(column("batch_size"), described)
-    yield from _missing(column("key"), described & ~_is(column("key_source"), ["none"])["none"])
+    yield from _missing(column("key"), described & (places(column("key_source"), ["none"]) < 0))
     yield from _missing(column("permits"), event["flow"])
     yield from _missing(column("ack_type"), event["ack"])
     yield from _missing(column("positions"), event["redeliver"])
@@ -124,11 +132,10 @@ def _below(column: pa.Array, lowest: int) -> Iterator[Mask]:
         yield integers(column, lowest) < lowest
 
 
-def _other_words(column: pa.Array, words: Sequence[str]) -> Iterator[Mask]:
-    """Yields the rows that have a text, but none of `words`."""
-    if column.null_count < len(column):
-        other = places(column, words) < 0
-        yield other & ~_is_null(column) if column.null_count else other
+def _other_words(column: pa.Array, known: NDArray[np.int8]) -> Iterator[Mask]:
+    """Yields the rows that have a text, but none of the known ones, given the `places` of the texts."""
+    other = known < 0
+    yield other & ~_is_null(column) if column.null_count else other
 
 
 def _no_names(column: pa.Array) -> Iterator[Mask]:
@@ -139,12 +146,6 @@ def _no_names(column: pa.Array) -> Iterator[Mask]:
     if not pc.all(is_name).as_py():
         of_rows = is_name.take(column.indices) if pa.types.is_dictionary(column.type) else is_name
         yield ~np.asarray(pc.fill_null(of_rows, True).to_numpy(zero_copy_only=False))
-
-
-def _is(column: pa.Array, words: Sequence[str]) -> Mapping[str, Mask]:
-    """Returns for each word the mask of the rows that have it."""
-    indexes = places(column, words)
-    return {word: indexes == number for number, word in enumerate(words)}
 
 
 def _missing(column: pa.Array, where: Mask) -> Iterator[Mask]:
