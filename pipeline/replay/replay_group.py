@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.replay import rows
@@ -20,10 +21,13 @@ from dispatch_audit.pipeline.replay.subscription.checkpoint import (
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.observed_subscription import ObservedSubscription, Observer
-from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
+from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRanges, RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
+
+# Owned ranges that are kept until they become rows: a quiet partition has one payload of them, and memory a bound.
+_RANGES_MAX: Final = 65_536
 
 
 def replay_group(
@@ -85,15 +89,19 @@ def _replayed_group(
     """Yields the same with the replay's numbers of rows and consumers in the columns, but not in texts."""
     replay, range_ownership, senders, counted = known
     transfers, refused = Transfers(recorders), 0
+    ended: list[OwnedRanges] = []
     for part in merged(_noted(transfers.among(chunks), senders)):
         counted.add(part)
         replay.feed(part.events, part.membership, part.snapshots, part.gaps)
-        yield from _any("assignments", rows.assignments(*group, range_ownership.follow(replay.take_epochs())))
+        ended += range_ownership.follow(replay.take_epochs())
+        if sum(ranges.epochs.size for ranges in ended) > _RANGES_MAX:
+            yield from _any("assignments", rows.assignments(*group, ended))
+            ended = []
         of_part = [*part.contradicted, *replay.take_refused()]
         refused += len(of_part)
         yield from _any("refused", _refused(group, [*part.repeated, *of_part]))
     whole = None if keep_state else replay.finish()
-    ended = range_ownership.follow([*replay.take_epochs(), *replay.open_epoch()])
+    ended += range_ownership.follow([*replay.take_epochs(), *replay.open_epoch()])
     if keep_state:
         payload = write_checkpoint(known, config)
         yield "state", columns_of([{**group._asdict(), "version": STATE_VERSION, "payload": payload}])

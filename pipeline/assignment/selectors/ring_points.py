@@ -22,14 +22,15 @@ class NameIndexes:
     """
 
     def __init__(self) -> None:
-        self._taken: dict[str, set[int]] = {}
+        # Tuples, which copies share.
+        self._taken: dict[str, tuple[int, ...]] = {}
         self._given: dict[str, int] = {}
 
     def take(self, name: str) -> int:
         """Takes the lowest index of `name` that is free."""
-        taken = self._taken.setdefault(name, set())
+        taken = self._taken.get(name, ())
         index = next(candidate for candidate in count() if candidate not in taken)
-        taken.add(index)
+        self._taken[name] = (*taken, index)
         self._given[name] = self._given.get(name, 0) + 1
         return index
 
@@ -40,13 +41,14 @@ class NameIndexes:
     def copy(self) -> "NameIndexes":
         """A copy that shares nothing that changes."""
         twin = NameIndexes()
-        twin._taken = {name: set(taken) for name, taken in self._taken.items()}
-        twin._given = dict(self._given)
+        twin._taken, twin._given = dict(self._taken), dict(self._given)
         return twin
 
     def put(self, name: str, index: int) -> None:
         """Notes an index that a report shows to be taken."""
-        self._taken.setdefault(name, set()).add(index)
+        taken = self._taken.get(name, ())
+        if index not in taken:
+            self._taken[name] = (*taken, index)
         self._given[name] = max(self._given.get(name, 0), index + 1)
 
     def release_all(self) -> None:
@@ -55,9 +57,10 @@ class NameIndexes:
 
     def release(self, name: str, index: int) -> None:
         """Frees an index that `take` returned."""
-        taken = self._taken[name]
-        taken.remove(index)
-        if not taken:
+        left = tuple(taken for taken in self._taken[name] if taken != index)
+        if left:
+            self._taken[name] = left
+        else:
             del self._taken[name]
 
 

@@ -33,13 +33,13 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
     OwnershipMove,
     StarvedHash,
     StarvedHashes,
-    in_use_of,
+    moves_in_use,
 )
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, INTERVALS, STILL_OPEN, Output
-from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owners_of
+from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,
     UNKNOWN,
@@ -47,7 +47,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     common_of,
 )
 
-_in_use_of = EntryPoint(in_use_of)
+_moves_in_use = EntryPoint(moves_in_use)
 
 # Causes of a consumer; the others are causes of a hash.
 _CONSUMER_CAUSES = (NO_PERMITS, UNACKED_LIMIT_CONSUMER)
@@ -167,20 +167,15 @@ class BlockingMonitor:
 
     def ownership_moved(self, state: State, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
         """Remembers the moves of hashes with pending or waiting entries when another routing comes into force."""
-        in_use = np.empty(state.hashes.size, dtype=np.int64)
-        used = in_use[: _in_use_of(state.hashes, in_use)]
-        if not used.size:
+        in_use, *moved = np.empty((5, len(state.hashes)), dtype=np.int64)
+        used, moves_now = _moves_in_use(state.hashes, before, after, in_use, *moved)
+        if not used:
             self._moves.clear()
             return
-        hashes: Any = state.hashes.view(np.ndarray)
-        sticky = hashes["hash"][used]
-        then, now = owners_of(before, sticky), owners_of(after, sticky)
-        for gone in self._moves.keys() - set(sticky.tolist()):
+        for gone in self._moves.keys() - set(in_use[:used].tolist()) if self._moves else ():
             del self._moves[gone]
-        moved = np.flatnonzero((then != now) & (then != NOBODY))
-        columns = (sticky[moved], then[moved], now[moved], hashes["held"][used[moved]])
         # As plain numbers: one by one the elements of arrays cost several times as much.
-        for sticky_hash, old, new, held in zip(*(column.tolist() for column in columns), strict=True):
+        for sticky_hash, old, new, held in zip(*(column[:moves_now].tolist() for column in moved), strict=True):
             moves = self._moves.get(sticky_hash)
             if moves is None:
                 moves = self._moves[sticky_hash] = deque(maxlen=_MOVES_MAX)

@@ -10,18 +10,48 @@ from typing import NamedTuple
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owner_of
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints, Records
 
 
 @compiled
-def in_use_of(hashes: Records, in_use: Ints) -> int:
-    """Fills in the slots of hashes with pending or waiting entries, and returns their number."""
-    found = 0
+def moves_in_use(
+    hashes: Records,
+    before: RoutingArrays,
+    after: RoutingArrays,
+    in_use: Ints,
+    moved: Ints,
+    old_owners: Ints,
+    new_owners: Ints,
+    held: Ints,
+) -> tuple[int, int]:
+    """Fills in the hashes with pending or waiting entries, and those of them that move from one owner to another.
+
+    Args:
+        hashes: n records.
+        before: the routing that ends.
+        after: the routing that begins.
+        in_use: (n) gets the hashes in use.
+        moved: (n) gets those that move,
+        old_owners: (n) the index of the owner before,
+        new_owners: (n) that of the owner behind,
+        held: (n) and how many entries of each are pending at the holder.
+
+    Returns:
+        How many are in use, and how many move.
+    """
+    used, moves = 0, 0
     for at in range(hashes.size):
-        if hashes[at].hash != UNKNOWN and (hashes[at].held > 0 or hashes[at].waiting > 0):
-            in_use[found] = at
-            found += 1
-    return found
+        if hashes[at].hash == UNKNOWN or (hashes[at].held == 0 and hashes[at].waiting == 0):
+            continue
+        in_use[used] = hashes[at].hash
+        used += 1
+        old, new = owner_of(before, hashes[at].hash), owner_of(after, hashes[at].hash)
+        if old not in (new, NOBODY):
+            moved[moves], held[moves] = hashes[at].hash, hashes[at].held
+            old_owners[moves], new_owners[moves] = old, new
+            moves += 1
+    return used, moves
 
 
 class OwnershipMove(NamedTuple):

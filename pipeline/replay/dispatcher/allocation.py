@@ -76,9 +76,9 @@ def make_room(
         _sweep_hashes(state, out, from_us, report_min_us, np.zeros(state.hashes.size, dtype=np.int64))
     state = _roomy_entries(state, need.entries, open_entries_max)
     state = _roomy_hashes(state, need.entries)
-    if state.consumers.size < need.consumers:
+    if len(state.consumers) < need.consumers:
         consumers = np.zeros(2 * need.consumers, dtype=state.consumers.dtype).view(np.recarray)
-        consumers[: state.consumers.size] = state.consumers
+        consumers[: len(state.consumers)] = state.consumers
         state = state._replace(consumers=consumers)
     if common["words_used"] + need.words > state.words.size:
         state = _compacted_words(state, need.words)
@@ -88,7 +88,7 @@ def make_room(
 
 
 def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
-    size = state.entries.size
+    size = len(state.entries)
     free = int(common_of(state)["free_entries"])
     if size - free > open_entries_max:
         raise LimitError(
@@ -108,7 +108,7 @@ def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
 
 
 def _roomy_hashes(state: State, rows: int) -> State:
-    size = state.hashes.size
+    size = len(state.hashes)
     free = int(common_of(state)["free_hashes"])
     if free >= rows:
         return state

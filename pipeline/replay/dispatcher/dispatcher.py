@@ -399,8 +399,9 @@ class Dispatcher:
     def _make_room(self, need: Need, from_us: int) -> None:
         limits = self._open_entries_max, self.policy.report_min_us
         self._state = make_room(self._state, self._out, need, from_us, *limits, self.peaks.note)
-        hashes, entries = self._state.hashes.size, self._state.entries.size
-        if self._out.episodes.size < 2 * hashes or self._out.unsent.size < 2 * entries:
+        # A record array looks its attributes up in Python, also its size.
+        hashes, entries = len(self._state.hashes), len(self._state.entries)
+        if len(self._out.episodes) < 2 * hashes or self._out.unsent.size < 2 * entries:
             self._drain_output()
             # Free the old buffers first; both would double the memory.
             del self._out

@@ -35,7 +35,10 @@ class Entry:
         waits_since_us: when it began to wait last.
         named_us: when a redeliver row last named it for a consumer that did not hold it.
         named_by: that consumer.
+        named_before: `named_us` and `named_by` when it was acknowledged and mark-delete passed it; the audit may remember
+            them as long as a read in flight may send the entry.
         vague: perhaps given back again as soon as it was sent, by a row that stands before.
+        vague_if_remembered: the same, by a row that the audit need not remember.
     """
 
     hash: int = -1
@@ -53,7 +56,9 @@ class Entry:
     waits_since_us: int = NEVER_US
     named_us: int = NEVER_US
     named_by: int = -1
+    named_before: tuple[int, int] = (NEVER_US, -1)
     vague: bool = False
+    vague_if_remembered: bool = False
 
 
 @dataclass
@@ -90,6 +95,7 @@ class SimpleDispatcher:
         self._mark_delete_releases = profile.mark_delete_releases == "any"
         self._routing = self._selector.routing()
         self.findings: list[Finding] = []
+        self.perhaps_excused: set[int] = set()
         self.episodes: list[Episode] = []
         self.counts: dict[int, list[int]] = {}
         self.connected: list[int] = []
@@ -141,6 +147,8 @@ class SimpleDispatcher:
             replay_may_send_it = entry.given_back
             if entry.acked and entry.holder < 0 and not replay_may_send_it and self._deleted(position):
                 entry.sent_to = entry.sent_seq = -1
+                if entry.named_us != NEVER_US:
+                    entry.named_before = entry.named_us, entry.named_by
                 entry.nacked, entry.named_us = False, NEVER_US
 
     def _deleted(self, position: Position) -> bool:
@@ -195,6 +203,8 @@ class SimpleDispatcher:
         entry.sent = True
         entry.waiting = entry.given_back = entry.nacked = False
         entry.vague = vague
+        named_us, named_by = entry.named_before
+        entry.vague_if_remembered = named_us >= self._now_us - SKEW_US and named_by == consumer
         self.counts[consumer][0] += 1
         self._see_who_holds(entry.hash, "redeliver")
 
@@ -271,6 +281,8 @@ class SimpleDispatcher:
                 break
         if entry.holder in self.connected and not entry.vague:
             self._found("early_duplicate", entry, consumer, entry.holder, entry.sent_seq)
+            if entry.vague_if_remembered:
+                self.perhaps_excused.add(self._seq)
         elif entry.holder < 0 and entry.acked and not entry.given_back:
             self._found("early_duplicate", entry, consumer, entry.sent_to, entry.sent_seq, acknowledged=True)
         # An entry that is acknowledged was sent before, seen or not.
