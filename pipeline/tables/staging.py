@@ -85,9 +85,8 @@ class Staging(ABC):
         self.drop(self.attempt)
 
     def clear(self) -> None:
-        """Drops what this attempt and earlier ones at this run staged."""
-        self.discard()
-        for attempt in self.attempts(before_s=self.begun_s):
+        """Drops what this attempt and earlier ones at this run staged, each once."""
+        for attempt in {self.attempt, *self.attempts(before_s=self.begun_s)}:
             self.drop(attempt)
 
     def check_all_arrived(self, rows_written: int, rows_found: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 from meeting import tables_that_meet
 from pyspark.sql import SparkSession
 from table_rows import ROWS
-from ways import TWO_TABLES, WITHOUT_RUNS, Way, by_path, few_tables, results
+from ways import TWO_TABLES, WITHOUT_RUNS, Way, by_path, contents, few_tables, results, rows_in
 
 from dispatch_audit.pipeline.errors import GaveWayError
 from dispatch_audit.pipeline.tables import staging
@@ -38,7 +38,7 @@ def expected(way: Way, result: Result, tmp_path_factory: pytest.TempPathFactory)
     """What the tables hold after one attempt."""
     folder = tmp_path_factory.mktemp("alone")
     way.write_run(folder, "aaaa", result)
-    return way.contents(folder)
+    return contents(folder)
 
 
 def names_in(way: Way, folder: Path) -> set[str]:
@@ -66,8 +66,9 @@ def test_a_run_is_staged_written_and_cleared(
     rows["metrics"] = rows["metrics"].with_column("rule", lambda batch: batch["rule"])
     tables.write(rows)
     tables.finish(ROWS["runs"])
-    assert way.contents(tmp_path) == expected
+    assert contents(tmp_path) == expected
     assert names_in(way, tmp_path) == TABLES.keys()
+    assert tables.staging.attempts() == set()
 
 
 @pytest.mark.usefixtures("result")
@@ -93,9 +94,9 @@ def test_of_two_attempts_at_one_run_one_gives_way(
     attempts[first].finish({**ROWS["runs"], "started_at_us": 1})
     with pytest.raises(GaveWayError, match="another audit of the same traces and settings wrote run aaaa"):
         loser.finish({**ROWS["runs"], "started_at_us": 2})
-    (run,) = way.tables(tmp_path).query("runs", "started_at_us")
+    (run,) = rows_in(tmp_path, "runs", "started_at_us")
     assert run["started_at_us"] == 1
-    found = way.contents(tmp_path)
+    found = contents(tmp_path)
     assert {name: found[name] for name in TWO_TABLES} == {name: expected[name] for name in TWO_TABLES}
     assert names_in(way, tmp_path) == TABLES.keys()
 
@@ -120,7 +121,7 @@ def test_of_attempts_that_write_at_one_time_one_gets_through(
             return True
 
         assert sorted(at_one_time(write, range(2))) == [False, True]
-        found = way.contents(folder)
+        found = contents(folder)
         assert {name: found[name] for name in result} == {name: expected[name] for name in result}
         assert len(found["runs"]) == 1
         assert names_in(way, folder) == TABLES.keys()
@@ -135,7 +136,7 @@ def test_a_run_that_another_attempt_has_finished_meanwhile_is_replaced(
     way.write_run(tmp_path, "aaaa", TWO_TABLES)
     slow.write(staged)
     slow.finish(ROWS["runs"])
-    assert {name: len(rows) for name, rows in way.contents(tmp_path).items() if rows} == {
+    assert {name: len(rows) for name, rows in contents(tmp_path).items() if rows} == {
         "metrics": 1,
         "quarantine": 1,
         "runs": 1,
@@ -147,7 +148,7 @@ def test_what_a_killed_attempt_wrote_is_replaced(way: Way, spark: SparkSession, 
     killed = way.opened(tmp_path, "aaaa")
     killed.write(killed.stage(results(spark, TWO_TABLES)))
     way.write_run(tmp_path, "aaaa", TWO_TABLES)
-    assert len(way.tables(tmp_path).query("metrics", "*")) == 1
+    assert len(rows_in(tmp_path, "metrics")) == 1
     assert names_in(way, tmp_path) == TABLES.keys()
 
 

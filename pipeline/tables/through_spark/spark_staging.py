@@ -16,8 +16,6 @@ from dispatch_audit.pipeline.tables.table_schema import TableSchema
 from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.tables.through_spark.spark_rows import SparkRows
 
-_PARTS = ("packed", "result")
-
 
 class SparkStaging(Staging):
     """The staging area of one attempt at a run, in a catalog or below a URI."""
@@ -25,6 +23,7 @@ class SparkStaging(Staging):
     def __init__(self, spark: SparkSession, target: Target, run_key: str) -> None:
         super().__init__(target, run_key)
         self._spark = spark
+        self._has_staged = False
 
     def keep_rows(self, rows: DataFrame, name: str) -> DataFrame:
         """Evaluates and stages rows of a trace; returns them as staged."""
@@ -62,8 +61,7 @@ class SparkStaging(Staging):
         """Returns the attempts that staged something; neither a catalog nor a URI shows when they began."""
         if self.target.named:
             prefix = f"{STAGED}_{self.run_key}_"
-            found = self._spark.sql(f"SHOW TABLES IN {self.target.quoted} LIKE '{prefix}*'").collect()
-            return {row["tableName"].removeprefix(prefix).partition("_")[0] for row in found}
+            return {name.removeprefix(prefix).partition("_")[0] for name in self._tables(prefix)}
         every = self._spark.read.schema(RESULT_SCHEMA).option("recursiveFileLookup", "true")
         run = f"{self.target.location}/{STAGED}/{self.run_key}"
         try:
@@ -74,41 +72,49 @@ class SparkStaging(Staging):
 
     def drop(self, attempt: str) -> None:
         """Drops what an attempt at this run staged."""
-        for part in _PARTS:
-            # Two attempts may drop the same rows at one time, and an audit must not fail because space was not freed.
-            # PySpark does not convert all errors of the file system, so they have no class in common.
-            with suppress(Exception):
-                self._drop(attempt, part)
+        if attempt == self.attempt and not self._has_staged:
+            return
+        # Two attempts may drop the same rows at one time, and an audit must not fail because space was not freed.
+        # PySpark does not convert all errors of the file system, so they have no class in common.
+        with suppress(Exception):
+            if self.target.named:
+                for name in self._tables(f"{STAGED}_{self.run_key}_{attempt}_"):
+                    self._spark.sql(f"DROP TABLE IF EXISTS {self.target.identifier(name)}")
+            else:
+                # `pyspark.sql` cannot remove a folder; overwriting it with no rows frees its space. A partition
+                # without rows has no file, so that nobody finds the attempt again.
+                nothing = self._spark.createDataFrame([], RESULT_SCHEMA).write.partitionBy("table")
+                nothing.mode("overwrite").parquet(self._folder(attempt))
+        if attempt == self.attempt:
+            self._has_staged = False
 
     def sweep(self) -> None:
         """Does nothing: it is not known when an attempt staged something."""
 
-    def _drop(self, attempt: str, part: str) -> None:
-        if self.target.named:
-            self._spark.sql(f"DROP TABLE IF EXISTS {self._table(attempt, part)}")
-        else:
-            # `pyspark.sql` cannot remove a folder; overwriting it with no rows frees its space.
-            nothing = self._spark.createDataFrame([], RESULT_SCHEMA)
-            nothing.write.mode("overwrite").parquet(self._folder(attempt, part))
-
     def _staged(self, rows: DataFrame, part: str) -> tuple[DataFrame, int]:
         """Evaluates and stages rows; returns them as staged, and how many were written."""
+        # Before they are written, because a write that fails leaves something behind, too.
+        self._has_staged = True
         written = Observation()
         # Its columns are binary and already narrow; compressing them would take longer than writing them.
         writer = rows.observe(written, sf.count(sf.lit(1)).alias("rows")).write.option("compression", "none")
         if self.target.named:
-            writer.mode("overwrite").saveAsTable(self._table(self.attempt, part))
-            staged = self._spark.table(self._table(self.attempt, part))
+            table = self.target.identifier(f"{STAGED}_{self.run_key}_{self.attempt}_{part}")
+            writer.mode("overwrite").saveAsTable(table)
+            staged = self._spark.table(table)
         else:
-            writer.mode("overwrite").parquet(self._folder(self.attempt, part))
-            staged = self._spark.read.schema(rows.schema).parquet(self._folder(self.attempt, part))
+            folder = f"{self._folder(self.attempt)}/{part}"
+            writer.mode("overwrite").parquet(folder)
+            staged = self._spark.read.schema(rows.schema).parquet(folder)
         return staged, int(written.get["rows"])
 
-    def _folder(self, attempt: str, part: str) -> str:
-        return f"{self.target.location}/{STAGED}/{self.run_key}/{attempt}/{part}"
+    def _folder(self, attempt: str) -> str:
+        return f"{self.target.location}/{STAGED}/{self.run_key}/{attempt}"
 
-    def _table(self, attempt: str, part: str) -> str:
-        return self.target.identifier(f"{STAGED}_{self.run_key}_{attempt}_{part}")
+    def _tables(self, prefix: str) -> list[str]:
+        """Names of the tables of a catalog that begin with a prefix."""
+        found = self._spark.sql(f"SHOW TABLES IN {self.target.quoted} LIKE '{prefix}*'").collect()
+        return [row["tableName"] for row in found]
 
 
 def _attempt_of(file: str, run_key: str) -> str:
