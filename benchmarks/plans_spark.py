@@ -22,8 +22,10 @@ from dispatch_audit.pipeline.trace import open_traces
 
 def started(name: Name, engine: EngineName, trace: Path) -> Engine:
     """A plan of `_PREPARED` with the session that suits it and its trace."""
-    # The plans with readers of their own need the JVM for every row; the others get what the command line would choose.
-    load = load_of(open_traces([trace])) if name in READS_TRACES else Load.ROWS
+    # What the command line would choose; but plans with readers of their own need the JVM for every row.
+    load = load_of(open_traces([trace]))
+    if load is Load.CHUNKS and name not in READS_TRACES:
+        load = Load.ROWS
     spark = spark_session("dispatch-audit benchmark", load=load, engine=engine)
     shuffled = partial(_shuffled_bytes, spark) if engine == "spark" else lambda: None
     return Engine(partial(_PREPARED[name], spark), shuffled)

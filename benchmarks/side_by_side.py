@@ -98,8 +98,9 @@ def _measured(
     """Rows of the trace, and the figures of each plan."""
     with tempfile.TemporaryDirectory(prefix="side-by-side-") as scratch:
         trace = Path(scratch) / "trace" if folder is None else folder.absolute()
-        warm_up = Path(scratch) / "warm-up"
         require_trace(trace, shape, source)
+        # A trace that is small itself is the one to warm up on, too.
+        warm_up = trace if shape.events <= _WARM_UP_EVENTS else Path(scratch) / "warm-up"
         require_trace(warm_up, replace(shape, events=min(shape.events, _WARM_UP_EVENTS)), source)
         rows, small = rows_in(trace), rows_in(warm_up)
         runs = []

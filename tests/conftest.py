@@ -28,7 +28,7 @@ MANIFEST = {"trace_format": 1, "pulsar_version": "4.0.8", "complete_from_start":
 NO_JAVA = "there is no Java 17 or later for Apache Spark"
 NO_BROWSER = "there is no Chromium for the pages"
 
-pytest_plugins = ["page_fixtures", "broker_fixtures"]
+pytest_plugins = ["page_fixtures", "broker_fixtures", "table_fixtures"]
 
 WriteTrace = Callable[..., Path]
 RunCli = Callable[..., tuple[int, str, str]]

@@ -16,12 +16,12 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from samples import SAMPLES, unzipped
 
-from dispatch_audit.pipeline.audit import audit
 from dispatch_audit.pipeline.convert.convert import convert
 from dispatch_audit.pipeline.convert.request import ConvertRequest
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.validation import validate
 
 PROGRAM = Path(sys.executable).with_name("dispatch-audit")
 SAMPLE = "join-leave-4.0.8"
@@ -203,9 +203,8 @@ def test_tables_below_a_uri_are_those_of_the_embedded_engine(spark: SparkSession
         left, right = (DeltaTable(tmp_path / where / name).to_pyarrow_table() for where in ("of spark", "local"))
         assert Counter(map(repr, left.to_pylist())) == Counter(map(repr, right.to_pylist())), name
     # Spark reads what delta-rs made, too.
-    tables = str(tmp_path / "tables")
-    ours = AuditRequest((f"{tmp_path}/local",), tables, None, load_settings())
-    audit(spark, ours, lambda stage: None)
+    (checked,) = validate(spark, AuditRequest((f"{tmp_path}/local",), "", None, load_settings()), lambda stage: None)
+    assert (checked.events_in, checked.events_quarantined) == (result.events_converted, 0)
     read = spark.read.format("delta").load(f"{tmp_path}/local/events")
     assert read.where("topic like '%a b%'").count() == 2
     with pytest.raises(Exception, match="has a table events; choose another --to, or pass --replace"):

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from table_fixtures import WrittenBy
 from table_rows import ROWS
-from ways import TWO_TABLES, WITHOUT_RUNS, Way, by_path, by_uri, commits, contents, few_tables, held
+from ways import TWO_TABLES, Way, by_path, by_uri, commits, contents, few_tables, held
 
 from dispatch_audit.pipeline.tables.schemas import TABLES
 
@@ -23,11 +24,9 @@ def ways(request: pytest.FixtureRequest, spark: SparkSession) -> tuple[Way, Way]
 
 
 @pytest.fixture(scope="module")
-def written(ways: tuple[Way, Way], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(ways: tuple[Way, Way], written_by: WrittenBy) -> Path:
     """One run in a target of its own, with rows in every table, for the tests that only read."""
-    folder = tmp_path_factory.mktemp("written")
-    ways[0].write_run(folder, "aaaa", WITHOUT_RUNS)
-    return folder
+    return written_by(ways[0])
 
 
 @pytest.fixture
@@ -93,13 +92,9 @@ def test_a_later_attempt_of_the_other_way_is_seen(ways: tuple[Way, Way], tmp_pat
     assert len(ways[0].tables(tmp_path).query("metrics", "*")) == 1
 
 
-@pytest.mark.usefixtures("few")
-def test_workers_read_the_rows_of_one_run(ways: tuple[Way, Way], spark: SparkSession, tmp_path: Path) -> None:
-    folder = tmp_path / "it's a {target}"
-    for run_key in ("aaaa", "bbbb"):
-        ways[0].write_run(folder, run_key, THREE_TABLES)
+def test_workers_read_the_rows_of_one_run(spark: SparkSession, written: Path) -> None:
     for way in (Way(spark, by_path), Way(spark, by_uri)):
-        tables = way.tables(folder)
-        (row,) = tables.frame("state", ("topic", "payload"), "bbbb").collect()
+        tables = way.tables(written)
+        (row,) = tables.frame("state", ("topic", "payload"), "aaaa").collect()
         assert bytes(row["payload"]) == ROWS["state"]["payload"]
         assert tables.frame("state", ("topic", "payload"), "cccc").isEmpty()

@@ -7,10 +7,19 @@ from pyspark.sql import SparkSession
 from ways import Way, by_path
 
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.tables import create
 from dispatch_audit.pipeline.tables.create import open_tables
 from dispatch_audit.pipeline.tables.target import parse_target
 
 WAY = Way(None, by_path)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An audit waits for one that creates a table at the same time; there is none here."""
+    monkeypatch.setattr(create, "_WAITS_S", (0.0,))
+
+
 UNFINISHED = (
     "_delta_log/",
     "_delta_log/_staged_commits/",

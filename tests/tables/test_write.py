@@ -5,19 +5,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from table_fixtures import WrittenBy
 from table_rows import ROWS
-from ways import TWO_TABLES, WITHOUT_RUNS, Way, commits, contents, few_tables, held, rows_in
+from ways import TWO_TABLES, Way, by_path, commits, contents, few_tables, held, rows_in
 
 from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.tables.threads import at_one_time
 
 
 @pytest.fixture(scope="module")
-def written(way: Way, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(way: Way, written_by: WrittenBy) -> Path:
     """One run in a target of its own, for the tests that only read."""
-    folder = tmp_path_factory.mktemp("it's a `target`")
-    way.write_run(folder, "aaaa", WITHOUT_RUNS)
-    return folder
+    return written_by(way)
+
+
+# Writes what a test begins with.
+QUICK = Way(None, by_path)
 
 
 @pytest.fixture
@@ -39,8 +42,8 @@ def test_what_the_replay_encodes_is_what_the_tables_hold(way: Way, written: Path
 
 @pytest.mark.usefixtures("few")
 def test_a_second_run_replaces_its_own_rows_and_no_other(way: Way, tmp_path: Path) -> None:
-    for run_key in ("aaaa", "bbbb"):
-        way.write_run(tmp_path, run_key, TWO_TABLES)
+    QUICK.write_run(tmp_path, "aaaa", TWO_TABLES)
+    way.write_run(tmp_path, "bbbb", TWO_TABLES)
     before = contents(tmp_path)
     way.write_run(tmp_path, "bbbb", TWO_TABLES)
     assert contents(tmp_path) == before
@@ -99,7 +102,7 @@ def test_audits_that_create_the_tables_at_one_time_all_land(way: Way, tmp_path: 
 def test_runs_that_are_replaced_at_one_time_do_not_hinder_each_other(way: Way, tmp_path: Path) -> None:
     keys = ["aaaa", "bbbb", "cccc", "dddd"]
     for run_key in keys[:2]:
-        way.write_run(tmp_path, run_key, TWO_TABLES)
+        QUICK.write_run(tmp_path, run_key, TWO_TABLES)
     # Two append while two remove the rows of before.
     at_one_time(lambda run_key: way.write_run(tmp_path, run_key, TWO_TABLES), keys)
     for name in (*TWO_TABLES, "runs"):
