@@ -19,6 +19,11 @@ from samples import SAMPLES, unzipped
 from benchmarks.table_rows import rows_of_tables
 from benchmarks.typed_rows import typed_rows
 from dispatch_audit.jobs.cli import main
+from dispatch_audit.jobs.engines.class_archive import class_archive_options
+from dispatch_audit.jobs.engines.java import require_java
+from dispatch_audit.pipeline.audit import audit
+from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.way import tables_of
 from dispatch_audit.pipeline.trace import open_traces
@@ -43,6 +48,14 @@ def run_cli(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> RunCli:
         return exited.value.code, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture(scope="module")
+def audited_sample(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tables of an audit of a sample, for tests that leave them alone."""
+    out = tmp_path_factory.mktemp("audited") / "out"
+    audit(spark, AuditRequest((str(SAMPLES / "join-leave-4.0.8"),), str(out), None, load_settings()), lambda _: None)
+    return out
 
 
 def table(out: Path, name: str) -> list[dict[str, Any]]:
@@ -76,18 +89,17 @@ def test_a_sample_gives_the_verdict_that_lies_beside_it(
         assert len(table(tmp_path, "draining")) == expected["draining"]["hashes"]
 
 
-def test_a_finding_names_entry_key_and_consumers(spark: SparkSession, run_cli: RunCli, tmp_path: Path) -> None:
-    run_cli("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
+def test_a_finding_names_entry_key_and_consumers(spark: SparkSession, audited_sample: Path) -> None:
     # As readers of the tables see it in Spark.
-    (finding,) = spark.read.format("delta").load(str(tmp_path / "violations")).collect()
+    (finding,) = spark.read.format("delta").load(str(audited_sample / "violations")).collect()
     # labels.json of the recording: seq 6853, consumer 6, entry 1:851.
     assert (finding["rule"], finding["seq"], finding["consumer"]) == ("early_duplicate", 6853, 6)
     assert (finding["ledger_id"], finding["entry_id"], finding["key"]) == (1, 851, "key-184")
     assert "entry 1:851" in finding["explanation"]
 
 
-def test_a_second_run_leaves_equal_rows_and_no_others(spark: SparkSession, run_cli: RunCli, tmp_path: Path) -> None:
-    run_cli("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
+def test_a_second_run_leaves_equal_rows_and_no_others(run_cli: RunCli, audited_sample: Path, tmp_path: Path) -> None:
+    shutil.copytree(audited_sample, tmp_path, dirs_exist_ok=True)
     run_cli("audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path, "--quiet")
     before = rows_of_tables(tmp_path)
     run_cli("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path, "--quiet")
@@ -194,10 +206,9 @@ def _missing(trace: Path) -> None:
     ],
 )
 def test_an_unusable_trace_is_one_line_and_leaves_the_tables_alone(
-    spoil: Callable[[Path], None], code: int, run_cli: RunCli, tmp_path: Path
+    spoil: Callable[[Path], None], code: int, run_cli: RunCli, audited_sample: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
-    run_cli("audit", SAMPLES / "hung-consumer-4.0.8", "--out", out, "--quiet")
+    out = audited_sample
     before = contents(out)
     trace = unzipped("join-leave-4.0.8", tmp_path / "trace")
     spoil(trace)
@@ -234,11 +245,15 @@ def test_the_same_as_a_spark_job(tmp_path: Path) -> None:
         "io.delta:delta-spark_4.2_2.13:4.4.0",
         "--conf",
         f"spark.pyspark.python={sys.executable}",
-        # What a session of the audit's own takes for few rows: compiling less saves two fifths of the CPU time.
+        # What a session of the audit's own takes for few rows: compiling less saves two fifths of the CPU time, and
+        # classes that are kept another part of it.
         "--driver-java-options",
-        "-XX:+UseParallelGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
+        "-XX:+UseParallelGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
+        + class_archive_options(require_java()),
         "--conf",
         "spark.sql.codegen.wholeStage=false",
+        "--conf",
+        "spark.sql.codegen.factoryMode=NO_CODEGEN",
         "--conf",
         "spark.ui.enabled=false",
         job,

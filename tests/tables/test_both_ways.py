@@ -31,7 +31,7 @@ def written(ways: tuple[Way, Way], written_by: WrittenBy) -> Path:
 
 @pytest.fixture
 def few(spark: SparkSession) -> Iterator[None]:
-    """For tests of what holds of every table; `state` is the one that workers read."""
+    """For tests of what holds of every table; `state` is one that a second run leaves empty."""
     with few_tables(Way(spark, by_uri), "state"):
         yield
 
