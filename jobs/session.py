@@ -37,6 +37,9 @@ def spark_session(
         return embedded(builder, quiet, load)
     if choice is Engine.LOCAL_SPARK:
         return local_spark(builder, quiet, load, delta)
-    # Not configured: Databricks has Delta, and the setting for Delta would hide Unity Catalog; an active session has
-    # the settings of the program that made it.
+    # Not configured: an active session has the settings of the program that made it. The builder does not find one on
+    # the embedded engine: it asks for the address of a server.
+    if choice is Engine.ACTIVE and (active := SparkSession.getActiveSession()):
+        return active
+    # Not configured either: Databricks has Delta, and the setting for Delta would hide Unity Catalog.
     return builder.getOrCreate()

@@ -1,5 +1,6 @@
 """What all tests share: recordings, how a small trace is written, the command line in-process, one Spark session."""
 
+import gc
 import gzip
 import json
 import os
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from browsers import chromium
+from embedded_commands import EmbeddedCommands, embedded_process
 from examples import register_profiles
 from pyspark.sql import SparkSession
 from real_broker import NO_BROKER, has_broker
@@ -33,6 +35,10 @@ pytest_plugins = ["page_fixtures", "broker_fixtures", "table_fixtures"]
 WriteTrace = Callable[..., Path]
 RunCli = Callable[..., tuple[int, str, str]]
 
+
+# Tests hold recordings as millions of Python objects. Looking through all of them for garbage, as often as Python does
+# by default, took a fifth of the time of those tests.
+gc.set_threshold(100_000, 50, 100)
 
 # Before Hypothesis loads the one that `--hypothesis-profile` names.
 register_profiles()
@@ -130,6 +136,13 @@ def run_cli(capfd: pytest.CaptureFixture[str]) -> RunCli:
         return exited.value.code, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def run_embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCommands]:
+    """Runs the command line on the embedded engine, in one process for all tests that ask for it."""
+    with embedded_process(tmp_path_factory.mktemp("embedded")) as commands:
+        yield commands
 
 
 @pytest.fixture

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
+from embedded_commands import EmbeddedCommands
 from pyspark.sql import SparkSession
 from samples import SAMPLES, unzipped
 
@@ -32,19 +34,26 @@ CIRCUMSTANCES = {"started_at", "started_at_us", "ended_at", "ended_at_us", "stag
 pytestmark = pytest.mark.e2e
 
 
-def command(*arguments: object) -> list[str]:
-    return [str(PROGRAM), *map(str, arguments), "--engine", "embedded", "--quiet"]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Converted = Callable[..., dict[str, Any]]
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, check=False, timeout=300)
+@pytest.fixture(scope="module")
+def run(run_embedded: EmbeddedCommands) -> Run:
+    return lambda *arguments: run_embedded(*arguments, "--quiet")
 
 
-def converted(*arguments: object) -> dict[str, Any]:
-    done = run("convert", *arguments, "--format", "json")
-    assert (done.returncode, done.stderr) == (0, "")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+@pytest.fixture(scope="module")
+def converted(run: Run) -> Converted:
+    """Converts, and returns the report."""
+
+    def convert(*arguments: object) -> dict[str, Any]:
+        done = run("convert", *arguments, "--format", "json")
+        assert (done.returncode, done.stderr) == (0, "")
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    return convert
 
 
 def rows_of(target: Path, name: str) -> Counter[str]:
@@ -53,7 +62,7 @@ def rows_of(target: Path, name: str) -> Counter[str]:
     return Counter(map(repr, table.select([c for c in table.column_names if c not in aside]).to_pylist()))
 
 
-def audited(trace: Path, out: Path) -> Path:
+def audited(run: Run, trace: Path, out: Path) -> Path:
     done = run("audit", trace, "--out", out, "--fail-on", "never")
     assert (done.returncode, done.stderr) == (0, "")
     return out
@@ -71,18 +80,18 @@ def with_gap(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def original(with_gap: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def original(run: Run, with_gap: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of an audit of the sample."""
-    return audited(with_gap, tmp_path_factory.mktemp("original"))
+    return audited(run, with_gap, tmp_path_factory.mktemp("original"))
 
 
 @pytest.mark.parametrize("form", ["parquet", "delta"])
 def test_an_audit_of_the_converted_trace_gives_the_same_rows(
-    form: str, with_gap: Path, original: Path, tmp_path: Path
+    form: str, run: Run, converted: Converted, with_gap: Path, original: Path, tmp_path: Path
 ) -> None:
     found = converted(with_gap, "--to", tmp_path / "logs", "--as", form)
     assert found["events_in"] == found["events_converted"] > 20_000
-    tables = audited(tmp_path / "logs", tmp_path / "out")
+    tables = audited(run, tmp_path / "logs", tmp_path / "out")
     for table in TABLES:
         assert rows_of(tables, table) == rows_of(original, table), table
     manifest = SAMPLES / SAMPLE / "trace.json"
@@ -102,7 +111,7 @@ def spoilt(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("form", ["parquet", "delta"])
-def test_refused_rows_go_along_with_their_places(form: str, tmp_path: Path) -> None:
+def test_refused_rows_go_along_with_their_places(form: str, run: Run, converted: Converted, tmp_path: Path) -> None:
     trace, logs = spoilt(tmp_path / "trace"), tmp_path / "logs"
     found = converted(trace, "--to", logs, "--as", form)
     assert (found["topics"], found["events_quarantined"]) == (2, 2)
@@ -119,7 +128,7 @@ def test_refused_rows_go_along_with_their_places(form: str, tmp_path: Path) -> N
     assert (of_trace["events"], of_trace["quarantined"]) == (found["events_converted"], 0)
 
 
-def test_parquet_of_a_conversion_converts_to_the_same_rows(tmp_path: Path) -> None:
+def test_parquet_of_a_conversion_converts_to_the_same_rows(converted: Converted, tmp_path: Path) -> None:
     once = converted(spoilt(tmp_path / "trace"), "--to", tmp_path / "parquet")
     twice = converted(tmp_path / "parquet", "--to", tmp_path / "delta", "--as", "delta")
     assert twice["events_in"] == once["events_converted"]
@@ -137,7 +146,9 @@ def test_parquet_of_a_conversion_converts_to_the_same_rows(tmp_path: Path) -> No
         ("no JSON\n", 20_000, "more than the allowed share of "),
     ],
 )
-def test_a_trace_that_an_audit_refuses_is_not_converted(ending: str, times: int, message: str, tmp_path: Path) -> None:
+def test_a_trace_that_an_audit_refuses_is_not_converted(
+    ending: str, times: int, message: str, run: Run, tmp_path: Path
+) -> None:
     trace = unzipped(SAMPLE, tmp_path / "trace")
     with (trace / "acks.jsonl").open("a") as log:
         log.write(ending * times)
@@ -148,7 +159,7 @@ def test_a_trace_that_an_audit_refuses_is_not_converted(ending: str, times: int,
     assert [path.name for path in tmp_path.iterdir()] == ["trace"]
 
 
-def test_a_filled_target_is_refused_or_replaced(tmp_path: Path) -> None:
+def test_a_filled_target_is_refused_or_replaced(run: Run, converted: Converted, tmp_path: Path) -> None:
     logs, other = tmp_path / "logs", tmp_path / "other"
     converted(spoilt(tmp_path / "trace"), "--to", logs)
     done = run("convert", SAMPLES / SAMPLE, "--to", logs)
@@ -167,13 +178,14 @@ def test_a_filled_target_is_refused_or_replaced(tmp_path: Path) -> None:
     assert (other / "notes.txt").read_text() == "mine"
 
 
-def test_a_killed_conversion_leaves_no_trace_and_the_next_one_is_whole(tmp_path: Path) -> None:
+def test_a_killed_conversion_leaves_no_trace_and_the_next_one_is_whole(converted: Converted, tmp_path: Path) -> None:
     trace, logs = unzipped(SAMPLE, tmp_path / "trace"), tmp_path / "logs"
     # Enough rows that it is killed while it writes.
     lines = (trace / "messages.jsonl").read_bytes()
     (trace / "messages.jsonl").write_bytes(lines * 30)
     made = tmp_path / ".logs.converting" / "made" / "events"
-    process = subprocess.Popen(command("convert", trace, "--to", logs), start_new_session=True)
+    command = [PROGRAM, "convert", trace, "--to", logs, "--engine", "embedded", "--quiet"]
+    process = subprocess.Popen(command, start_new_session=True)
     deadline = time.monotonic() + 60
     while not any(made.rglob("*.parquet")):
         assert process.poll() is None, "it ended before it was killed"
@@ -182,13 +194,16 @@ def test_a_killed_conversion_leaves_no_trace_and_the_next_one_is_whole(tmp_path:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     assert not logs.exists()
+    (trace / "messages.jsonl").write_bytes(lines)
     found = converted(trace, "--to", logs)
     assert found["events_in"] == found["events_converted"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "trace"]
 
 
 @pytest.mark.spark
-def test_tables_below_a_uri_are_those_of_the_embedded_engine(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_below_a_uri_are_those_of_the_embedded_engine(
+    spark: SparkSession, converted: Converted, tmp_path: Path
+) -> None:
     trace, uri = spoilt(tmp_path / "trace"), f"file:{tmp_path}/uri"
     request = ConvertRequest((str(trace),), uri, None, False, None, load_settings())
     result = convert(spark, request, lambda stage: None)
