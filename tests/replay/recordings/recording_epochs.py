@@ -38,8 +38,9 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from hash_sets import Owned, Range, agree
-from local_replay import RECORDINGS, Replay, recorded_logs, replayed_recording
+from local_replay import RECORDINGS, Replay, replayed_recording
 from oracle import membership_changes, oracle_rows
+from recorded_batches import joined, recorded_batches
 
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
@@ -194,9 +195,7 @@ def _stretches(claims: Sequence[Claim], states: Sequence[State]) -> Iterator[_St
 def judged_recording(name: str, replays: Mapping[Group, Replay]) -> Judged:
     """The epochs of all subscriptions of a recording together."""
     rows = oracle_rows(RECORDINGS / name)
-    recorded = {
-        row["consumer"] for log in recorded_logs(name) for row in log if row["event"] == "join" and "consumer" in row
-    }
+    recorded = joined(recorded_batches(name))
     found = Judged()
     for group, replay in replays.items():
         found += judged(claims_of(replay.epochs), states_of(rows, group, recorded))

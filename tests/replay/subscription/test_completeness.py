@@ -7,8 +7,9 @@ import pytest
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from local_replay import HIGH, LOW, LOWEST, Columns, Log, recorded_logs, recorded_tables, tables_of, tables_of_logs
+from local_replay import HIGH, LOW, LOWEST, Columns, Log, recorded_tables, tables_of, tables_of_batches
 from recorded import ALL, of_each
+from recorded_batches import from_seq, recorded_batches, seqs_of
 
 
 def _partition(log: Log, **options: object) -> Columns:
@@ -229,16 +230,15 @@ def test_a_seek_begins_the_verdicts_because_everybody_is_disconnected() -> None:
 @pytest.mark.recordings  # the smallest as well: each is replayed once more in part
 @of_each(ALL)
 def test_a_recording_is_complete_and_a_part_of_it_says_nothing_false(name: str) -> None:
-    logs = recorded_logs(name)
     whole = recorded_tables(name)
     for row in whole["coverage"]:
         # All but dispatches while it is open which of two changes came first, at most one in a hundred rows.
         assert row["rows_judged"] == row["rows"] - row["dispatches_undecided"]
         assert row["dispatches_undecided"] <= 0.01 * row["rows"]
         assert (row["entries_without_publish"], row["clock_steps_back"]) == (0, 0)
-    seqs = sorted(row["seq"] for log in logs for row in log)
-    later = [[row for row in log if row["seq"] >= seqs[len(seqs) // 3]] for log in logs]
-    part = tables_of_logs(name, later, complete_from_start=False)
+    rows = recorded_batches(name)
+    seqs = seqs_of(rows)
+    part = tables_of_batches(name, from_seq(rows, seqs[len(seqs) // 3]), complete_from_start=False)
     assert part["refused"] == []
     assert all(0 <= row["completeness"] < 1 for row in part["coverage"])
     found = {(row["rule"], row["seq"], row["severity"]) for row in part["violations"]}

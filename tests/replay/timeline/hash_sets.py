@@ -21,10 +21,21 @@ def fused(ranges: Iterable[Range]) -> list[Range]:
 
 def without(ranges: Iterable[Range], others: Iterable[Range]) -> list[Range]:
     """The hashes of the first that are not in the second."""
-    left = fused(ranges)
-    for start, end in fused(others):
-        parts = ((a, b) for x, y in left for a, b in ((x, min(y, start - 1)), (max(x, end + 1), y)))
-        left = [(a, b) for a, b in parts if a <= b]
+    left: list[Range] = []
+    taken = fused(others)
+    # Both ascend: what ends before a range ends before all that follow, so that no range looks at it again.
+    at = 0
+    for begin, end in fused(ranges):
+        while at < len(taken) and taken[at][1] < begin:
+            at += 1
+        start, behind = begin, at
+        while behind < len(taken) and taken[behind][0] <= end:
+            if start < taken[behind][0]:
+                left.append((start, taken[behind][0] - 1))
+            start = taken[behind][1] + 1
+            behind += 1
+        if start <= end:
+            left.append((start, end))
     return left
 
 
