@@ -91,7 +91,7 @@ def serve(answers: int) -> None:
             except SystemExit as end:
                 sys.stdout.flush()
                 sys.stderr.flush()
-                print(end.code, file=codes)
+                print(end.code or 0, file=codes)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,23 @@
 """`explain` as users run it: an audited sample, its findings, and the shortest trace of one, audited again."""
 
 import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from embedded_commands import EmbeddedCommands
 from samples import SAMPLES
 
-PROGRAM = Path(sys.executable).with_name("dispatch-audit")
 ROOT = SAMPLES.parents[1]
 PAGE = ROOT / "docs" / "EXPLAIN.md"
 FINDING = "176ebcb9e931"
 RunCli = Callable[..., tuple[int, str, str]]
+Audit = Callable[..., None]
 Explained = Callable[..., str]
 # It covers the version of the code.
 _KEY_OF_RUN = re.compile(r"run [0-9a-f]{16}")
@@ -29,7 +27,19 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
-def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def audit(run_embedded: EmbeddedCommands) -> Audit:
+    """Audits in a folder, and returns nothing."""
+
+    def run(folder: Path, *arguments: object) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            assert run_embedded("audit", *arguments, "--fail-on", "never").returncode == 0
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def audited(audit: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sample, which has been audited there."""
     folder = tmp_path_factory.mktemp("work")
     shutil.copytree(SAMPLES / "heavy-churn-3.0.7", folder / "data" / "samples" / "heavy-churn-3.0.7")
@@ -56,13 +66,6 @@ def explained(folder: Path, run_cli: RunCli) -> Explained:
     return explain
 
 
-def audit(folder: Path, *arguments: object) -> None:
-    # No Java, wherever the tests run; a process of its own, as the engine ends with it.
-    env = {**os.environ, "JAVA_HOME": "/nonexistent"}
-    command = [PROGRAM, "audit", *arguments, "--engine", "embedded", "--fail-on", "never"]
-    subprocess.run([*map(str, command)], capture_output=True, env=env, check=True, timeout=600, cwd=folder)
-
-
 def examples() -> Iterator[tuple[str, str]]:
     """The commands of the page with their output; `...` stands for lines that are left out at the end."""
     for block in re.findall(r"```console\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
@@ -81,7 +84,7 @@ def test_the_page_shows_what_the_commands_print(folder: Path, run_cli: RunCli, c
 
 
 def test_the_shortest_trace_gives_the_same_finding_when_it_is_audited(
-    folder: Path, explained: Explained, tmp_path: Path
+    audit: Audit, folder: Path, explained: Explained, tmp_path: Path
 ) -> None:
     done = explained("--violation", FINDING, "--export", tmp_path / "shortest")
     rows = (tmp_path / "shortest" / "events.jsonl").read_text().splitlines()
@@ -124,7 +127,7 @@ def test_the_state_at_a_moment_needs_no_trace(folder: Path, run_cli: RunCli, exp
 
 
 def test_a_finding_of_a_window_has_the_id_and_the_story_that_it_has_in_the_whole_log(
-    folder: Path, explained: Explained, tmp_path: Path
+    audit: Audit, folder: Path, explained: Explained, tmp_path: Path
 ) -> None:
     cut = "2026-11-21T01:43:18.95"
     audit(folder, "data/samples/heavy-churn-3.0.7", "--out", tmp_path, "--to", cut)

@@ -2,13 +2,14 @@
 
 import gzip
 import json
-import os
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from conftest import RunCli
+from embedded_commands import EmbeddedCommands
 from outline import Outline
 from pyspark.sql import SparkSession
 
@@ -25,7 +26,7 @@ from dispatch_audit.pipeline.simulate.work import DescribedPartition
 from dispatch_audit.pipeline.simulate.workload.described import partition_of
 from dispatch_audit.pipeline.simulate.workload.description import read_description
 
-PROGRAM = Path(sys.executable).with_name("dispatch-audit")
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).resolve().parents[2]
 
 WORKLOAD = """
@@ -68,11 +69,9 @@ def test_a_simulation_has_processes_however_little_is_read(workload: Path, traff
     assert needs_of(opened(source)).load is not Load.BRIEF
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    # No Java, wherever the tests run. The program of the environment, with the package of this checkout.
-    env = {**os.environ, "JAVA_HOME": "/nonexistent", "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    command = [sys.executable, "-m", "dispatch_audit.jobs.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=env, check=False, timeout=600)
+@pytest.fixture
+def run(run_embedded: EmbeddedCommands) -> Run:
+    return lambda *arguments: run_embedded(*arguments, "--quiet")
 
 
 def count_of(trace: Path, event: str) -> int:
@@ -81,9 +80,9 @@ def count_of(trace: Path, event: str) -> int:
 
 
 @pytest.mark.e2e
-def test_a_simulated_trace_is_audited_like_a_recorded_one(workload: Path, tmp_path: Path) -> None:
+def test_a_simulated_trace_is_audited_like_a_recorded_one(run: Run, workload: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
-    done = run("simulate", workload, "--out", trace, "--engine", "embedded", "--quiet")
+    done = run("simulate", workload, "--out", trace)
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(path.name for path in trace.iterdir()) == [
         "events-00000.parquet",
@@ -91,20 +90,20 @@ def test_a_simulated_trace_is_audited_like_a_recorded_one(workload: Path, tmp_pa
         "trace.json",
     ]
 
-    again = run("simulate", workload, "--out", trace, "--engine", "embedded", "--quiet")
+    again = run("simulate", workload, "--out", trace)
     assert again.returncode == 2
     assert "is not empty; name a new folder" in again.stderr
 
-    audited = run("audit", trace, "--out", tmp_path / "tables", "--engine", "embedded", "--quiet")
+    audited = run("audit", trace, "--out", tmp_path / "tables")
     assert audited.returncode == 0, audited.stdout
     assert "quarantine" not in audited.stderr
 
 
 @pytest.mark.e2e
-def test_what_if_names_the_dispatchers_that_stall_and_the_limit_that_does_not(workload: Path) -> None:
+def test_what_if_names_the_dispatchers_that_stall_and_the_limit_that_does_not(run: Run, workload: Path) -> None:
     limit = "keySharedLookAheadMsgInReplayThresholdPerSubscription"
     per_consumer = "keySharedLookAheadMsgInReplayThresholdPerConsumer"
-    arguments = ("--engine", "embedded", "--quiet", "--format", "json", "--search", limit, "--search", per_consumer)
+    arguments = ("--format", "json", "--search", limit, "--search", per_consumer)
     done = run("what-if", workload, *arguments)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
@@ -118,10 +117,12 @@ def test_what_if_names_the_dispatchers_that_stall_and_the_limit_that_does_not(wo
 
 
 @pytest.mark.e2e
-def test_what_if_writes_one_comparison_in_several_formats(workload: Path, tmp_path: Path) -> None:
+def test_what_if_writes_one_comparison_in_several_formats(
+    run: Run, run_cli: RunCli, workload: Path, tmp_path: Path
+) -> None:
     files = {form: tmp_path / f"what-if.{form}" for form in ("html", "markdown", "json")}
     options = [f"--report={form}={file}" for form, file in files.items()]
-    done = run("what-if", workload, "--engine", "embedded", "--quiet", *options)
+    done = run("what-if", workload, *options)
     assert (done.returncode, done.stderr) == (0, "")
     assert files["markdown"].read_text() == done.stdout
     page = files["html"].read_text()
@@ -137,15 +138,15 @@ def test_what_if_writes_one_comparison_in_several_formats(workload: Path, tmp_pa
         (f"csv={tmp_path}/a", "is not FORMAT=FILE; the formats are html, markdown, json"),
         (f"html={tmp_path}/none/a", "its folder does not exist"),
     ):
-        refused = run("what-if", workload, "--report", report)
-        assert (refused.returncode, refused.stdout) == (2, "")
-        assert message in refused.stderr
+        code, out, errors = run_cli("what-if", workload, "--report", report)
+        assert (code, out) == (2, "")
+        assert message in errors
 
 
 @pytest.mark.e2e
-def test_a_recorded_trace_is_simulated_under_the_recorded_broker_and_under_others() -> None:
+def test_a_recorded_trace_is_simulated_under_the_recorded_broker_and_under_others(run: Run) -> None:
     sample = ROOT / "data/samples/hung-consumer-4.0.8"
-    done = run("what-if", sample, "--engine", "embedded", "--quiet", "--format", "json", "--no-audit")
+    done = run("what-if", sample, "--format", "json", "--no-audit")
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     assert found["left_out"] == []
@@ -159,11 +160,11 @@ def test_a_recorded_trace_is_simulated_under_the_recorded_broker_and_under_other
 
 
 @pytest.mark.e2e
-def test_what_cannot_be_simulated_is_named_and_the_rest_is_simulated(tmp_path: Path) -> None:
+def test_what_cannot_be_simulated_is_named_and_the_rest_is_simulated(run: Run, tmp_path: Path) -> None:
     recordings = ROOT / "tests/data/traces"
     both = recordings / "two-subscriptions-4.2.4"
     trace = tmp_path / "trace"
-    done = run("simulate", both, "--out", trace, "--engine", "embedded", "--quiet")
+    done = run("simulate", both, "--out", trace)
     assert done.returncode == 0
     (line,) = done.stderr.splitlines()
     assert "is left out: a simulated trace holds one subscription of a topic" in line
@@ -171,38 +172,38 @@ def test_what_cannot_be_simulated_is_named_and_the_rest_is_simulated(tmp_path: P
     assert simulated["event"].to_pylist().count("publish") == count_of(both, "publish")
     assert json.loads((trace / "trace.json").read_text())["pulsar_version"] == "4.2.4"
 
-    done = run("what-if", recordings / "seek-4.0.8", "--engine", "embedded", "--quiet")
+    done = run("what-if", recordings / "seek-4.0.8")
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert "subscription ks, is left out: the cursor was moved by seek, and no row has the target" in line
 
 
 @pytest.mark.e2e
-def test_every_partition_of_a_trace_is_simulated(tmp_path: Path) -> None:
+def test_every_partition_of_a_trace_is_simulated(run: Run, tmp_path: Path) -> None:
     recording = ROOT / "tests/data/traces/four-partitions-4.0.8"
     trace = tmp_path / "trace"
-    done = run("simulate", recording, "--out", trace, "--engine", "embedded", "--quiet")
+    done = run("simulate", recording, "--out", trace)
     assert (done.returncode, done.stderr) == (0, "")
     simulated = pq.read_table(sorted(trace.glob("*.parquet")), columns=["event", "topic"])
     assert len(set(simulated["topic"].to_pylist())) == 4
     assert simulated["event"].to_pylist().count("publish") == count_of(recording, "publish")
 
-    done = run("simulate", recording, "--out", tmp_path / "one", "--partitions", "1", "--engine", "embedded", "--quiet")
+    done = run("simulate", recording, "--out", tmp_path / "one", "--partitions", "1")
     assert done.returncode == 0
     assert len(list((tmp_path / "one").glob("*.parquet"))) == 1
 
 
-def test_wrong_arguments_are_one_line_with_a_way_out(workload: Path, tmp_path: Path) -> None:
+def test_wrong_arguments_are_one_line_with_a_way_out(run_cli: RunCli, workload: Path, tmp_path: Path) -> None:
     for extra, message in (
         (["--policy", "fair"], "there is no policy 'fair'; use one of: draining, recently_joined, "),
         (["--set", "keySharedUnblockingIntervalMs"], "has no name and value; write --set NAME=VALUE"),
         (["--policy", "last_sent"], "is none for the dispatcher of 4.0.8; name another version, such as 3.3.2"),
         (["--version", "four"], "'four' is no version number"),
     ):
-        done = run("simulate", workload, "--out", tmp_path / "out", *extra)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert message in done.stderr
-        assert len(done.stderr.splitlines()) == 1
+        code, out, errors = run_cli("simulate", workload, "--out", tmp_path / "out", *extra)
+        assert (code, out) == (2, "")
+        assert message in errors
+        assert len(errors.splitlines()) == 1
 
 
 @pytest.mark.spark

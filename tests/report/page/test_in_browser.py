@@ -1,7 +1,5 @@
 """The page as people open it: in Chromium, without network, at both widths, with the keyboard."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from browsers import COUNT, Opened
 from chart_rows import HOSTILE
+from embedded_commands import EmbeddedCommands
 from samples import SAMPLES
 
 if TYPE_CHECKING:
@@ -136,11 +135,13 @@ def test_the_charts_follow_the_switch_to_dark(opened: Opened) -> None:
 
 
 @pytest.mark.e2e
-def test_an_audit_of_a_sample_writes_a_page_that_draws(browser: "Browser", tmp_path: Path) -> None:
+def test_an_audit_of_a_sample_writes_a_page_that_draws(
+    browser: "Browser", run_embedded: EmbeddedCommands, tmp_path: Path
+) -> None:
     written = tmp_path / "report.html"
-    audit = [sys.executable, "-m", "dispatch_audit.jobs.cli", "audit", str(SAMPLES / "join-leave-4.0.8")]
-    options = ["--engine", "embedded", "--fail-on", "never", "--quiet", "--report", f"html={written}"]
-    subprocess.run([*audit, "--out", str(tmp_path / "tables"), *options], check=True, capture_output=True)
+    options = ["--fail-on", "never", "--quiet", "--report", f"html={written}"]
+    done = run_embedded("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path / "tables", *options)
+    assert done.returncode == 0, done.stderr
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     found = Opened(context.new_page(), written)
     names = found.tab.eval_on_selector_all("[data-chart]", "(all) => all.map((e) => e.dataset.chart)")
