@@ -1,6 +1,7 @@
 """Converts Arrow columns to numpy arrays; texts may be dictionary-encoded, as in Parquet."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -29,5 +30,10 @@ def places(texts: pa.Array, words: Sequence[str]) -> NDArray[np.int8]:
         known = places(texts.dictionary, words)
         at = pc.fill_null(texts.indices, len(known)).to_numpy(zero_copy_only=False)
         return np.asarray(np.append(known, np.int8(-1))[at], dtype=np.int8)
-    at = pc.fill_null(pc.index_in(texts, value_set=pa.array(words)), -1)
+    at = pc.fill_null(pc.index_in(texts, value_set=_set_of(tuple(words))), -1)
     return np.asarray(at.to_numpy(zero_copy_only=False), dtype=np.int8)
+
+
+@lru_cache(maxsize=64)
+def _set_of(words: tuple[str, ...]) -> pa.Array:
+    return pa.array(words)

@@ -70,46 +70,49 @@ def reconstruct(state: State, read_position: Position | None, returned_us: int) 
         returned_us: entries that a redeliver row returned since this time may still be pending, because the row comes
             before its effect.
     """
-    entries: Any = state.entries
-    marks = entries.marks
-    there = entries.ledger != UNKNOWN
-    held = there & (entries.holder >= 0)
+    # Few of the rows hold an entry. A plain array, because each attribute of a record array takes microseconds.
+    plain: Any = state.entries.view(np.ndarray)
+    entries = plain[plain["ledger"] != UNKNOWN]
+    marks, sent_to, holder = entries["marks"], entries["sent_to"], entries["holder"]
+    held = holder >= 0
     arrived = (marks & DISPATCH_CONFIRMED != 0) if state.common[0].starts_seen else np.ones(marks.size, dtype=np.bool_)
     certain = held & arrived & (marks & (MAYBE_SKIPPED | VAGUE) == 0)
     if state.common[0].resetting == RESET_BEGUN:
         # The dispatcher may already be gone.
         certain &= False
     # An acknowledged entry keeps the consumer that it was sent to, if it was sent (5.1).
-    settling = there & ~held & (marks & SETTLING != 0) & (entries.sent_to >= 0)
-    returning = there & ~held & (marks & NACKED != 0) & (entries.since_ts >= returned_us) & (entries.sent_to >= 0)
-    at = np.where(held, entries.holder, entries.sent_to)
+    settling = ~held & (marks & SETTLING != 0) & (sent_to >= 0)
+    returning = ~held & (marks & NACKED != 0) & (entries["since_ts"] >= returned_us) & (sent_to >= 0)
+    at = np.where(held, holder, sent_to)
     possible = held | settling | returning
-    size = state.consumers.size
-    least = np.bincount(at[certain], weights=entries.unacked[certain], minlength=size).astype(np.int64)
-    most = np.bincount(at[possible], weights=entries.unacked[possible], minlength=size).astype(np.int64)
-    draining, pending = _by_hash(state, at, certain, possible)
+    size, unacked = state.consumers.size, entries["unacked"]
+    least = np.bincount(at[certain], weights=unacked[certain], minlength=size).astype(np.int64).tolist()
+    most = np.bincount(at[possible], weights=unacked[possible], minlength=size).astype(np.int64).tolist()
+    draining, pending = _by_hash(state, entries["hash_at"], at, certain, possible)
     return Reconstruction(
-        {index: Bounds(int(least[index]), int(most[index])) for index in range(size)},
+        dict(enumerate(map(Bounds, least, most))),
         draining,
         pending,
-        _in_replay(entries, there, read_position),
+        _in_replay(entries, read_position),
     )
 
 
 def _by_hash(
-    state: State, at: NDArray[Any], certain: NDArray[np.bool_], possible: NDArray[np.bool_]
+    state: State, places: NDArray[Any], at: NDArray[Any], certain: NDArray[np.bool_], possible: NDArray[np.bool_]
 ) -> tuple[dict[tuple[int, int], Bounds], dict[tuple[int, int], Bounds]]:
-    entries, hashes = state.entries, state.hashes
+    hashes: Any = state.hashes.view(np.ndarray)
     draining: dict[tuple[int, int], Bounds] = {}
     pending: dict[tuple[int, int], Bounds] = {}
-    candidates = possible & (entries.hash_at >= 0)
+    candidates = possible & (places >= 0)
     # Only draining hashes and uncertain entries can differ from the broker's list, and both are few.
-    away = (hashes.draining_seq != UNKNOWN) & (hashes.hash != UNKNOWN)
-    candidates &= away[entries.hash_at] | ~certain
+    away = (hashes["draining_seq"] != UNKNOWN) & (hashes["hash"] != UNKNOWN)
+    candidates &= away[places] | ~certain
     slots = np.flatnonzero(candidates)
-    hash_at, holder = entries.hash_at[slots], at[slots]
-    drains = away[hash_at] & (hashes.away[hash_at] == 1) & (hashes.holder[hash_at] == holder)
-    columns = (holder, hashes.hash[hash_at], drains, certain[slots])
+    if not slots.size:
+        return draining, pending
+    hash_at, holder = places[slots], at[slots]
+    drains = away[hash_at] & (hashes["away"][hash_at] == 1) & (hashes["holder"][hash_at] == holder)
+    columns = (holder, hashes["hash"][hash_at], drains, certain[slots])
     for index, sticky_hash, drained, sure in zip(*(column.tolist() for column in columns), strict=True):
         bounds, key = draining if drained else pending, (index, sticky_hash)
         least, most = bounds.get(key, NONE)
@@ -117,11 +120,12 @@ def _by_hash(
     return draining, pending
 
 
-def _in_replay(entries: Any, there: NDArray[np.bool_], read_position: Position | None) -> Bounds:
+def _in_replay(entries: Any, read_position: Position | None) -> Bounds:
+    marks = entries["marks"]
     # Delayed entries that were never sent are in the tracker of delayed messages, not in replay (4.13).
-    waiting = there & (entries.marks & WAITING != 0) & (entries.marks & (DELAYED | SENT) != DELAYED)
+    waiting = (marks & WAITING != 0) & (marks & (DELAYED | SENT) != DELAYED)
     if read_position is not None:
         ledger, entry = read_position
-        waiting &= (entries.ledger < ledger) | ((entries.ledger == ledger) & (entries.entry < entry))
+        waiting &= (entries["ledger"] < ledger) | ((entries["ledger"] == ledger) & (entries["entry"] < entry))
     count = int(np.count_nonzero(waiting))
     return Bounds(count, count)
