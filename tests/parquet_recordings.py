@@ -1,13 +1,11 @@
 """Recorded traces as Parquet."""
 
-import gzip
-import json
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from arrow_rows import batch_of
-from recorded import RECORDINGS
+from recorded import RECORDINGS, rows_in
 
 
 def as_parquet(name: str, folder: Path) -> Path:
@@ -17,7 +15,6 @@ def as_parquet(name: str, folder: Path) -> Path:
     (folder / "trace.json").write_text((recorded / "trace.json").read_text())
     for log in recorded.glob("*.jsonl.gz"):
         if "oracle" not in log.name:
-            rows = [json.loads(line) for line in gzip.decompress(log.read_bytes()).splitlines()]
             path = folder / f"{log.name.partition('.')[0]}.parquet"
-            pq.write_table(pa.Table.from_batches([batch_of(rows)]), path, row_group_size=500)
+            pq.write_table(pa.Table.from_batches([batch_of(rows_in(log))]), path, row_group_size=500)
     return folder

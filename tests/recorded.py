@@ -1,10 +1,11 @@
 """The recorded traces, and which of them `make unit` replays."""
 
+import gzip
 import json
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -22,6 +23,14 @@ def of_each(names: Iterable[str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
         "name", [pytest.param(name, marks=() if name in smallest() else large) for name in names]
     )
+
+
+def rows_in(log: Path) -> list[dict[str, Any]]:
+    """The rows of a compressed log, in its order."""
+    # One text for all: a call for each line takes as long as the line itself.
+    text = gzip.decompress(log.read_bytes()).decode().rstrip("\n")
+    rows: list[dict[str, Any]] = json.loads("[" + text.replace("\n", ",") + "]")
+    return rows
 
 
 @cache

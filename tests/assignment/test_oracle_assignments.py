@@ -1,13 +1,11 @@
 """Every membership change that a real broker recorded: the ranges after it."""
 
-import gzip
 import json
 from collections import defaultdict
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, TypeAlias
 
-from recorded import ALL, RECORDINGS, of_each
+from oracle import membership_changes, oracle_rows
+from recorded import ALL, RECORDINGS, of_each, rows_in
 
 from dispatch_audit.pipeline.assignment import Selector, make_selector
 from dispatch_audit.pipeline.contract.profile import SelectorKind, profile_for
@@ -18,12 +16,6 @@ KINDS: dict[str, SelectorKind] = {
     "HashRangeExclusiveStickyKeyConsumerSelector": "exclusive",
 }
 Ranges: TypeAlias = dict[int, list[tuple[int, int]]]
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    with gzip.open(path, "rt") as lines:
-        for line in lines:
-            yield json.loads(line)
 
 
 def _by_consumer(rows: list[dict[str, Any]]) -> Ranges:
@@ -46,13 +38,10 @@ def test_assignments_are_those_of_the_broker(name: str) -> None:
     points = settings["subscriptionKeySharedConsistentHashingReplicaPoints"]
     declared = {
         row["consumer"]: [(wanted["start"], wanted["end"]) for wanted in row.get("ranges") or []]
-        for row in _lines(trace / "consumers.jsonl.gz")
+        for row in rows_in(trace / "consumers.jsonl.gz")
         if row["event"] == "join" and "consumer" in row
     }
-    changes = sorted(
-        (row for row in _lines(trace / "oracle.jsonl.gz") if row["ev"] == "assign"),
-        key=lambda row: row["seq"],
-    )
+    changes = membership_changes(oracle_rows(trace))
     assert changes
     selectors: dict[tuple[str, str], Selector] = {}
     for change in changes:

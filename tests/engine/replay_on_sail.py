@@ -1,6 +1,6 @@
 """Replays Parquet traces on the embedded engine and without an engine, and prints how many rows differ, as JSON.
 
-    python tests/engine/replay_on_sail.py WORKERS TRACE...
+    python tests/engine/replay_on_sail.py TRACE...
 
 A process of its own, because PySpark has sessions of one kind in a process: of the classic client or of Connect.
 """
@@ -8,14 +8,16 @@ A process of its own, because PySpark has sessions of one kind in a process: of 
 import json
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from typing import get_args
 
 from pyspark.sql import DataFrame, SparkSession
 
 from dispatch_audit.jobs.engines.embedded import embedded
 from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.engine.functions import WORKERS, Workers
 from dispatch_audit.pipeline.engine.name import engine_name
 from dispatch_audit.pipeline.replay.packed_source import Reading, configure, counts_in
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
@@ -71,20 +73,24 @@ def without_engine(trace: Trace, config: ReplayConfig) -> Counter[tuple[str, str
     return rows
 
 
-def main(workers: str, *folders: str) -> None:
-    """Prints the engine, and for each trace the number of rows and of those that differ."""
-    load = Load.BRIEF if workers == "threads" else Load.ROWS
-    spark = embedded(SparkSession.builder.appName("tests"), quiet=True, load=load)
+def main(*folders: str) -> None:
+    """Prints the engine, what a brief load runs in, and by workers and trace the rows and how many of them differ."""
+    spark = embedded(SparkSession.builder.appName("tests"), quiet=True, load=Load.BRIEF)
+    brief = spark.conf.get(WORKERS)
     configure(spark, SETTINGS)
-    compared = {}
+    compared: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
     for trace in open_traces(folders):
         manifest = trace.manifest
         profile = profile_for(manifest.pulsar_version or "", manifest.settings)
         config = replay_config(manifest, profile, SETTINGS, manifest.complete_from_start)
-        with tempfile.TemporaryDirectory() as scratch:
-            one, other = on_sail(spark, trace, config, scratch), without_engine(trace, config)
-        compared[trace.path] = {"rows": one.total(), "differing": ((one - other) + (other - one)).total()}
-    print(json.dumps({"engine": engine_name(spark), "traces": compared}))
+        alone = without_engine(trace, config)
+        for workers in get_args(Workers):
+            spark.conf.set(WORKERS, workers)
+            with tempfile.TemporaryDirectory() as scratch:
+                found = on_sail(spark, trace, config, scratch)
+            differing = ((found - alone) + (alone - found)).total()
+            compared[workers][trace.path] = {"rows": found.total(), "differing": differing}
+    print(json.dumps({"engine": engine_name(spark), "brief": brief, "compared": compared}))
 
 
 if __name__ == "__main__":

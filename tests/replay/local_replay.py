@@ -11,7 +11,6 @@ be followed by hand: the first consumer owns everything, the second takes the lo
 """
 
 import base64
-import gzip
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from recorded import RECORDINGS, rows_in
 from recorded_batches import recorded_batches
 
 from dispatch_audit.pipeline.contract.profile import profile_for
@@ -43,8 +43,6 @@ from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch, ReplayResult
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, judged
-
-RECORDINGS: Final = Path(__file__).resolve().parents[1] / "data" / "traces"
 
 TOPIC: Final = "persistent://public/default/orders"
 GROUP: Final = Group(TOPIC, "ks")
@@ -542,9 +540,7 @@ def _config_of(
 
 
 def _recorded(path: Path) -> list[Columns]:
-    # One text for all: a call for each line takes as long as the line.
-    text = gzip.decompress(path.read_bytes()).decode()
-    rows: list[Columns] = json.loads("[" + text.rstrip("\n").replace("\n", ",") + "]")
+    rows: list[Columns] = rows_in(path)
     for row in rows:
         if row.get("key_b64") is not None:
             row["key"] = base64.b64decode(row["key_b64"])

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
+sys.path[:0] = [str(Path(__file__).resolve().parents[up]) for up in (2, 1, 0)]
 
 from local_replay import RECORDINGS, Columns, recorded_tables  # noqa: E402  (the path comes first)
 

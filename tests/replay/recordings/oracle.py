@@ -1,12 +1,12 @@
 """What the broker itself knew, from a recording's oracle log: the truth that draining and epochs are held against."""
 
-import gzip
-import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from recorded import rows_in
 
 Row = dict[str, Any]
 
@@ -38,10 +38,7 @@ class Drained:
 @lru_cache(maxsize=1)
 def oracle_rows(folder: Path) -> list[Row]:
     """The oracle log in the order of seq; nobody may change it."""
-    # One text for all: a call for each line takes as long as the line.
-    text = gzip.decompress((folder / "oracle.jsonl.gz").read_bytes()).decode()
-    rows: list[Row] = json.loads("[" + text.rstrip("\n").replace("\n", ",") + "]")
-    return sorted(rows, key=lambda row: row["seq"])
+    return sorted(rows_in(folder / "oracle.jsonl.gz"), key=lambda row: row["seq"])
 
 
 def membership_changes(rows: list[Row]) -> list[Row]:
