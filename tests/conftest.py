@@ -4,7 +4,6 @@ import gc
 import gzip
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -217,15 +216,17 @@ def way(request: pytest.FixtureRequest) -> "Way":
 
 
 @pytest.fixture(scope="session")
-def audited_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def audited_traces(run_embedded: EmbeddedCommands, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the tables of the audit, `tables`, and its reports, `report.json` and `report.txt`."""
     folder = tmp_path_factory.mktemp("docs")
     bad = unzipped(JOIN_LEAVE, folder / BAD)
     with (bad / "acks.jsonl").open("a") as log:
         log.write("no JSON\nno JSON either\n")
     traces = [SAMPLES, bad, *(RECORDINGS / name for name in (UNBLOCKED, NAMES, MIXED))]
-    command = [sys.executable, "-m", "dispatch_audit.jobs.cli", "audit", *map(str, traces), "--out", "tables"]
     reports = ["--report", "json=report.json", "--report", "text=report.txt"]
-    options = ["--engine", "embedded", "--fail-on", "never", "--format", "json", *reports]
-    subprocess.run([*command, *options], cwd=folder, check=True, capture_output=True, timeout=300)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        options = ["--out", "tables", "--fail-on", "never", "--quiet", "--format", "json"]
+        done = run_embedded("audit", *traces, *options, *reports)
+    assert done.returncode == 0, done.stderr
     return folder

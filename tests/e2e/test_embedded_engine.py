@@ -1,14 +1,12 @@
 """The audit on the embedded engine as users run it: the tables of Apache Spark, and one line for what it cannot do."""
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from embedded_commands import EmbeddedCommands
 from parquet_recordings import as_parquet
 from pyspark.sql import SparkSession
 from samples import unzipped
@@ -19,18 +17,10 @@ from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.windows.window import window_of
 
-PROGRAM = Path(sys.executable).with_name("dispatch-audit")
 # Of `runs`: times and the engine, which are no results.
 CIRCUMSTANCES = {"started_at", "started_at_us", "ended_at", "ended_at_us", "stages", "engine"}
 
 pytestmark = pytest.mark.e2e
-
-
-def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [str(PROGRAM), *map(str, arguments), "--engine", "embedded"]
-    # No Java, wherever the tests run.
-    env = {**os.environ, "JAVA_HOME": "/nonexistent", **environment}
-    return subprocess.run(command, capture_output=True, text=True, env=env, check=False, timeout=600)
 
 
 def rows_of(target: Path, name: str) -> Counter[str]:
@@ -40,9 +30,11 @@ def rows_of(target: Path, name: str) -> Counter[str]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["crash-1-3.3.2", "four-partitions-4.0.8"])
-def test_tables_are_those_of_spark(name: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_are_those_of_spark(
+    name: str, spark: SparkSession, run_embedded: EmbeddedCommands, tmp_path: Path
+) -> None:
     trace = as_parquet(name, tmp_path / name)
-    done = run("audit", trace, "--out", tmp_path / "embedded", "--format", "json", "--fail-on", "never")
+    done = run_embedded("audit", trace, "--out", tmp_path / "embedded", "--format", "json", "--fail-on", "never")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["traces"][0]["engine"] == "Sail 0.7.2"
     audit(spark, AuditRequest((str(trace),), str(tmp_path / "spark"), None, load_settings()), lambda stage: None)
@@ -64,13 +56,17 @@ def _spoilt(folder: Path) -> tuple[Path, int]:
 
 
 @pytest.mark.spark
-def test_refused_rows_and_windows_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_refused_rows_and_windows_are_those_of_spark(
+    spark: SparkSession, run_embedded: EmbeddedCommands, tmp_path: Path
+) -> None:
     trace, moment_us = _spoilt(tmp_path / "trace")
     moment = str(moment_us)
     # The windows of one target continue each other.
     for out, begin, end in (("whole", None, None), ("windows", None, moment), ("windows", moment, None)):
         options = [*(("--from", begin) if begin else ()), *(("--to", end) if end else ())]
-        done = run("audit", trace, "--out", tmp_path / f"{out}-embedded", "--fail-on", "never", "--quiet", *options)
+        done = run_embedded(
+            "audit", trace, "--out", tmp_path / f"{out}-embedded", "--fail-on", "never", "--quiet", *options
+        )
         assert (done.returncode, done.stderr) == (0, "")
         target, window = str(tmp_path / f"{out}-spark"), window_of(begin, end)
         audit(spark, AuditRequest((str(trace),), target, None, load_settings(), window), lambda stage: None)
@@ -88,9 +84,11 @@ def test_refused_rows_and_windows_are_those_of_spark(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.parametrize("target", ["catalog.schema", "file:///tmp/tables"])
-def test_tables_that_only_spark_reaches_are_refused_in_one_line(target: str, tmp_path: Path) -> None:
+def test_tables_that_only_spark_reaches_are_refused_in_one_line(
+    target: str, run_embedded: EmbeddedCommands, tmp_path: Path
+) -> None:
     trace = as_parquet("crash-1-3.3.2", tmp_path / "trace")
-    done = run("audit", trace, "--out", target)
+    done = run_embedded("audit", trace, "--out", target)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "dispatch-audit: error: the embedded engine writes tables below a local path, "
@@ -98,8 +96,8 @@ def test_tables_that_only_spark_reaches_are_refused_in_one_line(target: str, tmp
     )
 
 
-def test_a_table_of_a_catalog_is_refused_in_one_line(tmp_path: Path) -> None:
-    done = run("audit", "catalog.schema.trace", "--profile", "pulsar-4.0.7", "--out", tmp_path)
+def test_a_table_of_a_catalog_is_refused_in_one_line(run_embedded: EmbeddedCommands, tmp_path: Path) -> None:
+    done = run_embedded("audit", "catalog.schema.trace", "--profile", "pulsar-4.0.7", "--out", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "dispatch-audit: error: the embedded engine cannot read catalog.schema.trace; use --engine spark\n"
