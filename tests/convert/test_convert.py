@@ -184,7 +184,7 @@ def test_a_killed_conversion_leaves_no_trace_and_the_next_one_is_whole(converted
     lines = (trace / "messages.jsonl").read_bytes()
     (trace / "messages.jsonl").write_bytes(lines * 30)
     made = tmp_path / ".logs.converting" / "made" / "events"
-    command = [PROGRAM, "convert", trace, "--to", logs, "--engine", "embedded", "--quiet"]
+    command = [str(PROGRAM), "convert", str(trace), "--to", str(logs), "--engine", "embedded", "--quiet"]
     process = subprocess.Popen(command, start_new_session=True)
     deadline = time.monotonic() + 60
     while not any(made.rglob("*.parquet")):

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from local_replay import AUTO_SPLIT, RECORDINGS, SKEW_US, Columns, batches
+from local_replay import AUTO_SPLIT, SKEW_US, Columns, batches
+from recorded import RECORDINGS
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.explain.shortest_trace import Shortest, shortest_trace

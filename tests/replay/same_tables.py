@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 sys.path[:0] = [str(Path(__file__).resolve().parents[up]) for up in (2, 1, 0)]
 
-from local_replay import RECORDINGS, Columns, recorded_tables  # noqa: E402  (the path comes first)
+from local_replay import Columns, recorded_tables  # noqa: E402  (the path comes first)
+from recorded import RECORDINGS  # noqa: E402  (the path comes first)
 
 NAMES: Final[dict[str, str]] = {
     "coverage": "partitions",

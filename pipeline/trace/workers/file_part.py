@@ -16,7 +16,8 @@ from dispatch_audit.pipeline.trace.lines.open_lines import DAMAGED
 from dispatch_audit.pipeline.trace.lines.read_lines import LineReader
 from dispatch_audit.pipeline.trace.workers.shares import Share
 
-_UNREADABLE: Final = (*DAMAGED, pa.ArrowException)
+# pyarrow decodes the names of columns in Python.
+_UNREADABLE: Final = (*DAMAGED, pa.ArrowException, UnicodeDecodeError)
 
 
 @dataclass(frozen=True)

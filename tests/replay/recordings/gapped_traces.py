@@ -11,7 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from local_replay import RECORDINGS, Columns, Replay, recorded_logs, replayed_logs, replayed_recording
+from local_replay import Columns, Replay, recorded_logs, replayed_logs, replayed_recording
+from recorded import RECORDINGS
 
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings

@@ -38,8 +38,9 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from hash_sets import Owned, Range, agree
-from local_replay import RECORDINGS, Replay, replayed_recording
+from local_replay import Replay, replayed_recording
 from oracle import membership_changes, oracle_rows
+from recorded import RECORDINGS
 from recorded_batches import joined, recorded_batches
 
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group

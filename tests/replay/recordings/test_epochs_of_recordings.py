@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pytest
 from hash_sets import agree, contains, fused, size, without
-from local_replay import RECORDINGS, replayed_recording
+from local_replay import replayed_recording
 from oracle import oracle_rows
-from recorded import ALL, of_each
+from recorded import ALL, RECORDINGS, of_each
 from recording_epochs import Claim, Judged, State, judged, judged_recording, line, states_of
 
 EVERYTHING = (0, 2**31 - 1)

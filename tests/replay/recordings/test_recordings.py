@@ -6,9 +6,9 @@ from functools import cache
 from typing import Any
 
 import pytest
-from local_replay import RECORDINGS, Episode, recorded_logs, replayed_logs, replayed_recording
+from local_replay import Episode, recorded_logs, replayed_logs, replayed_recording
 from oracle import Drained, drained, membership_changes, oracle_rows
-from recorded import ALL, of_each
+from recorded import ALL, RECORDINGS, of_each
 
 from dispatch_audit.pipeline.replay.verdicts import FindingVerdict
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from local_replay import RECORDINGS, Replay, recorded_logs, replayed_recording
-from recorded import ALL, of_each
+from local_replay import Replay, recorded_logs, replayed_recording
+from recorded import ALL, RECORDINGS, of_each
 
 from dispatch_audit.pipeline.replay.rows import stuck_findings
 

@@ -18,7 +18,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from local_replay import RECORDINGS, SKEW_US, Columns, Replay, recorded_logs, replayed_logs, replayed_recording
+from local_replay import SKEW_US, Columns, Replay, recorded_logs, replayed_logs, replayed_recording
+from recorded import RECORDINGS
 
 from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group

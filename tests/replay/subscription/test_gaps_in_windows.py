@@ -5,8 +5,8 @@ import random
 
 import pytest
 from gapped_traces import OF_ENTRIES, Interval, bounds, with_gaps
-from local_replay import RECORDINGS, recorded_logs
-from recorded import of_each
+from local_replay import recorded_logs
+from recorded import RECORDINGS, of_each
 from test_replay_in_windows import rules_for
 from windowed_replay import folded, told_by_windows
 

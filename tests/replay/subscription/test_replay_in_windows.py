@@ -8,8 +8,8 @@ import pytest
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from local_replay import AUTO_SPLIT, RECORDINGS, SKEW_US, Log, recorded_logs
-from recorded import of_each
+from local_replay import AUTO_SPLIT, SKEW_US, Log, recorded_logs
+from recorded import RECORDINGS, of_each
 from test_cutting import Operation, operations, rows_of
 from windowed_replay import folded, told_by_windows
 
