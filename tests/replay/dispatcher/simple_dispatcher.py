@@ -35,8 +35,8 @@ class Entry:
         waits_since_us: when it began to wait last.
         named_us: when a redeliver row last named it for a consumer that did not hold it.
         named_by: that consumer.
-        named_before: `named_us` and `named_by` when it was acknowledged and mark-delete passed it; the audit may remember
-            them as long as a read in flight may send the entry.
+        named_before: `named_us` and `named_by` when it was acknowledged and mark-delete passed it; the audit may still
+            know them as long as a read in flight may send the entry.
         vague: perhaps given back again as soon as it was sent, by a row that stands before.
         vague_if_remembered: the same, by a row that the audit need not remember.
     """
