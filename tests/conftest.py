@@ -193,8 +193,6 @@ def spark() -> Iterator[SparkSession]:
     session.conf.set("spark.sql.shuffle.partitions", "2")
     # Delta replays its log with 50 tasks by default, for a handful of commits.
     session.conf.set("spark.databricks.delta.snapshotPartitions", "1")
-    # It looks at each file's least and greatest values before it reads one of a handful.
-    session.conf.set("spark.databricks.delta.stats.skipping", "false")
     # Times are UTC wherever the tests run.
     session.conf.set("spark.sql.session.timeZone", "UTC")
     yield session

@@ -84,6 +84,8 @@ class SparkStaging(Staging):
                 # `pyspark.sql` cannot remove a folder; overwriting it with no rows frees its space. A partition
                 # without rows has no file, so that nobody finds the attempt again.
                 nothing = self._spark.createDataFrame([], RESULT_SCHEMA).write.partitionBy("table")
+                # Whatever the session says, all partitions are overwritten.
+                nothing = nothing.option("partitionOverwriteMode", "static")
                 nothing.mode("overwrite").parquet(self._folder(attempt))
         if attempt == self.attempt:
             self._has_staged = False

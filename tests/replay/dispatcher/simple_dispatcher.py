@@ -38,7 +38,6 @@ class Entry:
         named_before: `named_us` and `named_by` when it was acknowledged and mark-delete passed it; the audit may still
             know them as long as a read in flight may send the entry.
         vague: perhaps given back again as soon as it was sent, by a row that stands before.
-        vague_if_remembered: the same, by a row that the audit need not remember.
     """
 
     hash: int = -1
@@ -58,7 +57,6 @@ class Entry:
     named_by: int = -1
     named_before: tuple[int, int] = (NEVER_US, -1)
     vague: bool = False
-    vague_if_remembered: bool = False
 
 
 @dataclass
@@ -85,6 +83,8 @@ class SimpleDispatcher:
         connected: the consumers that are there.
         entries: every position seen.
         pending: positions that somebody holds, in the order in which they were sent.
+        depends_on_memory: whether an entry was sent that is perhaps given back at once, by a row that the audit need
+            not remember.
     """
 
     def __init__(self, version: str, settings: Mapping[str, object]) -> None:
@@ -95,7 +95,7 @@ class SimpleDispatcher:
         self._mark_delete_releases = profile.mark_delete_releases == "any"
         self._routing = self._selector.routing()
         self.findings: list[Finding] = []
-        self.perhaps_excused: set[int] = set()
+        self.depends_on_memory = False
         self.episodes: list[Episode] = []
         self.counts: dict[int, list[int]] = {}
         self.connected: list[int] = []
@@ -204,7 +204,7 @@ class SimpleDispatcher:
         entry.waiting = entry.given_back = entry.nacked = False
         entry.vague = vague
         named_us, named_by = entry.named_before
-        entry.vague_if_remembered = named_us >= self._now_us - SKEW_US and named_by == consumer
+        self.depends_on_memory |= not vague and named_us >= self._now_us - SKEW_US and named_by == consumer
         self.counts[consumer][0] += 1
         self._see_who_holds(entry.hash, "redeliver")
 
@@ -281,8 +281,6 @@ class SimpleDispatcher:
                 break
         if entry.holder in self.connected and not entry.vague:
             self._found("early_duplicate", entry, consumer, entry.holder, entry.sent_seq)
-            if entry.vague_if_remembered:
-                self.perhaps_excused.add(self._seq)
         elif entry.holder < 0 and entry.acked and not entry.given_back:
             self._found("early_duplicate", entry, consumer, entry.sent_to, entry.sent_seq, acknowledged=True)
         # An entry that is acknowledged was sent before, seen or not.
