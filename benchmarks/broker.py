@@ -7,15 +7,15 @@ no limits.
 """
 
 import heapq
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar, cast
+from pathlib import Path
+from typing import Final, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.compile_cache import Compiler
+
 Ints = NDArray[np.int64]
-_Function = TypeVar("_Function", bound=Callable[..., object])
 
 PUBLISHED, SENT, ACKED, JOINED, LEFT = range(5)
 NOBODY = -1
@@ -23,9 +23,8 @@ _NONE = -1
 _NEVER = np.iinfo(np.int64).max
 
 
-def _compiled(function: _Function) -> _Function:
-    # These functions make arrays, which those of the core cannot (`dispatch_audit.pipeline.replay.state.compiled`).
-    return cast(_Function, numba.njit(cache=True)(function))
+# These functions make arrays, which those of the core cannot (`dispatch_audit.pipeline.replay.state.compiled`).
+_compiled: Final = Compiler([Path(__file__)], make_arrays=True)
 
 
 class Changes(NamedTuple):

@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numba
 from numba.core.caching import UserProvidedCacheLocator
@@ -20,6 +20,8 @@ from dispatch_audit.pipeline.cache_folder import cache_folder
 _njit: Any = numba.njit
 # Ours, and numba's for a folder that cannot be written.
 _LOCATORS = f"{__name__}.ByRoom, InTreeCacheLocator, UserWideCacheLocator"
+# The options of functions that only borrow arrays.
+_BORROWING: Final = {"forceinline": True, "_nrt": False}
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
@@ -38,33 +40,34 @@ class Compiler:
     Two options decide the speed (docs/TRIED.md). The functions pass the whole state, a hundred machine words, to each
     other, so every function is inlined where it is called. And they only borrow the arrays of their caller: without
     numba's runtime there is no counting of references, which took atomic instructions at every step. In return a
-    compiled function cannot make an array.
+    compiled function cannot make an array, unless it asks for that.
 
     Args:
         sources: every file that the compiled functions come from.
         constants: other values that are compiled in.
+        make_arrays: whether the functions make arrays; then they have numba's runtime and are inlined as numba likes.
     """
 
-    def __init__(self, sources: Iterable[Path], constants: str = "") -> None:
+    def __init__(self, sources: Iterable[Path], constants: str = "", *, make_arrays: bool = False) -> None:
+        self._options = {} if make_arrays else _BORROWING
         self._folder = None if "NUMBA_CACHE_DIR" in os.environ else str(_cache_folder(sources, constants))
 
     def __call__(self, function: _Function) -> _Function:
         """Returns the function, to be compiled."""
         if self._folder is None:
-            return _compiled(function)
+            return self._compiled(function)
         # numba takes the folder and its locator when it decorates a function.
         config = vars(numba.config)
         ours = {"CACHE_DIR": self._folder, "CACHE_LOCATOR_CLASSES": _LOCATORS}
         before = {name: config.get(name, "") for name in ours}
         config.update(ours)
         try:
-            return _compiled(function)
+            return self._compiled(function)
         finally:
             config.update(before)
 
-
-def _compiled(function: _Function) -> _Function:
-    return cast(_Function, _njit(cache=True, forceinline=True, _nrt=False)(function))
+    def _compiled(self, function: _Function) -> _Function:
+        return cast(_Function, _njit(cache=True, **self._options)(function))
 
 
 def _cache_folder(sources: Iterable[Path], constants: str) -> Path:
