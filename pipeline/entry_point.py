@@ -6,7 +6,7 @@ ten calls.
 """
 
 from collections.abc import Callable
-from typing import Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -19,7 +19,7 @@ class EntryPoint(Generic[_Arguments, _Result]):
     `tests/replay/dispatcher/test_entry_points.py` holds the callers to that.
 
     Attributes:
-        function: the compiled function, for other compiled functions.
+        function: the compiled function.
     """
 
     def __init__(self, function: Callable[_Arguments, _Result]) -> None:
@@ -29,13 +29,12 @@ class EntryPoint(Generic[_Arguments, _Result]):
     def __call__(self, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         """Calls the function with positional arguments, as compiled code takes no others."""
         if self._enter is not None:
-            return self._enter(*args)  # type: ignore[call-arg]  # no keywords, which mypy cannot know
+            return self._enter(*args, **kwargs)
         result = self.function(*args, **kwargs)
+        compiled: Any = self.function
         # The interpreter runs the function itself under NUMBA_DISABLE_JIT.
-        versions = getattr(self.function, "overloads", None)
-        if versions is None:
-            self._enter = self.function
+        if hasattr(compiled, "overloads"):
+            self._enter = compiled.overloads[tuple(map(compiled.typeof_pyval, args))].entry_point
         else:
-            type_of = self.function.typeof_pyval  # type: ignore[attr-defined]  # of numba's dispatcher
-            self._enter = versions[tuple(map(type_of, args))].entry_point
+            self._enter = self.function
         return result

@@ -17,7 +17,7 @@ NAMES = ("crash-1-4.0.8", "crash-1-3.3.2", "crash-3-4.0.8-classic", "two-subscri
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def answered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the script says of the recordings."""
     folder = tmp_path_factory.mktemp("recorded")
     command = [sys.executable, str(SCRIPT), *(str(as_parquet(name, folder / name)) for name in NAMES)]
@@ -29,9 +29,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("workers", get_args(Workers))
-def test_rows_are_those_of_the_replay_alone(workers: str, told: dict[str, Any]) -> None:
-    assert (told["engine"], told["brief"]) == ("Sail 0.7.2", "threads")
-    compared = told["compared"][workers]
+def test_rows_are_those_of_the_replay_alone(workers: str, answered: dict[str, Any]) -> None:
+    assert (answered["engine"], answered["brief"]) == ("Sail 0.7.2", "threads")
+    compared = answered["compared"][workers]
     assert len(compared) == len(NAMES)
     assert all(found["differing"] == 0 for found in compared.values()), compared
     assert all(found["rows"] > 100 for found in compared.values())

@@ -54,8 +54,8 @@ def test_a_finding_is_shown_and_not_proven(run: Run, write_trace: WriteTrace, tm
     tables = tmp_path / "tables"
     trace = write_trace([received(1, 2), received(2, 1)], manifest=MANIFEST)
     code, out, _ = run("audit", trace, "--out", tables, "--format", "json", "--fail-on", "violation")
-    (told,) = json.loads(out)["traces"]
-    assert (code, told["verdict"], told["recorded_by"]) == (0, "not_provable", "client")
+    (audited,) = json.loads(out)["traces"]
+    assert (code, audited["verdict"], audited["recorded_by"]) == (0, "not_provable", "client")
     (finding,) = DeltaTable(tables / "violations").to_pyarrow_table().to_pylist()
     assert (finding["rule"], finding["severity"], finding["key"]) == ("first_delivery_order", "not_provable", "a")
     code, message = refused(run, "explain", tables, "--violation", finding["finding_id"])

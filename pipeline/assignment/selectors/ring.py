@@ -108,12 +108,11 @@ class Ring:
         """
         if not len(self._points):
             return RangeColumns.of(())
-        points = self._points.size
-        starts, ends, of = np.empty((3, points + 1), dtype=np.int64)
+        size = len(self._points) + (1 if self._points[-1] < space.last else 0)
+        uppers, owners = self._routing.uppers[:size], self._routing.owners[:size]
+        starts, ends, of = np.empty((3, size), dtype=np.int64)
         if fused:
-            size = fused_ranges(self._points, self._owners, space.first, space.last, starts, ends, of)
+            size = fused_ranges(uppers, owners, space.first, space.last, starts, ends, of)
             return RangeColumns(starts[:size], ends[:size], of[:size])
-        size = points + 1 if self._points[-1] < space.last else points
-        starts[0], starts[1:] = space.first, self._points + 1
-        ends[points], ends[:points] = space.last, self._points
-        return RangeColumns(starts[:size], ends[:size], self._routing.owners[:size])
+        starts[0], starts[1:] = space.first, uppers[:-1] + 1
+        return RangeColumns(starts, np.minimum(uppers, space.last), owners)

@@ -56,33 +56,23 @@ def without_owner(
 
 @_compiled
 def fused_ranges(
-    points: Int64Array, owners: Int64Array, first: int, last: int, starts: Int64Array, ends: Int64Array, of: Int64Array
+    uppers: Int64Array, owners: Int64Array, first: int, last: int, starts: Int64Array, ends: Int64Array, of: Int64Array
 ) -> int:
-    """Fills in the ranges between the points, of which neighbours of one owner are one, and returns their number.
+    """Merges neighbouring ranges of one owner, and returns the number of ranges that are left.
 
     Args:
-        points: (n) the points, ascending; at least one.
-        owners: (n) the owner of the hashes from behind the point before up to each.
-        first: where the first range begins.
-        last: where the last one ends; the hashes behind the last point belong to the first owner, as a range of their
-            own.
-        starts: (n + 1) gets the first hash of each range,
-        ends: (n + 1) its last hash,
-        of: (n + 1) and its owner.
+        uppers: (n) the last hash of each range, ascending; each begins behind the one before.
+        owners: (n) the owner of each range.
+        first: the first hash of the first range.
+        last: no range ends behind it.
+        starts: (n) gets the first hash of each merged range,
+        ends: (n) its last hash,
+        of: (n) and its owner.
     """
     ranges = 0
-    for at in range(points.size):
-        if at > 0 and owners[at] == owners[at - 1]:
-            ends[ranges - 1] = points[at]
-            continue
-        starts[ranges] = points[at - 1] + 1 if at > 0 else first
-        ends[ranges], of[ranges] = points[at], owners[at]
-        ranges += 1
-    top = points[points.size - 1]
-    if top < last:
-        if owners[points.size - 1] == owners[0]:
-            ends[ranges - 1] = last
-        else:
-            starts[ranges], ends[ranges], of[ranges] = top + 1, last, owners[0]
+    for at in range(uppers.size):
+        if at == 0 or owners[at] != owners[at - 1]:
+            starts[ranges], of[ranges] = uppers[at - 1] + 1 if at > 0 else first, owners[at]
             ranges += 1
+        ends[ranges - 1] = min(uppers[at], last)
     return ranges
