@@ -1,137 +1,59 @@
-"""A growing log, audited window by window on Spark into Delta tables."""
+"""A growing log, audited window by window into Delta tables, by commands of the command line; once on Spark, too."""
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from conftest import MANIFEST
+from deltalake import DeltaTable
+from embedded_commands import EmbeddedCommands
+from growing_log import Growing, RefusedError, at, audits_by_command, audits_on_spark, later, service
 from pyspark.sql import SparkSession
 
-from benchmarks.window_rows import Reported, Row, differences, reported_by
-from dispatch_audit.pipeline.audit import audit
-from dispatch_audit.pipeline.errors import TraceError, UsageError
-from dispatch_audit.pipeline.run.request import AuditRequest
-from dispatch_audit.pipeline.run.stages import Progress
-from dispatch_audit.pipeline.settings import Settings, load_settings
-from dispatch_audit.pipeline.tables.tables import of_runs
-from dispatch_audit.pipeline.tables.target import parse_target
-from dispatch_audit.pipeline.tables.way import tables_of
-from dispatch_audit.pipeline.windows.window import Window
+from benchmarks.window_rows import differences
+from dispatch_audit.pipeline.replay.subscription.checkpoint import STATE_VERSION
 
-pytestmark = pytest.mark.spark
-
-STEP_US = 100_000
-TABLES = (
-    "metrics",
-    "violations",
-    "blocking",
-    "assignments",
-    "draining",
-    "consumers",
-    "coverage",
-    "state",
-    "quarantine",
-)
+# A log in the folder of a test, with a target for all logs here, which are different questions.
+Logs = Callable[[Path], Growing]
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One target for all logs here, which are different questions: making tables takes longer than an audit."""
-    return str(tmp_path_factory.mktemp("target"))
+def logs(run_embedded: EmbeddedCommands, tmp_path_factory: pytest.TempPathFactory) -> Logs:
+    folder = tmp_path_factory.mktemp("windows")
+    target = str(folder / "target")
+    audits = audits_by_command(run_embedded, target, folder / "audit.toml")
+    return lambda log: Growing(audits, log, target)
 
 
-class Growing:
-    """A log that rows are added to, and the windows of it that are audited."""
-
-    def __init__(self, spark: SparkSession, folder: Path, target: str) -> None:
-        folder.mkdir()
-        (folder / "trace.json").write_text(json.dumps(MANIFEST))
-        self.log = folder / "events.jsonl"
-        self.log.touch()
-        self.folder = folder
-        self._spark, self._target = spark, target
-        self._tables = tables_of(None, parse_target(target))
-
-    def add(self, rows: Sequence[Mapping[str, Any] | str]) -> None:
-        """Appends rows, or lines of text."""
-        with self.log.open("a") as log:
-            log.writelines((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
-
-    def audit(
-        self,
-        from_us: int | None = None,
-        to_us: int | None = None,
-        progress: Progress = lambda stage: None,
-        beside: Sequence[Path] = (),
-        **asked: Any,
-    ) -> tuple[str, ...]:
-        """Audits a window, also of the traces beside this one, and returns the run keys."""
-        window = Window(from_us, to_us)
-        paths = tuple(map(str, (self.folder, *beside)))
-        request = AuditRequest(paths, self._target, None, _settings(), window, **asked)
-        return audit(self._spark, request, progress).run_keys
-
-    def rows(self, table: str, *run_keys: str) -> Sequence[Row]:
-        return self._tables.query(table, "*", f"WHERE {of_runs(run_keys)}")
-
-    def run(self, run_key: str) -> Row:
-        (run,) = self.rows("runs", run_key)
-        return run
-
-    def reported(self, *run_keys: str) -> Reported:
-        return reported_by(self._target, run_keys)
-
-    def contents(self, *run_keys: str) -> dict[str, list[str]]:
-        """All rows of runs, but for their times."""
-        return {table: sorted(map(str, self.rows(table, *run_keys))) for table in TABLES}
+@pytest.fixture(scope="module")
+def logs_on_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Logs:
+    target = str(tmp_path_factory.mktemp("target"))
+    audits = audits_on_spark(spark, target)
+    return lambda log: Growing(audits, log, target)
 
 
 @pytest.fixture
-def growing(spark: SparkSession, tmp_path: Path, target: str) -> Growing:
-    return Growing(spark, tmp_path / "trace", target)
+def growing(logs: Logs, tmp_path: Path) -> Growing:
+    return logs(tmp_path / "trace")
 
 
-def _settings() -> Settings:
-    """Few rows are easily a large share of few."""
-    settings = load_settings()
-    return settings.model_copy(update={"trace": settings.trace.model_copy(update={"quarantine_ratio_max": 0.5})})
-
-
-def at(step: int) -> int:
-    """The moment of a row of `service`, or of the row that would stand there."""
-    return step * STEP_US
-
-
-def service(first: int, behind: int) -> list[dict[str, Any]]:
-    """Rows of a topic with one consumer, row n at step n: a join, then entries published, sent and acknowledged."""
-    rows: list[dict[str, Any]] = []
-    for step in range(first, behind):
-        row = {"seq": step * 10, "ts_us": at(step), "topic": "t"}
-        consumer = {"subscription": "s", "consumer": 1, "consumer_name": "c1"}
-        entry = {"ledger_id": 7, "entry_id": (step - 1) // 3, "batch_size": 1, "key_b64": "b3JkZXItNDI="}
-        kind = "join" if step == 0 else ("publish", "dispatch", "ack")[(step - 1) % 3]
-        if kind == "publish":
-            row |= {"event": kind, **entry}
-        elif kind == "dispatch":
-            row |= {"event": kind, **consumer, **entry, "redelivery_count": 0}
-        elif kind == "ack":
-            positions = [{"ledger_id": 7, "entry_id": entry["entry_id"]}]
-            row |= {"event": kind, **consumer, "ack_type": "individual", "positions": positions}
-        else:
-            row |= {"event": kind, **consumer}
-        rows.append(row)
-    return rows
-
-
-def later(rows: Sequence[Mapping[str, Any]], steps: int) -> list[dict[str, Any]]:
-    """The same rows so many steps later."""
-    return [{**row, "seq": row["seq"] + 10 * steps, "ts_us": row["ts_us"] + at(steps)} for row in rows]
+@pytest.fixture
+def growing_on_spark(logs_on_spark: Logs, tmp_path: Path) -> Growing:
+    return logs_on_spark(tmp_path / "trace")
 
 
 def test_windows_follow_each_other_and_tell_what_all_at_once_tells(growing: Growing) -> None:
+    check_windows(growing)
+
+
+@pytest.mark.spark
+def test_so_they_do_on_spark(growing_on_spark: Growing) -> None:
+    check_windows(growing_on_spark)
+
+
+def check_windows(growing: Growing) -> None:
+    """Three windows of a log against all of it at once; then the second one once more."""
     rows = service(0, 31)
     # What was sent at step 5 is not acknowledged, and goes out once more, without its key, in the last window.
     again = {name: value for name, value in rows[5].items() if name != "key_b64"} | {"key_source": "none"}
@@ -173,7 +95,7 @@ def test_rows_that_come_late_are_told_and_audited_once_their_window_is_repeated(
     other = tmp_path_factory.mktemp("other")
     shutil.copytree(growing.folder, other, dirs_exist_ok=True)
     # Of two traces one has no such window: a wrong call, and nothing was audited again.
-    with pytest.raises(UsageError, match="no audited window holds"):
+    with pytest.raises(RefusedError, match=r"exit code 2: .*: no audited window holds"):
         growing.audit(reaudit_us=at(4), beside=(other,))
     assert [growing.run(key)["events_late"] for key in (first, last)] == [0, 2]
     assert growing.audit(reaudit_us=at(4)) == (first, last)
@@ -238,7 +160,7 @@ def test_a_window_that_starts_in_the_middle_is_censored_and_so_are_those_behind_
 
 
 def test_subscriptions_outlive_a_window_without_rows_and_come_up_with_what_was_published_before(
-    growing: Growing, monkeypatch: pytest.MonkeyPatch
+    growing: Growing,
 ) -> None:
     growing.add(service(0, 9))
     growing.add(later(service(9, 31), 100))
@@ -251,18 +173,27 @@ def test_subscriptions_outlive_a_window_without_rows_and_come_up_with_what_was_p
     unpublished = {row["subscription"]: row["entries_without_publish"] for row in growing.rows("coverage", last)}
     assert unpublished == {"s": 0, "new": 0}
     assert differences(growing.reported(first, empty, last), growing.reported(*growing.audit())) == {}
-    # A state of another make is refused before anything is replayed.
-    monkeypatch.setattr("dispatch_audit.pipeline.windows.resolve.STATE_VERSION", 4711)
-    with pytest.raises(UsageError, match="reads 4711; audit all windows again: --reaudit 1970-01-01T00:00:00Z"):
-        growing.audit(to_us=at(60))
+
+
+def test_a_state_of_another_make_is_refused_before_anything_is_replayed(growing: Growing) -> None:
+    growing.add(service(0, 9))
+    (run_key,) = growing.audit(to_us=at(6))
+    DeltaTable(growing.folder_of("state")).update(predicate=f"run_key = '{run_key}'", updates={"version": "4711"})
+    version = rf"version 4711.* reads {STATE_VERSION}; audit all windows again: --reaudit 1970-01-01T00:00:00Z"
+    with pytest.raises(RefusedError, match=f"exit code 2: .*{version}"):
+        growing.audit(to_us=at(9))
 
 
 def test_a_window_before_the_log_is_no_clean_verdict(growing: Growing) -> None:
     growing.add(service(5, 9))
     window = r"the beginning of the log to 1970-01-01T00:00:00.300000Z"
-    with pytest.raises(TraceError, match=rf"no row lies in the window \({window}\); check --from and --to"):
+    with pytest.raises(
+        RefusedError, match=rf"exit code 3: .*no row lies in the window \({window}\); check --from and --to"
+    ):
         growing.audit(to_us=at(3))
-    with pytest.raises(TraceError, match=r"no row is at or after --from \(1970-01-01T00:00:09.900000Z\)"):
+    with pytest.raises(
+        RefusedError, match=r"exit code 3: .*no row is at or after --from \(1970-01-01T00:00:09.900000Z\)"
+    ):
         growing.audit(at(99), None)
 
 
@@ -281,12 +212,13 @@ def test_a_row_whose_clock_was_ahead_does_not_make_every_window_behind_it_clean(
     rows[6]["ts_us"] = at(10**6)
     growing.add(rows)
     with pytest.raises(
-        TraceError, match="it ends before seq 60, whose time is after --to, but later rows have times in the window"
+        RefusedError,
+        match=r"exit code 3: .*it ends before seq 60, whose time is after --to, but later rows have times in",
     ):
         growing.audit(at(6), at(12))
     (first,) = growing.audit(to_us=at(5))
     assert growing.run(first)["events_in"] == 5
     (second,) = growing.audit(to_us=at(8))
     assert growing.run(second)["next_seq"] == 60
-    with pytest.raises(TraceError, match="correct the time of that row, or leave --to out"):
+    with pytest.raises(RefusedError, match=r"exit code 3: .*correct the time of that row, or leave --to out"):
         growing.audit(to_us=at(12))

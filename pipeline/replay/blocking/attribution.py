@@ -42,6 +42,7 @@ class Waiters(NamedTuple):
     Attributes:
         slot: the slot of the entry.
         hash: its sticky hash.
+        hash_at: the slot of the hash.
         owner: the index of the consumer that owns the hash; NOBODY: none.
         since_seq: the row since which it waits,
         since_ts: and the time of that row, in microseconds.
@@ -52,6 +53,7 @@ class Waiters(NamedTuple):
 
     slot: Ints
     hash: Ints
+    hash_at: Ints
     owner: Ints
     since_seq: Ints
     since_ts: Ints
@@ -64,6 +66,7 @@ class Waiters(NamedTuple):
         return Waiters(
             self.slot[mask],
             self.hash[mask],
+            self.hash_at[mask],
             self.owner[mask],
             self.since_seq[mask],
             self.since_ts[mask],
@@ -109,21 +112,24 @@ class Blocked(NamedTuple):
 
 def waiters(state: State, mapping: RoutingArrays) -> Waiters:
     """The entries that wait to be sent, without those whose delayed delivery is not due."""
-    entries, hashes = state.entries, state.hashes
-    marks = entries.marks
-    mask = (entries.ledger != UNKNOWN) & (marks & WAITING != 0) & (marks & (DELAYED | SENT) != DELAYED)
+    # Plain arrays: each attribute of a record array takes microseconds.
+    entries: Any = state.entries.view(np.ndarray)
+    hashes: Any = state.hashes.view(np.ndarray)
+    marks = entries["marks"]
+    mask = (entries["ledger"] != UNKNOWN) & (marks & WAITING != 0) & (marks & (DELAYED | SENT) != DELAYED)
     slots = np.flatnonzero(mask)
-    hash_at = entries.hash_at[slots]
-    sticky = hashes.hash[hash_at]
+    hash_at = entries["hash_at"][slots]
+    sticky = hashes["hash"][hash_at]
     return Waiters(
         slots,
         sticky,
+        hash_at,
         owners_of(mapping, sticky),
-        entries.since_seq[slots],
-        entries.since_ts[slots],
-        entries.messages[slots].astype(np.int64),
+        entries["since_seq"][slots],
+        entries["since_ts"][slots],
+        entries["messages"][slots].astype(np.int64),
         marks[slots] & READ != 0,
-        hashes.away[hash_at] == 1,
+        hashes["away"][hash_at] == 1,
     )
 
 
@@ -131,16 +137,17 @@ def oldest_held(state: State, consumer: int) -> tuple[tuple[int, int], ...]:
     """The oldest entries that a consumer has not acknowledged (Q9); none for NOBODY, whom nothing was sent."""
     if consumer == NOBODY:
         return ()
-    entries: Any = state.entries
-    slots = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.holder == consumer))
+    entries: Any = state.entries.view(np.ndarray)
+    slots = np.flatnonzero((entries["ledger"] != UNKNOWN) & (entries["holder"] == consumer))
     return oldest(state, slots)
 
 
 def oldest(state: State, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:
     """The positions of the oldest of some entries."""
-    entries: Any = state.entries
-    order = np.lexsort((entries.entry[slots], entries.ledger[slots]))[:NAMED_MAX]
-    return tuple((int(entries.ledger[slot]), int(entries.entry[slot])) for slot in slots[order])
+    entries: Any = state.entries.view(np.ndarray)
+    ledgers, positions = entries["ledger"][slots], entries["entry"][slots]
+    order = np.lexsort((positions, ledgers))[:NAMED_MAX]
+    return tuple(zip(ledgers[order].tolist(), positions[order].tolist(), strict=True))
 
 
 def blocked_consumer(

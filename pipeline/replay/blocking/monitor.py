@@ -5,6 +5,7 @@ It reads the state of the dispatcher. Its memory is bounded: it keeps the costli
 
 import heapq
 from collections import Counter, defaultdict, deque
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
-from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, INTERVALS, STILL_OPEN, Output
+from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, INTERVAL, INTERVALS, STILL_OPEN, Output
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,
@@ -54,6 +55,9 @@ _CONSUMER_CAUSES = (NO_PERMITS, UNACKED_LIMIT_CONSUMER)
 
 # The number of moves of one hash that are remembered.
 _MOVES_MAX = 16
+
+# A record of `output.INTERVAL`, by the name of the field.
+_Row = Mapping[str, int]
 
 # Behind every seq.
 _NEVER = 1 << 62
@@ -146,11 +150,13 @@ class BlockingMonitor:
         common_of(state)["stop_reason"] = 0
         if not out.filled[INTERVALS]:
             return
-        for row in out.intervals[: out.filled[INTERVALS]]:
-            interval = Interval(*(int(row[name]) for name in Interval._fields))
-            if row.cause == STARVED:
+        # As plain numbers: one by one the fields of records cost several times as much.
+        for values in out.intervals.view(np.ndarray)[: out.filled[INTERVALS]].tolist():
+            row: _Row = dict(zip(INTERVAL.names or (), values, strict=True))
+            interval = Interval(*(row[name] for name in Interval._fields))
+            if row["cause"] == STARVED:
                 self._starved(row, interval)
-            elif row.cause in _CONSUMER_CAUSES and row.hash == UNKNOWN:
+            elif row["cause"] in _CONSUMER_CAUSES and row["hash"] == UNKNOWN:
                 self._available(state, mapping, row, interval)
             else:
                 self._note(_hash_wait(row, interval))
@@ -172,7 +178,7 @@ class BlockingMonitor:
         if not used:
             self._moves.clear()
             return
-        for gone in self._moves.keys() - set(in_use[:used].tolist()) if self._moves else ():
+        for gone in self._moves.keys() - set(in_use[:used].tolist()):
             del self._moves[gone]
         # As plain numbers: one by one the elements of arrays cost several times as much.
         for sticky_hash, old, new, held in zip(*(column[:moves_now].tolist() for column in moved), strict=True):
@@ -247,27 +253,25 @@ class BlockingMonitor:
         within = size if reported_us >= interval.from_ts else None
         return Situation(self.limits, within, *self.recent.first, self._thresholds.stall_threshold_us)
 
-    def _available(self, state: State, mapping: RoutingArrays, row: Any, interval: Interval) -> None:
+    def _available(self, state: State, mapping: RoutingArrays, row: _Row, interval: Interval) -> None:
         """Notes the interval of a consumer that is available again; it may have caused a stall until now."""
-        now = int(state.consumers[row.consumer].cause)
-        state.consumers[row.consumer].cause = row.cause
+        consumer: Any = state.consumers.view(np.ndarray)[row["consumer"]]
+        now, consumer["cause"] = int(consumer["cause"]), row["cause"]
         self.members_change(state, mapping, TracePoint(interval.to_seq, interval.to_ts), interval.ended_by)
-        state.consumers[row.consumer].cause = now
-        self._note_all(blocked_consumer(state, mapping, int(row.consumer), NAMES[row.cause], interval))
+        consumer["cause"] = now
+        self._note_all(blocked_consumer(state, mapping, row["consumer"], NAMES[row["cause"]], interval))
 
-    def _starved(self, row: Any, interval: Interval) -> None:
-        if row.consumer == NOBODY or interval.from_seq < self._since_seq or self._is_found_later(interval):
+    def _starved(self, row: _Row, interval: Interval) -> None:
+        if row["consumer"] == NOBODY or interval.from_seq < self._since_seq or self._is_found_later(interval):
             return
-        head, passed = (int(row.ledger), int(row.entry)), (int(row.passed_ledger), int(row.passed_entry))
+        head, passed = (row["ledger"], row["entry"]), (row["passed_ledger"], row["passed_entry"])
         if (
-            row.passed_ts >= interval.from_ts + int(row.unavailable_us) + self._thresholds.stall_threshold_us
+            row["passed_ts"] >= interval.from_ts + row["unavailable_us"] + self._thresholds.stall_threshold_us
             and passed > head
         ):
-            moves = tuple(self._moves.get(int(row.hash), ()))
-            origin = (int(row.passed_ts), int(row.drained_from), int(row.registered), moves)
-            self.starved.add(
-                StarvedHash(int(row.hash), int(row.consumer), interval, int(row.waiting), head, passed, *origin)
-            )
+            moves = tuple(self._moves.get(row["hash"], ()))
+            origin = (row["passed_ts"], row["drained_from"], row["registered"], moves)
+            self.starved.add(StarvedHash(row["hash"], row["consumer"], interval, row["waiting"], head, passed, *origin))
 
     def _is_found_later(self, interval: Interval) -> bool:
         """Whether an interval is open at the end of a window; the window in which it ends, or the last, finds it."""
@@ -297,10 +301,10 @@ class BlockingMonitor:
             self.stalls_beyond += is_finding(left_out) and not self._is_found_later(left_out.span)
 
 
-def _hash_wait(row: Any, interval: Interval) -> Blocked:
+def _hash_wait(row: _Row, interval: Interval) -> Blocked:
     """The waiting interval of a hash, from the kernel's report."""
-    head = ((int(row.ledger), int(row.entry)),)
+    head = ((row["ledger"], row["entry"]),)
     nothing: dict[str, object] = {}
-    cause, owner = NAMES[int(row.cause)], int(row.consumer)
-    waited = int(row.waiting), int(row.waited_us)
-    return Blocked("hash", cause, int(row.hash), owner, NOBODY, interval, *waited, head, nothing)
+    waited = row["waiting"], row["waited_us"]
+    cause = NAMES[row["cause"]]
+    return Blocked("hash", cause, row["hash"], row["consumer"], NOBODY, interval, *waited, head, nothing)

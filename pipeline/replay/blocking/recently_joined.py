@@ -23,6 +23,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,
     UNKNOWN,
     State,
+    common_of,
 )
 
 
@@ -107,10 +108,11 @@ class RecentlyJoined:
 
     def _update(self, state: State) -> None:
         """Writes to the state which consumers are recent, and at which mark-delete position the kernel stops."""
+        common, recent = common_of(state), state.consumers.view(np.ndarray)["recent"]
         first = self._waiting[0].until if self._waiting else (UNKNOWN, UNKNOWN)
-        state.common[0].join_release_ledger, state.common[0].join_release_entry = first
-        state.consumers.recent[:] = 0
-        state.consumers.recent[sorted(self.places)] = 1
+        common["join_release_ledger"], common["join_release_entry"] = first
+        recent[:] = 0
+        recent[sorted(self.places)] = 1
 
 
 def _intervals(state: State, mapping: RoutingArrays, held: _Waiting, at: TracePoint, ended_by: int) -> list[Blocked]:

@@ -1,8 +1,9 @@
 """Finds why nothing was sent to any consumer for a while although entries waited (Q12; PIP-474's stall)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.attribution import (
     Blocked,
@@ -33,7 +34,9 @@ from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,
     UNKNOWN,
+    Ints,
     State,
+    common_of,
 )
 
 
@@ -62,39 +65,41 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
     waiting = waiting.where(waiting.since_ts < interval.to_ts)
     if waiting.slot.size == 0:
         return None
-    consumers = state.consumers
-    connected = [int(index) for index in np.flatnonzero(consumers.connected == 1)]
+    # Plain arrays: each attribute of a record array takes microseconds.
+    consumers: Any = state.consumers.view(np.ndarray)
+    hashes: Any = state.hashes.view(np.ndarray)
+    connected = consumers["connected"] == 1
+    consumers_connected = int(np.count_nonzero(connected))
     since_us = _since_us(interval, situation)
-    # The broker may send to a blocked consumer, but only if something else makes it read (4.2, 4.8).
-    unavailable = [
-        index for index in connected if _cause_of(state, index, since_us) != READY or _blocked(state, index, since_us)
-    ]
-    with_permits = sum(int(consumers[index].cause) == READY for index in connected)
-    if not connected or bool(np.all(waiting.owner == NOBODY)):
+    is_unavailable = connected & _cannot_be_sent(state, since_us)
+    with_permits = int(np.count_nonzero(connected & (consumers["cause"] == READY)))
+    if not consumers_connected or bool(np.all(waiting.owner == NOBODY)):
         cause, blocking = NAMES[NO_OWNER], NOBODY
     else:
-        hashes, hash_at = state.hashes, state.entries.hash_at[waiting.slot]
-        lately = hashes.clear_ts[hash_at] > since_us
-        waiting = waiting._replace(drains=waiting.drains | (lately & (hashes.drained_from[hash_at] != NOBODY)))
+        hash_at = waiting.hash_at
+        lately = hashes["clear_ts"][hash_at] > since_us
+        waiting = waiting._replace(drains=waiting.drains | (lately & (hashes["drained_from"][hash_at] != NOBODY)))
         free = waiting.where(
             ~(waiting.drains | lately)
             & (waiting.since_ts <= since_us)
             & (waiting.owner != NOBODY)
-            & ~np.isin(waiting.owner, unavailable)
+            & ~is_unavailable[waiting.owner]
         )
+        unavailable = np.flatnonzero(is_unavailable).tolist()
         if free.slot.size == 0 and not unavailable and not waiting.drains.any():
             return None
-        cause, blocking = _cause(state, waiting, free, connected, unavailable, situation, interval)
+        cause, blocking = _cause(state, waiting, free, consumers_connected, unavailable, situation, interval)
     for_blocking = waiting.where(waiting.owner == blocking)
     roots = oldest_held(state, blocking) or oldest(state, waiting.slot)
-    known = state.common[0].permits_known_by != 0
+    common = common_of(state)
+    known = common["permits_known_by"] != 0
     detail: dict[str, object] = {
         "no_progress": True,
-        "consumers": len(connected),
+        "consumers": consumers_connected,
         "with_permits": with_permits if known else None,
-        "replay_size_at_least": int(state.common[0].in_replay),
+        "replay_size_at_least": int(common["in_replay"]),
         "replay_size_reported": situation.replay_size,
-        "look_ahead_limit": situation.limits.look_ahead(len(connected)),
+        "look_ahead_limit": situation.limits.look_ahead(consumers_connected),
         "hashes": largest(for_blocking.hash, for_blocking.waited_us(interval)),
         "waiting_for_it": for_blocking.slot.size,
     }
@@ -114,23 +119,32 @@ def _since_us(interval: Interval, situation: Situation) -> int:
     return max(interval.from_ts, interval.to_ts - situation.stall_threshold_us)
 
 
-def _cause_of(state: State, index: int, since_us: int) -> int:
-    """Why a consumer can be sent nothing now, or could not later than `since_us`."""
-    consumer = state.consumers[index]
-    return int(consumer.former if consumer.cause == READY and consumer.cause_ts > since_us else consumer.cause)
+def _causes(state: State, since_us: int) -> Ints:
+    """Why each consumer can be sent nothing now, or could not later than `since_us`."""
+    consumers: Any = state.consumers.view(np.ndarray)
+    lately = (consumers["cause"] == READY) & (consumers["cause_ts"] > since_us)
+    causes: Ints = np.where(lately, consumers["former"], consumers["cause"])
+    return causes
 
 
-def _blocked(state: State, index: int, since_us: int) -> bool:
-    """Whether a consumer is blocked on unacknowledged messages now, or was later than `since_us`."""
-    consumer = state.consumers[index]
-    return bool(consumer.blocked == 1 or consumer.unblocked_ts > since_us)
+def _cannot_be_sent(state: State, since_us: int) -> NDArray[np.bool_]:
+    """Which consumers can be sent nothing now, or could not later than `since_us`.
+
+    The broker may send to one that is blocked on unacknowledged messages, but only if something else makes it read
+    (4.2, 4.8).
+    """
+    consumers: Any = state.consumers.view(np.ndarray)
+    cannot: NDArray[np.bool_] = (
+        (_causes(state, since_us) != READY) | (consumers["blocked"] == 1) | (consumers["unblocked_ts"] > since_us)
+    )
+    return cannot
 
 
 def _cause(
     state: State,
     waiting: Waiters,
     free: Waiters,
-    connected: list[int],
+    connected: int,
     unavailable: list[int],
     situation: Situation,
     interval: Interval,
@@ -142,7 +156,7 @@ def _cause(
         blocking = most_waited_for(waiting, unavailable)
         if blocking == NOBODY:
             return NAMES[DRAINING], _holder(state, waiting.where(waiting.drains))
-        no_permits = _cause_of(state, blocking, _since_us(interval, situation)) == NO_PERMITS
+        no_permits = _causes(state, _since_us(interval, situation))[blocking] == NO_PERMITS
         cause = NAMES[NO_PERMITS if no_permits else UNACKED_LIMIT_CONSUMER]
     # With recently joined consumers the others get no new entries either (6.2).
     elif situation.held_behind is not None:
@@ -150,14 +164,14 @@ def _cause(
         if blocking == NOBODY:
             # It has just acknowledged the entry that mark-delete waited for.
             blocking = situation.held_by
-    elif _look_ahead_reached(state, waiting, len(connected), situation):
+    elif _look_ahead_reached(state, waiting, connected, situation):
         cause, blocking = NAMES[LOOK_AHEAD_LIMIT], most_waited_for(waiting.where(waiting.was_read), unavailable)
         if blocking == NOBODY:
             blocking = _holder(state, waiting.where(waiting.drains))
     elif _subscription_was_full(state, interval):
         cause, blocking = NAMES[UNACKED_LIMIT_SUBSCRIPTION], int(np.argmax(consumers.unacked))
     else:
-        drained_from = state.hashes.drained_from[state.entries.hash_at[free.slot]]
+        drained_from = state.hashes.drained_from[free.hash_at]
         if bool(np.all(drained_from != NOBODY)):
             cause, blocking = NAMES[DRAINING_STUCK], int(drained_from[0])
     return cause, blocking
@@ -198,7 +212,7 @@ def _holder(state: State, waiting: Waiters) -> int:
     """The holder of the draining hashes that most entries wait for."""
     if waiting.slot.size == 0:
         return NOBODY
-    hash_at = state.entries.hash_at[waiting.slot]
+    hash_at = waiting.hash_at
     holders = np.where(
         state.hashes.away[hash_at] == 1, state.hashes.holder[hash_at], state.hashes.drained_from[hash_at]
     )

@@ -357,7 +357,7 @@ class Dispatcher:
 
     def apply_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Takes from a snapshot the replay size, read positions at joins, and permits if there are no flow rows."""
-        state = self._state
+        state, common = self._state, common_of(self._state)
         self.monitor.reported(state, snapshot)
         for consumer in snapshot.consumers:
             index = self.consumers.of.get(consumer.consumer)
@@ -365,9 +365,9 @@ class Dispatcher:
                 continue
             if self.holds_back and consumer.joined_at is not None:
                 self.monitor.recent.note_position(state, index, consumer.joined_at)
-            if consumer.permits is not None and state.common[0].permits_known_by != BY_FLOWS:
-                state.common[0].permits_known_by = BY_SNAPSHOTS
-                state.consumers[index].permits = consumer.permits
+            if consumer.permits is not None and common["permits_known_by"] != BY_FLOWS:
+                common["permits_known_by"] = BY_SNAPSHOTS
+                self._consumer(consumer.consumer)["permits"] = consumer.permits
                 limits = self.policy.unacked_max, self.policy.report_min_us
                 _update_availability(state, self._out, index, at.seq, at.ts_us, BY_FLOW, *limits)
                 self.monitor.take_intervals(state, self._out, self._mapping)

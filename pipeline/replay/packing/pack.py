@@ -26,7 +26,7 @@ from dispatch_audit.pipeline.replay.packing.producer_summary import (
     published_parts,
 )
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
-from dispatch_audit.pipeline.trace.arrow_columns import numbered, places
+from dispatch_audit.pipeline.trace.arrow_columns import numbered
 
 # The columns of a trace that the replay needs; nothing else is read.
 COLUMNS = (
@@ -109,8 +109,9 @@ def pack(batch: pa.RecordBatch, profile: Profile, digested: bool = False) -> lis
     """
     if batch.num_rows == 0:
         return []
-    events, source = with_positions(batch, encoded_events(batch, profile, digested))
-    owners, owner = _owners(batch)
+    of_rows = encoded_events(batch, profile, digested)
+    owners, owner = _owners(batch, _PUBLISH[of_rows.code])
+    events, source = with_positions(batch, of_rows)
     owner = owner if source.size == batch.num_rows else owner[source]
     order = _order(owner, events.seq)
     owner, events, source = owner[order], events.take(order), source[order]
@@ -147,12 +148,11 @@ def _order(group: NDArray[np.int64], seq: Column) -> NDArray[np.intp]:
     return np.lexsort((seq, group))
 
 
-def _owners(batch: pa.RecordBatch) -> tuple[list[_Owner], NDArray[np.int64]]:
-    """The owners that a batch names, and the index of the owner of each row."""
+def _owners(batch: pa.RecordBatch, published: NDArray[np.bool_]) -> tuple[list[_Owner], NDArray[np.int64]]:
+    """The owners that a batch names, and the index of the owner of each row, given which rows are publishes."""
     topics, topic = numbered(batch.column("topic"))
     names, subscription = numbered(batch.column("subscription"))
     brokers, broker = numbered(batch.column("broker"))
-    published = places(batch.column("event"), ["publish"]) == 0
     subscription = np.where(published, len(names) - 1, subscription)
     recorder = topic * len(brokers) + broker
     present = np.zeros((len(topics) * len(brokers), len(names)), dtype=np.bool_)

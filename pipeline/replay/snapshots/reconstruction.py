@@ -23,7 +23,9 @@ from dispatch_audit.pipeline.replay.state.state import (
     UNKNOWN,
     VAGUE,
     WAITING,
+    Ints,
     State,
+    common_of,
 )
 
 
@@ -70,30 +72,33 @@ def reconstruct(state: State, read_position: Position | None, returned_us: int) 
         returned_us: entries that a redeliver row returned since this time may still be pending, because the row comes
             before its effect.
     """
-    # Few of the rows hold an entry. A plain array, because each attribute of a record array takes microseconds.
-    plain: Any = state.entries.view(np.ndarray)
-    entries = plain[plain["ledger"] != UNKNOWN]
-    marks, sent_to, holder = entries["marks"], entries["sent_to"], entries["holder"]
+    # Plain arrays, because each attribute of a record array takes microseconds; and few of the slots hold an entry.
+    entries: Any = state.entries.view(np.ndarray)
+    used = np.flatnonzero(entries["ledger"] != UNKNOWN)
+    marks, sent_to, holder = entries["marks"][used], entries["sent_to"][used], entries["holder"][used]
+    common = common_of(state)
     held = holder >= 0
-    arrived = (marks & DISPATCH_CONFIRMED != 0) if state.common[0].starts_seen else np.ones(marks.size, dtype=np.bool_)
-    certain = held & arrived & (marks & (MAYBE_SKIPPED | VAGUE) == 0)
-    if state.common[0].resetting == RESET_BEGUN:
+    certain = held & (marks & (MAYBE_SKIPPED | VAGUE) == 0)
+    if common["starts_seen"]:
+        certain &= marks & DISPATCH_CONFIRMED != 0
+    if common["resetting"] == RESET_BEGUN:
         # The dispatcher may already be gone.
-        certain &= False
+        certain[:] = False
     # An acknowledged entry keeps the consumer that it was sent to, if it was sent (5.1).
-    settling = ~held & (marks & SETTLING != 0) & (sent_to >= 0)
-    returning = ~held & (marks & NACKED != 0) & (entries["since_ts"] >= returned_us) & (sent_to >= 0)
+    unsettled = marks & SETTLING != 0
+    returned = np.flatnonzero(marks & NACKED != 0)
+    unsettled[returned] |= entries["since_ts"][used[returned]] >= returned_us
+    possible = held | (unsettled & (sent_to >= 0))
     at = np.where(held, holder, sent_to)
-    possible = held | settling | returning
-    size, unacked = state.consumers.size, entries["unacked"]
+    size, unacked = len(state.consumers), entries["unacked"][used]
     least = np.bincount(at[certain], weights=unacked[certain], minlength=size).astype(np.int64).tolist()
     most = np.bincount(at[possible], weights=unacked[possible], minlength=size).astype(np.int64).tolist()
-    draining, pending = _by_hash(state, entries["hash_at"], at, certain, possible)
+    draining, pending = _by_hash(state, entries["hash_at"][used], at, certain, possible)
     return Reconstruction(
         dict(enumerate(map(Bounds, least, most))),
         draining,
         pending,
-        _in_replay(entries, read_position),
+        _in_replay(entries, used, marks, read_position),
     )
 
 
@@ -103,15 +108,16 @@ def _by_hash(
     hashes: Any = state.hashes.view(np.ndarray)
     draining: dict[tuple[int, int], Bounds] = {}
     pending: dict[tuple[int, int], Bounds] = {}
-    candidates = possible & (places >= 0)
+    candidates = np.flatnonzero(possible & (places >= 0))
+    hash_at = places[candidates]
+    away = (hashes["draining_seq"][hash_at] != UNKNOWN) & (hashes["hash"][hash_at] != UNKNOWN)
     # Only draining hashes and uncertain entries can differ from the broker's list, and both are few.
-    away = (hashes["draining_seq"] != UNKNOWN) & (hashes["hash"] != UNKNOWN)
-    candidates &= away[places] | ~certain
-    slots = np.flatnonzero(candidates)
-    if not slots.size:
+    listed = np.flatnonzero(away | ~certain[candidates])
+    if not listed.size:
         return draining, pending
-    hash_at, holder = places[slots], at[slots]
-    drains = away[hash_at] & (hashes["away"][hash_at] == 1) & (hashes["holder"][hash_at] == holder)
+    slots, hash_at = candidates[listed], hash_at[listed]
+    holder = at[slots]
+    drains = away[listed] & (hashes["away"][hash_at] == 1) & (hashes["holder"][hash_at] == holder)
     columns = (holder, hashes["hash"][hash_at], drains, certain[slots])
     for index, sticky_hash, drained, sure in zip(*(column.tolist() for column in columns), strict=True):
         bounds, key = draining if drained else pending, (index, sticky_hash)
@@ -120,12 +126,12 @@ def _by_hash(
     return draining, pending
 
 
-def _in_replay(entries: Any, read_position: Position | None) -> Bounds:
-    marks = entries["marks"]
+def _in_replay(entries: Any, used: Ints, marks: Ints, read_position: Position | None) -> Bounds:
     # Delayed entries that were never sent are in the tracker of delayed messages, not in replay (4.13).
-    waiting = (marks & WAITING != 0) & (marks & (DELAYED | SENT) != DELAYED)
+    waiting = used[(marks & WAITING != 0) & (marks & (DELAYED | SENT) != DELAYED)]
+    count = waiting.size
     if read_position is not None:
-        ledger, entry = read_position
-        waiting &= (entries["ledger"] < ledger) | ((entries["ledger"] == ledger) & (entries["entry"] < entry))
-    count = int(np.count_nonzero(waiting))
+        ledgers, (ledger, entry) = entries["ledger"][waiting], read_position
+        before = (ledgers < ledger) | ((ledgers == ledger) & (entries["entry"][waiting] < entry))
+        count = int(np.count_nonzero(before))
     return Bounds(count, count)

@@ -8,7 +8,6 @@ from typing import Final
 
 from dispatch_audit.pipeline.assignment.epochs import AssignmentLog, Epoch, Undecided
 from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
-from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import Routing
 from dispatch_audit.pipeline.assignment.selectors.auto_split import AutoSplit
 from dispatch_audit.pipeline.assignment.selectors.consistent_hashing import ConsistentHashing
@@ -188,7 +187,6 @@ _OF_THE_ASSIGNMENT: Final = (
     Kind("undecided", Undecided),
     Kind("routing", Routing),
     Kind("range_columns", RangeColumns),
-    Kind("reported_ranges", ReportedRanges, "ranges consumers"),
     Kind("hash_range", HashRange),
     Kind("hash_shares", HashShares, "_owned _there"),
     Kind("auto_split", AutoSplit, "_consumers _modulus _uppers _owners"),

@@ -470,10 +470,11 @@ class Subscription:
 
     def end_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Compares a snapshot, which the broker took here or earlier."""
-        view, epochs = view_of(snapshot, at, at), self._epochs
+        epochs = self._epochs
         unchanged = self._snapshots.began_with(snapshot) == epochs.ranges and not epochs.waiting
-        if self._log.undecided and unchanged and view.reported is not None:
-            self._learn(Behind(view.reported, NO_DISPATCHES), at)
+        reported = view_of(snapshot, at, at).reported() if self._log.undecided and unchanged else None
+        if reported is not None:
+            self._learn(Behind(reported, NO_DISPATCHES), at)
             self._snapshots.assume(snapshot, epochs.ranges)
         before, after = self._snapshots.end(snapshot, self._dispatcher, epochs.ranges)
         moments, interrupted = (before, after), self._cold_start.interrupted and not self._cold_start.settled

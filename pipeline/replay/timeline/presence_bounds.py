@@ -108,7 +108,7 @@ def shown(view: View, bracket: Bracket, bounds_of: BoundsOf, closed_by: ClosedBy
     restarts, listed = bracket.row.kind == "reset", bracket.row.consumer in view.listed
     if not view.listed.isdisjoint(closed_by(bracket)) if restarts else bracket.row.kind == "leave" and listed:
         return False
-    if restarts or view.reported is None:
+    if restarts or view.ranges is None:
         # The snapshot may leave out consumers, and it lists a consumer before the selector has a range for it.
         return None
     if bracket.row.kind == "join":

@@ -18,22 +18,28 @@ class View(NamedTuple):
         since: the point after which it was taken.
         until: the point before or at which it was taken.
         listed: the consumers that it lists.
-        reported: the ranges of all of them; None if the ranges of some are unknown.
+        ranges: of each consumer; None if the ranges of some are unknown.
     """
 
     snapshot: int
     since: TracePoint
     until: TracePoint
     listed: frozenset[int]
-    reported: ReportedRanges | None
+    ranges: tuple[tuple[int, frozenset[tuple[int, int]]], ...] | None
+
+    def reported(self) -> ReportedRanges | None:
+        """The ranges of all consumers, in their order: made anew, because few snapshots decide anything."""
+        if self.ranges is None:
+            return None
+        return ReportedRanges((*both, consumer) for consumer, of_one in self.ranges for both in of_one)
 
 
 def view_of(snapshot: Snapshot, since: TracePoint, until: TracePoint) -> View:
     """The assignment in a snapshot that was taken between two points and whose ranges are filled in."""
     listed = frozenset(consumer.consumer for consumer in snapshot.consumers)
-    complete = bool(listed) and all(consumer.ranges for consumer in snapshot.consumers)
-    ranges = ((*both, consumer.consumer) for consumer in snapshot.consumers for both in consumer.ranges or ())
-    return View(snapshot.seq, since, until, listed, ReportedRanges(ranges) if complete else None)
+    ranges = tuple((consumer.consumer, consumer.ranges) for consumer in snapshot.consumers if consumer.ranges)
+    complete = bool(ranges) and len(ranges) == len(snapshot.consumers)
+    return View(snapshot.seq, since, until, listed, ranges if complete else None)
 
 
 class LatestRanges:

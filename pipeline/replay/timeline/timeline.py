@@ -275,7 +275,7 @@ class Timeline:
         before = max(self._bounds(b)[1] for b in cluster)
         last_seq = self._held.seq_behind(min(self._bounds(b)[0] for b in cluster), self._undecided_rows_max)
         for view in self._views:
-            if view.reported is not None and before <= view.until.seq + 1 and view.snapshot <= last_seq:
+            if view.ranges is not None and before <= view.until.seq + 1 and view.snapshot <= last_seq:
                 happened = [shown(view, b, self._bounds, self._closed_by) for b in self._membership.open]
                 if None not in happened and sum(map(bool, happened)) <= _SEGMENT_MAX:
                     return view
@@ -399,7 +399,7 @@ class Timeline:
             following = min((self._bounds(b)[0] for b in self._membership.open), default=_NEVER)
             return self._decisions(over - 1, following)
 
-        return behind(None if view is None else view.reported, decisions, self._held.recorded_late)
+        return behind(None if view is None else view.reported(), decisions, self._held.recorded_late)
 
     def _decisions(self, after: int, before: int) -> Evidence:
         """The dispatches between two held rows."""

@@ -80,7 +80,7 @@ def document_of(payload: bytes) -> tuple[dict[str, Any], bytes]:
 
 def payload_with(document: Any, arrays: bytes) -> bytes:
     text = json.dumps(document).encode()
-    return payload_of()[:HEAD] + zlib.compress(len(text).to_bytes(8, "little") + text + arrays)
+    return payload_of()[:HEAD] + zlib.compress(len(text).to_bytes(8, "little") + text + arrays, 1)
 
 
 def read_or_refused(payload: bytes) -> Known | None:
@@ -184,7 +184,7 @@ def test_bytes_that_were_exchanged_on_purpose_build_nothing_else(at: int, instea
     end = 8 + int.from_bytes(raw[:8], "little")
     at %= end
     raw[at : at + len(instead)] = instead
-    known = read_or_refused(payload_of()[:HEAD] + zlib.compress(bytes(raw)))
+    known = read_or_refused(payload_of()[:HEAD] + zlib.compress(bytes(raw), 1))
     assert known is None or type(known.replay) is Subscription
 
 
