@@ -44,6 +44,9 @@ def note_view(changes: Sequence[Bracket], view: View, bounds_of: BoundsOf, close
     for bracket in changes:
         happened = shown(view, bracket, bounds_of, closed_by)
         after, before = bounds_of(bracket)
+        if happened is None and _passes_unseen(view, bracket, bounds_of):
+            # It came and went on one side of the snapshot, and nothing shows on which: a later snapshot may list it.
+            bracket.seen_after = max(after, view.since.seq)
         if happened and after <= view.until.seq:
             bracket.shown_by.add(view.snapshot)
             bracket.seen_before = min(before, view.until.seq + 1)
@@ -52,8 +55,22 @@ def note_view(changes: Sequence[Bracket], view: View, bounds_of: BoundsOf, close
             bracket.seen_after = max(after, view.since.seq)
 
 
-def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf) -> Precedence:
-    """(n, n): which of n changes, given in a likely order, certainly happened before which, transitively."""
+def _passes_unseen(view: View, bracket: Bracket, bounds_of: BoundsOf) -> bool:
+    """Whether a join and the leave of the same consumer may both come before or behind a snapshot without it."""
+    if bracket.row.kind != "join" or bracket.leave is None or view.ranges is None:
+        return False
+    after, before = bounds_of(bracket.leave)
+    return bracket.row.consumer not in view.listed and after <= view.until.seq and view.since.seq < before
+
+
+def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf, there: Collection[int] = ()) -> Precedence:
+    """(n, n): which of n changes, given in a likely order, certainly happened before which, transitively.
+
+    Args:
+        changes: the changes.
+        bounds_of: returns the bounds of a change.
+        there: consumers that a snapshot behind all of the changes lists.
+    """
     if len(changes) == 1:
         return np.zeros((1, 1), dtype=np.bool_)
     after, before = np.array([bounds_of(bracket) for bracket in changes], dtype=np.int64).T
@@ -70,8 +87,8 @@ def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf) -> Precedence:
             survives = bracket.row.kind == "join" and (
                 bracket.leave is None or not _closed_with(bracket.leave, changes[reset], bounds_of)
             )
-            # Where no row tells which consumers a restart closed, the lack of one tells nothing.
-            known[reset, number] |= survives and told
+            # Where no row tells which consumers a restart closed, the lack of one tells nothing; a snapshot does.
+            known[reset, number] |= survives and (told or bracket.row.consumer in there)
             known[number, reset] |= not survives
     known = closed(known)
     # If rows contradict each other, no order is possible: then the given order is used.

@@ -373,7 +373,8 @@ class Timeline:
         for bracket in cluster:
             # Of many that are open it is among the first.
             self._membership.open.remove(bracket)
-        bounds, known = [self._bounds(b) for b in cluster], precedence(cluster, self._bounds)
+        there = () if view is None else view.listed
+        bounds, known = [self._bounds(b) for b in cluster], precedence(cluster, self._bounds, there)
         over = max(before for _, before in bounds)
         if self._stage.depends_on_earlier_rows():
             self._replay()

@@ -44,6 +44,11 @@ def test_a_small_burst_breaks_nothing(rng: Random) -> None:
     assert came.faultless, came
 
 
+def test_who_is_listed_behind_a_seek_that_closed_nobody_joined_behind_it() -> None:
+    # Clients came back before the end of the seek was recorded, and no row says whom it closed: a snapshot does.
+    _require_faultless([outcome_of_seed(324)])
+
+
 @pytest.mark.heavy
 @pytest.mark.examples
 def test_a_burst_breaks_nothing() -> None:
