@@ -1,4 +1,4 @@
-"""The audit of a topic that moves from broker to broker, on Spark, from JSON Lines and from Parquet."""
+"""The audit of a topic that moves from broker to broker: from JSON Lines on both engines, and from Parquet."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,17 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import MANIFEST
-from pyspark.sql import SparkSession
+from conftest import MANIFEST, RunCli
+from embedded_commands import EmbeddedCommands
 
-from dispatch_audit.pipeline.audit import audit
-from dispatch_audit.pipeline.errors import TraceError, UsageError
-from dispatch_audit.pipeline.run.request import AuditRequest
-from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.target import parse_target
-from dispatch_audit.pipeline.windows.window import WHOLE, Window
+from dispatch_audit.pipeline.tables.way import tables_of
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.e2e
 
 _S = 1_000_000
 _ENTRY = {"ledger_id": 1, "batch_size": 1, "key_source": "partition_key"}
@@ -56,40 +52,64 @@ def _written(folder: Path, kind: str, *logs: Sequence[Mapping[str, Any]]) -> Pat
     return folder
 
 
-def _audited(spark: SparkSession, folder: Path, target: Path, window: Window = WHOLE) -> dict[str, list[Any]]:
-    settings = load_settings()
-    settings = settings.model_copy(update={"trace": settings.trace.model_copy(update={"quarantine_ratio_max": 0.5})})
-    request = AuditRequest((str(folder),), str(target), None, settings, window)
-    (run_key,) = audit(spark, request, lambda stage: None).run_keys
-    place = parse_target(str(target))
-    tables = ("violations", "consumers", "quarantine", "coverage")
-    return {t: [row for row in place.read(spark, t).collect() if row["run_key"] == run_key] for t in tables}
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_each_violation_is_found_once_and_named_by_its_recorder(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def _two_owners(folder: Path, kind: str) -> tuple[Path, int]:
+    """A trace of two owners and a consumer that never joined, and the number of its rows."""
     before, behind = _owner("a", 10 * _S, 0, kind), _owner("b", 20 * _S, 1, kind)
     # Of the second recorder only, and of a seq that the first has too.
     stranger = {**behind[3], "seq": 7, "consumer": 9, "ts_us": 21 * _S}
     before.append({**before[3], "seq": 7, "ts_us": 11 * _S})
-    found = _audited(spark, _written(tmp_path / "trace", kind, [*behind, stranger], before), tmp_path / "out")
-    told = sorted((row["broker"], row["seq"], row["consumer"], row["entry_id"]) for row in found["violations"])
-    assert told == [("a", 5, 1, 0), ("b", 5, 1, 1)]
-    assert {row["key"] for row in found["violations"]} == {"key-2"}
-    consumers = sorted((row["broker"], row["consumer"], row["consumer_name"]) for row in found["consumers"])
-    assert consumers == [("a", 1, "c of a"), ("b", 1, "c of b")]
-    ((reason, raw, detail),) = [(row["reason"], row["raw"], row["detail"]) for row in found["quarantine"]]
+    return _written(folder, kind, [*behind, stranger], before), len(before) + len(behind) + 1
+
+
+def _options(folder: Path) -> list[object]:
+    """Options of an audit of few rows, of which a large share may be bad."""
+    config = folder / "audit.toml"
+    config.write_text("[trace]\nquarantine_ratio_max = 0.5\n")
+    return ["--out", folder / "out", "--config", config, "--quiet"]
+
+
+def _assert_found_once(target: Path, rows: int) -> None:
+    tables = tables_of(None, parse_target(str(target)))
+    violations, consumers, quarantine, coverage = (
+        tables.query(name, "*") for name in ("violations", "consumers", "quarantine", "coverage")
+    )
+    found = sorted((row["broker"], row["seq"], row["consumer"], row["entry_id"]) for row in violations)
+    assert found == [("a", 5, 1, 0), ("b", 5, 1, 1)]
+    assert {row["key"] for row in violations} == {"key-2"}
+    named = sorted((row["broker"], row["consumer"], row["consumer_name"]) for row in consumers)
+    assert named == [("a", 1, "c of a"), ("b", 1, "c of b")]
+    ((reason, raw, detail),) = [(row["reason"], row["raw"], row["detail"]) for row in quarantine]
     assert (reason, detail) == ("unknown_consumer", "consumer 9 of b has no join before this row")
     assert json.loads(raw)["broker"] == "b"
-    assert [row["rows"] for row in found["coverage"]] == [len(before) + len(behind) + 1]
+    assert [row["rows"] for row in coverage] == [rows]
 
 
-def test_windows_and_two_owners_at_one_time_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_each_violation_is_found_once_and_named_by_its_recorder(
+    kind: str, run_embedded: EmbeddedCommands, tmp_path: Path
+) -> None:
+    trace, rows = _two_owners(tmp_path / "trace", kind)
+    done = run_embedded("audit", trace, *_options(tmp_path))
+    assert (done.returncode, done.stderr) == (1, "")
+    _assert_found_once(tmp_path / "out", rows)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_each_violation_is_found_once_and_named_by_its_recorder_on_spark(run_cli: RunCli, tmp_path: Path) -> None:
+    trace, rows = _two_owners(tmp_path / "trace", "jsonl")
+    code, text, err = run_cli("audit", trace, *_options(tmp_path), "--format", "json")
+    assert (code, err) == (1, "")
+    assert json.loads(text)["traces"][0]["engine"].startswith("Spark ")
+    _assert_found_once(tmp_path / "out", rows)
+
+
+def test_windows_and_two_owners_at_one_time_are_refused(run_embedded: EmbeddedCommands, tmp_path: Path) -> None:
     moved = _written(tmp_path / "moved", "jsonl", _owner("a", 10 * _S, 0, "jsonl"), _owner("b", 20 * _S, 1, "jsonl"))
-    with pytest.raises(
-        UsageError, match="the recorders a, b, but a window needs the seqs of one recorder; audit the whole log"
-    ):
-        _audited(spark, moved, tmp_path / "out", Window(None, 15 * _S))
+    done = run_embedded("audit", moved, *_options(tmp_path), "--to", 15 * _S)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the recorders a, b, but a window needs the seqs of one recorder; audit the whole log" in done.stderr
     both = _written(tmp_path / "both", "jsonl", _owner("a", 10 * _S, 0, "jsonl"), _owner("b", 10 * _S, 1, "jsonl"))
-    with pytest.raises(TraceError, match="t: the recorders a and b both wrote as its owner between"):
-        _audited(spark, both, tmp_path / "out")
+    done = run_embedded("audit", both, *_options(tmp_path))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "t: the recorders a and b both wrote as its owner between" in done.stderr
