@@ -5,6 +5,8 @@ import io
 import json
 import os
 import random
+import re
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,6 +18,8 @@ import pytest
 import zstandard
 from arrow_rows import batch_of
 from conftest import MANIFEST
+from deltalake import DeltaTable
+from embedded_commands import EmbeddedCommands
 from pyspark.sql import SparkSession
 from reading import read
 from test_row_checks import PLAIN
@@ -29,7 +33,8 @@ from dispatch_audit.pipeline.settings import Settings, load_settings
 from dispatch_audit.pipeline.trace import open_traces
 from dispatch_audit.pipeline.trace.workers.file_part import FilePart
 from dispatch_audit.pipeline.trace.workers.shares import Share
-from dispatch_audit.pipeline.validation import validate
+
+Validate = Callable[[Path], "subprocess.CompletedProcess[str]"]
 
 _ROWS = [{**FLOW, "seq": seq} for seq in range(1, 31)]
 _LINES = "".join(json.dumps(row) + "\n" for row in _ROWS).encode()
@@ -80,7 +85,26 @@ def request(folder: Path, target: object = "") -> AuditRequest:
     return AuditRequest((str(folder),), str(target), None, lenient())
 
 
-@pytest.mark.spark
+@pytest.fixture(scope="module")
+def validated(run_embedded: EmbeddedCommands, tmp_path_factory: pytest.TempPathFactory) -> Validate:
+    """Validates a trace under settings with which nothing is too much.
+
+    The workers of both engines read files alike. What only Spark reads, and errors on their way through Spark, are
+    below and in `tests/trace/test_trace_survey.py`.
+    """
+    config = tmp_path_factory.mktemp("lenient") / "audit.toml"
+    config.write_text('[trace]\nquarantine_ratio_max = 1.0\ntruncated_log = "quarantine"\n')
+    return lambda folder: run_embedded("validate", folder, "--config", config, "--quiet", "--format", "json")
+
+
+def counted(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
+    """What a validation says of its one trace."""
+    assert (done.returncode, done.stderr) == (0, "")
+    (found,) = json.loads(done.stdout)["traces"]
+    assert isinstance(found, dict)
+    return found
+
+
 @pytest.mark.parametrize(
     ("files", "told"),
     [
@@ -95,6 +119,7 @@ def request(folder: Path, target: object = "") -> AuditRequest:
         ({"events.parquet": _PARQUET[:-1]}, "cannot read .*events.parquet: .*not a parquet file"),
         ({"events.parquet": _PARQUET[: len(_PARQUET) // 2]}, "cannot read .*events.parquet: .*not a parquet file"),
         ({"events.parquet": b"PAR1" + _PARQUET[-1000:]}, "cannot read .*events.parquet: .*smaller than the size"),
+        ({"events.jsonl": _LINES, "messages.parquet": b"PAR1 and no more"}, "cannot read .*messages.parquet: "),
         ({"events.parquet": _parquet(_table(("seq", _NUMBERS.cast(pa.float64()))))}, "column seq has type double, but"),
         (
             {"events/a.parquet": _PARQUET, "events/b.parquet": _parquet(_table(("seq", _texts(b"1"))))},
@@ -104,17 +129,15 @@ def request(folder: Path, target: object = "") -> AuditRequest:
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
 def test_a_file_that_cannot_be_read_is_named(
-    spark: SparkSession, tmp_path: Path, files: Mapping[str, bytes], told: str
+    validated: Validate, tmp_path: Path, files: Mapping[str, bytes], told: str
 ) -> None:
-    folder = folder_of(tmp_path, files)
-    with pytest.raises(TraceError, match=told) as raised:
-        validate(spark, request(folder), lambda _: None)
-    assert raised.value.way_out
-    assert "\n" not in str(raised.value)
+    done = validated(folder_of(tmp_path, files))
+    assert (done.returncode, done.stdout) == (3, "")
+    # One line, which ends in what to do.
+    assert re.fullmatch(f"dispatch-audit: error: .*{told}.*; (check|copy|write) .+\n", done.stderr)
 
 
 # The check sum of an archive is not whole, or a second member of it.
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -125,14 +148,13 @@ def test_a_file_that_cannot_be_read_is_named(
     ],
 )
 def test_an_archive_that_ends_too_early_is_read_up_to_there(
-    spark: SparkSession, tmp_path: Path, name: str, content: bytes
+    validated: Validate, tmp_path: Path, name: str, content: bytes
 ) -> None:
-    (found,) = validate(spark, request(folder_of(tmp_path, {name: content})), lambda _: None)
-    assert found.events_in > len(_ROWS)
-    assert found.reasons["cut_off"] == 1
+    found = counted(validated(folder_of(tmp_path, {name: content})))
+    assert found["events"] > len(_ROWS)
+    assert found["quarantined_by_reason"] == {"cut_off": 1}
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     "columns",
     [
@@ -144,10 +166,10 @@ def test_an_archive_that_ends_too_early_is_read_up_to_there(
     ids=["another case", "names that differ in case", "nanoseconds", "a time of day"],
 )
 def test_columns_that_the_format_does_not_know_may_be_of_any_type(
-    spark: SparkSession, tmp_path: Path, columns: list[tuple[str, pa.Array]]
+    validated: Validate, tmp_path: Path, columns: list[tuple[str, pa.Array]]
 ) -> None:
-    (result,) = validate(spark, request(folder_of(tmp_path, {"events.parquet": _parquet(_table(*columns))})), print)
-    assert (result.events_in, result.events_quarantined) == (len(_ROWS), 0)
+    found = counted(validated(folder_of(tmp_path, {"events.parquet": _parquet(_table(*columns))})))
+    assert (found["events"], found["quarantined"]) == (len(_ROWS), 0)
 
 
 def test_texts_that_are_no_utf8_are_read_as_in_json(tmp_path: Path) -> None:
@@ -323,10 +345,10 @@ def test_names_are_names_and_nothing_is_executed(spark: SparkSession, tmp_path: 
     before = {path for path in tmp_path.rglob("*") if "out" not in path.parts}
     here = set(Path.cwd().iterdir())
     result = audit(spark, request(folder, tmp_path / "out"), lambda _: None)
-    written = spark.read.format("delta").load(str(tmp_path / "out" / "consumers"))
-    found = written.select("topic", "subscription", "consumer_name").collect()
-    assert {tuple(row) for row in found} == {(TOPIC + name, name, name) for name in nasty}
-    (run,) = spark.read.format("delta").load(str(tmp_path / "out" / "runs")).collect()
-    assert (run.run_key, run.events_in, run.events_audited) == (result.run_keys[0], len(nasty), len(nasty))
+    consumers = DeltaTable(tmp_path / "out" / "consumers").to_pyarrow_table().to_pylist()
+    found = {(row["topic"], row["subscription"], row["consumer_name"]) for row in consumers}
+    assert found == {(TOPIC + name, name, name) for name in nasty}
+    (run,) = DeltaTable(tmp_path / "out" / "runs").to_pyarrow_table().to_pylist()
+    assert (run["run_key"], run["events_in"], run["events_audited"]) == (result.run_keys[0], len(nasty), len(nasty))
     assert {path for path in tmp_path.rglob("*") if "out" not in path.parts} == before
     assert set(Path.cwd().iterdir()) - here <= {Path.cwd() / "spark-warehouse"}
