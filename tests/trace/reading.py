@@ -1,4 +1,4 @@
-"""Reads traces in tests: their rows without a JVM, the same rows through a scan, and what an audit sets aside."""
+"""Reads traces in tests: rows and counts without a JVM, the same rows through a scan, and what an audit sets aside."""
 
 import json
 import pickle
@@ -10,12 +10,13 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from dispatch_audit.pipeline.replay.pack_on_spark import rows_with_texts
-from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
+from dispatch_audit.pipeline.replay.pack_on_spark import checked_rows, rows_with_texts
+from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, Kind
 from dispatch_audit.pipeline.replay.staged_texts import rows_in
 from dispatch_audit.pipeline.run.refused_by_replay import refused_by_replay
 from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Trace
 from dispatch_audit.pipeline.trace.checks.asked import AskedRows
+from dispatch_audit.pipeline.trace.quarantine.row_counts import Count, decoded
 from dispatch_audit.pipeline.trace.workers.file_part import FilePart
 from dispatch_audit.pipeline.trace.workers.part import Part
 from dispatch_audit.pipeline.trace.workers.shares import Share, shares_of
@@ -44,6 +45,12 @@ def parts_in(trace: Trace) -> list[FilePart]:
 def read(trace: Trace, rows: int = 1_000) -> tuple[Rows, Rows]:
     """The good rows of a trace in the order of seq, and the refused ones in that of lines."""
     return rows_of_parts(parts_in(trace), rows)
+
+
+def counts_in_parts(trace: Trace, rows: int = 1_000) -> list[Count]:
+    """The counts of the rows of a trace, by the work of a task."""
+    staged = [row for batch in checked_rows(rows)(iter(parts_in(trace))) for row in batch.to_pylist()]
+    return decoded(row["events"] for row in staged if row["kind"] == Kind.COUNTS)
 
 
 def scanned(spark: SparkSession, trace: Trace) -> tuple[Rows, Rows]:
