@@ -3,12 +3,13 @@
 import gzip
 import json
 from pathlib import Path
+from typing import NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import WriteTrace
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 from reading import kept, read, set_aside, shares_in
 from trace_rows import ACK, FLOW, GAP, GAP_OF_ALL, GOOD_ROWS, PUBLISH, TOPIC
 
@@ -28,14 +29,25 @@ _SPLITS = "spark.sql.files.maxPartitionBytes"
 @pytest.fixture
 def tiny_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cuts files into shares of a few lines, as a file of gigabytes is cut."""
-    monkeypatch.setattr(shares, "SHARE_BYTES", 500)
+    monkeypatch.setattr(shares, "SHARE_BYTES", 1_200)
 
 
-def refusals(spark: SparkSession, *rows: tuple[str | None, int, str], broker: str | None = None) -> DataFrame:
-    """What the replay refused: subscription, seq, reason."""
-    schema = "topic string, subscription string, broker string, seq long, reason string, detail string"
-    told = [(TOPIC, name, broker, seq, reason, "said so") for name, seq, reason in rows]
-    return spark.createDataFrame(told, schema)
+class Late(NamedTuple):
+    """A row that the replay refused."""
+
+    subscription: str
+    seq: int
+    reason: str
+    broker: str | None = None
+    topic: str = TOPIC
+
+
+def refusals(spark: SparkSession, *rows: Late) -> DataFrame:
+    """What the replay refused."""
+    texts = ("topic", "subscription", "broker", "reason", "detail")
+    schema = pa.schema([("seq", pa.int64()), *((name, pa.string()) for name in texts)])
+    told = [{**row._asdict(), "detail": "said so"} for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(told, schema))
 
 
 # Garbage of many kinds and lengths, blank lines, and good rows, some of them with \r\n.
@@ -71,7 +83,7 @@ def test_lines_are_counted_across_shares(spark: SparkSession, write_trace: Write
 def test_lines_of_a_scan_are_counted_across_splits(spark: SparkSession, write_trace: WriteTrace) -> None:
     folder = write_trace(_MIXED)
     (trace,) = open_traces([folder])
-    spark.conf.set(_SPLITS, "500")
+    spark.conf.set(_SPLITS, "2000")
     try:
         assert (
             spark.read.text(str(folder / "events.jsonl")).select("_metadata.file_block_start").distinct().count() > 10
@@ -90,7 +102,10 @@ def test_rows_in_are_good_rows_and_quarantined_rows(spark: SparkSession, write_t
     good, refused = read(trace)
     # Two of the good rows are refused by the replay, and one name that is in no row.
     late = refusals(
-        spark, ("ks", 4, "unknown_consumer"), ("ks", 7, "impossible_transition"), ("ks", 999, "impossible_transition")
+        spark,
+        Late("ks", 4, "unknown_consumer"),
+        Late("ks", 7, "impossible_transition"),
+        Late("ks", 999, "impossible_transition"),
     )
     found = set_aside(spark, trace, late)
     assert len(good) + len(refused) == 120
@@ -110,36 +125,42 @@ def test_an_odd_path_is_written_as_people_write_it(spark: SparkSession, tmp_path
     assert [row.file for row in set_aside(spark, trace)] == [str(folder / "events.jsonl")]
 
 
-def test_a_duplicate_seq_names_the_row_that_was_refused(spark: SparkSession, write_trace: WriteTrace) -> None:
-    other = {**FLOW, "subscription": "other"}
-    (trace,) = open_traces([write_trace([FLOW, other, {**FLOW, "permits": 3}, {**FLOW, "permits": 4}])])
-
-    def found(*late: tuple[str, int, str]) -> list[tuple[int, str, str]]:
-        rows = sorted(set_aside(spark, trace, refusals(spark, *late)), key=lambda row: int(row.line))
-        return [(row.line, row.subscription, row.reason) for row in rows]
-
-    assert found(("ks", 6, "duplicate_seq")) == [(4, "ks", "duplicate_seq")]
-    assert found(("other", 6, "unknown_consumer")) == [(2, "other", "unknown_consumer")]
-    assert found(("ks", 6, "duplicate_seq"), ("ks", 6, "duplicate_seq")) == [
-        (3, "ks", "duplicate_seq"),
-        (4, "ks", "duplicate_seq"),
+def test_a_duplicate_seq_names_the_rows_that_were_refused(spark: SparkSession, write_trace: WriteTrace) -> None:
+    once, twice = ([{**FLOW, "subscription": name, "permits": at} for at in (1, 3, 4)] for name in ("once", "twice"))
+    others = [{**FLOW, "subscription": name} for name in ("other", "good")]
+    (trace,) = open_traces([write_trace([once[0], *others, *once[1:], *twice])])
+    late = refusals(
+        spark,
+        Late("once", 6, "duplicate_seq"),
+        Late("other", 6, "unknown_consumer"),
+        Late("twice", 6, "duplicate_seq"),
+        Late("twice", 6, "duplicate_seq"),
+    )
+    rows = sorted(set_aside(spark, trace, late), key=lambda row: int(row.line))
+    assert [(row.line, row.subscription, row.reason) for row in rows] == [
+        (2, "other", "unknown_consumer"),
+        (5, "once", "duplicate_seq"),
+        (7, "twice", "duplicate_seq"),
+        (8, "twice", "duplicate_seq"),
     ]
 
 
-@pytest.mark.parametrize(("broker", "line"), [("a", 1), ("", 2), (None, 2)])
 def test_of_two_recorders_the_row_of_the_one_that_is_named_is_refused(
-    spark: SparkSession, write_trace: WriteTrace, broker: str | None, line: int
+    spark: SparkSession, write_trace: WriteTrace
 ) -> None:
-    (trace,) = open_traces([write_trace([{**FLOW, "broker": "a"}, FLOW])])
-    late = refusals(spark, ("ks", 6, "unknown_consumer"), broker=broker)
-    assert [row.line for row in set_aside(spark, trace, late)] == [line]
+    brokers = {"by a": "a", "by no name": "", "by any": None}
+    rows = [{**FLOW, "subscription": name, **by} for name in brokers for by in ({"broker": "a"}, {})]
+    (trace,) = open_traces([write_trace(rows)])
+    late = refusals(spark, *(Late(name, 6, "unknown_consumer", broker) for name, broker in brokers.items()))
+    found = sorted((row.line, row.subscription) for row in set_aside(spark, trace, late))
+    assert found == [(1, "by a"), (4, "by no name"), (6, "by any")]
 
 
 def test_a_publish_is_one_row_however_many_subscriptions_refuse_it(
     spark: SparkSession, write_trace: WriteTrace
 ) -> None:
     (trace,) = open_traces([write_trace([PUBLISH, ACK])])
-    late = refusals(spark, ("b", 1, "impossible_transition"), ("a", 1, "impossible_transition"))
+    late = refusals(spark, Late("b", 1, "impossible_transition"), Late("a", 1, "impossible_transition"))
     (row,) = set_aside(spark, trace, late)
     assert (row.subscription, row.seq, row.line, row.reason) == ("a", 1, 1, "impossible_transition")
     assert json.loads(row.raw) == PUBLISH
@@ -150,15 +171,15 @@ def test_a_gap_of_all_topics_that_is_delivered_twice_is_one_row(spark: SparkSess
     of_topic = {**GAP, "seq": GAP_OF_ALL["seq"], "seq_end": GAP_OF_ALL["seq"]}
     (trace,) = open_traces([write_trace([GAP_OF_ALL, FLOW, of_topic, GAP_OF_ALL])])
     seq = GAP_OF_ALL["seq"]
-    late = refusals(spark, ("b", seq, "repeated_row"), ("a", seq, "repeated_row"))
-    elsewhere = late.withColumn("topic", sf.lit("persistent://public/default/other"))
-    found = set_aside(spark, trace, late.union(elsewhere))
+    topics = (TOPIC, "persistent://public/default/other")
+    late = [Late(name, seq, "repeated_row", topic=topic) for topic in topics for name in ("b", "a")]
+    found = set_aside(spark, trace, refusals(spark, *late))
     assert [(row.line, row.reason, row.seq) for row in found if row.line in (1, 4)] == [(4, "repeated_row", seq)]
 
 
 def test_a_row_is_not_refused_twice(spark: SparkSession, write_trace: WriteTrace) -> None:
     (trace,) = open_traces([write_trace([{**FLOW, "permits": -1}])])
-    late = refusals(spark, ("ks", 6, "unknown_consumer"))
+    late = refusals(spark, Late("ks", 6, "unknown_consumer"))
     (row,) = set_aside(spark, trace, late)
     assert (row.reason, row.detail) == ("impossible_value", "permits = -1")
 
@@ -169,7 +190,7 @@ def test_the_replay_may_refuse_rows_of_parquet(spark: SparkSession, tmp_path: Pa
     (copy / "events").mkdir(parents=True)
     pq.write_table(typed_rows(trace), copy / "events" / "a.parquet")
     (copy / "trace.json").write_text((tmp_path / "trace.json").read_text())
-    late = refusals(spark, ("ks", 6, "unknown_consumer"))
+    late = refusals(spark, Late("ks", 6, "unknown_consumer"))
     (row,) = set_aside(spark, open_traces([copy])[0], late)
     assert (row.seq, row.reason, row.line) == (6, "unknown_consumer", 6)
 
