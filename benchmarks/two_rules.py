@@ -33,21 +33,7 @@ def first_delivery_order(events: str) -> str:
     Args:
         events: the table of the rows of a trace.
     """
-    return f"""
-        WITH sent AS ({_sent(events)}),
-        firsts AS (
-            SELECT topic, key, ledger_id, entry_id, min(seq) AS seq FROM sent GROUP BY topic, key, ledger_id, entry_id
-        ),
-        followed AS (
-            SELECT ledger_id, entry_id,
-                lag(ledger_id) OVER of_key AS ledger_before,
-                lag(entry_id) OVER of_key AS entry_before
-            FROM firsts
-            WINDOW of_key AS (PARTITION BY topic, key ORDER BY seq)
-        )
-        SELECT count(*) FROM followed
-        WHERE ledger_before > ledger_id OR (ledger_before = ledger_id AND entry_before > entry_id)
-    """
+    return f"SELECT count(*) FROM ({out_of_order(events)})"
 
 
 def single_holder(events: str, explode: Explode) -> str:
@@ -57,6 +43,30 @@ def single_holder(events: str, explode: Explode) -> str:
         events: the table of the rows of a trace.
         explode: by its name in the engine.
     """
+    return f"SELECT count(*) FROM ({to_another_holder(events, explode)})"
+
+
+def out_of_order(events: str) -> str:
+    """SQL with the topic of each dispatch that `Broken.first_delivery_order` counts; the argument is the same."""
+    return f"""
+        WITH sent AS ({_sent(events)}),
+        firsts AS (
+            SELECT topic, key, ledger_id, entry_id, min(seq) AS seq FROM sent GROUP BY topic, key, ledger_id, entry_id
+        ),
+        followed AS (
+            SELECT topic, ledger_id, entry_id,
+                lag(ledger_id) OVER of_key AS ledger_before,
+                lag(entry_id) OVER of_key AS entry_before
+            FROM firsts
+            WINDOW of_key AS (PARTITION BY topic, key ORDER BY seq)
+        )
+        SELECT topic FROM followed
+        WHERE ledger_before > ledger_id OR (ledger_before = ledger_id AND entry_before > entry_id)
+    """
+
+
+def to_another_holder(events: str, explode: Explode) -> str:
+    """SQL with the topic of each dispatch that `Broken.single_holder` counts; the arguments are the same."""
     return f"""
         WITH sent AS ({_sent(events)}),
         positions AS (
@@ -74,14 +84,14 @@ def single_holder(events: str, explode: Explode) -> str:
             GROUP BY sent.topic, sent.key, sent.seq, sent.consumer
         ),
         followed AS (
-            SELECT seq, consumer,
+            SELECT topic, seq, consumer,
                 lag(consumer) OVER (PARTITION BY topic, key ORDER BY seq) AS consumer_before,
                 max(acked_seq) OVER (
                     PARTITION BY topic, key ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                 ) AS held_until
             FROM held
         )
-        SELECT count(*) FROM followed WHERE consumer_before <> consumer AND held_until > seq
+        SELECT topic FROM followed WHERE consumer_before <> consumer AND held_until > seq
     """
 
 

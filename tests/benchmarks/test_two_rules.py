@@ -1,16 +1,18 @@
 """The two rules are the same rules in three engines: against each other, by hand, and against a plain loop."""
 
-from collections import defaultdict
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
-from benchmarks import plan_duckdb, plan_polars
+from benchmarks import plan_duckdb, plan_polars, two_rules
 from benchmarks.generate import Shape, write_trace
 from benchmarks.trace_columns import trace_schema
 from benchmarks.two_rules import Broken
@@ -96,16 +98,54 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_by_hand(count: Count, tmp_path: Path, case: str) -> None:
-    parts, expected = CASES[case]
-    rows = [row for part in parts for row in part]
-    files = tmp_path / "events.parquet"
-    files.mkdir()
-    # Two files, last first: neither the files nor the rows in them are in order.
+def rows_of(case: str) -> list[Row]:
+    parts, _ = CASES[case]
+    return [row for part in parts for row in part]
+
+
+def write_rows(trace: Path, rows: Sequence[Row]) -> None:
+    """Writes two files, last first: neither the files nor the rows in them are in order."""
+    files = trace / "events.parquet"
+    files.mkdir(parents=True)
     for number, of_file in enumerate((rows[1::2], rows[::2])):
         pq.write_table(pa.Table.from_pylist(of_file[::-1], trace_schema()), files / f"part-{number}.parquet")
-    assert count(tmp_path) == expected
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("engine", [plan_duckdb, plan_polars], ids=["duckdb", "polars"])
+def test_by_hand(engine: ModuleType, tmp_path: Path, case: str) -> None:
+    write_rows(tmp_path, rows_of(case))
+    found = engine.started().prepare(tmp_path, tmp_path / "scratch")()()
+    assert Broken(**found) == CASES[case][1]
+
+
+@pytest.fixture(scope="module")
+def all_cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One trace of all cases, each with topics of its own."""
+    trace = tmp_path_factory.mktemp("all-cases")
+    write_rows(trace, [{**row, "topic": f"{case}/{row['topic']}"} for case in CASES for row in rows_of(case)])
+    return trace
+
+
+@pytest.fixture(scope="module")
+def found_on_spark(spark: SparkSession, all_cases: Path) -> Mapping[str, Broken]:
+    """What each rule finds in each case, by one query for all cases."""
+    spark.read.parquet(str(all_cases / "events.parquet")).createOrReplaceTempView("all_cases")
+    rules = (two_rules.out_of_order("all_cases"), two_rules.to_another_holder("all_cases", "explode"))
+    found = [Counter(row.topic.partition("/")[0] for row in spark.sql(rule).collect()) for rule in rules]
+    spark.catalog.dropTempView("all_cases")
+    return {case: Broken(*(of_rule[case] for of_rule in found)) for case in CASES}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("case", CASES)
+def test_by_hand_on_spark(found_on_spark: Mapping[str, Broken], case: str) -> None:
+    assert found_on_spark[case] == CASES[case][1]
+
+
+def test_all_cases_together(count: Count, all_cases: Path) -> None:
+    expected = [broken for _, broken in CASES.values()]
+    assert count(all_cases) == Broken(*map(sum, zip(*expected, strict=True)))
 
 
 @pytest.fixture(scope="module")
