@@ -6,16 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
-from pyspark.sql import SparkSession
+from deltalake import DeltaTable
+from embedded_commands import EmbeddedCommands
 
 from benchmarks.generate import Shape, write_trace
-from dispatch_audit.pipeline.audit import audit
-from dispatch_audit.pipeline.run.request import AuditRequest
-from dispatch_audit.pipeline.settings import load_settings
-from dispatch_audit.pipeline.tables.target import parse_target
-from dispatch_audit.pipeline.validation import validate
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 # Seconds by itself: builds and installs, or generates whole traces.
@@ -160,15 +157,16 @@ def test_another_seed_is_other_traffic(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "one" / "trace.json").read_text())["note"] != ""
 
 
-@pytest.mark.spark
-def test_an_audit_reads_all_and_finds_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    written = write_trace(tmp_path / "trace", BUSY)
-    request = AuditRequest((str(tmp_path / "trace"),), str(tmp_path / "target"), None, load_settings())
-    (read,) = validate(spark, request, lambda _: None)
-    assert (read.events_in, read.events_quarantined, read.usable) == (written, 0, True)
-    audit(spark, request, lambda _: None)
-    target = parse_target(request.target)
-    (run,) = target.read(spark, "runs").collect()
+def test_an_audit_reads_all_and_finds_nothing(run_embedded: EmbeddedCommands, tmp_path: Path) -> None:
+    trace, tables = tmp_path / "trace", tmp_path / "tables"
+    written = write_trace(trace, BUSY)
+    done = run_embedded("validate", trace, "--quiet", "--format", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    (read,) = json.loads(done.stdout)["traces"]
+    assert (read["events"], read["quarantined"], read["usable"]) == (written, 0, True)
+    done = run_embedded("audit", trace, "--out", tables, "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+    (run,) = DeltaTable(tables / "runs").to_pyarrow_table().to_pylist()
     assert (run["verdict"], run["completeness"], run["events_audited"]) == ("clean", 1.0, written)
-    totals = target.read(spark, "metrics").groupBy().sum("violations", "known_bug", "not_provable").collect()[0]
-    assert tuple(totals) == (0, 0, 0)
+    metrics = DeltaTable(tables / "metrics").to_pyarrow_table()
+    assert [pc.sum(metrics[name]).as_py() for name in ("violations", "known_bug", "not_provable")] == [0, 0, 0]
