@@ -99,9 +99,12 @@ def test_an_audit_of_the_converted_trace_gives_the_same_rows(
     assert (tmp_path / "logs" / "events" / "_delta_log").is_dir() == (form == "delta")
 
 
-def spoilt(folder: Path) -> Path:
+def spoilt(folder: Path, *, lines_of_log: int | None = None) -> Path:
     """The sample with lines that the checks refuse, and rows of a second topic whose name is no name of a folder."""
     trace = unzipped(SAMPLE, folder)
+    if lines_of_log is not None:
+        for file in trace.glob("*.jsonl"):
+            file.write_text("".join(file.read_text().splitlines(keepends=True)[:lines_of_log]))
     with (trace / "acks.jsonl").open("a") as log:
         log.write('no JSON\n{"event": "ack", "seq": -4}\n')
         for seq in (10**9, 10**9 + 1):
@@ -204,7 +207,7 @@ def test_a_killed_conversion_leaves_no_trace_and_the_next_one_is_whole(converted
 def test_tables_below_a_uri_are_those_of_the_embedded_engine(
     spark: SparkSession, converted: Converted, tmp_path: Path
 ) -> None:
-    trace, uri = spoilt(tmp_path / "trace"), f"file:{tmp_path}/uri"
+    trace, uri = spoilt(tmp_path / "trace", lines_of_log=200), f"file:{tmp_path}/uri"
     request = ConvertRequest((str(trace),), uri, None, False, None, load_settings())
     result = convert(spark, request, lambda stage: None)
     local = converted(trace, "--to", tmp_path / "local", "--as", "delta")
