@@ -64,6 +64,14 @@ def test_one_whose_path_delta_rs_cannot_open_is_left_to_spark(tmp_path: Path) ->
     assert seqs_by_workers(trace) is None
 
 
+def test_rows_that_delta_rs_copied_say_the_same_as_before(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path / "trace")
+    before = [row for row in read(trace)[0] if int(row["seq"]) != SEQS[0]]
+    # The others of its file are written once more, with texts of another Arrow type.
+    DeltaTable(tmp_path / "trace" / "events").delete(f"seq = {SEQS[0]}")
+    assert read(trace)[0] == before
+
+
 @pytest.mark.spark
 def test_of_a_table_that_was_changed_it_is_those_of_the_latest_version(spark: SparkSession, tmp_path: Path) -> None:
     trace = trace_of(tmp_path / "trace")

@@ -30,6 +30,9 @@ def conform(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         OtherColumnError: a value has another type.
     """
     found = column.type
+    if pa.types.is_string_view(found) or pa.types.is_binary_view(found):
+        # So delta-rs writes the rows that it copies, for example when others of their file are deleted.
+        return conform(column.cast(pa.large_string() if pa.types.is_string_view(found) else pa.large_binary()), wanted)
     if pa.types.is_dictionary(found) and found.value_type == wanted:
         return _with_valid_words(column) if wanted == pa.string() else column
     if pa.types.is_dictionary(found):
