@@ -44,23 +44,12 @@ def note_view(changes: Sequence[Bracket], view: View, bounds_of: BoundsOf, close
     for bracket in changes:
         happened = shown(view, bracket, bounds_of, closed_by)
         after, before = bounds_of(bracket)
-        if happened is None and _passes_unseen(view, bracket, bounds_of):
-            # It came and went on one side of the snapshot, and nothing shows on which: a later snapshot may list it.
-            bracket.seen_after = max(after, view.since.seq)
         if happened and after <= view.until.seq:
             bracket.shown_by.add(view.snapshot)
             bracket.seen_before = min(before, view.until.seq + 1)
         elif happened is False and view.since.seq < before:
             bracket.hidden_from.add(view.snapshot)
             bracket.seen_after = max(after, view.since.seq)
-
-
-def _passes_unseen(view: View, bracket: Bracket, bounds_of: BoundsOf) -> bool:
-    """Whether a join and the leave of the same consumer may both come before or behind a snapshot without it."""
-    if bracket.row.kind != "join" or bracket.leave is None or view.ranges is None:
-        return False
-    after, before = bounds_of(bracket.leave)
-    return bracket.row.consumer not in view.listed and after <= view.until.seq and view.since.seq < before
 
 
 def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf, there: Collection[int] = ()) -> Precedence:

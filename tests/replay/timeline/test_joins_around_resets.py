@@ -1,4 +1,4 @@
-"""Whether a consumer whose join overlaps a seek, or a snapshot, joined before or after it (contract 5.10).
+"""Whether a consumer whose join overlaps a seek joined before it, and was closed, or after it (contract 5.10).
 
 Consumer 1 was there before, 2 joins around the seek, and no row tells which consumers the seek closed. Where 2 joined
 before, 3 is alone afterwards; where it joined after, 2 and 3 share the hashes.
@@ -139,19 +139,3 @@ def test_a_snapshot_behind_the_seek_shows_that_the_consumer_was_closed() -> None
     found = replayed(log.rows)
     assert found.violated == []
     assert [name for name, _ in found.changes][:3] == ["join c1", "join c2", "reset"]
-
-
-def test_a_consumer_that_passes_a_snapshot_unseen_was_there_on_one_side_of_it() -> None:
-    log = Log()
-    log.join(1)
-    log.now_us += 1_000_000
-    log.join(2, phases="start")
-    log.leave(2, phases="start")
-    log.snapshot(reported(1, key_hash_ranges=ALL))
-    log.join(2, phases="end")
-    log.leave(2, phases="end")
-    log.now_us += 1_000_000
-    log.snapshot(reported(1, key_hash_ranges=ALL))
-    found = replayed(log.rows)
-    assert [name for name, _ in found.changes] == ["join c1", "join c2", "leave c2"]
-    assert (found.agreement["assignment_mismatch"], found.broken) == ((2, 2), [])
