@@ -54,3 +54,9 @@ class LimitError(TraceError):
 
 class StateError(TraceError):
     """Raised when an audit cannot continue from the state of an earlier window."""
+
+
+def not_at_worker(file: str) -> UsageError:
+    """The error for a file of a trace that the driver has listed and a worker does not find."""
+    way_out = "put it where every worker can read it: on a shared file system or in object storage"
+    return UsageError(f"a worker does not find {file}, which the driver has", way_out)

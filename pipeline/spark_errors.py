@@ -102,8 +102,7 @@ def _unreadable(found: re.Match[str], text: str) -> DispatchAuditError:
     # Spark reports a missing file when it reads its rows or, for Parquet, its columns.
     absent = condition == ".FILE_NOT_EXIST" or bool(causes and _ABSENT.search(causes[-1]))
     if absent and Path(plain_path(file)).exists():
-        way_out = "put it where every worker can read it: on a shared file system or in object storage"
-        return UsageError(f"a worker does not find {plain_path(file)}, which the driver has", way_out)
+        return errors.not_at_worker(plain_path(file))
     # The innermost cause describes the damage best, Spark's own hint second best.
     why = (causes[-1] if causes else hint.partition(" SQLSTATE")[0]).strip() or "it is damaged"
     return TraceError(f"cannot read {plain_path(file)}: {why}", "copy it again or leave it out")

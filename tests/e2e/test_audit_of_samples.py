@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from conftest import RunCli
 from deltalake import write_deltalake
 from embedded_commands import EmbeddedCommands
 from pyspark.sql import SparkSession
@@ -24,7 +25,6 @@ from samples import SAMPLES, unzipped
 
 from benchmarks.table_rows import rows_of_tables
 from benchmarks.typed_rows import typed_rows
-from dispatch_audit.jobs.cli import main
 from dispatch_audit.jobs.engines.class_archive import class_archive_options
 from dispatch_audit.jobs.engines.java import require_java
 from dispatch_audit.pipeline.audit import audit
@@ -39,11 +39,9 @@ SAMPLE_NAMES = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
 
 pytestmark = pytest.mark.e2e
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture(scope="session")
-def run(run_embedded: EmbeddedCommands) -> Run:
+def run(run_embedded: EmbeddedCommands) -> RunCli:
     """Runs a command on the embedded engine; returns exit code, stdout and stderr."""
 
     def command(*arguments: object) -> tuple[int, str, str]:
@@ -54,22 +52,13 @@ def run(run_embedded: EmbeddedCommands) -> Run:
 
 
 @pytest.fixture
-def run_on_spark(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> Run:
+def run_on_spark(spark: SparkSession, run_cli: RunCli) -> RunCli:
     """Runs the command line on the session of the tests; returns exit code, stdout and stderr."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as exited:
-            main([str(argument) for argument in arguments])
-        captured = capfd.readouterr()
-        assert isinstance(exited.value.code, int)
-        return exited.value.code, captured.out, captured.err
-
-    return run
+    return run_cli
 
 
 @pytest.fixture(scope="module")
-def audited_sample(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def audited_sample(run: RunCli, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of an audit of a sample, for tests that leave them alone."""
     out = tmp_path_factory.mktemp("audited") / "out"
     assert run("audit", SAMPLES / "join-leave-4.0.8", "--out", out, "--fail-on", "never", "--quiet")[0] == 0
@@ -116,7 +105,7 @@ def assert_as_expected(audited: Mapping[str, Mapping[str, Any]], out: Path) -> N
 
 
 @pytest.mark.parametrize("sample", SAMPLE_NAMES)
-def test_a_sample_gives_the_verdict_that_lies_beside_it(sample: str, run: Run, tmp_path: Path) -> None:
+def test_a_sample_gives_the_verdict_that_lies_beside_it(sample: str, run: RunCli, tmp_path: Path) -> None:
     code, out, err = run("audit", SAMPLES / sample, "--out", tmp_path, "--format", "json", "--quiet")
     report = json.loads(out)
     (audited,) = report["traces"]
@@ -136,7 +125,7 @@ def test_a_finding_names_entry_key_and_consumers(spark: SparkSession, audited_on
 
 @pytest.mark.spark
 def test_a_second_run_leaves_equal_rows_and_no_others(
-    run_on_spark: Run, audited_on_spark: Path, tmp_path: Path
+    run_on_spark: RunCli, audited_on_spark: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(audited_on_spark, tmp_path, dirs_exist_ok=True)
     run_on_spark("audit", SAMPLES / "heavy-churn-3.0.7", "--out", tmp_path, "--quiet")
@@ -148,7 +137,7 @@ def test_a_second_run_leaves_equal_rows_and_no_others(
 
 
 @pytest.mark.spark
-def test_all_samples_in_one_call(run_on_spark: Run, tmp_path: Path) -> None:
+def test_all_samples_in_one_call(run_on_spark: RunCli, tmp_path: Path) -> None:
     code, out, err = run_on_spark("audit", SAMPLES, "--out", tmp_path, "--format", "json", "--quiet")
     report = json.loads(out)
     assert (code, report["verdict"], err) == (1, "known_bug", "")
@@ -159,7 +148,7 @@ def test_all_samples_in_one_call(run_on_spark: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta"])
-def test_columns_say_the_same_as_lines(kind: str, run: Run, tmp_path: Path) -> None:
+def test_columns_say_the_same_as_lines(kind: str, run: RunCli, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     trace.mkdir()
     shutil.copy(SAMPLES / "heavy-churn-3.0.7" / "trace.json", trace)
@@ -178,7 +167,7 @@ def test_columns_say_the_same_as_lines(kind: str, run: Run, tmp_path: Path) -> N
     assert reports[0] == reports[1]
 
 
-def test_rows_that_cannot_be_used_are_set_aside(run: Run, tmp_path: Path) -> None:
+def test_rows_that_cannot_be_used_are_set_aside(run: RunCli, tmp_path: Path) -> None:
     trace = unzipped("join-leave-4.0.8", tmp_path / "trace")
     messages = trace / "messages.jsonl"
     rows = messages.read_text().splitlines()
@@ -241,7 +230,7 @@ def _missing(trace: Path) -> None:
     shutil.rmtree(trace)
 
 
-def assert_refused_in_one_line(run: Run, code: int, spoil: Callable[[Path], None], folder: Path, out: Path) -> None:
+def assert_refused_in_one_line(run: RunCli, code: int, spoil: Callable[[Path], None], folder: Path, out: Path) -> None:
     before = contents(out)
     trace = unzipped("join-leave-4.0.8", folder / "trace")
     spoil(trace)
@@ -267,14 +256,14 @@ def assert_refused_in_one_line(run: Run, code: int, spoil: Callable[[Path], None
     ],
 )
 def test_an_unusable_trace_is_one_line_and_leaves_the_tables_alone(
-    spoil: Callable[[Path], None], code: int, run: Run, audited_sample: Path, tmp_path: Path
+    spoil: Callable[[Path], None], code: int, run: RunCli, audited_sample: Path, tmp_path: Path
 ) -> None:
     assert_refused_in_one_line(run, code, spoil, tmp_path, audited_sample)
 
 
 @pytest.mark.spark
 def test_an_unusable_trace_is_one_line_and_leaves_the_tables_alone_on_spark(
-    run_on_spark: Run, audited_on_spark: Path, tmp_path: Path
+    run_on_spark: RunCli, audited_on_spark: Path, tmp_path: Path
 ) -> None:
     assert_refused_in_one_line(run_on_spark, 3, _garbage, tmp_path, audited_on_spark)
 
@@ -348,16 +337,18 @@ def assert_counts_bad_rows(trace: Path, code: int, out: str, err: str) -> None:
     assert "        broken_json: 3\n        cut_off: 1\n        missing_field: 1\n" in out
 
 
-def test_validation_says_how_much_is_wrong_with_an_unusable_trace(run: Run, bad_rows: Path) -> None:
+def test_validation_says_how_much_is_wrong_with_an_unusable_trace(run: RunCli, bad_rows: Path) -> None:
     assert_counts_bad_rows(bad_rows, *run("validate", bad_rows, "--quiet"))
 
 
 @pytest.mark.spark
-def test_validation_says_how_much_is_wrong_with_an_unusable_trace_on_spark(run_on_spark: Run, bad_rows: Path) -> None:
+def test_validation_says_how_much_is_wrong_with_an_unusable_trace_on_spark(
+    run_on_spark: RunCli, bad_rows: Path
+) -> None:
     assert_counts_bad_rows(bad_rows, *run_on_spark("validate", bad_rows, "--quiet"))
 
 
-def test_validation_says_what_would_be_refused(run: Run, tmp_path: Path) -> None:
+def test_validation_says_what_would_be_refused(run: RunCli, tmp_path: Path) -> None:
     trace = unzipped("join-leave-4.0.8", tmp_path / "trace")
     with (trace / "acks.jsonl").open("a") as log:
         log.write("no JSON\n")
@@ -369,7 +360,7 @@ def test_validation_says_what_would_be_refused(run: Run, tmp_path: Path) -> None
     assert checked["profile"] == "pulsar-4.0.7"
 
 
-def test_hot_keys_have_names_and_a_trace_cut_in_the_middle_is_no_fault(run: Run, tmp_path: Path) -> None:
+def test_hot_keys_have_names_and_a_trace_cut_in_the_middle_is_no_fault(run: RunCli, tmp_path: Path) -> None:
     _, out, _ = run("audit", SAMPLES / "join-leave-4.0.8", "--out", tmp_path / "whole", "--format", "json", "--quiet")
     (report,) = json.loads(out)["traces"]
     assert (report["completeness"], report["incomplete"]) == (1.0, [])

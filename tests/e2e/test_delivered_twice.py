@@ -1,4 +1,4 @@
-"""A log of which a part is delivered twice, as users audit it: the audit reports the same as of the log as it was.
+"""A log of which a part is delivered twice, as users audit it: the audit reports the same as for the log without it.
 
 The audits run on the embedded engine, and one of them on Spark too.
 """

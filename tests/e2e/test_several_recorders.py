@@ -62,7 +62,7 @@ def _two_owners(folder: Path, kind: str) -> tuple[Path, int]:
 
 
 def _options(folder: Path) -> list[object]:
-    """Options of an audit of few rows, of which a large share may be bad."""
+    """Options with which an audit accepts a large share of bad rows."""
     config = folder / "audit.toml"
     config.write_text("[trace]\nquarantine_ratio_max = 0.5\n")
     return ["--out", folder / "out", "--config", config, "--quiet"]

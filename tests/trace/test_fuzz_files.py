@@ -106,7 +106,7 @@ def counted(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "why"),
     [
         ({"events.jsonl": b""}, "the trace is empty"),
         ({"events.jsonl.gz": b""}, "the trace is empty"),
@@ -129,12 +129,12 @@ def counted(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
 def test_a_file_that_cannot_be_read_is_named(
-    validated: Validate, tmp_path: Path, files: Mapping[str, bytes], told: str
+    validated: Validate, tmp_path: Path, files: Mapping[str, bytes], why: str
 ) -> None:
     done = validated(folder_of(tmp_path, files))
     assert (done.returncode, done.stdout) == (3, "")
     # One line, which ends in what to do.
-    assert re.fullmatch(f"dispatch-audit: error: .*{told}.*; (check|copy|write) .+\n", done.stderr)
+    assert re.fullmatch(f"dispatch-audit: error: .*{why}.*; (check|copy|write) .+\n", done.stderr)
 
 
 # The check sum of an archive is not whole, or a second member of it.

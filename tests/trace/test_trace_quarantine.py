@@ -46,8 +46,8 @@ def refusals(spark: SparkSession, *rows: Late) -> DataFrame:
     """What the replay refused."""
     texts = ("topic", "subscription", "broker", "reason", "detail")
     schema = pa.schema([("seq", pa.int64()), *((name, pa.string()) for name in texts)])
-    told = [{**row._asdict(), "detail": "said so"} for row in rows]
-    return spark.createDataFrame(pa.Table.from_pylist(told, schema))
+    refused = [{**row._asdict(), "detail": "said so"} for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(refused, schema))
 
 
 # Garbage of many kinds and lengths, blank lines, and good rows, some of them with \r\n.

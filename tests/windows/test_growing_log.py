@@ -213,7 +213,8 @@ def test_a_row_whose_clock_was_ahead_does_not_make_every_window_behind_it_clean(
     growing.add(rows)
     with pytest.raises(
         RefusedError,
-        match=r"exit code 3: .*it ends before seq 60, whose time is after --to, but later rows have times in",
+        match=r"exit code 3: .*it ends before seq 60, whose time is after --to, "
+        "but later rows have times in the window",
     ):
         growing.audit(at(6), at(12))
     (first,) = growing.audit(to_us=at(5))

@@ -52,7 +52,7 @@ def note_view(changes: Sequence[Bracket], view: View, bounds_of: BoundsOf, close
             bracket.seen_after = max(after, view.since.seq)
 
 
-def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf, there: Collection[int] = ()) -> Precedence:
+def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf, there: Collection[int]) -> Precedence:
     """(n, n): which of n changes, given in a likely order, certainly happened before which, transitively.
 
     Args:
@@ -68,7 +68,9 @@ def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf, there: Collectio
         for other_number, other in enumerate(changes):
             known[number, other_number] |= other.join is bracket or separated(bracket, other)
     for reset in (number for number, bracket in enumerate(changes) if bracket.row.kind == "reset"):
-        told = any(b.vague and _closed_with(b, changes[reset], bounds_of) for b in changes if b.row.kind == "leave")
+        closed_are_named = any(
+            b.vague and _closed_with(b, changes[reset], bounds_of) for b in changes if b.row.kind == "leave"
+        )
         for number, bracket in enumerate(changes):
             if known[number, reset] or known[reset, number] or bracket.row.kind == "reset":
                 continue
@@ -76,8 +78,8 @@ def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf, there: Collectio
             survives = bracket.row.kind == "join" and (
                 bracket.leave is None or not _closed_with(bracket.leave, changes[reset], bounds_of)
             )
-            # Where no row tells which consumers a restart closed, the lack of one tells nothing; a snapshot does.
-            known[reset, number] |= survives and (told or bracket.row.consumer in there)
+            # Without rows for the closed consumers a missing row proves nothing; a snapshot behind the restart does.
+            known[reset, number] |= survives and (closed_are_named or bracket.row.consumer in there)
             known[number, reset] |= not survives
     known = closed(known)
     # If rows contradict each other, no order is possible: then the given order is used.

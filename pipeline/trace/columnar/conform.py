@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from dispatch_audit.pipeline.trace.checks.typed_values import OtherTypeError, typed_json
 
 _BITS: Final = {pa.int32(): 32, pa.int64(): 64}
+# delta-rs writes views where it copies rows, for example those of a file from which others are deleted.
+_OF_VIEW: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
 class OtherColumnError(Exception):
@@ -30,9 +32,8 @@ def conform(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         OtherColumnError: a value has another type.
     """
     found = column.type
-    if pa.types.is_string_view(found) or pa.types.is_binary_view(found):
-        # So delta-rs writes the rows that it copies, for example when others of their file are deleted.
-        return conform(column.cast(pa.large_string() if pa.types.is_string_view(found) else pa.large_binary()), wanted)
+    if found in _OF_VIEW:
+        return conform(column.cast(_OF_VIEW[found]), wanted)
     if pa.types.is_dictionary(found) and found.value_type == wanted:
         return _with_valid_words(column) if wanted == pa.string() else column
     if pa.types.is_dictionary(found):

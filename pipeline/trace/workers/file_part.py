@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.errors import TraceError, not_at_worker
 from dispatch_audit.pipeline.trace.checks.asked import AskedRows
 from dispatch_audit.pipeline.trace.checks.row_batches import UNCHECKED_ROWS, RowsRead, every_row
 from dispatch_audit.pipeline.trace.columnar.checked_columns import ColumnReader
@@ -66,9 +66,7 @@ class FilePart:
         try:
             yield
         except FileNotFoundError as error:
-            # The driver has listed it.
-            way_out = "put it where every worker can read it: on a shared file system or in object storage"
-            raise UsageError(f"a worker does not find {self.file}, which the driver has", way_out) from error
+            raise not_at_worker(self.file) from error
         except _UNREADABLE as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise TraceError(f"cannot read {self.file}: {why}", "copy it again or leave it out") from error
