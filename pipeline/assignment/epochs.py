@@ -97,11 +97,18 @@ class AssignmentLog:
         self.current: Epoch | None = None
         self.undecided: HashRanges = ()
 
-    def resolve(self, changes: Sequence[Change], precedes: Precedence, nodes_max: int, behind: Behind) -> Resolved:
+    def resolve(
+        self,
+        changes: Sequence[Change],
+        precedes: Precedence,
+        nodes_max: int,
+        behind: Behind,
+        passages: Sequence[tuple[int, int]] = (),
+    ) -> Resolved:
         """Puts membership changes that are new to this log in order; see `resolve.resolve`."""
         roots = [self._selector, *self._others]
         if len(changes) > 1 or self._others:
-            resolved = resolve(roots, changes, precedes, self._fresh, nodes_max, behind)
+            resolved = resolve(roots, changes, precedes, self._fresh, nodes_max, behind, passages)
         else:
             selector = with_change(self._selector.copy(), changes[0], self._fresh)
             disputed = union(selector.disputed())

@@ -44,6 +44,7 @@ def resolve(
     fresh: Callable[[], Selector],
     nodes_max: int,
     behind: Behind,
+    passages: Sequence[tuple[int, int]] = (),
 ) -> Resolved:
     """Puts membership changes in order.
 
@@ -54,6 +55,8 @@ def resolve(
         fresh: makes a selector without consumers, for a reset.
         nodes_max: how many intermediate assignments are examined.
         behind: the observations after the changes, which may show their order.
+        passages: the numbers of a join and of the leave of the same consumer, where it is open whether both happened
+            before a snapshot among the changes or both after it.
     """
     reported, owner_of = behind.reported, behind.owner_of_range
     search = Search(fresh, nodes_max, behind)
@@ -67,7 +70,7 @@ def resolve(
     worlds = [_settled(selector, orders, changes, owner_of) for selector in orders.states[-1]]
     selectors = [selector for selector, *_ in orders.states]
     if orders.complete:
-        undecided, open_changes = _undecided(roots[0], orders, changes, fresh)
+        undecided, open_changes = _undecided(roots[0], orders, changes, passages, fresh)
         undecided[-1] = doubtful(worlds)
         return Resolved(orders.order, selectors, undecided, open_changes, worlds, True)
     # There are more orders than can be examined, so it is unknown which hashes they agree on.
@@ -110,10 +113,17 @@ def closed(precedes: Precedence) -> Precedence:
 
 
 def _undecided(
-    root: Selector, orders: Orders, changes: Sequence[Change], fresh: Callable[[], Selector]
+    root: Selector,
+    orders: Orders,
+    changes: Sequence[Change],
+    passages: Sequence[tuple[int, int]],
+    fresh: Callable[[], Selector],
 ) -> tuple[list[HashRanges], list[int]]:
     """The hashes in doubt by the number of changes that have happened, and the changes whose order is open."""
     open_pairs = ~(orders.precedes | orders.precedes.T)
+    for join, leave in passages:
+        # Their order is known, but not whether the consumer was there between any two of the other observations.
+        open_pairs[join, leave] = True
     touched = _Touched(root, orders, changes, fresh)
     undecided: list[HashRanges] = []
     open_changes: set[int] = set()

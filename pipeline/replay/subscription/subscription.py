@@ -239,12 +239,17 @@ class Subscription:
         return first_join is not None and not self._has_consumers and self._suit_selector(first_join)
 
     def update_assignment(
-        self, changes: Sequence[Bracket], bounds: Sequence[Bounds], precedes: Precedence, behind: Behind
+        self,
+        changes: Sequence[Bracket],
+        bounds: Sequence[Bounds],
+        precedes: Precedence,
+        behind: Behind,
+        passages: Sequence[tuple[int, int]] = (),
     ) -> Ordered:
         """Adds changes to the assignment, and returns them in a possible order; their points are located later."""
         entered = [self._change(bracket) for bracket in changes]
         self._one_sided.note_changes(changes, bounds)
-        resolved = self._log.resolve(entered, precedes, self._config.orders.assignments_max, behind)
+        resolved = self._log.resolve(entered, precedes, self._config.orders.assignments_max, behind, passages)
         self._perhaps_empty = len(changes) > 1 and may_be_empty(self._connected(), entered, precedes)
         because = self._doubt(entered, bounds, resolved)
         log = self._log

@@ -96,6 +96,29 @@ def note_resets(changes: Sequence[Bracket], bounds_of: BoundsOf) -> None:
                 bracket.seen_before = over
 
 
+def passages(changes: Sequence[Bracket], views: Sequence[View], bounds_of: BoundsOf) -> list[tuple[int, int]]:
+    """The joins and leaves of consumers that came and went on one side of a snapshot, where it is open on which side.
+
+    Returns:
+        The numbers of a join and of the leave of the same consumer. A snapshot among the changes does not list the
+        consumer, and each of the two changes may have happened before it or after it.
+    """
+    numbers = {id(bracket): number for number, bracket in enumerate(changes)}
+    found = []
+    for number, leave in enumerate(changes):
+        if leave.row.kind != "leave" or id(leave.join) not in numbers or leave.join is None:
+            continue
+        both = (bounds_of(leave.join), bounds_of(leave))
+        if any(
+            view.ranges is not None
+            and leave.row.consumer not in view.listed
+            and all(after <= view.until.seq and view.since.seq < before for after, before in both)
+            for view in views
+        ):
+            found.append((numbers[id(leave.join)], number))
+    return found
+
+
 def _closed_with(leave: Bracket, reset: Bracket, bounds_of: BoundsOf) -> bool:
     """Whether a restart may have closed a consumer: the leave may have happened before the end of the restart."""
     return bounds_of(leave)[0] < bounds_of(reset)[1]

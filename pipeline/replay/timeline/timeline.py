@@ -28,6 +28,7 @@ from dispatch_audit.pipeline.replay.timeline.presence_bounds import (
     note_dispatches,
     note_resets,
     note_view,
+    passages,
     precedence,
     separated,
     shown,
@@ -60,7 +61,12 @@ class Stage(Protocol):
         """
 
     def update_assignment(
-        self, changes: Sequence[Bracket], bounds: Sequence[Bounds], precedes: Precedence, behind: Behind
+        self,
+        changes: Sequence[Bracket],
+        bounds: Sequence[Bounds],
+        precedes: Precedence,
+        behind: Behind,
+        passages: Sequence[tuple[int, int]],
     ) -> Ordered:
         """Adds changes to the assignment, and returns them in a possible order; their points are located later.
 
@@ -69,6 +75,8 @@ class Stage(Protocol):
             bounds: for each change the seqs between which it took effect.
             precedes: which of them certainly happened before which.
             behind: the observations of the assignment after all of them.
+            passages: the numbers of a join and of the leave of the same consumer, where it is open on which side of a
+                snapshot both happened.
         """
 
     def commit_change(self, change: Bracket, at: TracePoint) -> None:
@@ -380,7 +388,9 @@ class Timeline:
             self._replay()
         if self._stage.choose_selector(cluster):
             self._held.forget_hashes()
-        ordered = self._stage.update_assignment(cluster, bounds, known, self._behind(over, view))
+        ordered = self._stage.update_assignment(
+            cluster, bounds, known, self._behind(over, view), passages(cluster, self._views, self._bounds)
+        )
         in_order = [bounds[number] for number in ordered.order]
         # The row that closes the bracket stays in as well.
         points = locate_changes(in_order, *self._held.up_to(over), self._decisions(-1, over + 1), ordered.routings)
