@@ -12,6 +12,22 @@ DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+# What the package names and Spark has in its own folder of jars, from which classes are taken first. Ivy would fetch it
+# all the same, and each session would copy it three times, each copy with a process that changes its mode.
+SPARK_HAS = {
+    "spark.jars.excludes": ",".join(
+        f"{group}:*"
+        for group in (
+            "com.fasterxml.jackson.core",
+            "com.google.code.findbugs",
+            "org.apache.hadoop",
+            "org.apache.logging.log4j",
+            "org.apache.parquet",
+            "org.roaringbitmap",
+            "org.slf4j",
+        )
+    )
+}
 ALWAYS = {
     # Timestamps of a trace are UTC, and must not be converted to the time zone of the machine.
     "spark.sql.session.timeZone": "UTC",

@@ -9,7 +9,15 @@ from dispatch_audit.jobs.engines.class_archive import class_archive_options
 from dispatch_audit.jobs.engines.java import require_java
 from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.jobs.engines.output import output_kept_apart, why
-from dispatch_audit.jobs.engines.settings import ALWAYS, DELTA, DELTA_PACKAGE, ONE_MACHINE, OWN_PROCESS, configured
+from dispatch_audit.jobs.engines.settings import (
+    ALWAYS,
+    DELTA,
+    DELTA_PACKAGE,
+    ONE_MACHINE,
+    OWN_PROCESS,
+    SPARK_HAS,
+    configured,
+)
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.spark_errors import reason_of
 
@@ -54,7 +62,7 @@ def local_spark(builder: SparkSession.Builder, quiet: bool, load: Load, delta: b
         # Imported here, because an existing session brings its own Delta.
         from delta import configure_spark_with_delta_pip  # noqa: PLC0415
 
-        local = configure_spark_with_delta_pip(configured(local, DELTA))
+        local = configure_spark_with_delta_pip(configured(local, {**DELTA, **SPARK_HAS}))
     with output_kept_apart(quiet) as output:
         try:
             return local.getOrCreate()
