@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 TWO := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 SLOWEST := --durations=25 --durations-min=5
 
-.PHONY: demo test test-slow kernel lint types unit docs pictures vega setup lock clean recorder recorder-broker \
+.PHONY: demo test test-slow kernel classes lint types unit docs pictures vega setup lock clean recorder recorder-broker \
 	recorder-benchmark
 
 demo: setup
@@ -18,7 +18,7 @@ demo: setup
 # The gate: all but what is slow, with a good part of the examples that tests draw. At its end it says what took longest.
 # One of the two processes has Spark; the other one begins with what needs no Spark.
 test: setup
-	@$(MAKE) --no-print-directory --jobs 2 lint types kernel
+	@$(MAKE) --no-print-directory --jobs 2 lint types kernel classes
 	@$(TWO) -m "not slow" $(SLOWEST)
 
 # What takes minutes by itself (a cluster of processes, Spark Connect, audits that are killed, notebooks), and all examples.
@@ -33,6 +33,13 @@ unit: setup
 kernel: setup
 	@out=$$(mktemp -d) && trap "rm -rf $$out" EXIT && $(BIN)/dispatch-audit audit \
 		data/samples/heavy-churn-3.0.7 --out $$out --fail-on never --engine embedded > /dev/null
+
+# Archives the classes that Spark loads (jobs/engines/class_archive.py): else each JVM of the tests loads them, until one
+# has ended and written them. The JVM writes after the command has ended, and the pipe is open until then. Without Java
+# there is nothing to archive.
+classes: setup
+	@out=$$(mktemp -d) && trap "rm -rf $$out" EXIT && $(BIN)/dispatch-audit audit data/samples/heavy-churn-3.0.7 \
+		--out $$out --fail-on never --engine spark --debug 2>&1 | cat > /dev/null
 
 lint: setup
 	@$(BIN)/ruff check .

@@ -50,8 +50,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (_is_of_several(item), _recording(item)))
     for item in items:
         # Of several processes one has the session of Spark, and one makes the replay of a recording.
-        if item.config.pluginmanager.hasplugin("xdist") and (name := _on_jvm(item) or _recording(item)):
-            item.add_marker(pytest.mark.xdist_group(name))
+        if item.config.pluginmanager.hasplugin("xdist"):
+            name = _on_jvm(item) or _recording(item) or _shared(item)
+            if name:
+                item.add_marker(pytest.mark.xdist_group(name))
     needed = (("spark", has_java, NO_JAVA), ("browser", chromium, NO_BROWSER), ("broker", has_broker, NO_BROKER))
     for marker, is_there, reason in needed:
         in_need = [item for item in items if item.get_closest_marker(marker)]
@@ -78,6 +80,18 @@ def _on_jvm(item: pytest.Item) -> str:
     if item.get_closest_marker("broker"):
         return "broker"
     return "spark" if asked and item.get_closest_marker("spark") else ""
+
+
+def _shared(item: pytest.Item) -> str:
+    """What a test shares with others: the process with the embedded engine, or a fixture of its module."""
+    if not isinstance(item, pytest.Function):
+        return ""
+    if "run_embedded" in item.fixturenames:
+        return "embedded"
+    # pytest has no public way to ask for the scope of a fixture.
+    fixtures = item._fixtureinfo.name2fixturedefs.values()
+    has_own = any(found.scope == "module" for of_name in fixtures for found in of_name)
+    return item.nodeid.split("::")[0] if has_own else ""
 
 
 def _recording(item: pytest.Item) -> str:
