@@ -204,9 +204,11 @@ def _distinct(keys: Keys) -> tuple[npt.NDArray[np.object_], Int64Array]:
 
 
 def _murmur31(distinct: npt.NDArray[np.object_]) -> Int64Array:
-    unsigned = (mmh3.hash(key, 0, False) for key in distinct)
-    return np.fromiter(unsigned, dtype=np.int64, count=len(distinct)) & _MURMUR_MASK
+    # As digests, of which numpy takes all at once: a number for each would be an object of Python.
+    digests = b"".join(map(mmh3.mmh3_32_digest, distinct))
+    return np.frombuffer(digests, dtype="<u4").astype(np.int64) & _MURMUR_MASK
 
 
 def _key_ids(distinct: npt.NDArray[np.object_]) -> Int64Array:
-    return np.fromiter((mmh3.hash64(key)[0] for key in distinct), dtype=np.int64, count=len(distinct))
+    digests = b"".join(map(mmh3.mmh3_x64_128_digest, distinct))
+    return np.frombuffer(digests, dtype="<i8")[::2].astype(np.int64)

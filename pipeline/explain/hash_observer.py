@@ -52,7 +52,7 @@ class HashObserver:
         self._hash = sticky_hash
         self._places = deque(sorted(set(places)))
 
-    def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints) -> None:
+    def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints, consumers: Ints) -> None:
         """Replays rows, and looks at the hash once the first row behind each of the places is there.
 
         Changes that take effect right behind a row have been applied by then.
@@ -60,7 +60,7 @@ class HashObserver:
         start = 0
         for stop in self._cuts(events.seq):
             if stop > start:
-                dispatcher.replay(events.rows(start, stop), hashes[start:stop])
+                dispatcher.replay(events.rows(start, stop), hashes[start:stop], consumers[start:stop])
             if stop < events.seq.size:
                 self._look(dispatcher, int(events.seq[stop]))
             start = stop

@@ -13,8 +13,14 @@ def integers(column: pa.Array, absent: int = -1) -> NDArray[np.int64]:
     """Returns the values of a column of integers, with `absent` for null, as an array that the caller may change."""
     if column.null_count == len(column):
         return np.full(len(column), absent, dtype=np.int64)
-    values = pc.fill_null(column, absent) if column.null_count else column
-    return np.array(values.to_numpy(zero_copy_only=False), dtype=np.int64)
+    valid, data = column.buffers()
+    rows = slice(column.offset, column.offset + len(column))
+    values = np.frombuffer(data, dtype=column.type.to_pandas_dtype())[rows]
+    if not column.null_count:
+        return values.astype(np.int64)
+    # Arrow's own way of filling nulls takes twice as long, because it writes the column once more.
+    bits = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), count=rows.stop, bitorder="little")
+    return np.where(bits[rows].view(np.bool_), values, absent).astype(np.int64, copy=False)
 
 
 def numbered(texts: pa.Array) -> tuple[list[str | None], NDArray[np.int64]]:

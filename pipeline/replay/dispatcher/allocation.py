@@ -52,7 +52,7 @@ def make_room(
     from_us: int,
     open_entries_max: int,
     report_min_us: int,
-    before_sweep: Callable[[State], None],
+    forgotten: Callable[[Ints, Records], None],
 ) -> State:
     """The state with room for `need`: the same one, or a copy in larger arrays.
 
@@ -64,16 +64,20 @@ def make_room(
             and which intervals of waiting may go on.
         open_entries_max: the limit of entries that are open at one time.
         report_min_us: the shortest interval of waiting that is reported.
-        before_sweep: called with the state before anything in it is freed.
+        forgotten: called with hashes that a sweep has freed, and with their `held_max`.
 
     Raises:
         LimitError: more entries would be open than the limit allows.
     """
     common = common_of(state)
     if common["free_entries"] < need.entries or common["free_hashes"] < need.entries:
-        before_sweep(state)
         _sweep_entries(state, from_us - IN_FLIGHT_US)
-        _sweep_hashes(state, out, from_us, report_min_us, np.zeros(state.hashes.size, dtype=np.int64))
+        hashes: Any = state.hashes
+        before = hashes.hash.copy()
+        _sweep_hashes(state, out, from_us, report_min_us, np.zeros(before.size, dtype=np.int64))
+        freed = np.flatnonzero(hashes.hash != before)
+        if freed.size:
+            forgotten(before[freed], hashes.held_max[freed])
     state = _roomy_entries(state, need.entries, open_entries_max)
     state = _roomy_hashes(state, need.entries)
     if len(state.consumers) < need.consumers:

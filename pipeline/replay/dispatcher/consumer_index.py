@@ -5,20 +5,23 @@ names them.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.assignment import Routing
+from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints
 
 
 @compiled
-def _look_up(ascending: Ints, index_of: Ints, numbers: Ints, indexes: Ints) -> None:
+def look_up(ascending: Ints, index_of: Ints, numbers: Ints, indexes: Ints) -> None:
     """Fills in the index of each number, NOBODY where it is not among the ascending ones."""
     for row in range(numbers.size):
         at = np.searchsorted(ascending, numbers[row])
         known = at < ascending.size and ascending[at] == numbers[row]
         indexes[row] = index_of[at] if known else NOBODY
+
+
+_look_up = EntryPoint(look_up)
 
 
 class ConsumerIndex:
@@ -49,11 +52,6 @@ class ConsumerIndex:
         self._ascending = np.array(self.numbers, dtype=np.int64)[order]
         self._index_of_ascending = order.astype(np.int64)
         return True
-
-    def has(self, numbers: Ints) -> NDArray[np.bool_]:
-        """Which of the numbers have an index."""
-        known: NDArray[np.bool_] = self.indexes(numbers) != NOBODY
-        return known
 
     def indexes(self, numbers: Ints) -> Ints:
         """The index of each number, `NOBODY` where it has none."""

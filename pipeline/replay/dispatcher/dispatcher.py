@@ -240,7 +240,7 @@ class Dispatcher:
 
     def rehash(self, sticky: Callable[[Ints], Ints]) -> None:
         """Hashes all keys anew with another selector; no consumer is connected at that time (E16)."""
-        self.peaks.note(self._state)
+        self.peaks.note_all(self._state)
         murmur = self._state.entries.murmur
         ownership.rehash_entries(self._state, np.where(murmur >= 0, sticky(np.maximum(murmur, 0)), UNKNOWN))
 
@@ -267,7 +267,7 @@ class Dispatcher:
         self._before_change(at, BY_GAP)
         self._report_starved(at, BY_GAP)
         self.monitor.closed(self._state, self._mapping, at, BY_GAP)
-        self.peaks.note(self._state)
+        self.peaks.note_all(self._state)
         leave_and_reset.close(self._state, self._out, at.seq, at.ts_us)
         self._drain_output()
         self._collector.end_open_episodes()
@@ -282,20 +282,20 @@ class Dispatcher:
         """Notes that an administrator moves mark-delete: the broker may drop pending entries (E6)."""
         leave_and_reset.mark_delete_may_move(self._state, at.ts_us)
 
-    def replay(self, events: Events, hashes: Ints) -> None:
+    def replay(self, events: Events, hashes: Ints, consumers: Ints) -> None:
         """Applies a stretch of events under the routing in force.
 
         Args:
             events: rows in the order of seq; all their consumers are registered.
             hashes: the sticky hash of each row, -1 where it has no key.
+            consumers: the index of each row's consumer, `NOBODY` where it names none.
         """
         for start in range(0, events.code.size, _STRETCH):
             stop = min(start + _STRETCH, events.code.size)
-            self._replay(events.rows(start, stop), hashes[start:stop])
+            self._replay(events.rows(start, stop), hashes[start:stop], consumers[start:stop])
 
-    def _replay(self, events: Events, hashes: Ints) -> None:
+    def _replay(self, events: Events, hashes: Ints, consumers: Ints) -> None:
         self._make_room(need_of(events), int(events.ts_us[0]))
-        consumers = self.consumers.indexes(events.consumer)
         # The kernel fills in the keys of dispatches, but the caller's rows must not change.
         events = events._replace(key_id=events.key_id.copy())
         state, mapping = self._state, self._mapping
@@ -320,7 +320,7 @@ class Dispatcher:
         self._before_change(at, STILL_OPEN)
         self._report_starved(at, STILL_OPEN)
         self.monitor.closed(self._state, self._mapping, at, STILL_OPEN)
-        self.peaks.note(self._state)
+        self.peaks.note_all(self._state)
         self._at_the_end = self._outstanding()
         leave_and_reset.close(self._state, self._out, at.seq, at.ts_us)
         self._drain_output()

@@ -144,7 +144,11 @@ def _order(group: NDArray[np.int64], seq: Column) -> NDArray[np.intp]:
         return np.argsort(group.astype(np.int16) if group.max() < 2**15 else group, kind="stable")
     reach = int(seq.max()) - int(seq.min()) + 1
     if reach.bit_length() + int(group.max()).bit_length() < 63:
-        return np.argsort(group * reach + (seq - seq.min()), kind="stable")
+        both = group * reach + (seq - seq.min())
+        # Numpy's fastest sort does not keep the order of equal numbers; without any it gives the same order.
+        order = np.argsort(both)
+        ordered = both[order]
+        return np.argsort(both, kind="stable") if (ordered[1:] == ordered[:-1]).any() else order
     return np.lexsort((seq, group))
 
 

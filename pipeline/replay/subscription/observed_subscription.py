@@ -13,7 +13,7 @@ from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRa
 class Observer(Protocol):
     """Looks at the dispatcher between two rows, and changes nothing."""
 
-    def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints) -> None:
+    def replay(self, dispatcher: Dispatcher, events: Events, hashes: Ints, consumers: Ints) -> None:
         """Calls `dispatcher.replay` for the rows, cut wherever the dispatcher is to be looked at."""
 
     def finish(self, dispatcher: Dispatcher, doubts: UndecidedRanges) -> None:
@@ -31,5 +31,5 @@ class ObservedSubscription(Subscription):
         super()._release_all()
         self._observer.finish(self._dispatcher, self._doubts)
 
-    def _dispatch(self, events: Events, hashes: Ints) -> None:
-        self._observer.replay(self._dispatcher, events, hashes)
+    def _dispatch(self, events: Events, hashes: Ints, consumers: Ints) -> None:
+        self._observer.replay(self._dispatcher, events, hashes, consumers)

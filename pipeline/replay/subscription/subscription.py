@@ -23,7 +23,7 @@ from dispatch_audit.pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints
 from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
 from dispatch_audit.pipeline.replay.subscription.completeness import Seen
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
@@ -391,7 +391,8 @@ class Subscription:
     def replay(self, events: Events, hashes: Ints) -> None:
         """Replays rows under the routing in force; rows of consumers that never joined are refused, or censored."""
         acted = (events.consumer >= 0) & ~_MEMBERSHIP[events.code]
-        strange = acted & ~self._dispatcher.consumers.has(events.consumer) if acted.any() else acted
+        consumers = self._dispatcher.consumers.indexes(events.consumer)
+        strange = acted & (consumers == NOBODY)
         if strange.any():
             for at in np.flatnonzero(strange & (events.part == 0) & (events.seq < self._joins_missing_from)):
                 detail = f"consumer {events.consumer[at]} has no join before this row"
@@ -400,13 +401,13 @@ class Subscription:
         self._one_sided.note_traffic(events)
         admitted = self._cold_start.admitted(events, strange)
         if not admitted.all():
-            events, hashes = events.take(admitted), hashes[admitted]
-        self._dispatch(events, hashes)
+            events, hashes, consumers = events.take(admitted), hashes[admitted], consumers[admitted]
+        self._dispatch(events, hashes, consumers)
         if self._doubts:
             self._count_undecided(events, hashes)
 
-    def _dispatch(self, events: Events, hashes: Ints) -> None:
-        self._dispatcher.replay(events, hashes)
+    def _dispatch(self, events: Events, hashes: Ints, consumers: Ints) -> None:
+        self._dispatcher.replay(events, hashes, consumers)
 
     def _count_undecided(self, events: Events, hashes: Ints) -> None:
         """Counts the dispatches of hashes whose owners are open, and learns the owners from them."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
-from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, State
+from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, Records, State
 from dispatch_audit.pipeline.replay.traffic.heavy_hitters import ROOM, HeavyHitters, KeyCounts
 
 _SORTED_MIN: Final = 1 << 14
@@ -95,12 +95,17 @@ class Peaks:
         self._parts: list[Peak] = []
         self._size = 0
 
-    def note(self, state: State) -> None:
-        """Takes the peaks of all hashes in use; call before any of them is forgotten, and at the end."""
+    def note_all(self, state: State) -> None:
+        """Takes the peaks of all hashes in use; call before they are forgotten, and at the end."""
         hashes: Any = state.hashes
-        used = np.flatnonzero((hashes.hash != UNKNOWN) & (hashes.held_max > 0))
-        self._parts.append(Peak(hashes.hash[used], hashes.held_max[used].astype(np.int64)))
-        self._size += used.size
+        used = hashes.hash != UNKNOWN
+        self.note(hashes.hash[used], hashes.held_max[used])
+
+    def note(self, hashes: Ints, peaks: Records) -> None:
+        """Takes the peaks of hashes that are forgotten; columns of equal length."""
+        held = peaks > 0
+        self._parts.append(Peak(hashes[held], peaks[held].astype(np.int64)))
+        self._size += int(np.count_nonzero(held))
         # Sort only when the new rows are at least as many as the kept ones, and not too few.
         if self._size > 2 * max(self._parts[0].hash.size, _SORTED_MIN):
             self.all()

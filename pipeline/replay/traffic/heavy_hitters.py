@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.replay.state.pair_sums import sums_of_pairs
 from dispatch_audit.pipeline.replay.state.state import Ints
 
 ROOM: Final = 262_144
@@ -93,6 +94,7 @@ class HeavyHitters:
 
     def _fold(self) -> None:
         counts = _summed(_together([self._counts, *self._sums]))
+        counts = counts.rows(np.lexsort((counts.key, counts.group)))
         self._sums = []
         if counts.key.size > self._room:
             at = counts.key.size - self._room - 1
@@ -108,10 +110,6 @@ def _size(parts: list[KeyCounts]) -> int:
 
 
 def _summed(counts: KeyCounts) -> KeyCounts:
-    """One row for each key; lexsort is stable, so its entry is that of the first row."""
-    ordered = counts.rows(np.lexsort((counts.key, counts.group)))
-    other = np.ones(ordered.key.size, dtype=np.bool_)
-    other[1:] = (ordered.group[1:] != ordered.group[:-1]) | (ordered.key[1:] != ordered.key[:-1])
-    begins = np.flatnonzero(other)
-    sums = np.add.reduceat(ordered.times, begins) if begins.size else ordered.times
-    return ordered.rows(begins)._replace(times=sums)
+    """One row for each key, in the order of their first rows, with the entry of that row."""
+    firsts, times = sums_of_pairs(counts.group, counts.key, counts.times)
+    return counts.rows(firsts)._replace(times=times)

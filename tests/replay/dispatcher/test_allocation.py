@@ -1,5 +1,7 @@
 """What the state needs: it grows with what is open, and with nothing else."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from local_replay import HIGHEST, LOW, Log, replayed
@@ -47,6 +49,10 @@ def _steady(entries: int, open_entries: int, keys: int, ledger_length: int) -> E
     return _events(code, entry % ledger_length, entry % keys, turns[order] * 1000, 1 + entry // ledger_length)
 
 
+def _replay(dispatcher: Dispatcher, events: Events, hashes: Ints) -> None:
+    dispatcher.replay(events, hashes, dispatcher.consumers.indexes(events.consumer))
+
+
 def _size(dispatcher: Dispatcher) -> int:
     return sum(array.nbytes for array in dispatcher._state)
 
@@ -58,7 +64,7 @@ def test_the_state_does_not_grow_with_the_length_of_a_trace(keys: int) -> None:
     dispatcher = _dispatcher()
     sizes = []
     for start in range(0, events.seq.size, 20_000):
-        dispatcher.replay(events.rows(start, start + 20_000), hashes[start : start + 20_000])
+        _replay(dispatcher, events.rows(start, start + 20_000), hashes[start : start + 20_000])
         sizes.append(_size(dispatcher))
     assert events.seq.size > 300_000
     assert sizes[-1] == sizes[len(sizes) // 4]
@@ -67,19 +73,35 @@ def test_the_state_does_not_grow_with_the_length_of_a_trace(keys: int) -> None:
     assert dispatcher.counts(1) == (80_000, 80_000)
 
 
+def test_a_hash_that_a_sweep_frees_keeps_its_peak() -> None:
+    # The first 40 entries have one hash, of which the sweeps leave nothing in the state.
+    events = _steady(entries=40_000, open_entries=20, keys=10**9, ledger_length=7_000)
+    number = (events.ledger - 1) * 7_000 + events.entry
+    hashes = np.where(number < 40, 7, 100 + number % 50_000)
+    dispatcher = _dispatcher()
+    for start in range(0, events.seq.size, 10_000):
+        _replay(dispatcher, events.rows(start, start + 10_000), hashes[start : start + 10_000])
+    in_use: Any = dispatcher._state.hashes
+    assert 7 not in in_use.hash.tolist()
+    dispatcher.peaks.note_all(dispatcher._state)
+    peaks = dispatcher.peaks.all()
+    assert peaks.hash.size == np.unique(hashes).size
+    assert dict(zip(peaks.hash.tolist(), peaks.entries.tolist(), strict=True))[7] > 1
+
+
 @pytest.mark.heavy
 def test_the_state_grows_with_what_is_open() -> None:
     number = np.arange(50_000)
     opened = _events(np.full(50_000, Code.PUBLISH), number, number, number * 1000)
     dispatcher = _dispatcher()
     before = _size(dispatcher)
-    dispatcher.replay(opened, number % HASHES)
+    _replay(dispatcher, opened, number % HASHES)
     assert _size(dispatcher) > before + 50_000 * 100
     # All of them are still known: what is sent in order is in order.
     sent = opened._replace(code=np.full(50_000, Code.DISPATCH_END, dtype=np.int8), ts_us=opened.ts_us + 10**9)
-    dispatcher.replay(sent, number % HASHES)
+    _replay(dispatcher, sent, number % HASHES)
     again = sent._replace(seq=sent.seq + 50_000, ts_us=sent.ts_us + 10**9)
-    dispatcher.replay(again, number % HASHES)
+    _replay(dispatcher, again, number % HASHES)
     findings, _ = dispatcher.findings_and_episodes()
     assert findings.size == 50_000
     assert findings.other_seq.tolist() == sent.seq.tolist()

@@ -11,10 +11,14 @@ from recorded import of_each, smallest
 from dispatch_audit.pipeline.compile_cache import Compiler
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking import monitor
-from dispatch_audit.pipeline.replay.dispatcher import dispatcher
+from dispatch_audit.pipeline.replay.dispatcher import consumer_index, dispatcher
+from dispatch_audit.pipeline.replay.state import pair_sums
 
 ENTRIES = {
-    name: entry for room in (dispatcher, monitor) for name, entry in vars(room).items() if isinstance(entry, EntryPoint)
+    name: entry
+    for room in (consumer_index, dispatcher, monitor, pair_sums)
+    for name, entry in vars(room).items()
+    if isinstance(entry, EntryPoint)
 }
 """By name; each module makes its own."""
 
