@@ -212,8 +212,8 @@ def test_what_workers_cannot_open_is_left_to_spark(tmp_path: Path) -> None:
     ("name", "content"),
     [
         ("events.jsonl.gz", b"no gzip"),
-        ("events.jsonl.gz", gzip.compress(b"{}\n" * 1_000)[:-8] + b"\0" * 8),
-        ("events.jsonl.gz", gzip.compress(b"{}\n" * 1_000) + b"garbage"),
+        ("events.jsonl.gz", gzip.compress(b"{}\n" * 1_000, mtime=0)[:-8] + b"\0" * 8),
+        ("events.jsonl.gz", gzip.compress(b"{}\n" * 1_000, mtime=0) + b"garbage"),
         ("events.parquet", b""),
         ("events.parquet", b"no Parquet at all, but long enough to be looked at"),
     ],
