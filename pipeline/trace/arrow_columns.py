@@ -25,6 +25,8 @@ def integers(column: pa.Array, absent: int = -1) -> NDArray[np.int64]:
 
 def numbered(texts: pa.Array) -> tuple[list[str | None], NDArray[np.int64]]:
     """Returns the different texts, with None last, and the index of each of `texts` among them."""
+    if texts.null_count == len(texts):
+        return [None], np.zeros(len(texts), dtype=np.int64)
     encoded = texts if pa.types.is_dictionary(texts.type) else pc.dictionary_encode(texts)
     different = [*encoded.dictionary.to_pylist(), None]
     return different, integers(encoded.indices, len(different) - 1)
@@ -32,12 +34,12 @@ def numbered(texts: pa.Array) -> tuple[list[str | None], NDArray[np.int64]]:
 
 def places(texts: pa.Array, words: Sequence[str]) -> NDArray[np.int8]:
     """Returns the index of each text in `words` (at most 127); -1 for a null or another text."""
+    if texts.null_count == len(texts):
+        return np.full(len(texts), -1, dtype=np.int8)
     if pa.types.is_dictionary(texts.type):
         known = places(texts.dictionary, words)
-        at = pc.fill_null(texts.indices, len(known)).to_numpy(zero_copy_only=False)
-        return np.asarray(np.append(known, np.int8(-1))[at], dtype=np.int8)
-    at = pc.fill_null(pc.index_in(texts, value_set=_set_of(tuple(words))), -1)
-    return np.asarray(at.to_numpy(zero_copy_only=False), dtype=np.int8)
+        return np.append(known, np.int8(-1))[integers(texts.indices, len(known))]
+    return integers(pc.index_in(texts, value_set=_set_of(tuple(words)))).astype(np.int8)
 
 
 @lru_cache(maxsize=64)

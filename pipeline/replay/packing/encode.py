@@ -107,7 +107,8 @@ def _keys(
     key_id = np.full(batch.num_rows, -1, dtype=np.int64)
     keys = batch.column("key")
     given = np.flatnonzero(pc.is_valid(keys).to_numpy(zero_copy_only=False))
-    murmur[given], key_id[given] = hash_keys(keys.take(pa.array(given)))
+    if given.size:
+        murmur[given], key_id[given] = hash_keys(keys.take(pa.array(given)))
     # Only the publish of a keyless message has its producer; a dispatch takes the key from the publish.
     keyless = np.flatnonzero(((code == Code.PUBLISH) | (code == Code.PUBLISH_DELAYED)) & (murmur < 0))
     if keyless.size:

@@ -22,7 +22,6 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.packing.producer_summary import (
     NOTHING,
     Published,
-    publish_columns,
     published_parts,
 )
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
@@ -215,7 +214,7 @@ class _Details(NamedTuple):
             membership,
             stats,
             snapshots,
-            published_parts(publish_columns(batch), publishes.rows, chunk),
+            published_parts(batch, publishes.rows, chunk),
             frozenset((np.searchsorted(starts, np.flatnonzero(of_topics(events)), side="right") - 1).tolist()),
         )
 
@@ -254,6 +253,8 @@ def _membership_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> dict[int
 
 def _taken(batch: pa.RecordBatch, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """Each of the rows with its values in some columns."""
+    if not rows.size:
+        return iter(())
     distinct = np.unique(rows)
     taken = batch.select(columns).take(pa.array(distinct))
     return zip(distinct.tolist(), *(column.to_pylist() for column in taken.columns), strict=True)

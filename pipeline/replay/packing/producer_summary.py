@@ -96,7 +96,7 @@ class Published(NamedTuple):
 NOTHING: Final = Published((), ())
 
 
-class PublishColumns(NamedTuple):
+class _PublishColumns(NamedTuple):
     """The columns of a batch that say something of producers, with a value for each row.
 
     Attributes:
@@ -124,13 +124,13 @@ class PublishColumns(NamedTuple):
     keyless: NDArray[np.bool_]
 
 
-def publish_columns(batch: pa.RecordBatch) -> PublishColumns:
+def _publish_columns(batch: pa.RecordBatch) -> _PublishColumns:
     """The columns of typed rows (`pack.COLUMNS`) that say something of producers."""
     names, producer = numbered(batch.column("producer_name"))
     messages = integers(batch.column("batch_size"), 1)
     inspected, keys = _different_keys(batch.column("batch_keys"))
     keyless = places(batch.column("key_source"), ["none"]) == 0
-    return PublishColumns(
+    return _PublishColumns(
         batch,
         names,
         producer,
@@ -144,16 +144,17 @@ def publish_columns(batch: pa.RecordBatch) -> PublishColumns:
     )
 
 
-def published_parts(columns: PublishColumns, rows: Column, part: NDArray[np.intp]) -> dict[int, Published]:
+def published_parts(batch: pa.RecordBatch, rows: Column, part: NDArray[np.intp]) -> dict[int, Published]:
     """What the publishes in each part of the rows of a trace say, by the number of the part; all at once.
 
     Args:
-        columns: of the rows.
+        batch: typed rows (`pack.COLUMNS`).
         rows: the publishes among them, by part, each part those of one topic in the order of seq.
         part: the number of the part of each, ascending.
     """
     if rows.size == 0:
         return {}
+    columns = _publish_columns(batch)
     seq = columns.seq[rows]
     again = (seq[1:] == seq[:-1]) & (part[1:] == part[:-1])
     if again.any():
@@ -192,7 +193,7 @@ def published_parts(columns: PublishColumns, rows: Column, part: NDArray[np.intp
     return {number: Published(tuple(of_part), shown.get(number, ())) for number, of_part in sent.items()}
 
 
-def _mixed_batches(columns: PublishColumns, rows: Column, part: NDArray[np.intp]) -> dict[int, tuple[MixedBatch, ...]]:
+def _mixed_batches(columns: _PublishColumns, rows: Column, part: NDArray[np.intp]) -> dict[int, tuple[MixedBatch, ...]]:
     """The first batches of several keys of each part that has some."""
     found = np.flatnonzero(columns.mixed[rows])
     shown: dict[int, tuple[MixedBatch, ...]] = {}

@@ -3,6 +3,7 @@
 import random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from examples import examples
 from hypothesis import given
@@ -13,11 +14,9 @@ from recorded import of_each
 
 from dispatch_audit.pipeline.replay.packing.producer_summary import (
     NOTHING,
-    PublishColumns,
     Published,
     decode_published,
     encode_published,
-    publish_columns,
     published_parts,
 )
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
@@ -93,16 +92,16 @@ def test_a_row_that_is_repeated_in_its_batch_is_counted_once_and_is_no_chunk() -
     log.publish(1, producer_name="p", sequence_id=1)
     (batch,) = batches([*log.rows, *log.rows], 100)
     rows = np.argsort(batch.column("seq").to_numpy(), kind="stable")
-    assert _published(publish_columns(batch), rows).sent == _published(*_once(log)).sent
+    assert _published(batch, rows).sent == _published(*_once(log)).sent
 
 
-def _published(columns: PublishColumns, rows: NDArray[np.int64]) -> Published:
-    return published_parts(columns, rows, np.zeros(rows.size, dtype=np.intp))[0]
+def _published(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> Published:
+    return published_parts(batch, rows, np.zeros(rows.size, dtype=np.intp))[0]
 
 
-def _once(log: Log) -> tuple[PublishColumns, NDArray[np.int64]]:
+def _once(log: Log) -> tuple[pa.RecordBatch, NDArray[np.int64]]:
     (batch,) = batches(log.rows, 100)
-    return publish_columns(batch), np.arange(batch.num_rows)
+    return batch, np.arange(batch.num_rows)
 
 
 def test_every_subscription_has_the_producers_of_its_topic() -> None:
@@ -137,19 +136,19 @@ def test_any_cutting_gives_the_same_rows(chance: random.Random, rows_per_batch: 
 def test_what_travels_comes_back() -> None:
     log = _mixed_log(random.Random(1))
     (batch,) = batches(log.rows)
-    found = _published(publish_columns(batch), np.arange(60))
+    found = _published(batch, np.arange(60))
     assert found.mixed
     assert decode_published(encode_published(found)) == found
-    assert published_parts(publish_columns(batch), np.arange(0), np.arange(0)) == {}
+    assert published_parts(batch, np.arange(0), np.arange(0)) == {}
     assert decode_published(encode_published(NOTHING)) == NOTHING
 
 
 def test_parts_of_one_batch_are_summed_by_themselves() -> None:
     log = _mixed_log(random.Random(2))
     (batch,) = batches(log.rows)
-    columns, part = publish_columns(batch), np.repeat(np.arange(3), 20)
-    found = published_parts(columns, np.arange(60), part)
-    assert found == {number: _published(columns, np.flatnonzero(part == number)) for number in range(3)}
+    part = np.repeat(np.arange(3), 20)
+    found = published_parts(batch, np.arange(60), part)
+    assert found == {number: _published(batch, np.flatnonzero(part == number)) for number in range(3)}
 
 
 def test_chunks_may_come_in_any_order() -> None:
@@ -157,7 +156,7 @@ def test_chunks_may_come_in_any_order() -> None:
     for entry in range(6):
         log.publish(entry, producer_name="p", sequence_id=entry // 2)
     (batch,) = batches(log.rows)
-    parts = [_published(publish_columns(batch), np.array(rows)) for rows in ([3, 4], [0], [1, 2], [5])]
+    parts = [_published(batch, np.array(rows)) for rows in ([3, 4], [0], [1, 2], [5])]
     producers = Producers()
     for part in parts:
         producers.add(part)
