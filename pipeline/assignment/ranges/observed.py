@@ -31,6 +31,8 @@ class SeenDispatches:
         self._in_order = in_order
         self._pairs: dict[int, Sent] = {}
         self._split: dict[tuple[int, int], tuple[Int64Array, Int64Array]] = {}
+        # A search asks for the same ends of a consumer in many orders.
+        self._ruled_out: dict[tuple[int, int, bytes], bool] = {}
 
     @cached_property
     def _by_hash(self) -> Sent:
@@ -62,8 +64,14 @@ class SeenDispatches:
             ends: the possible ends of the ranges, ascending.
             modulus: the number by which hashes are reduced first; 0: they are not.
         """
-        if not self._in_order:
+        if not self._in_order or not self._by_hash[0].size:
             return False
+        asked = consumer, modulus, ends.tobytes()
+        if asked not in self._ruled_out:
+            self._ruled_out[asked] = self._contradict(consumer, ends, modulus)
+        return self._ruled_out[asked]
+
+    def _contradict(self, consumer: int, ends: Int64Array, modulus: int) -> bool:
         received, others = self._received_and_others(consumer, modulus)
         used, first, count = np.unique(np.searchsorted(ends, received), return_index=True, return_counts=True)
         known = used < ends.size

@@ -75,7 +75,7 @@ class AutoSplit(Selector):
         """
         upper, reported = self._uppers[self._owners.index(consumer)], behind.reported
         if reported is None:
-            ends = np.unique(np.array([upper, _TOP], dtype=np.int64))
+            ends = np.array([upper, _TOP] if upper < _TOP else [_TOP], dtype=np.int64)
             return not behind.sent.rule_out(consumer, ends, self._modulus)
         if consumer not in reported.consumers:
             return True
