@@ -36,6 +36,9 @@ ANY_TOPIC: Final = ""
 """The topic of gaps that hold for all topics of their recorder."""
 
 
+_RANGES: Final = MembershipEvent._fields.index("ranges")
+
+
 class PackedBatch(NamedTuple):
     """Rows of one subscription and recorder, ascending by seq.
 
@@ -115,8 +118,10 @@ def encode_membership(rows: Iterable[MembershipEvent]) -> str:
 
 def decode_membership(text: str) -> tuple[MembershipEvent, ...]:
     """The rows that `encode_membership` wrote."""
-    found = (MembershipEvent(*values) for values in json.loads(text))
-    return tuple(row._replace(ranges=tuple((start, end) for start, end in row.ranges)) for row in found)
+    found = json.loads(text)
+    for values in found:
+        values[_RANGES] = tuple(map(tuple, values[_RANGES]))
+    return tuple(map(MembershipEvent._make, found))
 
 
 def encode_snapshots(rows: Iterable[StatsRow]) -> str:
