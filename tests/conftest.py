@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the tests of one recording behind each other, and last those of several: few replays are kept at a time."""
     items.sort(key=lambda item: (_is_of_several(item), _recording(item)))
     for item in items:
-        # Of several processes one has the session of Spark, and one makes the replay of a recording.
+        # Of several processes one has the session of Spark, and one makes what several tests share.
         if item.config.pluginmanager.hasplugin("xdist"):
             name = _on_jvm(item) or _recording(item) or _shared(item)
             if name:

@@ -204,7 +204,7 @@ def _distinct(keys: Keys) -> tuple[npt.NDArray[np.object_], Int64Array]:
 
 
 def _murmur31(distinct: npt.NDArray[np.object_]) -> Int64Array:
-    # As digests, of which numpy takes all at once: a number for each would be an object of Python.
+    # numpy reads the digests of all keys at once, and mmh3.hash would make an object of Python for each key.
     digests = b"".join(map(mmh3.mmh3_32_digest, distinct))
     return np.frombuffer(digests, dtype="<u4").astype(np.int64) & _MURMUR_MASK
 

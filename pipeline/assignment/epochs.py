@@ -103,7 +103,7 @@ class AssignmentLog:
         precedes: Precedence,
         nodes_max: int,
         behind: Behind,
-        passages: Sequence[tuple[int, int]] = (),
+        passages: Sequence[tuple[int, int]],
     ) -> Resolved:
         """Puts membership changes that are new to this log in order; see `resolve.resolve`."""
         roots = [self._selector, *self._others]

@@ -44,7 +44,7 @@ def resolve(
     fresh: Callable[[], Selector],
     nodes_max: int,
     behind: Behind,
-    passages: Sequence[tuple[int, int]] = (),
+    passages: Sequence[tuple[int, int]],
 ) -> Resolved:
     """Puts membership changes in order.
 

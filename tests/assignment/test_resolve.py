@@ -77,7 +77,7 @@ def states(burst: Burst, order: tuple[int, ...], kind: str) -> list[Selector]:
 
 def resolved(burst: Burst, kind: str, reported: ReportedRanges | None, nodes_max: int = ENOUGH) -> Resolved:
     nothing_seen = Behind(reported, NO_DISPATCHES)
-    return resolve([burst.before], burst.changes, burst.precedes, lambda: fresh(kind), nodes_max, nothing_seen)
+    return resolve([burst.before], burst.changes, burst.precedes, lambda: fresh(kind), nodes_max, nothing_seen, [])
 
 
 def agree(some: Selector, others: Selector, but_for: HashRanges) -> bool:

@@ -1,4 +1,4 @@
-"""A log of which a part is delivered twice, as users audit it: the audit reports the same as for the log without it.
+"""Users audit a log that contains some rows twice: the report is the one for the log that contains them once.
 
 The audits run on the embedded engine, and one of them on Spark too.
 """

@@ -64,6 +64,7 @@ class SeenDispatches:
             ends: the possible ends of the ranges, ascending.
             modulus: the number by which hashes are reduced first; 0: they are not.
         """
+        # `NO_DISPATCHES` is never dropped, so it must not remember what was asked.
         if not self._in_order or not self._by_hash[0].size:
             return False
         asked = consumer, modulus, ends.tobytes()
@@ -72,6 +73,7 @@ class SeenDispatches:
         return self._ruled_out[asked]
 
     def _contradict(self, consumer: int, ends: Int64Array, modulus: int) -> bool:
+        """Whether more pairs of dispatches than may be mistakes contradict that the ranges have these ends."""
         received, others = self._received_and_others(consumer, modulus)
         used, first, count = np.unique(np.searchsorted(ends, received), return_index=True, return_counts=True)
         known = used < ends.size

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.errors import LimitError
 from dispatch_audit.pipeline.replay.blocking.wait_causes import end_wait, may_go_on
@@ -52,7 +53,7 @@ def make_room(
     from_us: int,
     open_entries_max: int,
     report_min_us: int,
-    forgotten: Callable[[Ints, Records], None],
+    forgotten: Callable[[Ints, NDArray[np.int32]], None],
 ) -> State:
     """The state with room for `need`: the same one, or a copy in larger arrays.
 

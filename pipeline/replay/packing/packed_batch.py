@@ -30,13 +30,11 @@ ROWS_MAX: Final = 1 << 17
 """About the largest number of rows that are passed on at a time, because the replay needs memory for each."""
 _NEVER: Final = 1 << 63
 """Behind every seq."""
+_RANGES: Final = MembershipEvent._fields.index("ranges")
 
 
 ANY_TOPIC: Final = ""
 """The topic of gaps that hold for all topics of their recorder."""
-
-
-_RANGES: Final = MembershipEvent._fields.index("ranges")
 
 
 class PackedBatch(NamedTuple):

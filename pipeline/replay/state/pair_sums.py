@@ -20,13 +20,13 @@ def sums_of_pairs(a: Keys, b: Keys, values: Keys) -> tuple[Keys, Keys]:
     """
     sums = np.empty(a.size, dtype=np.int64)
     firsts = np.empty(a.size, dtype=np.int64)
-    count = _summed(empty_table(a.size), a, b, values, firsts, sums)
+    count = _sum_up(empty_table(a.size), a, b, values, firsts, sums)
     firsts = firsts[:count]
     return firsts, sums[firsts]
 
 
 @compiled
-def _sum_up(table: Slots, a: Keys, b: Keys, values: Keys, firsts: Keys, sums: Keys) -> int:
+def sum_up(table: Slots, a: Keys, b: Keys, values: Keys, firsts: Keys, sums: Keys) -> int:
     """Fills in the first rows of pairs, and at these rows the sums; returns the number of pairs.
 
     Args:
@@ -50,4 +50,4 @@ def _sum_up(table: Slots, a: Keys, b: Keys, values: Keys, firsts: Keys, sums: Ke
     return count
 
 
-_summed = EntryPoint(_sum_up)
+_sum_up = EntryPoint(sum_up)

@@ -244,7 +244,7 @@ class Subscription:
         bounds: Sequence[Bounds],
         precedes: Precedence,
         behind: Behind,
-        passages: Sequence[tuple[int, int]] = (),
+        passages: Sequence[tuple[int, int]],
     ) -> Ordered:
         """Adds changes to the assignment, and returns them in a possible order; their points are located later."""
         entered = [self._change(bracket) for bracket in changes]

@@ -96,27 +96,26 @@ def note_resets(changes: Sequence[Bracket], bounds_of: BoundsOf) -> None:
                 bracket.seen_before = over
 
 
-def passages(changes: Sequence[Bracket], views: Sequence[View], bounds_of: BoundsOf) -> list[tuple[int, int]]:
+def passages(
+    changes: Sequence[Bracket], views: Sequence[View], bounds_of: BoundsOf, closed_by: ClosedBy
+) -> list[tuple[int, int]]:
     """The joins and leaves of consumers that came and went on one side of a snapshot, where it is open on which side.
 
     Returns:
         The numbers of a join and of the leave of the same consumer. A snapshot among the changes does not list the
         consumer, and each of the two changes may have happened before it or after it.
     """
-    numbers = {id(bracket): number for number, bracket in enumerate(changes)}
-    found = []
-    for number, leave in enumerate(changes):
-        if leave.row.kind != "leave" or id(leave.join) not in numbers or leave.join is None:
-            continue
-        both = (bounds_of(leave.join), bounds_of(leave))
+    number_of = {id(bracket): number for number, bracket in enumerate(changes)}
+    pairs = [(leave.join, leave) for leave in changes if leave.join is not None and id(leave.join) in number_of]
+    return [
+        (number_of[id(join)], number_of[id(leave)])
+        for join, leave in pairs
         if any(
-            view.ranges is not None
-            and leave.row.consumer not in view.listed
-            and all(after <= view.until.seq and view.since.seq < before for after, before in both)
+            # A snapshot that leaves out ranges shows neither change, wherever it was taken.
+            view.ranges is not None and all(shown(view, b, bounds_of, closed_by) is None for b in (join, leave))
             for view in views
-        ):
-            found.append((numbers[id(leave.join)], number))
-    return found
+        )
+    ]
 
 
 def _closed_with(leave: Bracket, reset: Bracket, bounds_of: BoundsOf) -> bool:

@@ -388,9 +388,8 @@ class Timeline:
             self._replay()
         if self._stage.choose_selector(cluster):
             self._held.forget_hashes()
-        ordered = self._stage.update_assignment(
-            cluster, bounds, known, self._behind(over, view), passages(cluster, self._views, self._bounds)
-        )
+        brief = passages(cluster, self._views, self._bounds, self._closed_by)
+        ordered = self._stage.update_assignment(cluster, bounds, known, self._behind(over, view), brief)
         in_order = [bounds[number] for number in ordered.order]
         # The row that closes the bracket stays in as well.
         points = locate_changes(in_order, *self._held.up_to(over), self._decisions(-1, over + 1), ordered.routings)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
-from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, Records, State
+from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, State
 from dispatch_audit.pipeline.replay.traffic.heavy_hitters import ROOM, HeavyHitters, KeyCounts
 
 _SORTED_MIN: Final = 1 << 14
@@ -101,8 +101,8 @@ class Peaks:
         used = hashes.hash != UNKNOWN
         self.note(hashes.hash[used], hashes.held_max[used])
 
-    def note(self, hashes: Ints, peaks: Records) -> None:
-        """Takes the peaks of hashes that are forgotten; columns of equal length."""
+    def note(self, hashes: Ints, peaks: NDArray[np.int32]) -> None:
+        """Takes the peaks of some hashes; call before or right after these are forgotten. Columns of equal length."""
         held = peaks > 0
         self._parts.append(Peak(hashes[held], peaks[held].astype(np.int64)))
         self._size += int(np.count_nonzero(held))

@@ -25,7 +25,7 @@ _BLOCK: Final = 1 << 15
 
 
 class KeyCounts(NamedTuple):
-    """Keys with their counts, ascending by group and key; columns of equal length.
+    """Keys with their counts; columns of equal length.
 
     Attributes:
         group: the first part of the key, the sticky hash for instance.
@@ -81,7 +81,7 @@ class HeavyHitters:
             self._new.append(KeyCounts(*(column[start:].copy() for column in seen)) if start else seen)
 
     def counts(self) -> KeyCounts:
-        """The counts so far."""
+        """The counts so far, ascending by group and key."""
         self._sum()
         if self._sums:
             self._fold()

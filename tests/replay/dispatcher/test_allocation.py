@@ -74,7 +74,7 @@ def test_the_state_does_not_grow_with_the_length_of_a_trace(keys: int) -> None:
 
 
 def test_a_hash_that_a_sweep_frees_keeps_its_peak() -> None:
-    # The first 40 entries have one hash, of which the sweeps leave nothing in the state.
+    # The first 40 entries share a hash, which the sweeps drop from the state.
     events = _steady(entries=40_000, open_entries=20, keys=10**9, ledger_length=7_000)
     number = (events.ledger - 1) * 7_000 + events.entry
     hashes = np.where(number < 40, 7, 100 + number % 50_000)
