@@ -137,7 +137,9 @@ class _Ways:
                     selector = with_change(node.selector.copy(), change, self._search.fresh)
                     if self._ruled_out(change, selector, applied):
                         continue
-                    child = found.setdefault((applied, selector.state()), _Node(applied, selector))
+                    # A reset leaves only those who joined after it, so the changes alone do not say who is there.
+                    reached = applied, selector.consumers, selector.state()
+                    child = found.setdefault(reached, _Node(applied, selector))
                     node.following.append((number, child))
                     nodes += 1
                     if nodes > self._search.nodes_max:

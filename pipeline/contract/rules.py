@@ -108,7 +108,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         ),
         unless=(
             "E1, E2, E5, E6, E7 (not provable where no row shows that the entry had been read, and its hash had to "
-            "wait before); F11 on the classic dispatcher; F12"
+            "wait before or another consumer had left); F11 on the classic dispatcher; F12"
         ),
         counted="dispatches",
         invariants=("V5",),

@@ -25,6 +25,7 @@ SELECTORS: dict[str, tuple[SelectorKind, int, str]] = {
     "ring of 4.x": ("consistent_hashing", 150, "pulsar-4.2"),
     "ring of 3.x": ("consistent_hashing", 150, "pulsar-3.0"),
     "AutoSplit": ("auto_split", 1, "pulsar-4.2"),
+    "declared": ("exclusive", 1, "pulsar-4.2"),
 }
 ENOUGH = 5_000
 
@@ -43,13 +44,18 @@ def fresh(kind: str) -> Selector:
     return make_selector(selector, points, profile)
 
 
+def declared(consumer: int) -> tuple[tuple[int, int], ...]:
+    """The ranges of a STICKY consumer; no two of them overlap."""
+    return ((consumer * 1_000, consumer * 1_000 + 499), (consumer * 1_000 + 500, consumer * 1_000 + 999))
+
+
 def burst(rng: Random, kind: str, changes_max: int = 5) -> Burst:
     """A random burst of changes, each inside of an interval."""
     before = fresh(kind)
     names = ("same",) if rng.random() < 0.3 else tuple("abcdefgh")
     there = list(range(rng.randint(0, 4)))
     for consumer in there:
-        before.add(consumer, rng.choice(names))
+        before.add(consumer, rng.choice(names), declared(consumer))
     named = {consumer: before._members[consumer].name if hasattr(before, "_members") else "" for consumer in there}
     changes: list[Change] = []
     for number in range(rng.randint(2, changes_max)):
@@ -57,7 +63,9 @@ def burst(rng: Random, kind: str, changes_max: int = 5) -> Burst:
             leaver = there.pop(rng.randrange(len(there)))
             changes.append(Change("leave", leaver, named[leaver]))
         else:
-            changes.append(Change("join", 10 + number, rng.choice(names)))
+            changes.append(Change("join", 10 + number, rng.choice(names), declared(10 + number)))
+    if rng.random() < 0.3:
+        changes[rng.randrange(len(changes))] = Change("reset", -1, "")
     moments = [rng.random() for _ in changes]
     spans = [(moment - rng.random() / 2, moment + rng.random() / 2) for moment in moments]
     precedes = np.array([[end <= start for start, _ in spans] for _, end in spans])
@@ -118,7 +126,7 @@ def test_behind_a_report_everything_is_as_it_says(kind: str, seed: int) -> None:
 @pytest.mark.parametrize("kind", SELECTORS)
 def test_thirty_joins_at_one_time_are_told_apart_by_what_follows(kind: str) -> None:
     rng = Random(1)
-    changes = [Change("join", consumer, f"consumer-{consumer}") for consumer in range(30)]
+    changes = [Change("join", consumer, f"consumer-{consumer}", declared(consumer)) for consumer in range(30)]
     happened = tuple(rng.sample(range(30), 30))
     made = Burst(fresh(kind), changes, np.zeros((30, 30), dtype=np.bool_), happened)
     way = states(made, happened, kind)

@@ -152,6 +152,8 @@ class RingSelector(Selector):
     @staticmethod
     def _ends_at(points: Int64Array, consumer: int, reported: ReportedRanges) -> bool:
         ends = reported.ends_of(consumer)
+        if not ends.size:
+            return True
         # The range after the highest point ends at no point.
         ends = ends[ends != reported.ranges[-1][1]]
         return bool(np.isin(ends, points).all())

@@ -38,6 +38,11 @@ class Selector(ABC):
     def __len__(self) -> int:
         return len(self._consumers)
 
+    @property
+    def consumers(self) -> frozenset[int]:
+        """The consumers that have joined and not left."""
+        return frozenset(self._consumers)
+
     def add(self, consumer: int, name: str, ranges: DeclaredRanges | None = None) -> None:
         """Adds a consumer.
 
@@ -109,7 +114,7 @@ class Selector(ABC):
         return one.kind == other.kind == "leave" or not one.touches(other)
 
     def state(self) -> Hashable:
-        """A value that differs between selectors with the same joins and leaves in another order, if these differ."""
+        """A value that differs between selectors of the same consumers that differ by the order of their joins."""
         return None
 
     def may_become(self, consumer: int, behind: Behind, leaves_to_come: bool) -> bool:

@@ -168,6 +168,8 @@ def _cause(
         cause, blocking = NAMES[LOOK_AHEAD_LIMIT], most_waited_for(waiting.where(waiting.was_read), unavailable)
         if blocking == NOBODY:
             blocking = _holder(state, waiting.where(waiting.drains))
+    elif _unowned_ahead(state, waiting, free):
+        cause = NAMES[NO_OWNER]
     elif _subscription_was_full(state, interval):
         cause, blocking = NAMES[UNACKED_LIMIT_SUBSCRIPTION], int(np.argmax(consumers.unacked))
     else:
@@ -206,6 +208,18 @@ def _look_ahead_reached(state: State, waiting: Waiters, consumers: int, situatio
         return True
     # All entries of the last read may have gone to replay, so that no dispatch shows how far it went (4.2, step 9c).
     return int(state.common[0].in_replay) + situation.limits.read_batch >= limit and waiting.slot.size >= limit
+
+
+def _unowned_ahead(state: State, waiting: Waiters, free: Waiters) -> bool:
+    """Whether no entry that could have been sent has been read, and entries that nobody owns come before all of them.
+
+    A read has no more entries than the consumers have permits, and one that brings nothing to send is followed by a
+    pause (4.2). So few permits and many unowned entries keep the cursor long.
+    """
+    if bool(free.was_read.any()):
+        return False
+    unowned = oldest(state, waiting.where(waiting.owner == NOBODY).slot)
+    return bool(unowned) and unowned < oldest(state, free.slot)
 
 
 def _holder(state: State, waiting: Waiters) -> int:

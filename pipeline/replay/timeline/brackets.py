@@ -60,6 +60,10 @@ class Bracket:
             return False
         return row.ts_us <= self.start.ts_us + WAIT_US_MAX
 
+    def began_by(self, ts_us: int) -> bool:
+        """Whether its early side was recorded at or before a time."""
+        return self.start is not None and self.start.ts_us <= ts_us
+
     def closed(self, newest_ts_us: int, skew_us: int) -> bool:
         """Whether no row after `newest_ts_us` can move its bounds."""
         if self.start is not None and self.end is None and self.row.reason != CLOSED_BY_BROKER:
@@ -89,8 +93,8 @@ class Membership:
         self._left: set[int] = set()
         self._resetting = False
 
-    def add(self, row: MembershipEvent) -> Side:
-        """Takes the next row in the order of seq, and returns its role."""
+    def add(self, row: MembershipEvent, skew_us: int) -> Side:
+        """Takes the next row in the order of seq, and the recorder skew; returns the role of the row."""
         if row.kind == "join" and row.consumer < 0:
             return Side.REPEATED  # the broker refused the join, so there is no consumer
         if row.late and self._began(row):
@@ -102,7 +106,7 @@ class Membership:
             return Side.REFUSED
         if row.kind == "leave" and row.consumer not in self._joins:
             return Side.REFUSED
-        self._begin(row)
+        self._begin(row, skew_us)
         return Side.FIRST
 
     @property
@@ -119,15 +123,16 @@ class Membership:
             return row.consumer in self._joins and self._joins[row.consumer].end is None
         return row.consumer in self._left
 
-    def _begin(self, row: MembershipEvent) -> None:
+    def _begin(self, row: MembershipEvent, skew_us: int) -> None:
         at = TracePoint(row.seq, row.ts_us)
         bracket = Bracket(row, end=at) if row.late else Bracket(row, start=at)
         self.open.append(bracket)
         if row.kind == "join":
             self._joins[row.consumer] = bracket
             # Clients may return before the end of the reset is recorded, but they join the new dispatcher.
+            began_us = row.ts_us - skew_us if row.late else row.ts_us
             for other in self.open:
-                if other.row.kind == "reset" and other.waits_for(row):
+                if other.row.kind == "reset" and other.waits_for(row) and other.began_by(began_us):
                     other.end = at
         elif row.kind == "leave":
             bracket.join = self._joins[row.consumer]

@@ -58,7 +58,7 @@ def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf, there: Collectio
     Args:
         changes: the changes.
         bounds_of: returns the bounds of a change.
-        there: consumers that a snapshot behind all of the changes lists.
+        there: consumers that a snapshot or a dispatch behind all of the changes shows.
     """
     if len(changes) == 1:
         return np.zeros((1, 1), dtype=np.bool_)
@@ -78,7 +78,7 @@ def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf, there: Collectio
             survives = bracket.row.kind == "join" and (
                 bracket.leave is None or not _closed_with(bracket.leave, changes[reset], bounds_of)
             )
-            # Without rows for the closed consumers a missing row proves nothing; a snapshot behind the restart does.
+            # Without rows for the closed consumers a missing row proves nothing, but a later dispatch or snapshot does.
             known[reset, number] |= survives and (closed_are_named or bracket.row.consumer in there)
             known[number, reset] |= not survives
     known = closed(known)

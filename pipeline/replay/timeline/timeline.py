@@ -7,9 +7,8 @@ how long a broker takes for a membership change, not on the length of the trace.
 
 from bisect import bisect_right, insort
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from dispatch_audit.pipeline.assignment.join_orders import Precedence
 from dispatch_audit.pipeline.assignment.ranges.observed import Behind
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.gap import Gap
@@ -20,9 +19,8 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import (
     TracePoint,
 )
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
-from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Membership, Side
-from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, behind, locate_changes
+from dispatch_audit.pipeline.replay.timeline.change_points import Evidence, behind, locate_changes
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.presence_bounds import (
     note_dispatches,
@@ -34,6 +32,7 @@ from dispatch_audit.pipeline.replay.timeline.presence_bounds import (
     shown,
 )
 from dispatch_audit.pipeline.replay.timeline.reported_ranges import View, view_of
+from dispatch_audit.pipeline.replay.timeline.stage import Stage
 
 # The longest time between the moment that a snapshot describes and its row.
 SNAPSHOT_LAG_US = 100_000
@@ -42,78 +41,6 @@ _NEVER: Final = 1 << 62
 _SEGMENT_MAX: Final = 200
 # The number of open brackets that are looked at first; few changes overlap as a rule.
 _FIRST_LOOK: Final = 2
-
-
-class Stage(Protocol):
-    """The replay that a timeline drives; its methods are called in the order in which events took effect."""
-
-    def register_consumer(self, row: MembershipEvent, at: TracePoint) -> None:
-        """Adds a consumer, which may be sent to before the end of its join is recorded."""
-
-    def depends_on_earlier_rows(self) -> bool:
-        """Whether all rows before must be replayed before changes enter the assignment and consumers are added."""
-
-    def choose_selector(self, changes: Sequence[Bracket]) -> bool:
-        """Chooses the selector for the changes that come next; the first consumer of a dispatcher decides it.
-
-        Returns:
-            Whether rows have other hashes now.
-        """
-
-    def update_assignment(
-        self,
-        changes: Sequence[Bracket],
-        bounds: Sequence[Bounds],
-        precedes: Precedence,
-        behind: Behind,
-        passages: Sequence[tuple[int, int]],
-    ) -> Ordered:
-        """Adds changes to the assignment, and returns them in a possible order; their points are located later.
-
-        Args:
-            changes: in a possible order.
-            bounds: for each change the seqs between which it took effect.
-            precedes: which of them certainly happened before which.
-            behind: the observations of the assignment after all of them.
-            passages: the numbers of a join and of the leave of the same consumer, where it is open on which side of a
-                snapshot both happened.
-        """
-
-    def commit_change(self, change: Bracket, at: TracePoint) -> None:
-        """Applies a change; called in the order that `update_assignment` returned."""
-
-    def begin_leaving(self, row: MembershipEvent, at: TracePoint) -> None:
-        """Notes that a consumer may be gone from here on."""
-
-    def begin_reset(self, row: MembershipEvent, at: TracePoint) -> None:
-        """Notes that a reset may take effect from here on."""
-
-    def end_reset(self, row: MembershipEvent, at: TracePoint) -> None:
-        """Notes that the reset has taken effect."""
-
-    def begin_skip(self, row: MembershipEvent, at: TracePoint) -> None:
-        """Notes that an administrator moves mark-delete at about this row."""
-
-    def refuse(self, row: MembershipEvent) -> None:
-        """Refuses a row that the consumers known so far make impossible."""
-
-    def hashes(self, events: Events) -> Ints:
-        """The sticky hash of each row."""
-
-    def begin_gap(self, gap: Gap, at: TracePoint) -> None:
-        """Notes that rows are missing from here on."""
-
-    def end_gap(self, gap: Gap, at: TracePoint) -> None:
-        """Notes that all rows after this one are there again, unless another gap goes on."""
-
-    def begin_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
-        """Notes that the broker took a snapshot here or later."""
-
-    def end_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
-        """Notes that the broker took a snapshot here or earlier."""
-
-    def replay(self, events: Events, hashes: Ints) -> None:
-        """Replays rows, given with their sticky hashes, under the routing in force."""
 
 
 _Act: TypeAlias = Literal[
@@ -208,7 +135,7 @@ class Timeline:
         if row.kind == "reset" and row.reason not in RESTARTS:
             self._plan(_Step(TracePoint(row.seq, row.ts_us), "begin_skip", row))
             return
-        side = self._membership.add(row)
+        side = self._membership.add(row, self._skew_us)
         here = TracePoint(row.seq, row.ts_us)
         if side is Side.REFUSED:
             self._stage.refuse(row)
@@ -270,13 +197,16 @@ class Timeline:
         """Narrows the bounds of changes by the dispatches and snapshots among them."""
         bounds = [self._bounds(b) for b in cluster]
         after, before = min(after for after, _ in bounds), max(before for _, before in bounds)
-        note_resets(cluster, self._bounds)
         decisions = self._decisions(after, before)
         if decisions.seq.size:
             note_dispatches(cluster, decisions, self._bounds, self._closed_by)
-        for view in self._views:
-            if after <= view.until.seq and view.since.seq < before:
-                note_view(cluster, view, self._bounds, self._closed_by)
+        views = [view for view in self._views if after <= view.until.seq and view.since.seq < before]
+        for view in views:
+            note_view(cluster, view, self._bounds, self._closed_by)
+        # Who is seen behind a restart was not closed by it; which leaves it caused decides what snapshots show.
+        note_resets(cluster, self._bounds)
+        for view in views:
+            note_view(cluster, view, self._bounds, self._closed_by)
 
     def _view_behind(self, cluster: Sequence[Bracket]) -> View | None:
         """The first snapshot that shows the ranges after all of the changes."""
@@ -366,14 +296,21 @@ class Timeline:
     def _in_order(self, changes: Sequence[Bracket]) -> list[Bracket]:
         """The changes in the likeliest order that their bounds allow, the order of their ends.
 
-        The early sides show less: clients subscribe long before the broker admits them, and in another order.
+        The early sides show less: clients subscribe long before the broker admits them, and in another order. Who is
+        not known to have left joined behind a restart rather than before it.
         """
+        if len(changes) < 2:
+            return [*changes]
+        staying = [self._bounds(b)[1] for b in changes if b.row.kind == "join" and b.leave is None]
 
         def ends(bracket: Bracket) -> tuple[int, int]:
+            after, before = self._bounds(bracket)
+            if bracket.row.kind == "reset":
+                before = min([before, *(joined for joined in staying if joined > after)])
             # At one row: a restart ends after its consumers are gone and before new ones join; joins precede leaves.
-            return self._bounds(bracket)[1], ("reset", "join", "leave").index(bracket.row.kind)
+            return before, ("reset", "join", "leave").index(bracket.row.kind)
 
-        return sorted(changes, key=ends) if len(changes) > 1 else [*changes]
+        return sorted(changes, key=ends)
 
     def _place(self, cluster: list[Bracket], view: View | None) -> None:
         # The row that opens the bracket stays, because its time is needed.
@@ -381,9 +318,9 @@ class Timeline:
         for bracket in cluster:
             # Of many that are open it is among the first.
             self._membership.open.remove(bracket)
-        there = () if view is None else view.listed
-        bounds, known = [self._bounds(b) for b in cluster], precedence(cluster, self._bounds, there)
+        bounds = [self._bounds(b) for b in cluster]
         over = max(before for _, before in bounds)
+        known = precedence(cluster, self._bounds, self._there_behind(cluster, over, view))
         if self._stage.depends_on_earlier_rows():
             self._replay()
         if self._stage.choose_selector(cluster):
@@ -401,6 +338,15 @@ class Timeline:
             self._placed_seq = at.seq
             self._replay()
             self._stage.commit_change(bracket, at)
+
+    def _there_behind(self, cluster: Sequence[Bracket], over: int, view: View | None) -> Collection[int]:
+        """Consumers that are connected after changes that are over by the row `over`; asked for restarts only."""
+        there = set(() if view is None else view.listed)
+        if any(b.row.kind == "reset" for b in cluster):
+            sent = self._decisions(over - 1, _NEVER)
+            # A dispatch that was recorded after a restart may have been decided before it.
+            there.update(() if sent.recorded_late else sent.consumers.tolist())
+        return there
 
     def _behind(self, over: int, view: View | None) -> Behind:
         """The observations of the assignment after changes that are over by the row `over`."""

@@ -3,7 +3,8 @@
 Nothing in a trace proves a stall but time, so what hindered anybody until a moment ago has to be to blame.
 """
 
-from local_replay import AUTO_SPLIT, HIGH, LOW, Log, replayed
+import pytest
+from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, Log, replayed
 
 SECOND_US = 1_000_000
 LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
@@ -257,3 +258,30 @@ def test_what_was_read_is_passed_over_from_then_on() -> None:
     replay = replayed(log.rows, settings=narrow)
     assert replay.weighed == {("stalled", "violation"): 1}
     assert [found.from_seq for found in replay.passed_over] == [read]
+
+
+@pytest.mark.parametrize(("unowned", "cause"), [(HIGH, "no_owner"), (LOW, "unexplained")])
+def test_entries_that_nobody_owns_keep_the_cursor_from_what_comes_behind_them(unowned: bytes, cause: str) -> None:
+    log = Log()
+    log.join(1, ranges=[(0, 32_767)])
+    flow(log, 1, permits=1)
+    log.publish(0, unowned)
+    log.publish(1, LOW)
+    log.now_us += 2 * SECOND_US
+    log.dispatch(1, 1, LOW)
+    (stall,) = [wait for wait in replayed(log.rows).waits if wait.scope == "subscription"]
+    assert (stall.cause, stall.entries) == (cause, 2)
+
+
+def test_what_was_read_is_not_kept_by_entries_that_nobody_owns() -> None:
+    log = Log()
+    log.join(1, ranges=[(0, 32_767)])
+    flow(log, 1)
+    log.publish(0, HIGH)
+    log.publish(1, LOW)
+    log.publish(2, LOWEST)
+    log.dispatch(1, 2, LOWEST)
+    log.now_us += 2 * SECOND_US
+    log.dispatch(1, 1, LOW)
+    (stall,) = [wait for wait in replayed(log.rows).waits if wait.scope == "subscription"]
+    assert stall.cause == "unexplained"

@@ -15,7 +15,7 @@ def _row(seq: int, kind: Kind, consumer: int = 1, *, late: bool = False, reason:
 def _sides(*rows: MembershipEvent) -> tuple[list[Side], list[tuple[int | None, int | None]]]:
     """What the rows turned out to be, and the seqs of the brackets that are open then."""
     membership = Membership()
-    sides = [membership.add(row) for row in rows]
+    sides = [membership.add(row, SKEW) for row in rows]
     return sides, [(b.start and b.start.seq, b.end and b.end.seq) for b in membership.open]
 
 
@@ -65,9 +65,9 @@ def test_a_join_of_who_is_there_is_refused() -> None:
 
 def test_why_a_consumer_left_is_known_from_either_side() -> None:
     membership = Membership()
-    membership.add(_row(1, "join"))
-    membership.add(_row(5, "leave"))
-    membership.add(_row(6, "leave", late=True, reason="connection_closed"))
+    membership.add(_row(1, "join"), SKEW)
+    membership.add(_row(5, "leave"), SKEW)
+    membership.add(_row(6, "leave", late=True, reason="connection_closed"), SKEW)
     assert membership.open[-1].row.reason == "connection_closed"
 
 
@@ -75,6 +75,15 @@ def test_who_joins_during_a_reset_joins_the_new_dispatcher() -> None:
     sides, brackets = _sides(_row(1, "reset", -1, reason="seek"), _row(3, "join"), _row(5, "reset", -1, late=True))
     assert sides == [Side.FIRST, Side.FIRST, Side.SECOND]
     assert brackets == [(1, 3), (3, None)]
+
+
+@pytest.mark.parametrize(("skew_us", "end"), [(200, 3), (201, None)])
+def test_who_may_have_joined_before_a_reset_does_not_end_it(skew_us: int, end: int | None) -> None:
+    # The only row of the join was written when it was over, up to the skew behind the join itself.
+    membership = Membership()
+    membership.add(_row(1, "reset", -1, reason="seek"), skew_us)
+    membership.add(_row(3, "join", late=True), skew_us)
+    assert (membership.open[0].end and membership.open[0].end.seq) == end
 
 
 @pytest.mark.parametrize(

@@ -139,3 +139,83 @@ def test_a_snapshot_behind_the_seek_shows_that_the_consumer_was_closed() -> None
     found = replayed(log.rows)
     assert found.violated == []
     assert [name for name, _ in found.changes][:3] == ["join c1", "join c2", "reset"]
+
+
+def test_a_consumer_that_is_sent_to_behind_a_seek_was_not_closed_by_it() -> None:
+    # Its leave has a late row only, so by its rows alone it may have left before the seek as well as long after it.
+    log = Log()
+    log.join(1)
+    for entry in range(60):
+        log.publish(entry, KEYS[entry % 3])
+    log.now_us += 1_000_000
+    log.reset("seek", phases="start")
+    log.leave(1, phases="start", reason="closed_by_broker")
+    log.join(2, phases="end")
+    log.reset("seek", phases="end")
+    log.dispatch(2, 0, KEYS[0])
+    log.leave(2, phases="end")
+    log.join(3)
+    found = replayed(log.rows)
+    assert [name for name, _ in found.changes] == ["join c1", "leave c1", "join c2", "leave c2", "join c3"]
+    assert found.violated == []
+
+
+def test_a_join_whose_row_came_late_may_have_ended_before_the_seek_began() -> None:
+    log = Log()
+    log.join(1)
+    for entry in range(60):
+        log.publish(entry, KEYS[entry % 3])
+    log.now_us += 1_000_000
+    log.snapshot(reported(1, key_hash_ranges=UPPER), reported(2, key_hash_ranges=LOWER))
+    log.reset("seek", phases="start")
+    log.join(2, phases="end")
+    for entry in range(3, 9):
+        _sent(log, 1 if KEYS[entry % 3] == HIGH else 2, entry)
+    for consumer in (1, 2):
+        log.leave(consumer, phases="start", reason="closed_by_broker")
+    log.reset("seek", phases="end")
+    log.join(3)
+    found = replayed(log.rows)
+    assert [name for name, _ in found.changes][:2] == ["join c1", "join c2"]
+    assert found.violated == []
+
+
+@pytest.mark.parametrize("sent_to", [True, False])
+def test_who_never_left_joined_behind_the_unload_of_nobody(sent_to: bool) -> None:
+    # All had left by themselves, so no row names a consumer that the unload closed.
+    log = Log()
+    log.join(1)
+    for entry in range(3):
+        log.publish(entry, KEYS[entry])
+    log.now_us += 1_000_000
+    log.leave(1)
+    log.now_us += 1_000_000
+    log.reset("unload", phases="start")
+    log.join(2, phases="end")
+    log.reset("unload", phases="end")
+    if sent_to:
+        for entry in range(3):
+            _sent(log, 2, entry)
+    log.join(3)
+    log.now_us += 50_000
+    found = replayed(log.rows)
+    assert [name for name, _ in found.changes] == ["join c1", "leave c1", "join c2", "join c3"]
+    assert found.violated == []
+
+
+def test_a_dispatch_amid_the_next_join_shows_who_joined_behind_the_unload() -> None:
+    log = Log()
+    log.join(1)
+    log.publish(0, LOWEST)
+    log.now_us += 1_000_000
+    log.leave(1)
+    log.now_us += 1_000_000
+    log.reset("unload", phases="start")
+    log.join(2, phases="end")
+    log.reset("unload", phases="end")
+    log.join(3, phases="start")
+    _sent(log, 2, 0)
+    log.join(3, phases="end")
+    found = replayed(log.rows)
+    assert [name for name, _ in found.changes] == ["join c1", "leave c1", "join c2", "join c3"]
+    assert not any(epoch.undecided for epoch in found.epochs)

@@ -136,6 +136,29 @@ def test_what_was_left_behind_together_entered_replay_together() -> None:
     assert told(replayed(log.rows), "redelivery_order", sent) == VIOLATION
 
 
+@pytest.mark.parametrize(
+    ("version", "another_left", "expected"),
+    [("4.2.4", True, "not_provable"), ("4.2.4", False, "violation"), ("5.0.1", True, "violation")],
+)
+def test_a_read_may_have_been_put_back_when_another_consumer_left(
+    version: str, another_left: bool, expected: str
+) -> None:
+    # What another leaver held enters replay below what a normal read brings, so all of that read enters replay too.
+    log = Log()
+    for consumer in (1, 2, 3):
+        log.join(consumer)
+    log.publish(0, LOWEST)
+    log.dispatch(3, 0, LOWEST)
+    log.publish(1, HIGH)
+    log.dispatch(1, 1, HIGH)
+    log.publish(2, HIGH)
+    if another_left:
+        log.leave(3)
+    log.leave(1)
+    sent = log.dispatch(2, 2, HIGH)
+    assert told(replayed(log.rows, version=version), "redelivery_order", sent)[0] == expected
+
+
 # Two holders under recently joined consumers.
 
 
