@@ -25,6 +25,7 @@ from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector
 from dispatch_audit.pipeline.replay.snapshots.hash_state import HashState, hash_state
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
+from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.output import (
     BY_FLOW,
     BY_GAP,
@@ -187,6 +188,13 @@ class Dispatcher:
     def hash_state(self, sticky_hash: int) -> HashState:
         """The owner and the open entries of a hash at this moment."""
         return hash_state(self._state, self._mapping, sticky_hash)
+
+    def short_until_us(self, number: int, at: TracePoint) -> int:
+        """The last time up to a point at which a consumer had no permits or was at its limit; UNKNOWN: never."""
+        consumer = self._consumer(number)
+        if consumer["cause"] != READY:
+            return at.ts_us
+        return int(consumer["cause_ts"]) if consumer["former"] != READY else UNKNOWN
 
     def begin_leaving(self, number: int) -> None:
         """Marks a consumer as leaving: from here on its entries are not certainly pending."""

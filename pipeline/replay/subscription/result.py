@@ -34,6 +34,7 @@ class Stay:
         left: where its leave took effect.
         leave_reason: the reason that its leave, or the reset that closed it, gives.
         perhaps_last: whether it may have been the last consumer at its leave, before one joined whose join overlaps.
+        short_until_us: the last time at which rows show it without permits or at its limit; UNKNOWN: they never do.
     """
 
     row: MembershipEvent
@@ -41,6 +42,7 @@ class Stay:
     left: TracePoint | None = None
     leave_reason: str = ""
     perhaps_last: bool = False
+    short_until_us: int = UNKNOWN
 
 
 class PlacedEpoch(NamedTuple):

@@ -330,6 +330,7 @@ class Subscription:
         stay = self._stays[number]
         if stay.left is None:
             stay.left, stay.leave_reason = at, reason
+            stay.short_until_us = self._dispatcher.short_until_us(number, at)
             self._dispatcher.disconnect(number, at)
 
     def _suit_selector(self, row: MembershipEvent) -> bool:

@@ -66,6 +66,10 @@ class FindingContext:
         """The position of the dispatcher when a consumer, given by its index, joined."""
         return self.found.joins[consumer]
 
+    def was_short_since(self, consumer: int, ts_us: int) -> bool:
+        """Whether a consumer that has left had no permits, or was at its limit, at a time after the given one."""
+        return consumer != NOBODY and self.found.stays[self.found.numbers[consumer]].short_until_us > ts_us
+
     def left_between(self, after_seq: int, before_seq: int, but_for: int) -> bool:
         """Whether a consumer other than `but_for` left after the one row and before the other."""
         seqs, consumers = self._leaves

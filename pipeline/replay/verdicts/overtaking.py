@@ -98,9 +98,9 @@ def _replay_in_flight(finding: Any, context: FindingContext) -> FindingVerdict |
 
     The entry was in replay before the older one returned to it, so it had been read and put back. It had certainly been
     read if a later entry was sent. Otherwise it may have been read if its hash had to wait since it was published: the
-    hash drained, or may have drained, or a replay read sent the older entry itself. And all that a normal read brings
-    is put back if entries of a leaver enter replay meanwhile, below those that were there (4.10). Rows do not show the
-    remaining condition, a position in replay below both.
+    hash drained, or may have drained, or its consumer had no permits, or a replay read sent the older entry itself. And
+    all that a normal read brings is put back if entries of a leaver enter replay meanwhile, below those that were there
+    (4.10). Rows do not show the remaining condition, a position in replay below both.
     """
     since_us = finding.ts_us - finding.other_since_ts
     unseen = finding.marks & UNPUBLISHED != 0 and finding.since_seq == UNKNOWN
@@ -116,9 +116,10 @@ def _replay_in_flight(finding: Any, context: FindingContext) -> FindingVerdict |
     waited = finding.other_marks & REPLAYED and finding.since_seq < finding.other_seq
     drained = finding.draining or context.drained_before(finding)
     since_seq, owners = int(finding.since_seq), context.found.doubts
+    short = context.was_short_since(int(finding.other_consumer), int(finding.since_ts))
     discarded = context.left_between(since_seq, finding.other_since_seq, but_for=finding.other_consumer)
     in_doubt = owners.about(int(finding.hash), since_seq, int(finding.seq)) is not None
-    if unseen or waited or drained or discarded or in_doubt:
+    if unseen or waited or drained or short or discarded or in_doubt:
         because = (
             f"{entered}; if this entry already waited there, which no row shows, a replay read may have had it in "
             "flight (E7)"

@@ -159,6 +159,20 @@ def test_a_read_may_have_been_put_back_when_another_consumer_left(
     assert told(replayed(log.rows, version=version), "redelivery_order", sent)[0] == expected
 
 
+@pytest.mark.parametrize(("permits", "expected"), [(1, "not_provable"), (1000, "violation")])
+def test_a_read_brings_more_than_the_consumer_that_left_had_permits_for(permits: int, expected: str) -> None:
+    log = Log()
+    for consumer in (1, 2):
+        log.join(consumer)
+        log.flow(consumer, permits)
+    log.publish(0, HIGH)
+    log.publish(1, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.leave(1)
+    sent = log.dispatch(2, 1, HIGH)
+    assert told(replayed(log.rows), "redelivery_order", sent)[0] == expected
+
+
 # Two holders under recently joined consumers.
 
 
