@@ -86,14 +86,20 @@ def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf, there: Collectio
     return np.triu(np.ones_like(known), 1) if (known & known.T).any() else known
 
 
-def note_resets(changes: Sequence[Bracket], bounds_of: BoundsOf) -> None:
-    """Moves leaves that a restart causes before its end; their rows may come a little later."""
+def note_resets(changes: Sequence[Bracket], bounds_of: BoundsOf) -> bool:
+    """Moves leaves that a restart causes before its end; their rows may come a little later.
+
+    Returns:
+        Whether it moved any.
+    """
+    moved = False
     for reset in (bracket for bracket in changes if bracket.row.kind == "reset"):
         over = bounds_of(reset)[1]
         for bracket in changes:
             after, before = bounds_of(bracket)
             if bracket.row.kind == "leave" and _closed_with(bracket, reset, bounds_of) and after < over < before:
-                bracket.seen_before = over
+                bracket.seen_before, moved = over, True
+    return moved
 
 
 def passages(

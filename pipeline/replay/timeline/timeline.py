@@ -204,9 +204,9 @@ class Timeline:
         for view in views:
             note_view(cluster, view, self._bounds, self._closed_by)
         # Who is seen behind a restart was not closed by it; which leaves it caused decides what snapshots show.
-        note_resets(cluster, self._bounds)
-        for view in views:
-            note_view(cluster, view, self._bounds, self._closed_by)
+        if note_resets(cluster, self._bounds):
+            for view in views:
+                note_view(cluster, view, self._bounds, self._closed_by)
 
     def _view_behind(self, cluster: Sequence[Bracket]) -> View | None:
         """The first snapshot that shows the ranges after all of the changes."""
@@ -340,7 +340,7 @@ class Timeline:
             self._stage.commit_change(bracket, at)
 
     def _there_behind(self, cluster: Sequence[Bracket], over: int, view: View | None) -> Collection[int]:
-        """Consumers that are connected after changes that are over by the row `over`; asked for restarts only."""
+        """Consumers that are certainly connected after changes that are over by the row `over`."""
         there = set(() if view is None else view.listed)
         if any(b.row.kind == "reset" for b in cluster):
             sent = self._decisions(over - 1, _NEVER)
