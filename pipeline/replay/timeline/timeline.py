@@ -375,7 +375,8 @@ class Timeline:
             is_later = step.at.seq == seq and isinstance(step.about, Snapshot) and step.about.seq in shown_by
             (later if is_later else due).append(step)
         self._steps[:count] = later
-        self._views = [view for view in self._views if view.until.seq > seq]
+        # What was taken after a change at this row may show another one at this row.
+        self._views = [view for view in self._views if view.until.seq > seq or view.snapshot in shown_by]
         for step in due:
             self._held.release(step.at.seq)
             if (
