@@ -68,19 +68,18 @@ def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf, there: Collectio
         for other_number, other in enumerate(changes):
             known[number, other_number] |= other.join is bracket or separated(bracket, other)
     for reset in (number for number, bracket in enumerate(changes) if bracket.row.kind == "reset"):
-        closed_are_named = any(
-            b.vague and _closed_with(b, changes[reset], bounds_of) for b in changes if b.row.kind == "leave"
-        )
+        closed_are_named = _names_closed(changes[reset], changes, bounds_of)
         for number, bracket in enumerate(changes):
             if known[number, reset] or known[reset, number] or bracket.row.kind == "reset":
                 continue
             # A restart closes all consumers, so a consumer that is connected after it joined after it.
-            survives = bracket.row.kind == "join" and (
-                bracket.leave is None or not _closed_with(bracket.leave, changes[reset], bounds_of)
-            )
+            leave = bracket if bracket.row.kind == "leave" else bracket.leave
+            survives = leave is None or not _overlaps(leave, changes[reset], bounds_of)
             # Without rows for the closed consumers a missing row proves nothing, but a later dispatch or snapshot does.
             known[reset, number] |= survives and (closed_are_named or bracket.row.consumer in there)
-            known[number, reset] |= not survives
+            known[number, reset] |= leave is not None and _closed_with(
+                leave, changes[reset], bounds_of, closed_are_named
+            )
     known = closed(known)
     # If rows contradict each other, no order is possible: then the given order is used.
     return np.triu(np.ones_like(known), 1) if (known & known.T).any() else known
@@ -94,10 +93,11 @@ def note_resets(changes: Sequence[Bracket], bounds_of: BoundsOf) -> bool:
     """
     moved = False
     for reset in (bracket for bracket in changes if bracket.row.kind == "reset"):
-        over = bounds_of(reset)[1]
+        over, named = bounds_of(reset)[1], _names_closed(reset, changes, bounds_of)
         for bracket in changes:
             after, before = bounds_of(bracket)
-            if bracket.row.kind == "leave" and _closed_with(bracket, reset, bounds_of) and after < over < before:
+            inside = bracket.row.kind == "leave" and after < over < before
+            if inside and _closed_with(bracket, reset, bounds_of, named):
                 bracket.seen_before, moved = over, True
     return moved
 
@@ -124,9 +124,31 @@ def passages(
     ]
 
 
-def _closed_with(leave: Bracket, reset: Bracket, bounds_of: BoundsOf) -> bool:
+def _overlaps(leave: Bracket, reset: Bracket, bounds_of: BoundsOf) -> bool:
     """Whether a restart may have closed a consumer: the leave may have happened before the end of the restart."""
     return bounds_of(leave)[0] < bounds_of(reset)[1]
+
+
+def _names_closed(reset: Bracket, changes: Sequence[Bracket], bounds_of: BoundsOf) -> bool:
+    """Whether rows name consumers that a restart closed."""
+    return any(b.vague and b.row.kind == "leave" and _overlaps(b, reset, bounds_of) for b in changes)
+
+
+def _closed_with(leave: Bracket, reset: Bracket, bounds_of: BoundsOf, named: bool) -> bool:
+    """Whether a consumer was gone when a restart was over: the restart closed it, or it had left before.
+
+    Args:
+        leave: its leave.
+        reset: the restart.
+        bounds_of: returns the bounds of a change.
+        named: whether rows name consumers that the restart closed. If so, a consumer with another row, which may have
+            joined after the restart, may have left after it as well.
+    """
+    if not _overlaps(leave, reset, bounds_of):
+        return False
+    join = leave.join
+    was_there = join is None or join.placed is not None or bounds_of(join)[1] <= bounds_of(reset)[0]
+    return was_there or leave.vague or not named
 
 
 def separated(one: Bracket, other: Bracket) -> bool:

@@ -1,0 +1,33 @@
+"""Which changes certainly come before a reset."""
+
+import pytest
+
+from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, Kind, MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
+from dispatch_audit.pipeline.replay.timeline.presence_bounds import precedence
+
+
+def _bracket(seq: int, kind: Kind, consumer: int, reason: str = "", join: Bracket | None = None) -> Bracket:
+    row = MembershipEvent(seq, seq * 100, kind, False, consumer, f"c{consumer}", False, False, (), reason)
+    return Bracket(row, start=TracePoint(row.seq, row.ts_us), join=join)
+
+
+@pytest.mark.parametrize(
+    ("of_the_other", "of_it", "certainly_before"),
+    [(CLOSED_BY_BROKER, "", False), (CLOSED_BY_BROKER, CLOSED_BY_BROKER, True), ("", "", True)],
+)
+def test_who_left_by_itself_may_have_come_and_gone_behind_a_reset_that_names_whom_it_closed(
+    of_the_other: str, of_it: str, certainly_before: bool
+) -> None:
+    there = _bracket(1, "join", 1)
+    there.placed = there.start
+    other = _bracket(11, "leave", 1, of_the_other, there)
+    reset = _bracket(10, "reset", -1, "seek")
+    join = _bracket(12, "join", 2)
+    leave = _bracket(15, "leave", 2, of_it, join)
+    join.leave = leave
+    bounds = {id(other): (11, 21), id(reset): (10, 20), id(join): (12, 22), id(leave): (15, 30)}
+    known = precedence([other, reset, join, leave], lambda bracket: bounds[id(bracket)], ())
+    assert known[0, 1]
+    assert (known[2, 1], known[3, 1]) == (certainly_before, certainly_before)
+    assert not known[1, 2:].any()
