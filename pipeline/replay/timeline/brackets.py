@@ -130,7 +130,7 @@ class Membership:
         if row.kind == "join":
             self._joins[row.consumer] = bracket
             # Clients may return before the end of the reset is recorded, but they join the new dispatcher.
-            began_us = row.ts_us - skew_us if row.late else row.ts_us
+            began_us, _ = bracket.bounds_ts_us(skew_us)
             for other in self.open:
                 if other.row.kind == "reset" and other.waits_for(row) and other.began_by(began_us):
                     other.end = at
