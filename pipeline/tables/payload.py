@@ -5,7 +5,8 @@ a function on Spark's groups returns one schema. So it returns `RESULT_SCHEMA`: 
 Arrow IPC stream. The replay therefore runs once for all tables, and no column is widened to fit another table's rows.
 
 The stream is compressed as a whole: a quiet partition has two thousand rows of `assignments`, which repeat its names in
-each of them. Arrow's own compression of each column takes five times as long for so few rows.
+each of them. Arrow's own compression of each column takes five times as long for so few rows. A column that repeats a
+few values may also be a dictionary of them and travels as such, which leaves less to compress; readers get it plain.
 
     payload   8 bytes   the length of the stream, least byte first
               stream    compressed with zstd
@@ -36,7 +37,8 @@ def record_batch(table_name: str, columns: Mapping[str, Sequence[Any] | NDArray[
     Args:
         table_name: a table of `dispatch_audit.pipeline.tables.schemas`.
         columns: sequences of one length (lists, numpy or Arrow arrays) by name of the column in the table's
-            `arrow_schema`, which has neither `run_key` nor timestamps. A nullable column may be absent.
+            `arrow_schema`, which has neither `run_key` nor timestamps. A nullable column may be absent. A dictionary
+            array stays one.
 
     Raises:
         DispatchAuditError: a column is unknown, absent, of another length or type, or NULL where it must not be.
@@ -49,11 +51,11 @@ def record_batch(table_name: str, columns: Mapping[str, Sequence[Any] | NDArray[
     rows = len(next(iter(columns.values()), ()))
     try:
         arrays = [_array(field.type, columns.get(name), rows) for name, field in fields.items()]
-        batch = pa.record_batch(arrays, schema=table.arrow_schema)
+        batch = pa.record_batch(arrays, _with_types(table.arrow_schema, arrays))
     except (ValueError, pa.ArrowTypeError, OverflowError) as error:
         raise DispatchAuditError(f"rows for {table_name} do not fit its columns: {error}") from error
     for (name, field), array in zip(fields.items(), arrays, strict=True):
-        if array.null_count and not field.nullable:
+        if not field.nullable and _null_count(array):
             raise DispatchAuditError(f"{table_name}.{name} must not be NULL")
     return batch
 
@@ -68,7 +70,22 @@ def encode(table_name: str, columns: Mapping[str, Sequence[Any] | NDArray[Any]])
 def _array(of: pa.DataType, values: Sequence[Any] | NDArray[Any] | None, rows: int) -> pa.Array:
     if values is None:
         return pa.nulls(rows, of)
-    return values if isinstance(values, pa.Array) and values.type == of else pa.array(values, of)
+    if isinstance(values, pa.Array) and of in (values.type, getattr(values.type, "value_type", None)):
+        return values
+    return pa.array(values, of)
+
+
+def _null_count(array: pa.Array) -> int:
+    values = array.dictionary.null_count if isinstance(array, pa.DictionaryArray) else 0
+    return int(array.null_count + values)
+
+
+def _with_types(schema: pa.Schema, arrays: Sequence[pa.Array]) -> pa.Schema:
+    """The schema with the types of these arrays."""
+    for at, (of, array) in enumerate(zip(schema.types, arrays, strict=True)):
+        if of != array.type:
+            schema = schema.set(at, schema.field(at).with_type(array.type))
+    return schema
 
 
 def decode(results: DataFrame, table_name: str) -> DataFrame:
@@ -87,11 +104,13 @@ def decode(results: DataFrame, table_name: str) -> DataFrame:
 
 
 def batches_in(payload: bytes | pa.Buffer) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a payload."""
+    """Yields the rows of a payload, without dictionaries."""
     view = memoryview(payload)
     length = int.from_bytes(view[:_LENGTH_BYTES], "little")
     with pa.ipc.open_stream(pa.Codec(_CODEC).decompress(view[_LENGTH_BYTES:], length)) as stream:
-        yield from stream
+        for batch in stream:
+            plain = [c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for c in batch.columns]
+            yield pa.record_batch(plain, _with_types(batch.schema, plain))
 
 
 def _unpacked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

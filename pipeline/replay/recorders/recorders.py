@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
 from numpy.typing import NDArray
 
 TRANSFER_ROWS: Final = 2
@@ -127,7 +128,7 @@ class Recorders(NamedTuple):
         if table == "consumers" or begins is None:
             numbers = columns["consumer"]
             return {**self._own_numbers(columns), "broker": [self.recorder_of(number) for number in numbers]}
-        at = [self.term_of(place) for place in columns[begins]]
+        at = [self.term_of(place) for place in _listed(columns[begins])]
         if table == "assignments":
             at = [self._of_owner(*pair) for pair in zip(at, columns["consumer"], strict=True)]
             columns = self._own_numbers(columns)
@@ -151,11 +152,16 @@ class Recorders(NamedTuple):
         columns: Mapping[str, Sequence[Any] | NDArray[Any]], terms: Sequence[Term]
     ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
         own = {
-            name: [None if place is None else term.seq(place) for place, term in zip(columns[name], terms, strict=True)]
+            name: [None if at is None else term.seq(at) for at, term in zip(_listed(columns[name]), terms, strict=True)]
             for name in (*_BEGINS, *_ENDS)
             if name in columns
         }
         return {**columns, **own}
+
+
+def _listed(column: Sequence[Any] | NDArray[Any]) -> Sequence[Any] | NDArray[Any]:
+    """A column whose elements are numbers; those of an Arrow array are objects of its own."""
+    return column.to_pylist() if isinstance(column, pa.Array) else column
 
 
 def _spoken(name: str | None) -> str:

@@ -1,6 +1,7 @@
 """Rows of `assignments`: who owned which range of hashes, and how many hashes each change moved (Q15, Q16)."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +9,9 @@ import pyarrow as pa
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.subscription.range_ownership import Beginning, OwnedRanges
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns
+
+_BYTE_MAX: Final = 128
+"""The number of values that an index of one byte distinguishes."""
 
 
 def assignments(topic: str, subscription: str, parts: Sequence[OwnedRanges]) -> Columns:
@@ -35,8 +39,8 @@ def assignments(topic: str, subscription: str, parts: Sequence[OwnedRanges]) -> 
     until = [(None, None) if part.until is None else tuple(part.until) for part in parts]
     because = [part.because or None for part in parts]
     return {
-        "topic": pa.repeat(pa.scalar(topic, pa.string()), rows),
-        "subscription": pa.repeat(pa.scalar(subscription, pa.string()), rows),
+        "topic": _texts([topic], np.zeros(rows, dtype=np.int64)),
+        "subscription": _texts([subscription], np.zeros(rows, dtype=np.int64)),
         "epoch": epochs,
         "last_epoch": _numbers([part.last_epoch for part in parts], of_part),
         "consumer": owners,
@@ -58,13 +62,15 @@ def _indexes(numbers: Sequence[int], which: Ints) -> Ints:
     return np.searchsorted(np.array(numbers, dtype=np.int64), which)
 
 
-def _numbers(values: Sequence[int | None], at: Ints) -> Sequence[int | None] | Ints:
-    """The values at some indexes; without an array where one is None, because no array of numbers holds it."""
-    if None in values:
-        return [values[index] for index in at.tolist()]
-    return np.array(values, dtype=np.int64)[at]
+def _numbers(values: Sequence[int | None], at: Ints) -> pa.Array:
+    return _repeated(pa.array(values, pa.int64()), at)
 
 
 def _texts(values: Sequence[str | None], at: Ints) -> pa.Array:
-    """The values at some indexes. Arrow repeats texts faster than it takes them one by one."""
-    return pa.array(values, pa.string()).take(pa.array(at))
+    return _repeated(pa.array(values, pa.string()), at)
+
+
+def _repeated(values: pa.Array, at: Ints) -> pa.Array:
+    """The values at some indexes, as a dictionary: a thousand rows say a few dozen of them."""
+    index = at.astype(np.int8 if len(values) <= _BYTE_MAX else np.int32)
+    return pa.DictionaryArray.from_arrays(index, values)
