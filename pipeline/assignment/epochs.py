@@ -38,7 +38,6 @@ class Epoch:
     Attributes:
         number: 0 for the first; it begins with the first join.
         from_seq: the seq of the change that begins it.
-        to_seq: the seq of the change that ends it; None while it is open.
         change: the change that begins it, in words: `join c3`, `leave c1` or `reset`.
         hashes_moved: how many hashes got another owner. Nobody counts as an owner, so the first join moves all hashes.
         owned: the assignment, in the form in which the broker reports it.
@@ -48,7 +47,6 @@ class Epoch:
 
     number: int
     from_seq: int
-    to_seq: int | None
     change: str
     hashes_moved: int
     owned: RangeColumns
@@ -229,13 +227,12 @@ class AssignmentLog:
         self.promised = self._selector.promised()
         number = 0
         if self.current is not None:
-            self._closed.append(replace(self.current, to_seq=seq))
+            self._closed.append(self.current)
             number = self.current.number + 1
         self.undecided = undecided.ranges
         self.current = Epoch(
             number=number,
             from_seq=seq,
-            to_seq=None,
             change=change,
             hashes_moved=hashes_moved(before, self.routing, self._space),
             owned=self._selector.range_columns(),

@@ -33,11 +33,9 @@ class ConsistentHashing(RingSelector):
     def _enter(self, consumer: int, member: Member) -> None:
         # If two points of a consumer are equal, the broker also queues it for its own point. That has no effect,
         # because it leaves all queues when it leaves.
-        points = member.points
-        incumbents = self._ring.owners_at(points)
-        free = incumbents == NOBODY
-        self._ring.occupy(points[free], consumer)
-        for point, incumbent in zip(points[~free].tolist(), incumbents[~free].tolist(), strict=True):
+        incumbents = self._ring.occupy(member.points, consumer)
+        (taken,) = (incumbents != NOBODY).nonzero()
+        for point, incumbent in zip(member.points[taken].tolist(), incumbents[taken].tolist(), strict=True):
             self._contests.enter(point, incumbent, consumer)
 
     def _occupied(self, claims: Mapping[int, list[int]], reported: ReportedRanges) -> Iterable[int]:

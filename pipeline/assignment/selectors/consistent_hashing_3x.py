@@ -46,10 +46,9 @@ class ConsistentHashing3x(RingSelector):
 
     def _enter(self, consumer: int, member: Member) -> None:
         points, claims = member.points, self._contests.claims
-        incumbents = self._ring.owners_at(points)
+        incumbents = self._ring.occupy(points, consumer)
         free = incumbents == NOBODY
         self._ring.hand_over(points[~free], consumer)
-        self._ring.occupy(points[free], consumer)
         self._indexed.add(consumer)
         for point in points[free].tolist():
             # A former owner of the point came before this newcomer, so it no longer claims it.

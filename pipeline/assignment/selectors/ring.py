@@ -31,18 +31,17 @@ class Ring:
         twin._points, twin._owners = self._points, self._owners
         return twin
 
-    def owners_at(self, points: Int64Array) -> Int64Array:
-        """The owner of each of n points, `NOBODY` where the point is free."""
-        if not len(self._points):
-            return np.full(len(points), NOBODY, dtype=np.int64)
-        at = np.minimum(np.searchsorted(self._points, points), len(self._points) - 1)
-        return np.where(self._points[at] == points, self._owners[at], NOBODY)
+    def occupy(self, points: Int64Array, consumer: int) -> Int64Array:
+        """Gives those of n distinct ascending points to a consumer that are free.
 
-    def occupy(self, points: Int64Array, consumer: int) -> None:
-        """Gives distinct ascending points that are free to a consumer."""
+        Returns:
+            The owner that each of the n points had before, `NOBODY` where it was free.
+        """
         all_points, owners = np.empty((2, self._points.size + points.size), dtype=np.int64)
-        with_points(self._points, self._owners, points, consumer, all_points, owners)
-        self._set(all_points, owners)
+        incumbents = np.empty(points.size, dtype=np.int64)
+        size = with_points(self._points, self._owners, points, consumer, all_points, owners, incumbents)
+        self._set(all_points[:size], owners[:size])
+        return incumbents
 
     def hand_over(self, points: Int64Array, consumers: Int64Array | int) -> None:
         """Gives occupied points to other consumers."""

@@ -4,7 +4,6 @@ Source: contract 2.1; Pulsar's `ConsumerNameIndexTracker`, `ConsistentHashingSti
 """
 
 from functools import lru_cache
-from itertools import count
 
 import numpy as np
 
@@ -29,7 +28,9 @@ class NameIndexes:
     def take(self, name: str) -> int:
         """Takes the lowest index of `name` that is free."""
         taken = self._taken.get(name, ())
-        index = next(candidate for candidate in count() if candidate not in taken)
+        index = 0
+        while index in taken:
+            index += 1
         self._taken[name] = (*taken, index)
         self._given[name] = self._given.get(name, 0) + 1
         return index

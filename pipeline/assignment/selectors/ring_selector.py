@@ -193,10 +193,7 @@ class RingSelector(Selector):
         """Gives a contested point to its owner by the present order."""
         owner = self._contests.owner(point)
         at = np.array([point], dtype=np.int64)
-        occupied = bool(self._ring.owners_at(at)[0] != NOBODY)
         if owner not in self._members:
             self._ring.free(point)
-        elif occupied:
+        elif self._ring.occupy(at, owner)[0] != NOBODY:
             self._ring.hand_over(at, owner)
-        else:
-            self._ring.occupy(at, owner)

@@ -6,10 +6,11 @@ With numpy each takes half a dozen calls, which for the thousand points of ten c
 from pathlib import Path
 from typing import Final
 
+from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY
 from dispatch_audit.pipeline.compile_cache import Compiler
 from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
-_compiled: Final = Compiler([Path(__file__)])
+_compiled: Final = Compiler([Path(__file__)], repr(NOBODY))
 
 
 @_compiled
@@ -20,25 +21,37 @@ def with_points(
     consumer: int,
     all_points: Int64Array,
     all_owners: Int64Array,
-) -> None:
-    """Fills in the points of a ring, n of them, and of a consumer, m of them, in order.
+    incumbents: Int64Array,
+) -> int:
+    """Fills in the points of a ring, n of them, and the free ones of a consumer's m points, in order.
 
     Args:
         points: (n) the points of the ring, ascending.
         owners: (n) their owners.
-        more: (m) other points, ascending.
-        consumer: the owner of these.
+        more: (m) distinct points, ascending.
+        consumer: gets those that are free.
         all_points: (n + m) gets all points.
         all_owners: (n + m) gets their owners.
+        incumbents: (m) gets the owner that a point of `more` has on the ring, `NOBODY` where it is free.
+
+    Returns:
+        The number of all points.
     """
-    i = 0
+    i, size = 0, 0
     for j in range(more.size):
-        while i < points.size and points[i] < more[j]:
-            all_points[i + j], all_owners[i + j] = points[i], owners[i]
-            i += 1
-        all_points[i + j], all_owners[i + j] = more[j], consumer
+        while i < points.size and points[i] <= more[j]:
+            all_points[size], all_owners[size] = points[i], owners[i]
+            i, size = i + 1, size + 1
+        if i > 0 and points[i - 1] == more[j]:
+            incumbents[j] = owners[i - 1]
+            continue
+        incumbents[j] = NOBODY
+        all_points[size], all_owners[size] = more[j], consumer
+        size += 1
     for rest in range(i, points.size):
-        all_points[rest + more.size], all_owners[rest + more.size] = points[rest], owners[rest]
+        all_points[size], all_owners[size] = points[rest], owners[rest]
+        size += 1
+    return size
 
 
 @_compiled

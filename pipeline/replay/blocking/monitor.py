@@ -147,9 +147,9 @@ class BlockingMonitor:
 
     def take_intervals(self, state: State, out: Output, mapping: RoutingArrays) -> None:
         """Takes the intervals that the kernel has reported, and empties its output of them."""
-        common_of(state)["stop_reason"] = 0
         if not out.filled[INTERVALS]:
             return
+        common_of(state)["stop_reason"] = 0
         # As plain numbers: one by one the fields of records cost several times as much.
         for values in out.intervals.view(np.ndarray)[: out.filled[INTERVALS]].tolist():
             row: _Row = dict(zip(INTERVAL.names or (), values, strict=True))

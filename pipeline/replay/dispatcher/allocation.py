@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.errors import LimitError
 from dispatch_audit.pipeline.replay.blocking.wait_causes import end_wait, may_go_on
 from dispatch_audit.pipeline.replay.dispatcher.entries import is_kept_for_a_read
-from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.pair_index import Slots, drop, empty_table, put
@@ -34,7 +35,7 @@ IN_FLIGHT_US = 10_000_000
 _IN_USE_MIN = 1024
 # How a sweep finds a hash: without an entry (0), with such as are kept for a read in flight, or with open ones.
 _KEPT, _OPEN = 1, 2
-_PARTIAL = among(Code.ACK_PART_START, Code.ACK_PART_END)
+_ACK_PART_START, _ACK_PART_END = int(Code.ACK_PART_START), int(Code.ACK_PART_END)
 
 
 class Need(NamedTuple):
@@ -70,6 +71,8 @@ def make_room(
     Raises:
         LimitError: more entries would be open than the limit allows.
     """
+    if _has_room(state, *need, open_entries_max):
+        return state
     common = common_of(state)
     if common["free_entries"] < need.entries or common["free_hashes"] < need.entries:
         _sweep_entries(state, from_us - IN_FLIGHT_US)
@@ -90,6 +93,23 @@ def make_room(
     if common["ledgers"] + need.ledgers > state.ledger_ids.size:
         state = _recent_ledgers(state, need.ledgers)
     return state
+
+
+@compiled
+def has_room(state: State, entries: int, consumers: int, words: int, ledgers: int, open_entries_max: int) -> bool:
+    """Whether the state has room for that many more records (`Need`), and no more entries are open than allowed."""
+    common = state.common
+    return bool(
+        entries <= common[0].free_entries
+        and entries <= common[0].free_hashes
+        and state.entries.size - common[0].free_entries <= open_entries_max
+        and consumers <= state.consumers.size
+        and common[0].words_used + words <= state.words.size
+        and common[0].ledgers + ledgers <= state.ledger_ids.size
+    )
+
+
+_has_room = EntryPoint(has_room)
 
 
 def _roomy_entries(state: State, rows: int, open_entries_max: int) -> State:
@@ -237,14 +257,26 @@ def _sweep_hashes(state: State, out: Output, from_us: int, report_min_us: int, u
 
 def need_of(events: Events) -> Need:
     """The largest number of records that the events may add."""
-    positions = events.ledger[events.ledger >= 0]
-    partial = _PARTIAL[events.code]
-    words = 0
-    if partial.any():
+    entries, words, ledgers = _needed(events)
+    if ledgers > 1:
+        ledgers = np.unique(events.ledger[events.ledger >= 0]).size
+    return Need(entries=entries, consumers=0, words=words, ledgers=ledgers)
+
+
+@compiled
+def needed(events: Events) -> tuple[int, int, int]:
+    """The positions of events, the words of their ack sets, and how often the ledger changes among them, from none."""
+    entries, words, ledgers, latest = 0, 0, 0, UNKNOWN
+    for row in range(events.code.size):
+        ledger = events.ledger[row]
+        if ledger >= 0:
+            entries += 1
+            if ledger != latest:
+                ledgers, latest = ledgers + 1, ledger
         # At the first word of an ack set room is made for all its words.
-        words = int((events.words_left[partial & (events.word == 0)] + 1).sum())
-    # Most stretches lie within one ledger.
-    ledgers = min(positions.size, 1)
-    if ledgers and bool((positions != positions[0]).any()):
-        ledgers = np.unique(positions).size
-    return Need(entries=positions.size, consumers=0, words=words, ledgers=ledgers)
+        if events.code[row] in (_ACK_PART_START, _ACK_PART_END) and events.word[row] == 0:
+            words += int(events.words_left[row]) + 1
+    return entries, words, ledgers
+
+
+_needed = EntryPoint(needed)

@@ -4,6 +4,8 @@ The trace's numbers of consumers may be any integers. Indexes count consumers in
 names them.
 """
 
+from functools import cached_property
+
 import numpy as np
 
 from dispatch_audit.pipeline.assignment import Routing
@@ -35,9 +37,6 @@ class ConsumerIndex:
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.of: dict[int, int] = {}
-        # The numbers ascending, and their indexes, for look-ups of whole columns.
-        self._ascending = np.empty(0, dtype=np.int64)
-        self._index_of_ascending = np.empty(0, dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -48,15 +47,20 @@ class ConsumerIndex:
             return False
         self.of[number] = len(self.numbers)
         self.numbers.append(number)
-        order = np.argsort(np.array(self.numbers, dtype=np.int64), kind="stable")
-        self._ascending = np.array(self.numbers, dtype=np.int64)[order]
-        self._index_of_ascending = order.astype(np.int64)
+        vars(self).pop("_ascending", None)
         return True
+
+    @cached_property
+    def _ascending(self) -> tuple[Ints, Ints]:
+        """The numbers ascending, and their indexes, for look-ups of whole columns."""
+        numbers = np.array(self.numbers, dtype=np.int64)
+        order = np.argsort(numbers, kind="stable")
+        return numbers[order], order.astype(np.int64)
 
     def indexes(self, numbers: Ints) -> Ints:
         """The index of each number, `NOBODY` where it has none."""
         indexes = np.empty(numbers.size, dtype=np.int64)
-        _look_up(self._ascending, self._index_of_ascending, numbers, indexes)
+        _look_up(*self._ascending, numbers, indexes)
         return indexes
 
     def routing(self, routing: Routing) -> Routing:

@@ -63,7 +63,7 @@ _remap = EntryPoint(draining.remap)
 _replay_rows = EntryPoint(kernel.replay)
 _update_availability = EntryPoint(update_availability)
 
-_FINDINGS_ROOM = 4096
+_FINDINGS_ROOM = 1024
 
 # Rows that are replayed at a time: room for all of them is made first, so a small number keeps the state small.
 _STRETCH = 32_768
@@ -417,7 +417,7 @@ class Dispatcher:
 
     def _drain_output(self) -> None:
         out: Output = self._out
-        self.monitor.take_intervals(self._state, out, self._mapping)
-        # Between two membership changes there is nothing as a rule.
-        if out.filled.any():
+        # Between two membership changes there is nothing as a rule. Five numbers are faster as such than as an array.
+        if any(out.filled.tolist()):
+            self.monitor.take_intervals(self._state, out, self._mapping)
             self._collector.collect(out, self._routings, self.policy)

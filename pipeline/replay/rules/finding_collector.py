@@ -26,7 +26,7 @@ from dispatch_audit.pipeline.replay.state.output import (
 )
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.routings import Routings
-from dispatch_audit.pipeline.replay.state.state import Ints, Records, chosen, together
+from dispatch_audit.pipeline.replay.state.state import Ints, Records, chosen, first_of, together
 
 _DEPENDS_ON_ANOTHER = tuple(number for number, name in NAME_OF.items() if RULES[name].on_another)
 
@@ -57,18 +57,18 @@ class FindingCollector:
         """
         filled = out.filled.tolist()
         if filled[FINDINGS]:
-            found: Records = out.findings[: filled[FINDINGS]].copy()
+            found = first_of(out.findings, filled[FINDINGS])
             found = chosen(found, ~routings.decided_before(found, policy.unordered_us))
             found.permitted = permitted(found, policy.keeps_order, self._exceptions)
             gaps = found.rule == GAP_DELIVERY
             found.other_consumer[gaps] = routings.served_to(found.hash[gaps])
             self.findings.add(found)
         if filled[EPISODES]:
-            self._episodes.append(out.episodes[: filled[EPISODES]].copy())
+            self._episodes.append(first_of(out.episodes, filled[EPISODES]))
         if filled[UNSENT]:
             self._unsent.append(out.unsent[: filled[UNSENT]].copy())
         if filled[WITHDRAWN]:
-            self._withdrawn.append(out.withdrawn[: filled[WITHDRAWN]].copy())
+            self._withdrawn.append(first_of(out.withdrawn, filled[WITHDRAWN]))
         out.filled[:] = 0
 
     def forget(self, reported_seq: int, recent_us: int, ledgers: Ints, entries: Ints) -> None:

@@ -64,7 +64,7 @@ from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSided
 from dispatch_audit.pipeline.replay.timeline.reported_ranges import LatestRanges, View
 from dispatch_audit.pipeline.replay.timeline.timeline import Timeline, _Step
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges
-from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peak, Peaks
+from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peak, Peaks, _Dispatches
 from dispatch_audit.pipeline.replay.traffic.heavy_hitters import HeavyHitters, KeyCounts
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.udfs.sticky_key_hash import HashRange
@@ -107,7 +107,8 @@ _OF_A_GROUP: Final = (
     Kind("producers", Producers, "_parts _mixed"),
     Kind("sent", Sent),
     Kind("mixed_batch", MixedBatch),
-    Kind("dispatch_counts", DispatchCounts, "dispatched unkeyed _keys _hashes"),
+    Kind("dispatch_counts", DispatchCounts, "dispatched unkeyed _keys _hashes _new _waiting"),
+    Kind("dispatches", _Dispatches),
     Kind("heavy_hitters", HeavyHitters, "error_max _room _block _counts _sums _new"),
     Kind("key_counts", KeyCounts),
     Kind("peaks", Peaks, "_room _parts _size"),
@@ -121,7 +122,7 @@ _OF_THE_DISPATCHER: Final = (
         "policy drains holds_back monitor traffic peaks consumers _routings _open_entries_max _state _out _collector"
         " _at_the_end _without_publish_told",
     ),
-    Kind("consumer_index", ConsumerIndex, "numbers of _ascending _index_of_ascending"),
+    Kind("consumer_index", ConsumerIndex, "numbers of"),
     Kind("routings", Routings, "in_force _served _former"),
     Kind("policy", Policy),
     Kind("state", State),

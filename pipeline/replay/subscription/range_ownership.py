@@ -64,7 +64,7 @@ class OwnedRanges(NamedTuple):
     last_epoch: int | None = None
     until: TracePoint | None = None
 
-    def only(self, which: NDArray[np.bool_]) -> "OwnedRanges":
+    def only(self, which: Ints) -> "OwnedRanges":
         """Some of the ranges."""
         held = RangeColumns(self.held.starts[which], self.held.ends[which], self.held.owners[which])
         return self._replace(held=held, epochs=self.epochs[which], open=self.open[which])
@@ -93,10 +93,8 @@ class RangeOwnership:
             before, now = self._going_on, _begun(epoch, since)
             # Epochs with unknown consumers are left out, and all ranges before such a gap end at it.
             if since == self._until:
-                stays, came_from = _same(now, before)
+                stays, came_from, over = _same(now, before)
                 now.epochs[stays] = before.epochs[came_from]
-                over = np.ones(before.epochs.size, dtype=np.bool_)
-                over[came_from] = False
                 now = now._replace(beginnings=_used({**before.beginnings, **now.beginnings}, now.epochs))
                 before = before.only(over)
             if before.epochs.size:
@@ -126,18 +124,20 @@ def _used(beginnings: Mapping[int, Beginning], epochs: Ints) -> Mapping[int, Beg
     return {epoch: beginnings[epoch] for epoch in np.unique(epochs).tolist()}
 
 
-def _same(now: OwnedRanges, before: OwnedRanges) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The indexes of the ranges of one epoch that were the same in the epoch before, now and then."""
-    stays, came_from = np.empty((2, now.epochs.size), dtype=np.int64)
+def _same(now: OwnedRanges, before: OwnedRanges) -> tuple[Ints, Ints, Ints]:
+    """The indexes of ranges that are the same in one epoch and in the one before, now and then, and of others then."""
+    stays = np.empty(now.epochs.size, dtype=np.int64)
+    came_from, over = np.empty((2, before.epochs.size), dtype=np.int64)
     held, then = now.held, before.held
-    size = _find_same(
+    same = _find_same(
         *(held.starts, held.ends, held.owners, now.open),
         *(then.starts, then.ends, then.owners, before.open),
         now.because == before.because,
         stays,
         came_from,
+        over,
     )
-    return stays[:size], came_from[:size]
+    return stays[:same], came_from[:same], over[: before.epochs.size - same]
 
 
 @_compiled
@@ -153,21 +153,24 @@ def _find_same(
     for_one_reason: bool,
     stays: Ints,
     came_from: Ints,
+    over: Ints,
 ) -> int:
-    """Fills in the indexes of equal ranges in two ascending sequences, and returns their number.
+    """Fills in the indexes of equal ranges in two ascending sequences, and of those of the second without an equal.
 
-    Open ranges are equal only if they are open for one reason.
+    Open ranges are equal only if they are open for one reason. Returns the number of equal ranges.
     """
-    found, then = 0, 0
-    for at in range(starts.size):
-        while then < then_starts.size and then_starts[then] < starts[at]:
-            then += 1
+    found, at = 0, 0
+    for then in range(then_starts.size):
+        while at < starts.size and starts[at] < then_starts[then]:
+            at += 1
         if (
-            then < then_starts.size
+            at < starts.size
             and (then_starts[then], then_ends[then], then_owners[then]) == (starts[at], ends[at], owners[at])
             and was_open[then] == is_open[at]
             and (for_one_reason or not is_open[at])
         ):
             stays[found], came_from[found] = at, then
             found += 1
+        else:
+            over[then - found] = then
     return found

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.assignment.ranges.observed import Behind, SeenDispatches, Sent
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -121,7 +122,7 @@ def locate_changes(
     if len(brackets) == 1 and not evidence.between(*brackets[0]).seq.size:
         # Most changes have no dispatch inside of their bracket, so its bounds are all that is known.
         after, before = brackets[0]
-        return [_middle(after, max(before, after + 1), seq, ts_us)]
+        return [TracePoint(*_middle(after, max(before, after + 1), seq, ts_us))]
     disagrees = evidence.disagrees(routings)
     # No change comes after the end of a later one.
     ends = np.minimum.accumulate([end for _, end in reversed(brackets)])[::-1].tolist()
@@ -131,7 +132,7 @@ def locate_changes(
         after, before = _window(bounds, change, evidence.seq, disagrees)
         if points:
             after = max(after, points[-1].seq)
-        at = _middle(after, max(before, after + 1), seq, ts_us)
+        at = TracePoint(*_middle(after, max(before, after + 1), seq, ts_us))
         points.append(at)
         bounds[change] = (at.seq, at.seq + 1)
     return points
@@ -165,14 +166,26 @@ def _window(bounds: Sequence[Bounds], change: int, seq: Ints, disagrees: NDArray
     return starts[longest], ends[longest]
 
 
-def _middle(after: int, before: int, seq: Column, ts_us: Column) -> TracePoint:
-    first = int(np.searchsorted(seq, after, side="right")) - 1
-    last = int(np.searchsorted(seq, before, side="left"))
+@compiled
+def middle(after: int, before: int, seq: Ints, ts_us: Ints) -> tuple[int, int]:
+    """The row in the middle of the time between two rows, exclusive; its seq and time.
+
+    Args:
+        after: the seq of the first row.
+        before: the seq of the second row.
+        seq: (n) the seqs of the rows around both, ascending.
+        ts_us: (n) their times, not always ascending.
+    """
+    first, last = int(np.searchsorted(seq, after, side="right")) - 1, int(np.searchsorted(seq, before))
     if first < 0:
-        return TracePoint(after, int(ts_us[0]))
-    start_us = int(ts_us[first])
-    end_us = int(ts_us[min(last, seq.size - 1)])
-    inside = ts_us[first:last]
-    at = first + int(np.flatnonzero(inside <= (start_us + end_us) // 2)[-1]) if inside.size else first
+        return after, int(ts_us[0])
+    middle_us = (ts_us[first] + ts_us[min(last, seq.size - 1)]) // 2
+    at = first
+    for row in range(first, last):
+        if ts_us[row] <= middle_us:
+            at = row
     # A snapshot may name a seq that no row of this subscription has.
-    return TracePoint(max(int(seq[at]), after), int(ts_us[at]))
+    return max(int(seq[at]), after), int(ts_us[at])
+
+
+_middle = EntryPoint(middle)

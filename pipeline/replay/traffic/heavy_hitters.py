@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.replay.state.state import Ints
 
 ROOM: Final = 262_144
 """The number of keys that are counted exactly."""
-_BLOCK: Final = 1 << 15
+BLOCK: Final = 1 << 15
 """The number of observations that are summed at a time."""
 
 
@@ -57,7 +57,7 @@ class HeavyHitters:
         error_max: the largest error by which a count is too small; 0: all are exact.
     """
 
-    def __init__(self, room: int = ROOM, block: int = _BLOCK) -> None:
+    def __init__(self, room: int = ROOM, block: int = BLOCK) -> None:
         """Takes the number of keys that are counted exactly, and of observations that are summed at a time."""
         self.error_max = 0
         self._room = room

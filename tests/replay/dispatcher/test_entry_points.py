@@ -11,12 +11,13 @@ from recorded import of_each, smallest
 from dispatch_audit.pipeline.compile_cache import Compiler
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking import monitor
-from dispatch_audit.pipeline.replay.dispatcher import consumer_index, dispatcher
+from dispatch_audit.pipeline.replay.dispatcher import allocation, consumer_index, dispatcher
 from dispatch_audit.pipeline.replay.state import pair_sums
+from dispatch_audit.pipeline.replay.timeline import change_points
 
 ENTRIES = {
     name: entry
-    for room in (consumer_index, dispatcher, monitor, pair_sums)
+    for room in (allocation, change_points, consumer_index, dispatcher, monitor, pair_sums)
     for name, entry in vars(room).items()
     if isinstance(entry, EntryPoint)
 }

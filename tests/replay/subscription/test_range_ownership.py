@@ -1,6 +1,7 @@
 """Ranges folded over epochs, against the epochs themselves."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from hypothesis import given
@@ -34,7 +35,9 @@ def epochs_of(kind: SelectorKind, consumers: Sequence[int]) -> list[Epoch]:
 
 
 def placed(epochs: Sequence[Epoch]) -> list[PlacedEpoch]:
-    return [PlacedEpoch(e, _place(e.from_seq), None if e.to_seq is None else _place(e.to_seq)) for e in epochs]
+    """All epochs of a log, each until the next one begins."""
+    began = [_place(epoch.from_seq) for epoch in epochs]
+    return [PlacedEpoch(epoch, *points) for epoch, *points in zip_longest(epochs, began, began[1:])]
 
 
 def _place(seq: int) -> TracePoint:
