@@ -5,6 +5,7 @@ them and to let them wait as they are costs a third of the bytes that the replay
 """
 
 from collections.abc import Mapping, Sequence
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from dispatch_audit.pipeline.replay.packing.events import DTYPES, Column, Events
 _WIDTHS: Final = (0, 1, 2, 4, 8)
 _WIDTH_OF_BYTES: Final = (0, 1, 2, 4, 4, 8, 8, 8, 8)
 _SEQ: Final = Events._fields.index("seq")
+_HEAD: Final = Struct(f"={1 + 2 * len(DTYPES)}q")
+"""The number of rows, and the bounds of each column."""
 
 
 class NarrowColumn(NamedTuple):
@@ -140,30 +143,27 @@ def encode_events(events: NarrowEvents) -> bytes:
     """The rows as bytes, which are what the exchange moves."""
     head = [events.rows]
     for column in events.columns:
-        head += [column.lowest, column.highest]
-    columns = (events.columns[number].distances for number in _with_bytes(events.columns))
-    return b"".join([np.array(head, dtype=np.int64).tobytes(), *(c.tobytes() for c in columns if c is not None)])
+        head += (column.lowest, column.highest)
+    distances = [column.distances for column in events.columns if column.distances is not None]
+    return _HEAD.pack(*head) + b"".join([d.tobytes() for d in sorted(distances, key=_by_width)])
 
 
 def decode_events(payload: bytes) -> NarrowEvents:
     """The rows that `encode_events` wrote, without a copy."""
-    head = np.frombuffer(payload, dtype=np.int64, count=1 + 2 * len(DTYPES)).tolist()
-    rows, at = head[0], 8 * len(head)
-    columns = [NarrowColumn(lowest, highest, None) for lowest, highest in zip(head[1::2], head[2::2], strict=True)]
-    for number, width in _with_bytes(columns).items():
+    rows, *bounds = _HEAD.unpack_from(payload)
+    at = _HEAD.size
+    columns = [NarrowColumn(lowest, highest, None) for lowest, highest in zip(bounds[::2], bounds[1::2], strict=True)]
+    widths = [(number, width) for number, column in enumerate(columns) if (width := column.width)]
+    for number, width in sorted(widths, key=lambda item: -item[1]):
         distances = np.frombuffer(payload, dtype=_DTYPE_OF[width], count=rows, offset=at)
         columns[number] = NarrowColumn(columns[number].lowest, columns[number].highest, distances)
         at += width * rows
     return NarrowEvents(rows, tuple(columns))
 
 
-def _with_bytes(columns: Sequence[NarrowColumn]) -> dict[int, int]:
-    """The widths of those that are not the same throughout, by their numbers; the widest first.
-
-    So each begins where numbers of its width may.
-    """
-    widths = {number: width for number, column in enumerate(columns) if (width := column.width)}
-    return dict(sorted(widths.items(), key=lambda item: -item[1]))
+def _by_width(distances: NDArray[np.integer[Any]]) -> int:
+    """Sorts the widest first: so each column begins where numbers of its width may."""
+    return -distances.itemsize
 
 
 _DTYPE_OF: Final[Mapping[int, "np.dtype[Any]"]] = {

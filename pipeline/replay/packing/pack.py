@@ -272,19 +272,16 @@ def _membership_row(
     ranges: Sequence[Mapping[str, int]] | None,
     reason: str | None,
 ) -> MembershipEvent:
+    # By place: a partition has dozens of these rows, and names take as long as the rest.
     return MembershipEvent(
-        seq=_number(seq),
-        ts_us=_number(ts_us),
-        kind=kind,
-        late=phase != "start",
-        consumer=_number(consumer),
-        name=name or "",
-        sticky=mode == "STICKY",
-        out_of_order=out_of_order is True,
-        ranges=tuple((r["start"], r["end"]) for r in ranges or ()),
-        reason=reason or "",
+        -1 if seq is None else seq,
+        -1 if ts_us is None else ts_us,
+        kind,
+        phase != "start",
+        -1 if consumer is None else consumer,
+        name or "",
+        mode == "STICKY",
+        out_of_order is True,
+        tuple([(r["start"], r["end"]) for r in ranges]) if ranges else (),
+        reason or "",
     )
-
-
-def _number(value: int | None) -> int:
-    return -1 if value is None else value
