@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.contract.profile import Profile
+from dispatch_audit.pipeline.engine.task_number import task_number
 from dispatch_audit.pipeline.replay.pack_on_spark import packed_publishes, packed_rows
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, Kind
@@ -23,6 +24,8 @@ from dispatch_audit.pipeline.trace.workers.tasks import evaluated, in_tasks
 _FRAME_BYTES = 8 << 20
 # More tasks than cores, so that a large group delays few others.
 _TASKS_A_PARTITION = 4
+# What the replay of a group, of a row, and the start of a task take about (docs/SIZING.md).
+_GROUP_US, _ROW_US, _TASK_US = 15_000.0, 0.5, 100_000.0
 
 
 class Placed(NamedTuple):
@@ -123,7 +126,13 @@ class Reading:
             work = packed_publishes({group.topic for group in new}, self.profile, chunk_rows, digested)
             publishes = in_tasks(self.spark, self.carried.earlier, work, STAGED_SCHEMA)
             rows = rows.unionByName(placed(self.spark, batches_of(publishes), new))
-        return Placed(rows, groups, _tasks(self.spark, self.settings, groups), recorders)
+        return Placed(rows, groups, self._tasks(groups, sum(count.rows for count in counts)), recorders)
+
+    def _tasks(self, groups: Sequence[Group], rows: int) -> int:
+        if self.settings.spark.replay_tasks != "auto":
+            return self.settings.spark.replay_tasks
+        work_us = len(groups) * _GROUP_US + rows * _ROW_US
+        return task_number(self.spark, len(groups), work_us / _TASK_US, _TASKS_A_PARTITION)
 
 
 def counts_in(staged: DataFrame) -> list[Count]:
@@ -138,13 +147,3 @@ def _brokers(counts: Sequence[Count]) -> dict[str, list[str | None]]:
         if count.topic is not None:
             found.setdefault(count.topic, set()).add(count.broker)
     return {topic: list(names) for topic, names in found.items()}
-
-
-def _tasks(spark: SparkSession, settings: Settings, groups: list[Group]) -> int:
-    if settings.spark.replay_tasks != "auto":
-        return settings.spark.replay_tasks
-    # A group is never divided, so there are at most as many tasks as groups.
-    partitions = spark.conf.get("spark.sql.shuffle.partitions") or "1"
-    # On Databricks the value may be "auto".
-    tasks = _TASKS_A_PARTITION * int(partitions) if partitions.isdigit() else len(groups)
-    return max(min(len(groups), tasks), 1)

@@ -44,6 +44,7 @@ class Share(NamedTuple):
             the whole file.
         seqs: the rows to read.
         values: the values of partition columns, which are not in the file.
+        size: its bytes in the file, about.
     """
 
     kind: Literal["json", "parquet", "delta"]
@@ -53,6 +54,7 @@ class Share(NamedTuple):
     step: int = 0
     seqs: SeqRange = ALL
     values: Values = ()
+    size: int = 0
 
 
 def shares_of(log: Log, seqs: SeqRange) -> list[Share] | None:
@@ -73,14 +75,16 @@ def _divided(log: Log, file: Path, seqs: SeqRange, values: Values) -> Iterator[S
     size = file.stat().st_size
     if log.kind == "json":
         if not file.name.endswith(_UNCOMPRESSED):
-            yield Share("json", log.path, str(file), seqs=seqs)
+            yield Share("json", log.path, str(file), seqs=seqs, size=size)
             return
         for begin in range(0, size, SHARE_BYTES):
-            yield Share("json", log.path, str(file), begin, min(begin + SHARE_BYTES, size), seqs)
+            end = min(begin + SHARE_BYTES, size)
+            yield Share("json", log.path, str(file), begin, end, seqs, size=end - begin)
         return
     kind: Literal["parquet", "delta"] = "delta" if log.kind == "delta" else "parquet"
     count = max(size // SHARE_BYTES, 1)
-    yield from (Share(kind, log.path, str(file), first, count, seqs, values) for first in range(count))
+    part = size // count
+    yield from (Share(kind, log.path, str(file), first, count, seqs, values, part) for first in range(count))
 
 
 def _values_in(file: Path, log: Log) -> Values:

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dispatch_audit.pipeline.engine.functions import map_in_arrow
 from dispatch_audit.pipeline.engine.limits import refuse_scan
+from dispatch_audit.pipeline.engine.task_number import task_number
 from dispatch_audit.pipeline.spark_errors import trace_errors, worker_died
 from dispatch_audit.pipeline.trace.scan.frames import frames_of
 from dispatch_audit.pipeline.trace.scan.parts import parts_of
@@ -22,6 +23,9 @@ Work = Callable[[Iterator[Part]], Iterator[pa.RecordBatch]]
 """Runs in a task, and gets its parts."""
 
 _Result = TypeVar("_Result")
+
+# A worker reads so much about as fast as a task starts.
+_TASK_BYTES = 2 << 20
 
 
 def in_tasks(spark: SparkSession, trace: Trace, work: Work, schema: str, *, scanned: bool = False) -> DataFrame:
@@ -82,11 +86,12 @@ def evaluated(
 
 
 def _by_workers(spark: SparkSession, shares: Sequence[Share], work: Work, schema: str) -> DataFrame:
-    # The engine moves only the numbers of the shares, each in a task of its own.
+    # The engine moves only the numbers of the shares.
     def run_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return work(FilePart(shares[number]) for batch in batches for number in batch.column(0).to_pylist())
 
-    return map_in_arrow(spark.range(0, len(shares), 1, len(shares)), run_task, schema)
+    tasks = task_number(spark, len(shares), sum(share.size for share in shares) / _TASK_BYTES)
+    return map_in_arrow(spark.range(0, len(shares), 1, tasks), run_task, schema)
 
 
 def _scanned(spark: SparkSession, log: Log, seqs: SeqRange, work: Work, schema: str) -> list[DataFrame]:
