@@ -233,8 +233,7 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
     (tmp_path / "acks.jsonl.gz").write_bytes(b"")
     (trace,) = open_traces([tmp_path])
     assert read(trace) == ([], [])
-    (share,) = shares_in(trace)
-    assert share == Share("json", str(tmp_path / "acks.jsonl.gz"), str(tmp_path / "acks.jsonl.gz"))
+    assert shares_in(trace) == [Share("json", str(tmp_path / "acks.jsonl.gz"), str(tmp_path / "acks.jsonl.gz"))]
 
 
 def _variants() -> dict[str, pa.Table]:
