@@ -64,7 +64,7 @@ from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSided
 from dispatch_audit.pipeline.replay.timeline.reported_ranges import LatestRanges, View
 from dispatch_audit.pipeline.replay.timeline.timeline import Timeline, _Step
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges
-from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peak, Peaks, _Dispatches
+from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peak, Peaks
 from dispatch_audit.pipeline.replay.traffic.heavy_hitters import HeavyHitters, KeyCounts
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.udfs.sticky_key_hash import HashRange
@@ -107,9 +107,8 @@ _OF_A_GROUP: Final = (
     Kind("producers", Producers, "_parts _mixed"),
     Kind("sent", Sent),
     Kind("mixed_batch", MixedBatch),
-    Kind("dispatch_counts", DispatchCounts, "dispatched unkeyed _keys _hashes _new _waiting"),
-    Kind("dispatches", _Dispatches),
-    Kind("heavy_hitters", HeavyHitters, "error_max _room _block _counts _sums _new"),
+    Kind("dispatch_counts", DispatchCounts, "dispatched unkeyed _keys _hashes"),
+    Kind("heavy_hitters", HeavyHitters, "error_max _room _block _counts _sums _new _waiting"),
     Kind("key_counts", KeyCounts),
     Kind("peaks", Peaks, "_room _parts _size"),
     Kind("peak", Peak),

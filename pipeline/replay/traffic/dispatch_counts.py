@@ -11,20 +11,11 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, State
-from dispatch_audit.pipeline.replay.traffic.heavy_hitters import BLOCK, ROOM, HeavyHitters, KeyCounts
+from dispatch_audit.pipeline.replay.traffic.heavy_hitters import ROOM, HeavyHitters, KeyCounts
 
 _SORTED_MIN: Final = 1 << 14
 _STARTS: Final = among(Code.DISPATCH_START)
 _ENDS: Final = among(Code.DISPATCH_END)
-
-
-class _Dispatches(NamedTuple):
-    """Dispatches with a key, columns of equal length."""
-
-    hash: Ints
-    key_id: Ints
-    ledger: Ints
-    entry: Ints
 
 
 class DispatchCounts:
@@ -41,8 +32,6 @@ class DispatchCounts:
         self.unkeyed = 0
         self._keys = HeavyHitters(room)
         self._hashes = HeavyHitters(room)
-        self._new: list[_Dispatches] = []
-        self._waiting = 0  # the rows in `_new`
 
     def count(self, events: Events, hashes: Ints, decided: NDArray[np.bool_]) -> None:
         """Takes a stretch of events.
@@ -58,28 +47,17 @@ class DispatchCounts:
         decisions_here = int(np.count_nonzero(decided))
         self.dispatched += decisions_here
         self.unkeyed += decisions_here - keyed.size
-        self._new.append(_Dispatches(hashes[keyed], events.key_id[keyed], events.ledger[keyed], events.entry[keyed]))
-        self._waiting += keyed.size
-        # Between two membership changes there are few.
-        if self._waiting >= BLOCK:
-            self._count_waiting()
+        sticky, where = hashes[keyed], (events.ledger[keyed], events.entry[keyed])
+        self._keys.add(sticky, events.key_id[keyed], *where)
+        self._hashes.add(sticky, np.zeros_like(sticky), *where)
 
     def keys(self) -> tuple[KeyCounts, int]:
         """The dispatches by hash and key id, and the largest error by which a count is too small."""
-        self._count_waiting()
         return self._keys.counts(), self._keys.error_max
 
     def hashes(self) -> tuple[KeyCounts, int]:
         """The dispatches by hash, and the largest error by which a count is too small."""
-        self._count_waiting()
         return self._hashes.counts(), self._hashes.error_max
-
-    def _count_waiting(self) -> None:
-        if self._new:
-            seen = _Dispatches(*map(np.concatenate, zip(*self._new, strict=True)))
-            self._new, self._waiting = [], 0
-            self._keys.add(*seen)
-            self._hashes.add(*seen._replace(key_id=np.zeros_like(seen.key_id)))
 
 
 def decisions(events: Events, starts_seen: bool) -> NDArray[np.bool_]:

@@ -20,7 +20,7 @@ from dispatch_audit.pipeline.replay.state.state import Ints
 
 ROOM: Final = 262_144
 """The number of keys that are counted exactly."""
-BLOCK: Final = 1 << 15
+_BLOCK: Final = 1 << 15
 """The number of observations that are summed at a time."""
 
 
@@ -57,7 +57,7 @@ class HeavyHitters:
         error_max: the largest error by which a count is too small; 0: all are exact.
     """
 
-    def __init__(self, room: int = ROOM, block: int = BLOCK) -> None:
+    def __init__(self, room: int = ROOM, block: int = _BLOCK) -> None:
         """Takes the number of keys that are counted exactly, and of observations that are summed at a time."""
         self.error_max = 0
         self._room = room
@@ -65,12 +65,13 @@ class HeavyHitters:
         self._counts = KeyCounts(*(np.empty(0, dtype=np.int64) for _ in KeyCounts._fields))
         self._sums: list[KeyCounts] = []
         self._new: list[KeyCounts] = []
+        self._waiting = 0  # the observations in `_new`, which may be many small parts
 
     def add(self, group: Ints, key: Ints, ledger: Ints, entry: Ints) -> None:
         """Takes observations, in the order of the trace; columns of equal length, which nobody changes any more."""
         seen = KeyCounts(group, key, np.ones(key.size, dtype=np.int64), ledger, entry)
         start = 0
-        while (stop := start + self._block - _size(self._new)) <= key.size:
+        while (stop := start + self._block - self._waiting) <= key.size:
             self._sum(seen.rows(slice(start, stop)))
             start = stop
             # One sort for many sums.
@@ -79,6 +80,7 @@ class HeavyHitters:
         if start < key.size:
             # A copy of a part, because a slice would keep the whole in memory.
             self._new.append(KeyCounts(*(column[start:].copy() for column in seen)) if start else seen)
+            self._waiting += key.size - start
 
     def counts(self) -> KeyCounts:
         """The counts so far, ascending by group and key."""
@@ -90,7 +92,7 @@ class HeavyHitters:
     def _sum(self, *last: KeyCounts) -> None:
         if self._new or last:
             self._sums.append(_summed(_together([*self._new, *last])))
-            self._new = []
+            self._new, self._waiting = [], 0
 
     def _fold(self) -> None:
         counts = _summed(_together([self._counts, *self._sums]))
