@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 
 def task_number(spark: SparkSession, pieces: int, starts: float, a_partition: float = math.inf) -> int:
-    """The number of tasks for pieces of work, none of which is divided.
+    """Returns how many tasks share the pieces of a stage's work; each piece belongs to one task.
 
     A task takes a tenth of a second by itself: its function is sent to a worker, and it writes a file. So there are few
     tasks where little is to be done, and no fewer than `spark.sql.shuffle.partitions`, which stands for the cores.

@@ -144,8 +144,8 @@ def encode_events(events: NarrowEvents) -> bytes:
     head = [events.rows]
     for column in events.columns:
         head += (column.lowest, column.highest)
-    distances = [column.distances for column in events.columns if column.distances is not None]
-    return _HEAD.pack(*head) + b"".join([d.tobytes() for d in sorted(distances, key=_by_width)])
+    columns = (events.columns[number].distances for number, _ in _with_bytes(events.columns))
+    return b"".join([_HEAD.pack(*head), *(c.tobytes() for c in columns if c is not None)])
 
 
 def decode_events(payload: bytes) -> NarrowEvents:
@@ -153,17 +153,20 @@ def decode_events(payload: bytes) -> NarrowEvents:
     rows, *bounds = _HEAD.unpack_from(payload)
     at = _HEAD.size
     columns = [NarrowColumn(lowest, highest, None) for lowest, highest in zip(bounds[::2], bounds[1::2], strict=True)]
-    widths = [(number, width) for number, column in enumerate(columns) if (width := column.width)]
-    for number, width in sorted(widths, key=lambda item: -item[1]):
+    for number, width in _with_bytes(columns):
         distances = np.frombuffer(payload, dtype=_DTYPE_OF[width], count=rows, offset=at)
         columns[number] = NarrowColumn(columns[number].lowest, columns[number].highest, distances)
         at += width * rows
     return NarrowEvents(rows, tuple(columns))
 
 
-def _by_width(distances: NDArray[np.integer[Any]]) -> int:
-    """Sorts the widest first: so each column begins where numbers of its width may."""
-    return -distances.itemsize
+def _with_bytes(columns: Sequence[NarrowColumn]) -> list[tuple[int, int]]:
+    """The numbers and widths of those that are not the same throughout; the widest first.
+
+    So each begins where numbers of its width may.
+    """
+    widths = [(number, width) for number, column in enumerate(columns) if (width := column.width)]
+    return sorted(widths, key=lambda item: -item[1])
 
 
 _DTYPE_OF: Final[Mapping[int, "np.dtype[Any]"]] = {

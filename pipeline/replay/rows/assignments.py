@@ -38,9 +38,10 @@ def assignments(topic: str, subscription: str, parts: Sequence[OwnedRanges]) -> 
     began = [beginnings[epoch] for epoch in sorted(beginnings)]
     until = [(None, None) if part.until is None else tuple(part.until) for part in parts]
     because = [part.because or None for part in parts]
+    throughout = np.zeros(rows, dtype=np.int64)
     return {
-        "topic": _texts([topic], np.zeros(rows, dtype=np.int64)),
-        "subscription": _texts([subscription], np.zeros(rows, dtype=np.int64)),
+        "topic": _texts([topic], throughout),
+        "subscription": _texts([subscription], throughout),
         "epoch": epochs,
         "last_epoch": _numbers([part.last_epoch for part in parts], of_part),
         "consumer": owners,
