@@ -4,6 +4,7 @@ from typing import Any, Final, Literal
 
 from pyspark.sql import DataFrame
 
+from dispatch_audit.pipeline.engine.frozen_imports import with_frozen_imports
 from dispatch_audit.pipeline.engine.name import on_sail
 from dispatch_audit.pipeline.engine.thread_tasks import in_threads
 from dispatch_audit.pipeline.engine.worker_pool import in_process
@@ -45,7 +46,7 @@ def map_groups(frame: DataFrame, group: str, order: str, tasks: int, function: F
 def _runner(frame: DataFrame, function: Function) -> Function:
     spark = frame.sparkSession
     if not on_sail(spark):
-        return function
+        return with_frozen_imports(function)
     return in_threads(function) if spark.conf.get(WORKERS, "") == "threads" else in_process(function)
 
 
