@@ -16,11 +16,15 @@ def integers(column: pa.Array, absent: int = -1) -> NDArray[np.int64]:
     valid, data = column.buffers()
     rows = slice(column.offset, column.offset + len(column))
     values = np.frombuffer(data, dtype=column.type.to_pandas_dtype())[rows]
-    if not column.null_count:
-        return values.astype(np.int64)
-    # Arrow's own way of filling nulls takes twice as long, because it writes the column once more.
-    bits = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), count=rows.stop, bitorder="little")
-    return np.where(bits[rows].view(np.bool_), values, absent).astype(np.int64, copy=False)
+    filled = values.astype(np.int64)
+    if column.null_count:
+        bits = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), count=rows.stop, bitorder="little")
+        # Sums and products, which wrap around and back: Arrow's way of filling nulls takes twice as long as `np.where`,
+        # and that, which decides row by row, three times as long as this.
+        filled -= absent
+        filled *= bits[rows]
+        filled += absent
+    return filled
 
 
 def numbered(texts: pa.Array) -> tuple[list[str | None], NDArray[np.int64]]:

@@ -89,7 +89,8 @@ class Events(NamedTuple):
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "Events":
         """The rows that `index` names, in its order."""
-        return Events(*(column[index] for column in self))
+        rows = row_numbers(index)
+        return Events(*(column.take(rows) for column in self))
 
 
 DTYPES: dict[str, type[np.signedinteger[Any]]] = {
@@ -99,6 +100,11 @@ DTYPES: dict[str, type[np.signedinteger[Any]]] = {
     "word": np.int32,
     "words_left": np.int32,
 }
+
+
+def row_numbers(index: NDArray[np.intp] | NDArray[np.bool_]) -> NDArray[np.intp]:
+    """The rows that `index` names; found once for all columns, which `take` then copies faster than an index does."""
+    return np.flatnonzero(index) if index.dtype == np.bool_ else index.astype(np.intp, copy=False)
 
 
 def no_events() -> Events:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.packing.events import DTYPES, Column, Events
+from dispatch_audit.pipeline.replay.packing.events import DTYPES, Column, Events, row_numbers
 
 _WIDTHS: Final = (0, 1, 2, 4, 8)
 _WIDTH_OF_BYTES: Final = (0, 1, 2, 4, 4, 8, 8, 8, 8)
@@ -44,9 +44,13 @@ class NarrowColumn(NamedTuple):
         """What the distances are from; the distance of two words of an ack set may not fit into 8 bytes."""
         return 0 if self.width == max(_WIDTHS) else self.lowest
 
-    def at(self, index: NDArray[np.intp] | NDArray[np.bool_] | slice) -> "NarrowColumn":
-        """The column of the rows that `index` names."""
-        return self if self.distances is None else self._replace(distances=self.distances[index])
+    def some(self, start: int, stop: int) -> "NarrowColumn":
+        """The column from `start` up to, not including, `stop`, without a copy."""
+        return self if self.distances is None else self._replace(distances=self.distances[start:stop])
+
+    def take(self, rows: NDArray[np.intp]) -> "NarrowColumn":
+        """The column of `rows`, in their order."""
+        return self if self.distances is None else self._replace(distances=self.distances.take(rows))
 
     def wide(self, rows: int, dtype: type[np.signedinteger[Any]]) -> Column:
         """The values of so many rows."""
@@ -71,12 +75,12 @@ class NarrowEvents(NamedTuple):
 
     def some(self, start: int, stop: int) -> "NarrowEvents":
         """The rows from `start` up to, not including, `stop`, without a copy."""
-        return NarrowEvents(stop - start, tuple(column.at(slice(start, stop)) for column in self.columns))
+        return NarrowEvents(stop - start, tuple(column.some(start, stop) for column in self.columns))
 
     def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "NarrowEvents":
         """The rows that `index` names, in its order."""
-        rows = int(np.count_nonzero(index)) if index.dtype == np.bool_ else index.size
-        return NarrowEvents(rows, tuple(column.at(index) for column in self.columns))
+        rows = row_numbers(index)
+        return NarrowEvents(rows.size, tuple(column.take(rows) for column in self.columns))
 
     def in_order(self) -> "NarrowEvents":
         """The rows in the order of seq; of equal ones the first stays first."""
