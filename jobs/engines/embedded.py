@@ -17,6 +17,9 @@ _SERVER = {
     # Sail forgets a session that is idle for 15 minutes; a notebook may be idle for a night.
     "SAIL_SPARK__SESSION_TIMEOUT_SECS": str(30 * 24 * 3600),
 }
+# Its allocator, mimalloc, asks for huge pages otherwise and gives them back again, so that a trace which is larger than
+# those before it has gigabytes of memory cleared (docs/TRIED.md). It reads this when the package is loaded.
+_ALLOCATOR = {"MIMALLOC_ALLOW_THP": "0"}
 _QUIET = {"RUST_LOG": "off"}
 
 
@@ -34,7 +37,7 @@ def embedded(builder: SparkSession.Builder, quiet: bool, load: Load) -> SparkSes
     workers: Workers = "threads" if load is Load.BRIEF else "processes"
     if workers == "processes":
         start_worker()
-    for name, value in {**_SERVER, **(_QUIET if quiet else {})}.items():
+    for name, value in {**_SERVER, **_ALLOCATOR, **(_QUIET if quiet else {})}.items():
         os.environ.setdefault(name, value)
     settings = {**ALWAYS, "spark.sql.shuffle.partitions": str(os.cpu_count() or 1), WORKERS: workers}
     try:
