@@ -2,6 +2,7 @@
 
 from typing import Any, Final, Literal
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.engine.frozen_imports import with_frozen_imports
@@ -12,6 +13,9 @@ from dispatch_audit.pipeline.engine.worker_process import Batches, Function
 
 WORKERS: Final = "dispatch_audit.workers"
 """Setting of a session on Sail: what runs Python functions, `Workers`; without it processes do."""
+
+# A group of fewer bytes is handed over as one batch, because each batch costs.
+_TOGETHER_BYTES: Final = 1 << 20
 
 Workers = Literal["threads", "processes"]
 
@@ -37,7 +41,7 @@ def map_groups(frame: DataFrame, group: str, order: str, tasks: int, function: F
 
     # The type hints make the engine hand over the batches one by one, instead of the group as a whole.
     def call(key: tuple[Any, ...], batches: Batches) -> Batches:
-        return run(_in_order(batches, order) if sail else batches)
+        return run(rows_in_order(batches, order) if sail else batches)
 
     ordered = frame if sail else in_order(frame, group, order, tasks)
     return ordered.groupBy(group).applyInArrow(call, schema)
@@ -57,9 +61,12 @@ def in_order(frame: DataFrame, group: str, order: str, tasks: int) -> DataFrame:
     return frame.repartitionById(tasks, group).sortWithinPartitions(group, order)
 
 
-def _in_order(batches: Batches, order: str) -> Batches:
-    """Yields the rows of a group one by one; Sail drops a sort before a function."""
+def rows_in_order(batches: Batches, order: str) -> Batches:
+    """Yields the rows of a group in their order, large ones one by one; Sail drops a sort before a function."""
     found = list(batches)
+    if sum(batch.nbytes for batch in found) < _TOGETHER_BYTES:
+        yield pa.concat_batches(found).sort_by(order)
+        return
     rows = [(value, at, row) for at, batch in enumerate(found) for row, value in enumerate(batch[order].to_pylist())]
     for _, at, row in sorted(rows):
         yield found[at].slice(row, 1)

@@ -9,8 +9,9 @@ It uses only `pyspark.sql`, so that Spark Connect and serverless can run it. The
 workers contain plain values only; the workers need this package and its dependencies.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -24,6 +25,9 @@ from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA, encode
+
+# Bytes of payloads that leave a worker together, at least.
+_RESULT_BYTES: Final = 1 << 20
 
 
 def replayed(
@@ -74,11 +78,26 @@ def _replayer(
             keep_state=keep_state,
             recorders=recorders.get(group.topic, ONE),
         )
-        for table, columns in found:
-            payload = pa.array([encode(table, columns)], pa.binary())
-            yield pa.record_batch([pa.array([table], pa.string()), payload], names=["table", "payload"])
+        yield from _results((table, encode(table, columns)) for table, columns in found)
 
     return replay
+
+
+def _results(payloads: Iterable[tuple[str, bytes]]) -> Batches:
+    """Yields `RESULT_SCHEMA`, with the payloads of a quiet partition in one batch, because each batch costs."""
+    waiting: list[tuple[str, bytes]] = []
+    for table, payload in payloads:
+        waiting.append((table, payload))
+        if sum(len(payload) for _, payload in waiting) > _RESULT_BYTES:
+            yield _batch_of(waiting)
+            waiting = []
+    if waiting:
+        yield _batch_of(waiting)
+
+
+def _batch_of(payloads: Sequence[tuple[str, bytes]]) -> pa.RecordBatch:
+    tables, found = zip(*payloads, strict=True)
+    return pa.record_batch([pa.array(tables, pa.string()), pa.array(found, pa.binary())], names=["table", "payload"])
 
 
 def _state_in(first: pa.RecordBatch, rest: Batches) -> tuple[bytes | None, Batches]:
