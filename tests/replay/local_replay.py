@@ -241,6 +241,7 @@ class Disagreement(NamedTuple):
     consumer: int
     missing: tuple[str, ...]
     surplus: tuple[str, ...]
+    undecided: bool = False
 
 
 class Excess(NamedTuple):
@@ -404,7 +405,7 @@ class Replay:
     def disagreements(self) -> list[Disagreement]:
         """The snapshots that contradict the trace, in the order of seq."""
         return [
-            Disagreement(m.rule, m.snapshot.seq, self._number(m.consumer), m.missing, m.surplus)
+            Disagreement(m.rule, m.snapshot.seq, self._number(m.consumer), m.missing, m.surplus, bool(m.undecided))
             for m in self.replayed.comparison.mismatches
         ]
 

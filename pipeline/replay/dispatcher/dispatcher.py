@@ -183,7 +183,7 @@ class Dispatcher:
     def reconstruct(self, snapshot: Snapshot) -> Reconstruction:
         """The present values of the dispatcher for a comparison with a snapshot, see `reconstruction.reconstruct`."""
         returned_us = snapshot.ts_us - SNAPSHOT_LAG_US - self.policy.skew_us
-        return reconstruct(self._state, snapshot.read_position, returned_us)
+        return reconstruct(self._state, snapshot.read_position, returned_us, self.policy.mark_delete_releases)
 
     def hash_state(self, sticky_hash: int) -> HashState:
         """The owner and the open entries of a hash at this moment."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
     DISPATCH_CONFIRMED,
@@ -55,15 +56,21 @@ class Reconstruction(NamedTuple):
         draining: pending entries by consumer and hash, for hashes that drain from the consumer.
         pending: pending entries by consumer and hash, for other hashes that the broker may list for a moment.
         in_replay: entries that wait and were read.
+        passed: whether the broker may still list entries that an administrator moved mark-delete over: brokers that
+            release entries at any move of mark-delete do so at their next read, which a skip does not begin
+            (contract 5.9), and no dispatch shows one.
     """
 
     unacked: Mapping[int, Bounds]
     draining: Mapping[tuple[int, int], Bounds]
     pending: Mapping[tuple[int, int], Bounds]
     in_replay: Bounds
+    passed: bool
 
 
-def reconstruct(state: State, read_position: Position | None, returned_us: int) -> Reconstruction:
+def reconstruct(
+    state: State, read_position: Position | None, returned_us: int, releases_at_read: bool
+) -> Reconstruction:
     """The numbers of the dispatcher at this moment.
 
     Args:
@@ -71,6 +78,8 @@ def reconstruct(state: State, read_position: Position | None, returned_us: int) 
         read_position: the read position of the snapshot to compare with, up to which waiting entries are in replay.
         returned_us: entries that a redeliver row returned since this time may still be pending, because the row comes
             before its effect.
+        releases_at_read: whether mark-delete releases the entries that it passes at the next read
+            (`Profile.mark_delete_releases` is `any`).
     """
     # Plain arrays, because each attribute of a record array takes microseconds; and few of the slots hold an entry.
     entries: Any = state.entries.view(np.ndarray)
@@ -99,6 +108,12 @@ def reconstruct(state: State, read_position: Position | None, returned_us: int) 
         draining,
         pending,
         _in_replay(entries, used, marks, read_position),
+        bool(
+            releases_at_read
+            and common["skip_begun_ts"] != UNKNOWN
+            # A read that was in flight may have sent until then.
+            and common["last_dispatch_ts"] <= common["skip_begun_ts"] + READ_US
+        ),
     )
 
 

@@ -296,8 +296,8 @@ def test_a_snapshot_that_knows_a_consumer_before_its_join_is_recorded_is_read_al
     assert replayed(log.rows, rows_per_batch=1).bytes == whole.bytes
 
 
-@pytest.mark.parametrize(("waits", "agreed"), [(True, True), (False, False)])
-def test_what_a_read_in_flight_sends_behind_a_clear_is_pending_below_mark_delete(waits: bool, agreed: bool) -> None:
+@pytest.mark.parametrize(("waits", "agrees"), [(True, True), (False, False)])
+def test_what_a_read_in_flight_sends_behind_a_clear_is_pending_below_mark_delete(waits: bool, agrees: bool) -> None:
     """An entry of LOW is in replay when a clear passes it, and is sent; or it was sent before, and is dropped (E6)."""
     log = Log()
     log.join(1)
@@ -322,4 +322,24 @@ def test_what_a_read_in_flight_sends_behind_a_clear_is_pending_below_mark_delete
         mark_delete_position="1:1",
     )
     _settled(log)
-    assert [d.rule for d in replayed(log.rows).disagreements] == [] if agreed else ["draining_mismatch"]
+    assert _agreement(log, "draining_mismatch") == (agrees, 1)
+
+
+@pytest.mark.parametrize(
+    ("version", "read", "undecided"), [("4.0.8", False, True), ("4.0.8", True, False), ("4.2.4", False, False)]
+)
+def test_what_a_skip_passed_may_drain_until_the_next_read(version: str, read: bool, undecided: bool) -> None:
+    """Only 4.0.x releases it at a read, which a skip does not begin (contract 5.9); a dispatch shows that one was."""
+    log = _moved()
+    log.reset("skip")
+    log.stats(mark_delete_position="1:1")
+    _settled(log)
+    if read:
+        log.publish(2, HIGH)
+        log.dispatch(1, 2, HIGH)
+        _settled(log)
+    seq = log.snapshot(reported(1, draining_hashes=_drains(2)))
+    _settled(log)
+    missing = (f"{LOW_HASH} (2 entries, expected 0)",)
+    expected = Disagreement("draining_mismatch", seq, 1, missing, (), undecided)
+    assert replayed(log.rows, version=version).disagreements == [expected]
