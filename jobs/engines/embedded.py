@@ -12,14 +12,14 @@ from dispatch_audit.pipeline.engine.worker_pool import start_worker
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.spark_errors import reason_of
 
-# Sail reads its settings from the environment when the server starts.
+# Sail reads its settings from the environment when the server starts, and its allocator when the package is loaded.
 _SERVER = {
     # Sail forgets a session that is idle for 15 minutes; a notebook may be idle for a night.
     "SAIL_SPARK__SESSION_TIMEOUT_SECS": str(30 * 24 * 3600),
+    # Otherwise the allocator asks for huge pages and gives them back again, and for a trace that is larger than those
+    # before it the kernel clears gigabytes of memory (docs/TRIED.md).
+    "MIMALLOC_ALLOW_THP": "0",
 }
-# Its allocator, mimalloc, asks for huge pages otherwise and gives them back again, so that a trace which is larger than
-# those before it has gigabytes of memory cleared (docs/TRIED.md). It reads this when the package is loaded.
-_ALLOCATOR = {"MIMALLOC_ALLOW_THP": "0"}
 _QUIET = {"RUST_LOG": "off"}
 
 
@@ -37,7 +37,7 @@ def embedded(builder: SparkSession.Builder, quiet: bool, load: Load) -> SparkSes
     workers: Workers = "threads" if load is Load.BRIEF else "processes"
     if workers == "processes":
         start_worker()
-    for name, value in {**_SERVER, **_ALLOCATOR, **(_QUIET if quiet else {})}.items():
+    for name, value in {**_SERVER, **(_QUIET if quiet else {})}.items():
         os.environ.setdefault(name, value)
     settings = {**ALWAYS, "spark.sql.shuffle.partitions": str(os.cpu_count() or 1), WORKERS: workers}
     try:

@@ -62,7 +62,10 @@ def in_order(frame: DataFrame, group: str, order: str, tasks: int) -> DataFrame:
 
 
 def rows_in_order(batches: Batches, order: str) -> Batches:
-    """Yields the rows of a group in their order, large ones one by one; Sail drops a sort before a function."""
+    """Yields the rows of a group in their order, those of a large group one by one.
+
+    Sail drops a sort in front of a function, so they are sorted here.
+    """
     found = list(batches)
     if sum(batch.nbytes for batch in found) < _TOGETHER_BYTES:
         yield pa.concat_batches(found).sort_by(order)

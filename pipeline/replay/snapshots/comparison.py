@@ -17,9 +17,6 @@ from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRa
 RangesOfOne = frozenset[tuple[int, int]]
 
 
-_PASSED = (
-    "an administrator had moved mark-delete, and no read since in which the broker releases what that passed is shown"
-)
 # The number of mismatches that are kept with their details; all are counted.
 _KEPT_MAX = 10_000
 
@@ -143,7 +140,6 @@ class Comparison:
         missing: list[str] = []
         surplus: list[str] = []
         reasons: list[str] = []
-        vague = vague or (_PASSED if before.passed else "")
         rebuilt = {key[1] for moment in (before, after) for key in moment.draining if key[0] == index}
         for sticky_hash in sorted(rebuilt | set(consumer.draining)):
             reported = consumer.draining.get(sticky_hash, 0)
