@@ -9,7 +9,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +19,7 @@ from dispatch_audit.pipeline.engine.functions import map_groups
 from dispatch_audit.pipeline.engine.worker_process import Function
 from dispatch_audit.pipeline.replay.packed_source import Placed, Reading, configure, counts_in
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, merged
-from dispatch_audit.pipeline.replay.replay_on_spark import packed_batches_in
+from dispatch_audit.pipeline.replay.replay_on_spark import by_group, packed_batches_in
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.delta_rs.local_staging import LocalStaging
 from dispatch_audit.pipeline.tables.target import parse_target
@@ -56,10 +55,9 @@ def own_floor(spark: SparkSession, folder: Path) -> DataFrame:
 
 def _counter(groups: list[Group]) -> Function:
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        first = next(batches)
-        number = first["group"][0].as_py()
-        packed = packed_batches_in(chain([first], batches), groups[number])
-        rows = sum(part.events.seq.size for part in merged(packed))
-        yield pa.record_batch([pa.array([number], pa.int32()), pa.array([rows], pa.int64())], names=["group", "rows"])
+        for number, of_group in by_group(batches):
+            packed = packed_batches_in(of_group, groups[number])
+            rows = sum(part.events.seq.size for part in merged(packed))
+            yield pa.record_batch([pa.array([number], pa.int32()), pa.array([rows], pa.int64())], ["group", "rows"])
 
     return count

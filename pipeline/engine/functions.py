@@ -4,6 +4,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.engine.frozen_imports import with_frozen_imports
 from dispatch_audit.pipeline.engine.name import on_sail
@@ -14,8 +15,9 @@ from dispatch_audit.pipeline.engine.worker_process import Batches, Function
 WORKERS: Final = "dispatch_audit.workers"
 """Setting of a session on Sail: what runs Python functions, `Workers`; without it processes do."""
 
-# A group of fewer bytes is handed over as one batch, because each batch costs.
+# Rows are handed over together up to this size, because each batch costs.
 _TOGETHER_BYTES: Final = 1 << 20
+_TASK: Final = "task"
 
 Workers = Literal["threads", "processes"]
 
@@ -26,14 +28,16 @@ def map_in_arrow(frame: DataFrame, function: Function, schema: str) -> DataFrame
 
 
 def map_groups(frame: DataFrame, group: str, order: str, tasks: int, function: Function, schema: str) -> DataFrame:
-    """Returns the result of `function` on each group, whose rows come in their order.
+    """Returns the result of `function` on the groups of each task, whose rows come in their order.
+
+    A task has several groups, because the call of a function costs as much as the replay of a few hundred rows.
 
     Args:
         frame: the rows.
-        group: the column with the number of the group, an INT.
+        group: the column with the number of the group, an INT that is not negative.
         order: the column that orders the rows of a group.
-        tasks: the number of tasks that Spark divides the groups into; Sail calls the function as processes get free.
-        function: gets the rows of one group, in at least one batch.
+        tasks: the number of tasks that the groups are divided into.
+        function: gets the rows of one task in at least one batch, those of one group after those of another.
         schema: of the result, as DDL.
     """
     sail = on_sail(frame.sparkSession)
@@ -41,10 +45,11 @@ def map_groups(frame: DataFrame, group: str, order: str, tasks: int, function: F
 
     # The type hints make the engine hand over the batches one by one, instead of the group as a whole.
     def call(key: tuple[Any, ...], batches: Batches) -> Batches:
-        return run(rows_in_order(batches, order) if sail else batches)
+        return run(rows_in_order(batches, group, order) if sail else batches)
 
-    ordered = frame if sail else in_order(frame, group, order, tasks)
-    return ordered.groupBy(group).applyInArrow(call, schema)
+    divided = frame.withColumn(_TASK, sf.col(group) % tasks)
+    ordered = divided if sail else in_order(divided, group, order, tasks)
+    return ordered.groupBy(_TASK).applyInArrow(call, schema)
 
 
 def _runner(frame: DataFrame, function: Function) -> Function:
@@ -54,22 +59,30 @@ def _runner(frame: DataFrame, function: Function) -> Function:
     return in_threads(function) if spark.conf.get(WORKERS, "") == "threads" else in_process(function)
 
 
-def in_order(frame: DataFrame, group: str, order: str, tasks: int) -> DataFrame:
-    """Returns the rows of each group together and in their order, divided into so many tasks; on Spark only."""
+def in_order(divided: DataFrame, group: str, order: str, tasks: int) -> DataFrame:
+    """Returns the rows of each task together, those of a group in their order; on Spark only."""
     # Without the sort the rows of a group would come in any order: the exchange keeps none.
-    # By the number and not by its hash, which puts several groups into one task and leaves others without any.
-    return frame.repartitionById(tasks, group).sortWithinPartitions(group, order)
+    return divided.repartitionById(tasks, _TASK).sortWithinPartitions(_TASK, group, order)
 
 
-def rows_in_order(batches: Batches, order: str) -> Batches:
-    """Yields the rows of a group in their order, those of a large group one by one.
+def rows_in_order(batches: Batches, group: str, order: str) -> Batches:
+    """Yields the rows of a task, those of a group together and in their order, in batches of about a megabyte.
 
     Sail drops a sort in front of a function, so they are sorted here.
     """
     found = list(batches)
-    if sum(batch.nbytes for batch in found) < _TOGETHER_BYTES:
-        yield pa.concat_batches(found).sort_by(order)
-        return
-    rows = [(value, at, row) for at, batch in enumerate(found) for row, value in enumerate(batch[order].to_pylist())]
-    for _, at, row in sorted(rows):
-        yield found[at].slice(row, 1)
+    rows = [
+        (*key, at, row)
+        for at, batch in enumerate(found)
+        for row, key in enumerate(zip(batch[group].to_pylist(), batch[order].to_pylist(), strict=True))
+    ]
+    together: list[pa.RecordBatch] = []
+    size = 0
+    for *_, at, row in sorted(rows):
+        together.append(found[at].slice(row, 1))
+        size += together[-1].nbytes
+        if size >= _TOGETHER_BYTES:
+            yield pa.concat_batches(together)
+            together, size = [], 0
+    if together:
+        yield pa.concat_batches(together)

@@ -2,16 +2,15 @@
 
     rows of a trace -> mapInArrow(pack) -> staged packed batches (`dispatch_audit.pipeline.replay.pack_on_spark`)
                     -> each to the groups that need it (`dispatch_audit.pipeline.replay.place_on_spark`)
-                    -> exchange on the group -> sort of the packed batches
-                    -> applyInArrow: replay of one group -> rows of all tables, as payloads
+                    -> exchange on the task -> sort of the packed batches by group
+                    -> applyInArrow: replay of the groups of a task -> rows of all tables, as payloads
 
 It uses only `pyspark.sql`, so that Spark Connect and serverless can run it. The functions that Spark sends to the
 workers contain plain values only; the workers need this package and its dependencies.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Final
+from collections.abc import Iterator, Mapping
+from itertools import chain, groupby
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -23,11 +22,10 @@ from dispatch_audit.pipeline.replay.packing.staged_batches import decoded_batche
 from dispatch_audit.pipeline.replay.place_on_spark import NO_RECORDERS, STATE_SEQ
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.replay_group import replay_group
+from dispatch_audit.pipeline.replay.rows.task_result import task_result
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
-from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA, encode
-
-# Bytes of payloads that leave a worker together, at least.
-_RESULT_BYTES: Final = 1 << 20
+from dispatch_audit.pipeline.replay.verdicts.naming import Columns
+from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA
 
 
 def replayed(
@@ -65,11 +63,10 @@ def _replayer(
     keep_state: bool,
     recorders: Mapping[str, Recorders],
 ) -> Function:
-    def replay(batches: Batches) -> Batches:
-        first = next(batches)
-        group = groups[first["group"][0].as_py()]
-        before, rest = _state_in(first, batches)
-        found = replay_group(
+    def of_group(number: int, batches: Batches) -> Iterator[tuple[str, Columns]]:
+        group = groups[number]
+        before, rest = _state_in(batches)
+        return replay_group(
             group,
             packed_batches_in(rest, group),
             config,
@@ -78,33 +75,36 @@ def _replayer(
             keep_state=keep_state,
             recorders=recorders.get(group.topic, ONE),
         )
-        yield from _results((table, encode(table, columns)) for table, columns in found)
+
+    def replay(batches: Batches) -> Batches:
+        of_groups = (of_group(number, rows) for number, rows in by_group(batches))
+        yield from task_result(chain.from_iterable(of_groups))
 
     return replay
 
 
-def _results(payloads: Iterable[tuple[str, bytes]]) -> Batches:
-    """Yields `RESULT_SCHEMA`, with the payloads of a quiet partition in one batch, because each batch costs."""
-    waiting: list[tuple[str, bytes]] = []
-    for table, payload in payloads:
-        waiting.append((table, payload))
-        if sum(len(payload) for _, payload in waiting) > _RESULT_BYTES:
-            yield _batch_of(waiting)
-            waiting = []
-    if waiting:
-        yield _batch_of(waiting)
+def by_group(batches: Batches) -> Iterator[tuple[int, Batches]]:
+    """Yields the number of each group and its rows, from the rows of a task; each before the next one is asked for."""
+    for number, rows in groupby(_of_one_group(batches), lambda rows: rows[0]):
+        yield number, (batch for _, batch in rows)
 
 
-def _batch_of(payloads: Sequence[tuple[str, bytes]]) -> pa.RecordBatch:
-    tables, found = zip(*payloads, strict=True)
-    return pa.record_batch([pa.array(tables, pa.string()), pa.array(found, pa.binary())], names=["table", "payload"])
+def _of_one_group(batches: Batches) -> Iterator[tuple[int, pa.RecordBatch]]:
+    for batch in batches:
+        numbers = batch["group"].to_pylist()
+        begin = 0
+        for number, rows in groupby(numbers):
+            end = begin + len(list(rows))
+            yield number, batch.slice(begin, end - begin)
+            begin = end
 
 
-def _state_in(first: pa.RecordBatch, rest: Batches) -> tuple[bytes | None, Batches]:
+def _state_in(rows: Batches) -> tuple[bytes | None, Batches]:
     """The state that a group starts from, which is its first row if it has one; and the rows behind it."""
+    first = next(rows)
     if first["first_seq"][0].as_py() != STATE_SEQ:
-        return None, chain([first], rest)
-    return first["events"][0].as_py(), chain([first.slice(1)], rest)
+        return None, chain([first], rows)
+    return first["events"][0].as_py(), chain([first.slice(1)], rows)
 
 
 def packed_batches_in(batches: Batches, group: Group) -> Iterator[PackedBatch]:

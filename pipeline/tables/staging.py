@@ -21,9 +21,6 @@ from dispatch_audit.pipeline.tables.target import Target
 STAGED = "_replay"
 """The folder below a path, and the beginning of the names of tables in a catalog, that staged rows are in."""
 
-# Rows of a table that take no more than this are held by the driver: to read or send them again would take longer.
-SMALL_BYTES = 8 << 20
-
 
 @dataclass
 class Staging(ABC):

@@ -1,4 +1,4 @@
-"""The order in which the embedded engine's groups come to their function."""
+"""The order in which the groups of a task come to their function on the embedded engine."""
 
 from collections.abc import Sequence
 
@@ -8,26 +8,32 @@ import pytest
 from dispatch_audit.pipeline.engine.functions import rows_in_order
 
 
-def _batch(seqs: Sequence[int], payload: bytes) -> pa.RecordBatch:
-    columns = [pa.array(seqs, pa.int64()), pa.array([payload] * len(seqs), pa.binary())]
-    return pa.record_batch(columns, names=["first_seq", "events"])
+def _batch(rows: Sequence[tuple[int, int]], payload: bytes) -> pa.RecordBatch:
+    groups, seqs = [group for group, _ in rows], [seq for _, seq in rows]
+    columns = [pa.array(groups, pa.int32()), pa.array(seqs, pa.int64()), pa.array([payload] * len(rows), pa.binary())]
+    return pa.record_batch(columns, names=["group", "first_seq", "events"])
 
 
-def _handed_over(size: int) -> list[list[tuple[int, bytes]]]:
-    batches = [_batch([5, 1], b"a" * size), _batch([], b""), _batch([5, 3], b"b" * size)]
+def _handed_over(size: int) -> list[list[tuple[int, int, bytes]]]:
+    batches = [_batch([(1, 5), (0, 1)], b"a" * size), _batch([], b""), _batch([(1, 5), (1, 3), (0, 7)], b"b" * size)]
     return [
-        list(zip(batch["first_seq"].to_pylist(), batch["events"].to_pylist(), strict=True))
-        for batch in rows_in_order(iter(batches), "first_seq")
+        list(zip(*(batch[name].to_pylist() for name in batch.schema.names), strict=True))
+        for batch in rows_in_order(iter(batches), "group", "first_seq")
     ]
 
 
-@pytest.mark.parametrize(("size", "handed_over"), [(10, 1), (400_000, 4)], ids=["small", "large"])
-def test_rows_are_sorted_and_equal_ones_stay_as_they_came(size: int, handed_over: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "rows_a_batch"),
+    [(10, [5]), (400_000, [3, 2]), (2_000_000, [1, 1, 1, 1, 1])],
+    ids=["small", "some", "large"],
+)
+def test_groups_come_one_by_one_sorted_and_equal_rows_stay_as_they_came(size: int, rows_a_batch: list[int]) -> None:
     found = _handed_over(size)
-    assert len(found) == handed_over
-    assert [(seq, payload[:1]) for batch in found for seq, payload in batch] == [
-        (1, b"a"),
-        (3, b"b"),
-        (5, b"a"),
-        (5, b"b"),
+    assert [len(batch) for batch in found] == rows_a_batch
+    assert [(group, seq, payload[:1]) for batch in found for group, seq, payload in batch] == [
+        (0, 1, b"a"),
+        (0, 7, b"b"),
+        (1, 3, b"b"),
+        (1, 5, b"a"),
+        (1, 5, b"b"),
     ]

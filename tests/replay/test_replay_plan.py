@@ -1,14 +1,16 @@
 """The plan of the replay: what moves between machines, and how often."""
 
+import json
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.engine.functions import in_order
+from dispatch_audit.pipeline.engine.functions import map_groups
+from dispatch_audit.pipeline.engine.worker_process import Batches
 from dispatch_audit.pipeline.replay.pack_on_spark import packed_publishes, packed_rows
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
@@ -66,11 +68,19 @@ def _trace(folder: Path) -> Trace:
     return trace
 
 
-def test_groups_are_dealt_out_to_the_tasks(spark: SparkSession) -> None:
-    chunks = spark.createDataFrame(
-        [(group, seq) for seq in range(3) for group in range(9)], "group INT, first_seq LONG"
-    )
-    for tasks, groups_a_task in ((9, {1}), (3, {3})):
-        ordered = in_order(chunks, "group", "first_seq", tasks)
-        dealt = ordered.groupBy(sf.spark_partition_id()).agg(sf.count_distinct("group").alias("groups"))
-        assert {row["groups"] for row in dealt.collect()} == groups_a_task
+@pytest.mark.parametrize(("tasks", "groups_a_task"), [(9, 1), (3, 3)])
+def test_each_task_gets_as_many_groups_each_in_its_order(tasks: int, groups_a_task: int, spark: SparkSession) -> None:
+    rows = [(group, seq) for seq in (2, 0, 1) for group in range(9)]
+    chunks = spark.createDataFrame(rows, "group INT, first_seq LONG")
+
+    def seen(batches: Batches) -> Batches:
+        found = [(row["group"], row["first_seq"]) for batch in batches for row in batch.to_pylist()]
+        yield pa.record_batch([pa.array([json.dumps(found)])], ["rows"])
+
+    calls = [
+        json.loads(row["rows"])
+        for row in map_groups(chunks, "group", "first_seq", tasks, seen, "rows STRING").collect()
+    ]
+    assert [len({group for group, _ in call}) for call in calls] == [groups_a_task] * tasks
+    assert all(call == sorted(call) for call in calls)
+    assert sorted(tuple(row) for call in calls for row in call) == sorted(rows)

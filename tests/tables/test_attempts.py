@@ -1,5 +1,6 @@
 """Attempts at one run: what they stage, how they meet, and what a killed one leaves, in whichever way they write."""
 
+import math
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -46,14 +47,14 @@ def names_in(way: Way, folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} - (set() if way.spark is None else {staging.STAGED})
 
 
-@pytest.mark.parametrize("small_bytes", [staging.SMALL_BYTES, 0])
+@pytest.mark.parametrize("small_bytes", [math.inf, 0], ids=["held", "read again"])
 def test_a_run_is_staged_written_and_cleared(
     way: Way,
     result: Result,
     expected: dict[str, list[str]],
     spark: SparkSession,
     tmp_path: Path,
-    small_bytes: int,
+    small_bytes: float,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As it is with tables that the driver holds, and with those that are read again."""

@@ -19,13 +19,16 @@ from dispatch_audit.pipeline.engine.counting import written_by_workers
 from dispatch_audit.pipeline.tables.payload import batches_in
 from dispatch_audit.pipeline.tables.rows import ArrowRows, Rows, held_rows
 from dispatch_audit.pipeline.tables.schemas import TRAVELLING
-from dispatch_audit.pipeline.tables.staging import SMALL_BYTES, STAGED, Staging
+from dispatch_audit.pipeline.tables.staging import STAGED, Staging
 from dispatch_audit.pipeline.tables.table_schema import TableSchema
 from dispatch_audit.pipeline.trace.sources import glob_of
 
 # Much longer than an audit takes: older staging areas were left by audits that were killed and never run again.
 _LEFT_BEHIND_S = 7 * 24 * 3600.0
-# A payload has the rows of one table for one group: hundreds of kilobytes for a busy partition.
+# Rows of a table that take no more than this are held by the driver. Those of a larger one are decoded while they are
+# written: `assignments`, the largest table of many quiet partitions, is not used for anything else.
+SMALL_BYTES = 1 << 20
+# A payload has rows of one table, for one busy partition or several quiet ones: hundreds of kilobytes.
 _PAYLOADS = 16
 _FRAME_ROWS = 8192
 
@@ -42,7 +45,6 @@ class LocalStaging(Staging):
     def keep(self, results: DataFrame) -> dict[str, Rows]:
         """Evaluates and stages the result of a replay; returns the rows by table."""
         files = self._all_written(results, "result")
-        held: dict[str, list[pa.RecordBatch]] = {}
         bytes_of: dict[str, int] = {}
         files_of: dict[str, list[Path]] = {}
         for file in files:
@@ -51,13 +53,10 @@ class LocalStaging(Staging):
                 of_table = files_of.setdefault(name, [])
                 if file not in of_table[-1:]:
                     of_table.append(file)
-                if bytes_of[name] <= SMALL_BYTES:
-                    held.setdefault(name, []).extend(batches_in(payload))
-                else:
-                    held.pop(name, None)
+        rows = {name: _read_again(name, files_of[name]) for name in sorted(bytes_of)}
         return {
-            name: held_rows(TRAVELLING[name], held[name]) if name in held else _read_again(name, files_of[name])
-            for name in sorted(bytes_of)
+            name: held_rows(of_table.table, list(of_table.read())) if bytes_of[name] <= SMALL_BYTES else of_table
+            for name, of_table in rows.items()
         }
 
     def rows_of(self, table: TableSchema, frame: DataFrame) -> Rows:

@@ -11,10 +11,13 @@ from pyspark.sql import functions as sf
 from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA, batches_in, decode
 from dispatch_audit.pipeline.tables.rows import Rows, held_rows
 from dispatch_audit.pipeline.tables.schemas import TRAVELLING
-from dispatch_audit.pipeline.tables.staging import SMALL_BYTES, STAGED, Staging
+from dispatch_audit.pipeline.tables.staging import STAGED, Staging
 from dispatch_audit.pipeline.tables.table_schema import TableSchema
 from dispatch_audit.pipeline.tables.target import Target
 from dispatch_audit.pipeline.tables.through_spark.spark_rows import SparkRows
+
+# Rows of a table that take no more than this are held by the driver: another job that reads them would take longer.
+SMALL_BYTES = 8 << 20
 
 
 class SparkStaging(Staging):

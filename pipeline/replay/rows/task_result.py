@@ -1,0 +1,82 @@
+"""What a task of the replay hands back: the rows of all its groups, in few payloads and batches.
+
+A quiet partition has some rows of eight tables. Each payload costs as much time as hundreds of rows, here and in the
+driver, and so does each batch of payloads on its way through the engine.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import pyarrow as pa
+
+from dispatch_audit.pipeline.engine.worker_process import Batches
+from dispatch_audit.pipeline.replay.verdicts.naming import Columns
+from dispatch_audit.pipeline.tables.payload import encode
+
+# A state may have hundreds of megabytes, and the ranges of `assignments` are arrays with dictionaries of their own.
+_ALONE: Final = frozenset({"assignments", "state"})
+# Rows of other tables that wait for those of the next group, at most.
+_WAITING_ROWS: Final = 8192
+# Bytes of payloads that leave a worker together, at least.
+_TOGETHER_BYTES: Final = 1 << 20
+
+
+def task_result(found: Iterable[tuple[str, Columns]]) -> Batches:
+    """Yields the rows of tables as `RESULT_SCHEMA`.
+
+    Args:
+        found: the name of a table and columns of at least one row for it, as often as there are some.
+    """
+    together: list[tuple[str, bytes]] = []
+    size = 0
+    for table, payload in _payloads(found):
+        together.append((table, payload))
+        size += len(payload)
+        if size > _TOGETHER_BYTES:
+            yield _batch_of(together)
+            together, size = [], 0
+    if together:
+        yield _batch_of(together)
+
+
+def _payloads(found: Iterable[tuple[str, Columns]]) -> Iterator[tuple[str, bytes]]:
+    waiting: defaultdict[str, list[Columns]] = defaultdict(list)
+    rows = 0
+    for table, columns in found:
+        if table in _ALONE:
+            yield table, encode(table, columns)
+            continue
+        waiting[table].append(columns)
+        rows += _rows_of(columns)
+        if rows > _WAITING_ROWS:
+            yield from _encoded(waiting)
+            waiting.clear()
+            rows = 0
+    yield from _encoded(waiting)
+
+
+def _encoded(waiting: defaultdict[str, list[Columns]]) -> Iterator[tuple[str, bytes]]:
+    return ((table, encode(table, _joined(parts))) for table, parts in waiting.items())
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    """The rows of several groups; a column that one of them leaves out is None there."""
+    if len(parts) == 1:
+        return parts[0]
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: list(chain.from_iterable(_values(part, name) for part in parts)) for name in names}
+
+
+def _values(columns: Columns, name: str) -> Iterable[Any]:
+    return columns[name] if name in columns else [None] * _rows_of(columns)
+
+
+def _rows_of(columns: Columns) -> int:
+    return len(next(iter(columns.values())))
+
+
+def _batch_of(payloads: Sequence[tuple[str, bytes]]) -> pa.RecordBatch:
+    tables, found = zip(*payloads, strict=True)
+    return pa.record_batch([pa.array(tables, pa.string()), pa.array(found, pa.binary())], names=["table", "payload"])
