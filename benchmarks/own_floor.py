@@ -38,7 +38,7 @@ def placed(spark: SparkSession, folder: Path) -> Placed:
     folder_of_stage = tempfile.mkdtemp(prefix="own-floor-")
     atexit.register(shutil.rmtree, folder_of_stage, ignore_errors=True)
     staging = LocalStaging(parse_target(folder_of_stage), "floor")
-    staged = reading.packed(partial(staging.keep_rows, name="packed"))
+    staged = reading.packed(partial(staging.keep_rows, name="packed"), staging.files)
     return reading.placed(staged, counts_in(staged))
 
 

@@ -194,7 +194,7 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
 
 def _packed(reading: Reading, tables: RunTables) -> _Packed:
     """Reads, checks and packs the trace, and stages its rows."""
-    staged = reading.packed(tables.keep)
+    staged = reading.packed(tables.keep, tables.staging.files)
     return _Packed(staged, counts_in(staged))
 
 

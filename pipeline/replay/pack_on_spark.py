@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dispatch_audit.pipeline.contract.profile import Profile
+from dispatch_audit.pipeline.replay.event_file import Put, event_file
 from dispatch_audit.pipeline.replay.packing.distinct_keys import DistinctKeys
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import of_each_topic
@@ -33,24 +34,26 @@ _NOTHING: Final = ("seq",)
 _CHUNK_ROWS: Final = 1 << 16
 
 
-def packed_rows(profile: Profile, chunk_rows: int, digested: bool = False) -> Work:
+def packed_rows(profile: Profile, chunk_rows: int, digested: bool = False, files: str | None = None) -> Work:
     """Returns work that packs the rows of a trace, counts them, and stages the refused ones with their texts.
 
     Args:
         profile: of the broker.
         chunk_rows: most rows that are packed at a time.
         digested: whether keys are digests.
+        files: the folder for files of events; None: the rows have them.
     """
 
     def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
-        packer = _Packer(profile, digested)
-        for part, found in _found(parts, _COLUMNS, chunk_rows):
-            packer.counts.add(found.good)
-            packer.counts.add(found.refused)
-            yield from packer.packed(found.good)
-            yield from _texts(part, found.refused)
-            yield from _lines(part, found)
-        yield from packer.rest()
+        with event_file(files) as put:
+            packer = _Packer(profile, digested, put)
+            for part, found in _found(parts, _COLUMNS, chunk_rows):
+                packer.counts.add(found.good)
+                packer.counts.add(found.refused)
+                yield from packer.packed(found.good)
+                yield from _texts(part, found.refused)
+                yield from _lines(part, found)
+            yield from packer.rest()
 
     return work
 
@@ -149,16 +152,17 @@ class _Packer:
         counts: of all rows of the task; the caller adds them.
     """
 
-    def __init__(self, profile: Profile, digested: bool) -> None:
+    def __init__(self, profile: Profile, digested: bool, put: Put) -> None:
         self.counts = RowCounts()
         self._keys = DistinctKeys()
         self._profile = profile
         self._digested = digested
+        self._put = put
 
     def packed(self, good: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yields the packed batches of good rows, as `STAGED_SCHEMA`."""
         self._keys.add(good.column("key"))
-        yield staged(pack(good, self._profile, self._digested))
+        yield staged(pack(good, self._profile, self._digested), self._put)
         if self._keys.is_full:
             yield from self._new_keys()
 

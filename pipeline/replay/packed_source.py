@@ -87,17 +87,19 @@ class Reading:
     settings: Settings
     carried: Carried = NOTHING
 
-    def packed(self, keep: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    def packed(self, keep: Callable[[DataFrame], DataFrame], files: str | None = None) -> DataFrame:
         """Returns the packed rows of the trace and what else was staged, evaluated, as `STAGED_SCHEMA`.
 
         Args:
             keep: evaluates a frame once and returns its rows.
+            files: the folder for files that those rows refer to; None: workers have none in common.
 
         Raises:
             UsageError: a table or a remote path does not exist, or the engine cannot read it.
             TraceError: a file cannot be read.
         """
-        work = packed_rows(self.profile, self.settings.spark.chunk_rows, self.trace.manifest.keys_digested)
+        digested, chunk_rows = self.trace.manifest.keys_digested, self.settings.spark.chunk_rows
+        work = packed_rows(self.profile, chunk_rows, digested, files)
         return evaluated(self.spark, self.trace, work, STAGED_SCHEMA, keep)
 
     def placed(self, staged: DataFrame, counts: Sequence[Count]) -> Placed:

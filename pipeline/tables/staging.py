@@ -38,6 +38,11 @@ class Staging(ABC):
     attempt: str = field(default_factory=lambda: uuid4().hex, init=False)
     begun_s: float = field(default_factory=time.time, init=False)
 
+    @property
+    def files(self) -> str | None:
+        """A folder for files of the workers, which all of them reach; None: they have none in common."""
+        return None
+
     @abstractmethod
     def keep_rows(self, rows: DataFrame, name: str) -> DataFrame:
         """Evaluates and stages rows of a trace under a name; returns them as staged. Raises as `keep` does."""

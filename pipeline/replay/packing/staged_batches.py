@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from dispatch_audit.pipeline.arrow_stream import stream_of
+from dispatch_audit.pipeline.replay.event_file import Put, as_they_are, events_of
 from dispatch_audit.pipeline.replay.packing.narrow_events import decode_events, encode_events
 from dispatch_audit.pipeline.replay.packing.packed_batch import (
     PackedBatch,
@@ -26,7 +27,7 @@ BATCH_SCHEMA: Final = (
     "topic STRING, subscription STRING, broker STRING, shared BOOLEAN, first_seq LONG, last_seq LONG, events BINARY, "
     "membership STRING, snapshots STRING, published STRING"
 )
-"""A packed batch."""
+"""A packed batch; its events are in the row or in a file (`event_file`)."""
 STAGED_SCHEMA: Final = f"kind INT, {BATCH_SCHEMA}"
 """A packed batch, or something else in its column `events`."""
 
@@ -53,10 +54,10 @@ class Kind(IntEnum):
     LINES = 4  # how many lines a part of a file has
 
 
-def staged(packed: Sequence[PackedBatch]) -> pa.RecordBatch:
-    """The rows of packed batches, of `STAGED_ARROW`."""
+def staged(packed: Sequence[PackedBatch], put: Put = as_they_are) -> pa.RecordBatch:
+    """The rows of packed batches, of `STAGED_ARROW`, with what `put` returns for their events."""
     kind = pa.repeat(pa.scalar(int(Kind.PACKED), pa.int32()), len(packed))
-    return pa.record_batch([kind, *encoded(packed).columns], schema=STAGED_ARROW)
+    return pa.record_batch([kind, *encoded(packed, put).columns], schema=STAGED_ARROW)
 
 
 def staged_payload(kind: Kind, payload: bytes) -> pa.RecordBatch:
@@ -82,11 +83,11 @@ def staged_lines(file: str, begin: int, lines: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row], schema=STAGED_ARROW)
 
 
-def encoded(packed: Sequence[PackedBatch]) -> pa.RecordBatch:
-    """The rows of packed batches, of `BATCH_ARROW`."""
+def encoded(packed: Sequence[PackedBatch], put: Put = as_they_are) -> pa.RecordBatch:
+    """The rows of packed batches, of `BATCH_ARROW`, with what `put` returns for their events."""
     columns = [
         *([getattr(batch, name) for batch in packed] for name in BATCH_COLUMNS[:6]),
-        [encode_events(batch.events) for batch in packed],
+        [put(encode_events(batch.events)) for batch in packed],
         [encode_membership(batch.membership) for batch in packed],
         [encode_snapshots(batch.snapshots) for batch in packed],
         [encode_published(batch.published) for batch in packed],
@@ -106,7 +107,7 @@ def decoded(rows: Iterable[Sequence[Any]]) -> Iterator[PackedBatch]:
             shared,
             first_seq,
             last_seq,
-            decode_events(events),
+            decode_events(events_of(events)),
             decode_membership(membership),
             decode_snapshots(snapshots),
             decode_published(published),

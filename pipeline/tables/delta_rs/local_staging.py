@@ -36,6 +36,11 @@ _FRAME_ROWS = 8192
 class LocalStaging(Staging):
     """The staging area of one attempt at a run, below a local path."""
 
+    @property
+    def files(self) -> str:
+        """A folder for files of the workers, which need not exist."""
+        return str(self._folder("files"))
+
     def keep_rows(self, rows: DataFrame, name: str) -> DataFrame:
         """Evaluates and stages rows of a trace; returns them as staged."""
         self._all_written(rows, name)
