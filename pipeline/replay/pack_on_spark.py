@@ -46,7 +46,7 @@ def packed_rows(profile: Profile, chunk_rows: int, digested: bool = False, files
 
     def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
         with event_file(files) as put:
-            packer = _Packer(profile, digested, put)
+            packer = _Packer(profile, chunk_rows, digested, put)
             for part, found in _found(parts, _COLUMNS, chunk_rows):
                 packer.counts.add(found.good)
                 packer.counts.add(found.refused)
@@ -148,30 +148,48 @@ def _shown(refused: pa.RecordBatch) -> pa.RecordBatch:
 class _Packer:
     """Packs the good rows of a task.
 
+    Rows of small files are packed together: a packed batch costs as much as hundreds of rows, and a log of many
+    partitions has some rows of each of them in each file.
+
     Attributes:
         counts: of all rows of the task; the caller adds them.
     """
 
-    def __init__(self, profile: Profile, digested: bool, put: Put) -> None:
+    def __init__(self, profile: Profile, chunk_rows: int, digested: bool, put: Put) -> None:
         self.counts = RowCounts()
         self._keys = DistinctKeys()
         self._profile = profile
+        self._chunk_rows = chunk_rows
         self._digested = digested
         self._put = put
+        self._waiting: list[pa.RecordBatch] = []
 
     def packed(self, good: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yields the packed batches of good rows, as `STAGED_SCHEMA`."""
+        """Yields the packed batches of good rows, as `STAGED_SCHEMA`; a few rows wait for others."""
         self._keys.add(good.column("key"))
-        yield staged(pack(good, self._profile, self._digested), self._put)
+        waiting = sum(batch.num_rows for batch in self._waiting)
+        if self._waiting and (waiting + good.num_rows > self._chunk_rows or good.schema != self._waiting[0].schema):
+            yield from self._packed()
+        self._waiting.append(good)
+        # Large batches do not wait, which would take memory and save little.
+        if good.num_rows > self._chunk_rows // 2:
+            yield from self._packed()
         if self._keys.is_full:
             yield from self._new_keys()
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Yields what else the task has found, as `STAGED_SCHEMA`."""
+        """Yields the rows that wait, and what else the task has found, as `STAGED_SCHEMA`."""
+        yield from self._packed()
         yield from self._new_keys()
         # The worker is used again: release the memory of packing before it replays.
         pa.default_memory_pool().release_unused()
         yield staged_payload(Kind.COUNTS, self.counts.encode())
+
+    def _packed(self) -> Iterator[pa.RecordBatch]:
+        if self._waiting:
+            together = pa.concat_batches(self._waiting)
+            self._waiting = []
+            yield staged(pack(together, self._profile, self._digested), self._put)
 
     def _new_keys(self) -> Iterator[pa.RecordBatch]:
         payload = self._keys.take()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from arrow_rows import ARROW_SCHEMA, batch_of
@@ -22,8 +23,14 @@ from trace_rows import ACK, FLOW, PUBLISH, REDELIVER, STATS, TOPIC, without
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.pack_on_spark import packed_rows
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
-from dispatch_audit.pipeline.replay.packing.packed_batch import merged, rows_for
-from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA, decoded
+from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch, merged, rows_for
+from dispatch_audit.pipeline.replay.packing.staged_batches import (
+    BATCH_COLUMNS,
+    STAGED_SCHEMA,
+    Kind,
+    decoded,
+    decoded_batches,
+)
 from dispatch_audit.pipeline.replay.place_on_spark import batches_of
 from dispatch_audit.pipeline.trace import EVENT_SCHEMA, Log, Trace, open_traces
 from dispatch_audit.pipeline.trace.workers.tasks import in_tasks
@@ -115,6 +122,36 @@ def test_a_scan_gives_the_packed_rows_that_workers_give(kind: str, spark: SparkS
         spark.read.format("delta").load(str(tmp_path / "events")).createOrReplaceTempView("rows_of_a_trace")
         again = replace(again, logs=(Log("table", "rows_of_a_trace", local=False),))
     assert _of_group(in_tasks(spark, again, work, STAGED_SCHEMA, scanned=True)) == expected
+
+
+@pytest.mark.parametrize(
+    ("chunk_rows", "packed"),
+    [(1_000, [16]), (12, [12, 4]), (9, [8, 8]), (4, [4, 4, 4, 4])],
+    ids=["all files", "three files", "two files", "each file"],
+)
+def test_rows_of_small_files_are_packed_together(chunk_rows: int, packed: list[int], tmp_path: Path) -> None:
+    rows = table_of([{**PUBLISH, "seq": seq, "entry_id": seq} for seq in range(16)])
+    trace = trace_of(tmp_path, *(rows.slice(at, 4) for at in range(0, 16, 4)))
+    found = _packed_in(trace, chunk_rows)
+    assert [batch.events.rows for batch in found] == packed
+    (part,) = merged(found)
+    assert part.events.seq.tolist() == list(range(16))
+
+
+def test_rows_of_logs_in_two_formats_are_packed_apart(tmp_path: Path) -> None:
+    publishes = [{**PUBLISH, "seq": seq, "entry_id": seq} for seq in range(5)]
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(row) + "\n" for row in publishes[:2]))
+    found = _packed_in(trace_of(tmp_path, table_of(publishes[2:4]), table_of(publishes[4:])), 1_000)
+    assert sorted(batch.events.rows for batch in found) == [2, 3]
+    (part,) = merged(sorted(found, key=lambda batch: batch.first_seq))
+    assert part.events.seq.tolist() == list(range(5))
+
+
+def _packed_in(trace: Trace, chunk_rows: int) -> list[PackedBatch]:
+    """The packed batches of a task that has all files of a trace."""
+    staged = pa.Table.from_batches(packed_rows(_PROFILE, chunk_rows)(iter(parts_in(trace))))
+    of_batches = staged.filter(pc.equal(staged["kind"], int(Kind.PACKED)))
+    return list(decoded_batches(of_batches.select(BATCH_COLUMNS).to_batches()))
 
 
 def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
