@@ -102,6 +102,10 @@ def reconstruct(
     size, unacked = len(state.consumers), entries["unacked"][used]
     least = np.bincount(at[certain], weights=unacked[certain], minlength=size).astype(np.int64).tolist()
     most = np.bincount(at[possible], weights=unacked[possible], minlength=size).astype(np.int64).tolist()
+    if releases_at_read:
+        # What a read in flight sent once more behind its acknowledgement is released, but its consumer keeps the count
+        # (4.2).
+        certain &= ~_passed(common, entries["ledger"][used], entries["entry"][used])
     draining, pending = _by_hash(state, entries["hash_at"][used], at, certain, possible)
     return Reconstruction(
         dict(enumerate(map(Bounds, least, most))),
@@ -115,6 +119,13 @@ def reconstruct(
             and common["last_dispatch_ts"] <= common["skip_begun_ts"] + READ_US
         ),
     )
+
+
+def _passed(common: Any, ledgers: Ints, entries: Ints) -> NDArray[np.bool_]:
+    """Which positions are not above mark-delete, as the acknowledgements show it."""
+    ledger, entry = common["mark_delete_ledger"], common["mark_delete_entry"]
+    passed: NDArray[np.bool_] = (ledgers < ledger) | ((ledgers == ledger) & (entries <= entry))
+    return passed
 
 
 def _by_hash(
