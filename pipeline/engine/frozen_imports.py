@@ -1,7 +1,7 @@
-"""Spares workers of Spark the search for garbage among what imports created.
+"""Spares workers the search for garbage among what imports created.
 
-A worker looks at each object of its process after each task (`gc.collect` in `pyspark/daemon.py`). Nearly all of them
-are modules, classes and functions, which live as long as the process.
+Nearly all objects of a worker are modules, classes and functions, which live as long as the process. Python looks at
+each of them from time to time, and a worker of Spark after each task (`gc.collect` in `pyspark/daemon.py`).
 """
 
 import gc

@@ -56,7 +56,9 @@ def _runner(frame: DataFrame, function: Function) -> Function:
     spark = frame.sparkSession
     if not on_sail(spark):
         return with_frozen_imports(function)
-    return in_threads(function) if spark.conf.get(WORKERS, "") == "threads" else in_process(function)
+    if spark.conf.get(WORKERS, "") == "threads":
+        return in_threads(function)
+    return in_process(with_frozen_imports(function))
 
 
 def in_order(divided: DataFrame, group: str, order: str, tasks: int) -> DataFrame:

@@ -5,6 +5,7 @@
 A process of its own, because PySpark has sessions of one kind in a process: of the classic client or of Connect.
 """
 
+import gc
 import json
 import sys
 import tempfile
@@ -12,13 +13,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import get_args
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from dispatch_audit.jobs.engines.embedded import embedded
 from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.engine.functions import WORKERS, Workers
+from dispatch_audit.pipeline.engine.functions import WORKERS, Workers, map_in_arrow
 from dispatch_audit.pipeline.engine.name import engine_name
+from dispatch_audit.pipeline.engine.worker_process import Batches
 from dispatch_audit.pipeline.replay.packed_source import Reading, configure, counts_in
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, rows_for
@@ -73,8 +76,22 @@ def without_engine(trace: Trace, config: ReplayConfig) -> Counter[tuple[str, str
     return rows
 
 
+def frozen_objects(spark: SparkSession) -> int:
+    """How many objects the collector of a worker leaves out."""
+
+    def count(batches: Batches) -> Batches:
+        list(batches)
+        yield pa.record_batch([pa.array([gc.get_freeze_count()])], names=["frozen"])
+
+    (row,) = map_in_arrow(spark.range(1), count, "frozen LONG").collect()
+    return int(row["frozen"])
+
+
 def main(*folders: str) -> None:
-    """Prints the engine, what a brief load runs in, and by workers and trace the rows and how many of them differ."""
+    """Prints the engine, what a brief load runs in, and what was found.
+
+    That is by workers and trace the rows and how many of them differ, and how many objects a process left frozen.
+    """
     spark = embedded(SparkSession.builder.appName("tests"), quiet=True, load=Load.BRIEF)
     brief = spark.conf.get(WORKERS)
     configure(spark, SETTINGS)
@@ -90,7 +107,9 @@ def main(*folders: str) -> None:
                 found = on_sail(spark, trace, config, scratch)
             differing = ((found - alone) + (alone - found)).total()
             compared[workers][trace.path] = {"rows": found.total(), "differing": differing}
-    print(json.dumps({"engine": engine_name(spark), "brief": brief, "compared": compared}))
+    spark.conf.set(WORKERS, "processes")
+    answer = {"engine": engine_name(spark), "brief": brief, "compared": compared, "frozen": frozen_objects(spark)}
+    print(json.dumps(answer))
 
 
 if __name__ == "__main__":

@@ -35,3 +35,8 @@ def test_rows_are_those_of_the_replay_alone(workers: str, answered: dict[str, An
     assert len(compared) == len(NAMES)
     assert all(found["differing"] == 0 for found in compared.values()), compared
     assert all(found["rows"] > 100 for found in compared.values())
+
+
+@pytest.mark.heavy
+def test_processes_freeze_their_imports(answered: dict[str, Any]) -> None:
+    assert answered["frozen"] > 10_000
