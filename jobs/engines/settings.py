@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from dispatch_audit.pipeline.engine.worker_environment import WORKER_ENVIRONMENT
+
 # The package that Spark needs for Delta tables; its Python side is a dependency of this project.
 DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
@@ -51,6 +53,7 @@ OWN_PROCESS = {
     "spark.ui.showConsoleProgress": "false",
     # A limit, which is used only as far as needed; the default of 1 GB is too low.
     "spark.driver.memory": "4g",
+    **{f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()},
 }
 
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from pyspark import cloudpickle
 
+from dispatch_audit.pipeline.engine.worker_environment import WORKER_ENVIRONMENT
 from dispatch_audit.pipeline.engine.worker_process import (
     BATCH,
     CALL,
@@ -54,7 +55,7 @@ class _Worker:
                 stdin=subprocess.DEVNULL,
                 # Only the report goes to stdout.
                 stdout=subprocess.DEVNULL,
-                env=os.environ | path,
+                env=WORKER_ENVIRONMENT | os.environ | path,
             )
         self.connection = Connection(ours.detach())
         self.holds = b""
