@@ -30,7 +30,7 @@ def map_in_arrow(frame: DataFrame, function: Function, schema: str) -> DataFrame
 def map_groups(frame: DataFrame, group: str, order: str, tasks: int, function: Function, schema: str) -> DataFrame:
     """Returns the result of `function` on the groups of each task, whose rows come in their order.
 
-    A task has several groups, because the call of a function costs as much as the replay of a few hundred rows.
+    A task has several groups, because each call of a function costs (docs/TRIED.md).
 
     Args:
         frame: the rows.

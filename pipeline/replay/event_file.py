@@ -25,7 +25,7 @@ Put = Callable[[bytes], bytes]
 
 _HEAD: Final = Struct("=3q")
 _REFERENCE: Final = -1
-# Fewer bytes travel faster than a file is opened.
+# Opening a file for fewer bytes is not worth it, least of all on a network.
 _SMALL_BYTES: Final = 1 << 14
 
 
