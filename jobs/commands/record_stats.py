@@ -80,7 +80,8 @@ def record_stats(
 ) -> None:
     """Records statistics of subscriptions from the admin API as a trace (docs/RECORDING_CLIENTS.md)."""
     with errors_on_one_line(debug, log_format, _INTERRUPTED) as stderr:
-        from dispatch_audit.recording.admin.admin_api import Access  # noqa: PLC0415 - other commands need no HTTP
+        # Imported here, because other commands need no HTTP.
+        from dispatch_audit.recording.admin.admin_api import Access  # noqa: PLC0415
         from dispatch_audit.recording.admin.poll import Plan  # noqa: PLC0415
 
         access = Access(
@@ -106,6 +107,7 @@ def record_stats(
 
 
 def _record(access: "Access", plan: "Plan", out: Path, stop: Event, report: Callable[[str], None]) -> "Polled":
+    # Imported here, because other commands need no HTTP.
     from dispatch_audit.recording.admin.admin_api import AdminApi, AdminError  # noqa: PLC0415
     from dispatch_audit.recording.admin.poll import Poller, manifest_of  # noqa: PLC0415
     from dispatch_audit.recording.trace_files import TraceFiles  # noqa: PLC0415
@@ -128,14 +130,14 @@ def _record(access: "Access", plan: "Plan", out: Path, stop: Event, report: Call
 
 
 def _topics(api: "AdminApi", topics: Sequence[str]) -> list[str]:
-    from dispatch_audit.recording.admin.admin_api import full_name  # noqa: PLC0415
+    from dispatch_audit.recording.admin.admin_api import full_name  # noqa: PLC0415 - other commands need no HTTP
 
     return [partition for topic in topics for partition in api.partitions(full_name(topic))]
 
 
 def _refuse_absent(api: "AdminApi", plan: "Plan") -> None:
     """Refuses subscriptions that are not there: an empty trace would look as if nothing was wrong."""
-    from dispatch_audit.recording.admin.stats_rows import KEY_SHARED  # noqa: PLC0415
+    from dispatch_audit.recording.admin.stats_rows import KEY_SHARED  # noqa: PLC0415 - other commands need no HTTP
 
     for topic in plan.topics:
         # Without a consumer a subscription may have no type yet.

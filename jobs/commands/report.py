@@ -34,7 +34,7 @@ def report(
 
         spark = None
         if not parsed.local:
-            from dispatch_audit.jobs.session import spark_session  # noqa: PLC0415
+            from dispatch_audit.jobs.session import spark_session  # noqa: PLC0415 - below a path no engine is needed
 
             spark = spark_session("dispatch-audit report", quiet=not debug, engine=engine)
         page = page_of_run(spark, target, chosen_run(tables_of(spark, parsed), run))

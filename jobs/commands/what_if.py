@@ -114,6 +114,7 @@ def _rendered(form: _FileFormat, comparison: "Comparison") -> str:
     if form == "json":
         return json.dumps(comparison.as_json(), indent=1)
     if form == "markdown":
+        # Imported here, because only this form needs it.
         from dispatch_audit.pipeline.simulate.comparison.text import markdown  # noqa: PLC0415
 
         return markdown(comparison)

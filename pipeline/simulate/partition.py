@@ -1,6 +1,6 @@
 """Simulates one partition: publishes, clients and dispatcher on one agenda."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from heapq import heappop
 from random import Random
@@ -228,7 +228,7 @@ class PartitionSimulation:
             return Threads(threads)
         return PerKey(self.workload.keys) if threads == 0 else AtOnce()
 
-    def _service_of(self, client: int):  # type: ignore[no-untyped-def]
+    def _service_of(self, client: int) -> Callable[[int], int]:
         of_client, of_entry = self._service_us, self.workload.service_us
         if of_entry is None:
             return lambda _: of_client[client]

@@ -106,5 +106,5 @@ def setup_for(
         broker=profile.broker(recorded),
         switches=switches or switches_of(profile),
         seed=seed,
-        **more,  # type: ignore[arg-type]
+        **more,  # type: ignore[arg-type]  # passed on as given
     )

@@ -34,7 +34,7 @@ def test_a_target_is_a_folder_a_uri_or_a_table(
 )
 def test_another_target_is_refused(text: str, form: object, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        parse_converted(text, form)  # type: ignore[arg-type]
+        parse_converted(text, form)  # type: ignore[arg-type]  # what users may write
 
 
 def test_two_conversions_to_one_target_do_not_run_at_one_time(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_no_name_of_any_client_steers_the_terminal() -> None:
 
 
 def with_worst(**changed: object) -> Summary:
-    wait = replace(WAIT, **changed)  # type: ignore[arg-type]
+    wait = replace(WAIT, **changed)  # type: ignore[arg-type]  # passed on as given
     return Summary("/tmp/report", TABLES, (replace(BROKEN, blocks=(replace(BLOCK, worst=wait),)),))
 
 

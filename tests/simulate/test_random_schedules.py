@@ -45,7 +45,7 @@ def drawn_as_recorded(seed: int, version: str, classic: bool = False) -> Audited
 
 
 def switched(version: str, **switches: object) -> Switches:
-    return replace(switches_of(profile_for(version, {})), **switches)  # type: ignore[arg-type]
+    return replace(switches_of(profile_for(version, {})), **switches)  # type: ignore[arg-type]  # passed on as given
 
 
 def unfinished(simulation: PartitionSimulation) -> dict[str, set[int]]:

@@ -4,6 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from simulated import SETTINGS, S, audited
 
@@ -135,13 +136,13 @@ def test_a_hung_consumer_of_a_recording_stalls_the_simulation_when_the_broker_st
     assert SETTINGS.blocking.stall_threshold_ms <= (end - begin) * 1000
 
 
-def _longest_silence(rows: object) -> tuple[float, float]:
+def _longest_silence(rows: pa.Table) -> tuple[float, float]:
     found = [
         row["ts_us"]
-        for row in rows.select(["event", "phase", "ts_us"]).to_pylist()  # type: ignore[attr-defined]
+        for row in rows.select(["event", "phase", "ts_us"]).to_pylist()
         if row["event"] == "dispatch" and row["phase"] == "start"
     ]
-    first_us = rows["ts_us"][0].as_py()  # type: ignore[index]
+    first_us = rows["ts_us"][0].as_py()
     begin, end = max(pairwise(found), key=lambda pair: pair[1] - pair[0])
     return (begin - first_us) / 1e6, (end - first_us) / 1e6
 

@@ -100,4 +100,5 @@ def config(mode: Mode) -> dict[str, Any]:
 
 def use(mode: Mode = "light") -> None:
     """Makes this the look of all charts of the process; for notebooks."""
+    # Altair has types for each key of a theme, and `config` returns a plain dictionary.
     alt.theme.register(f"dispatch_audit_{mode}", enable=True)(lambda: alt.theme.ThemeConfig(config=config(mode)))  # type: ignore[typeddict-item]

@@ -63,7 +63,7 @@ def overflow_settings(options: Mapping[str, object]) -> OverflowSettings:
         if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
             raise UsageError(f"setting {name} is {value!r}", "give a number, 0 or more")
         found[field] = value * factor
-    return OverflowSettings(**found)  # type: ignore[arg-type]
+    return OverflowSettings(**found)  # type: ignore[arg-type]  # numbers by name of the field
 
 
 class _Hot:

@@ -104,7 +104,7 @@ class LocalTables:
             ).read_all()
         except (DeltaError, OSError) as error:
             raise self._unreadable(table_name, error) from error
-        return rows.to_pylist()  # type: ignore[no-any-return]
+        return rows.to_pylist()  # type: ignore[no-any-return]  # Arrow has no stubs
 
     def frame(self, table_name: str, columns: Sequence[str], run_key: str) -> DataFrame:
         """Returns the rows of a run; workers read the files of the table."""

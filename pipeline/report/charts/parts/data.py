@@ -24,7 +24,7 @@ def records(rows: Rows) -> list[Row]:
 
 
 def _mapping(row: Any) -> Mapping[str, Any]:
-    return row.asDict() if hasattr(row, "asDict") else row  # type: ignore[no-any-return]
+    return row.asDict() if hasattr(row, "asDict") else row  # type: ignore[no-any-return]  # rows of Spark, or mappings
 
 
 def _value(value: Any) -> Any:
