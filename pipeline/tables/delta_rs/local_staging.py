@@ -50,6 +50,7 @@ class LocalStaging(Staging):
     def keep(self, results: DataFrame) -> dict[str, Rows]:
         """Evaluates and stages the result of a replay; returns the rows by table."""
         files = self._all_written(results, "result")
+        held: dict[str, list[pa.RecordBatch]] = {}
         bytes_of: dict[str, int] = {}
         files_of: dict[str, list[Path]] = {}
         for file in files:
@@ -58,10 +59,13 @@ class LocalStaging(Staging):
                 of_table = files_of.setdefault(name, [])
                 if file not in of_table[-1:]:
                     of_table.append(file)
-        rows = {name: _read_again(name, files_of[name]) for name in sorted(bytes_of)}
+                if bytes_of[name] <= SMALL_BYTES:
+                    held.setdefault(name, []).extend(batches_in(payload))
+                else:
+                    held.pop(name, None)
         return {
-            name: held_rows(of_table.table, list(of_table.read())) if bytes_of[name] <= SMALL_BYTES else of_table
-            for name, of_table in rows.items()
+            name: held_rows(TRAVELLING[name], held[name]) if name in held else _read_again(name, files_of[name])
+            for name in sorted(bytes_of)
         }
 
     def rows_of(self, table: TableSchema, frame: DataFrame) -> Rows:
