@@ -105,7 +105,8 @@ def reconstruct(
     if releases_at_read:
         # What a read in flight sent once more behind its acknowledgement is released, but its consumer keeps the count
         # (4.2).
-        certain &= ~_passed(common, entries["ledger"][used], entries["entry"][used])
+        behind_mark_delete = common["mark_delete_ledger"], common["mark_delete_entry"] + 1
+        certain &= ~_before(entries, used, behind_mark_delete)
     draining, pending = _by_hash(state, entries["hash_at"][used], at, certain, possible)
     return Reconstruction(
         dict(enumerate(map(Bounds, least, most))),
@@ -121,11 +122,11 @@ def reconstruct(
     )
 
 
-def _passed(common: Any, ledgers: Ints, entries: Ints) -> NDArray[np.bool_]:
-    """Which positions are not above mark-delete, as the acknowledgements show it."""
-    ledger, entry = common["mark_delete_ledger"], common["mark_delete_entry"]
-    passed: NDArray[np.bool_] = (ledgers < ledger) | ((ledgers == ledger) & (entries <= entry))
-    return passed
+def _before(entries: Any, slots: Ints, position: Position) -> NDArray[np.bool_]:
+    """Which entries of some slots stand before a position."""
+    ledgers, (ledger, entry) = entries["ledger"][slots], position
+    before: NDArray[np.bool_] = (ledgers < ledger) | ((ledgers == ledger) & (entries["entry"][slots] < entry))
+    return before
 
 
 def _by_hash(
@@ -157,7 +158,5 @@ def _in_replay(entries: Any, used: Ints, marks: Ints, read_position: Position | 
     waiting = used[(marks & WAITING != 0) & (marks & (DELAYED | SENT) != DELAYED)]
     count = waiting.size
     if read_position is not None:
-        ledgers, (ledger, entry) = entries["ledger"][waiting], read_position
-        before = (ledgers < ledger) | ((ledgers == ledger) & (entries["entry"][waiting] < entry))
-        count = int(np.count_nonzero(before))
+        count = int(np.count_nonzero(_before(entries, waiting, read_position)))
     return Bounds(count, count)

@@ -29,29 +29,6 @@ def _agreement(log: Log, what: str, version: str = "4.0.8") -> tuple[int, int]:
 # Unacknowledged messages.
 
 
-@pytest.mark.parametrize(
-    ("version", "drains", "agrees"),
-    [("4.0.8", False, True), ("4.0.8", True, True), ("4.2.4", False, False), ("4.2.4", True, True)],
-)
-def test_what_was_sent_again_behind_its_acknowledgement_may_drain_on_4_0(
-    version: str, drains: bool, agrees: bool
-) -> None:
-    """A read in flight sends an entry that mark-delete has passed; the next read of 4.0.x releases it (4.2)."""
-    log = _sent()
-    log.ack(1, 0)
-    log.dispatch(1, 0, LOW)
-    log.now_us += 200_000
-    log.join(2)
-    log.now_us += 200_000
-    seq = len(log.rows)
-    draining = {"draining_hashes_count": 1, "draining_hashes": _drains(1)} if drains else {"draining_hashes": []}
-    log.snapshot(reported(1, unacked_messages=1, **draining), seq_begin=seq, seq_end=seq)
-    _settled(log)
-    agreement = replayed(log.rows, version=version).agreement
-    assert agreement["draining_mismatch"] == (agrees, 1)
-    assert agreement["unacked_messages"] == (1, 1)
-
-
 def _sent(messages: int = 1) -> Log:
     log = Log()
     log.join(1)
@@ -366,3 +343,26 @@ def test_what_a_skip_passed_may_drain_until_the_next_read(version: str, read: bo
     missing = (f"{LOW_HASH} (2 entries, expected 0)",)
     expected = Disagreement("draining_mismatch", seq, 1, missing, (), undecided)
     assert replayed(log.rows, version=version).disagreements == [expected]
+
+
+@pytest.mark.parametrize(
+    ("version", "drains", "agrees"),
+    [("4.0.8", False, True), ("4.0.8", True, True), ("4.2.4", False, False), ("4.2.4", True, True)],
+)
+def test_what_was_sent_again_behind_its_acknowledgement_may_drain_on_4_0(
+    version: str, drains: bool, agrees: bool
+) -> None:
+    """A read in flight sends an entry that mark-delete has passed; the next read of 4.0.x releases it (4.2)."""
+    log = _sent()
+    log.ack(1, 0)
+    log.dispatch(1, 0, LOW)
+    log.now_us += 200_000
+    log.join(2)
+    log.now_us += 200_000
+    seq = len(log.rows)
+    draining = {"draining_hashes_count": 1, "draining_hashes": _drains(1)} if drains else {"draining_hashes": []}
+    log.snapshot(reported(1, unacked_messages=1, **draining), seq_begin=seq, seq_end=seq)
+    _settled(log)
+    agreement = replayed(log.rows, version=version).agreement
+    assert agreement["draining_mismatch"] == (agrees, 1)
+    assert agreement["unacked_messages"] == (1, 1)
