@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     Args:
         arguments: without the name of the program; None: those of the process.
     """
-    # Imports stay until the end; to look through it again and again took 8 % of a short audit (docs/TRIED.md).
+    # Imports stay until the end; to look through them again and again took 8 % of a short audit (docs/TRIED.md).
     gc.set_threshold(_NEW_OBJECTS_MIN)
     try:
         sys.exit(app(args=arguments, prog_name=NAME, standalone_mode=False))

@@ -1,5 +1,6 @@
 """Runs Python functions on the rows of a DataFrame, in the way of its engine."""
 
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -7,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from dispatch_audit.pipeline.engine.frozen_imports import with_frozen_imports
+from dispatch_audit.pipeline.engine.gathered import gathered
 from dispatch_audit.pipeline.engine.name import on_sail
 from dispatch_audit.pipeline.engine.thread_tasks import in_threads
 from dispatch_audit.pipeline.engine.worker_pool import in_process
@@ -48,8 +50,10 @@ def map_groups(frame: DataFrame, group: str, order: str, tasks: int, function: F
         return run(rows_in_order(batches, group, order) if sail else batches)
 
     divided = frame.withColumn(_TASK, sf.col(group) % tasks)
-    ordered = divided if sail else in_order(divided, group, order, tasks)
-    return ordered.groupBy(_TASK).applyInArrow(call, schema)
+    if not sail:
+        # Without the sort the rows of a group would come in any order: the exchange keeps none.
+        divided = divided.repartitionById(tasks, _TASK).sortWithinPartitions(_TASK, group, order)
+    return divided.groupBy(_TASK).applyInArrow(call, schema)
 
 
 def _runner(frame: DataFrame, function: Function) -> Function:
@@ -59,12 +63,6 @@ def _runner(frame: DataFrame, function: Function) -> Function:
     if spark.conf.get(WORKERS, "") == "threads":
         return in_threads(function)
     return in_process(with_frozen_imports(function))
-
-
-def in_order(divided: DataFrame, group: str, order: str, tasks: int) -> DataFrame:
-    """Returns the rows of each task together, those of a group in their order; on Spark only."""
-    # Without the sort the rows of a group would come in any order: the exchange keeps none.
-    return divided.repartitionById(tasks, _TASK).sortWithinPartitions(_TASK, group, order)
 
 
 def rows_in_order(batches: Batches, group: str, order: str) -> Batches:
@@ -78,13 +76,5 @@ def rows_in_order(batches: Batches, group: str, order: str) -> Batches:
         for at, batch in enumerate(found)
         for row, key in enumerate(zip(batch[group].to_pylist(), batch[order].to_pylist(), strict=True))
     ]
-    together: list[pa.RecordBatch] = []
-    size = 0
-    for *_, at, row in sorted(rows):
-        together.append(found[at].slice(row, 1))
-        size += together[-1].nbytes
-        if size >= _TOGETHER_BYTES:
-            yield pa.concat_batches(together)
-            together, size = [], 0
-    if together:
-        yield pa.concat_batches(together)
+    in_order = (found[at].slice(row, 1) for *_, at, row in sorted(rows))
+    yield from map(pa.concat_batches, gathered(in_order, attrgetter("nbytes"), _TOGETHER_BYTES))

@@ -6,7 +6,7 @@ staged row has a reference instead:
 
     8 bytes    -1; events begin with the number of their rows
     16 bytes   where they begin in the file, and how many bytes they have
-    the rest   path of the file, in UTF-8
+    the rest   path of the file, as `os.fsencode` writes it
 """
 
 import os
@@ -57,7 +57,7 @@ def events_of(cell: bytes) -> bytes:
     kind, begin, size = _HEAD.unpack_from(cell)
     if kind != _REFERENCE:
         return cell
-    path = cell[_HEAD.size :].decode()
+    path = os.fsdecode(cell[_HEAD.size :])
     with FileIO(path) as file:
         events = os.pread(file.fileno(), size, begin)
     if len(events) < size:

@@ -6,11 +6,13 @@ What an audit needs of such rows is the same for both: a few columns, the number
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dispatch_audit.pipeline.engine.gathered import gathered
 from dispatch_audit.pipeline.tables.table_schema import TableSchema
 
 # Small batches are joined up to this size: each costs a check of the constraints and a call into the writer.
@@ -46,17 +48,8 @@ class ArrowRows:
     read: Callable[[], Iterator[pa.RecordBatch]]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields the rows in batches of a few megabytes."""
-        pending: list[pa.RecordBatch] = []
-        size = 0
-        for batch in self.read():
-            pending.append(batch)
-            size += batch.nbytes
-            if size >= _BATCH_BYTES:
-                yield pa.concat_batches(pending)
-                pending, size = [], 0
-        if pending:
-            yield pa.concat_batches(pending)
+        """Returns the rows in batches of a few megabytes."""
+        return map(pa.concat_batches, gathered(self.read(), attrgetter("nbytes"), _BATCH_BYTES))
 
     def select(self, *columns: str) -> pa.Table:
         """Returns columns of all rows."""

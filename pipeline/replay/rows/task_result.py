@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from dispatch_audit.pipeline.engine.gathered import gathered
 from dispatch_audit.pipeline.engine.worker_process import Batches
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns
 from dispatch_audit.pipeline.tables.payload import encode
@@ -24,21 +25,12 @@ _TOGETHER_BYTES: Final = 1 << 20
 
 
 def task_result(found: Iterable[tuple[str, Columns]]) -> Batches:
-    """Yields the rows of tables as `RESULT_SCHEMA`.
+    """Returns the rows of tables as `RESULT_SCHEMA`.
 
     Args:
         found: the name of a table and columns of at least one row for it, as often as there are some.
     """
-    together: list[tuple[str, bytes]] = []
-    size = 0
-    for table, payload in _payloads(found):
-        together.append((table, payload))
-        size += len(payload)
-        if size > _TOGETHER_BYTES:
-            yield _batch_of(together)
-            together, size = [], 0
-    if together:
-        yield _batch_of(together)
+    return map(_batch_of, gathered(_payloads(found), lambda named: len(named[1]), _TOGETHER_BYTES))
 
 
 def _payloads(found: Iterable[tuple[str, Columns]]) -> Iterator[tuple[str, bytes]]:
