@@ -55,8 +55,10 @@ from dispatch_audit.pipeline.replay.state.state import (
 from dispatch_audit.pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
 
-# What a membership change or a stretch of rows calls; the others are rare.
+# What a membership change, a stretch of rows or the end of a partition calls; the others are rare.
+_all_hashes_served = EntryPoint(ownership.all_hashes_served)
 _change_owners = EntryPoint(ownership.change_owners)
+_close = EntryPoint(leave_and_reset.close)
 _consumer_left = EntryPoint(leave_and_reset.consumer_left)
 _end_unavailability_of_all = EntryPoint(ownership.end_unavailability_of_all)
 _remap = EntryPoint(draining.remap)
@@ -276,7 +278,7 @@ class Dispatcher:
         self._report_starved(at, BY_GAP)
         self.monitor.closed(self._state, self._mapping, at, BY_GAP)
         self.peaks.note_all(self._state)
-        leave_and_reset.close(self._state, self._out, at.seq, at.ts_us)
+        _close(self._state, self._out, at.seq, at.ts_us)
         self._drain_output()
         self._collector.end_open_episodes()
         self._state = without_entries(self._state)
@@ -330,7 +332,7 @@ class Dispatcher:
         self.monitor.closed(self._state, self._mapping, at, STILL_OPEN)
         self.peaks.note_all(self._state)
         self._at_the_end = self._outstanding()
-        leave_and_reset.close(self._state, self._out, at.seq, at.ts_us)
+        _close(self._state, self._out, at.seq, at.ts_us)
         self._drain_output()
 
     def forget(self, reported_seq: int, recent_us: int) -> None:
@@ -393,7 +395,7 @@ class Dispatcher:
 
     def _report_starved(self, at: TracePoint, ended_by: int) -> None:
         """Reports starved hashes; call before a reset, the last leave or the end."""
-        ownership.all_hashes_served(self._state, self._out, self._mapping, at.seq, at.ts_us, ended_by, self.policy)
+        _all_hashes_served(self._state, self._out, self._mapping, at.seq, at.ts_us, ended_by, self.policy)
         self.monitor.take_intervals(self._state, self._out, self._mapping)
 
     def findings_and_episodes(self) -> tuple[Records, Records]:

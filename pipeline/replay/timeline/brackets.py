@@ -147,6 +147,7 @@ class Membership:
         for bracket in reversed(self.open):
             if bracket.row.kind == row.kind and bracket.row.consumer == row.consumer and bracket.waits_for(row):
                 bracket.end = TracePoint(row.seq, row.ts_us)
-                # The reason of a leave is known at its late side.
-                bracket.row = bracket.row._replace(reason=row.reason or bracket.row.reason)
+                if row.reason:
+                    # The reason of a leave is known at its late side.
+                    bracket.row = bracket.row._replace(reason=row.reason)
                 return
