@@ -6,21 +6,21 @@ from typing import Final
 
 from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.replay import rows
+from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
+    STATE_VERSION,
+    Known,
+    read_checkpoint,
+    write_checkpoint,
+)
 from dispatch_audit.pipeline.replay.outside.tables import outside_tables
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, merged
 from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.recorders.one_order import Transfers
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.rows.finding_id import with_finding_ids
-from dispatch_audit.pipeline.replay.subscription.checkpoint import (
-    STATE_VERSION,
-    Known,
-    read_checkpoint,
-    write_checkpoint,
-)
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
-from dispatch_audit.pipeline.replay.subscription.observed_subscription import ObservedSubscription, Observer
+from dispatch_audit.pipeline.replay.subscription.observed_subscription import Observer, observed_subscription
 from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRanges, RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
@@ -64,7 +64,7 @@ def replay_group(
             yield table, with_finding_ids(columns) if table == "violations" else columns
         return
     if before is None:
-        subscription = Subscription(config) if observer is None else ObservedSubscription(config, observer)
+        subscription = Subscription(config) if observer is None else observed_subscription(config, observer)
         known = Known(subscription, RangeOwnership(), Producers(), RowsSeen(config.skew_us))
     else:
         known = read_checkpoint(before, config)

@@ -53,6 +53,7 @@ ROOMS = (
     "dispatch_audit.pipeline.replay.outside",
     "dispatch_audit.pipeline.replay.rows",
     "dispatch_audit.pipeline.replay.verdicts",
+    "dispatch_audit.pipeline.replay.checkpoint",
     "dispatch_audit.pipeline.replay.subscription",
     "dispatch_audit.pipeline.replay.dispatcher",
     "dispatch_audit.pipeline.replay.snapshots",

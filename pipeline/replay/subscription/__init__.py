@@ -1,1 +1,1 @@
-"""The replay of one subscription: its consumers, its dispatcher, its checkpoint and its result."""
+"""The replay of one subscription: its consumers, its owners of hashes, its gaps and its result."""

@@ -6,6 +6,7 @@ from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.replay_stage import ReplayStage
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
@@ -20,16 +21,18 @@ class Observer(Protocol):
         """Takes a last look before what is open is closed, and the hashes whose owners are open."""
 
 
-class ObservedSubscription(Subscription):
+def observed_subscription(config: ReplayConfig, observer: Observer) -> Subscription:
     """A `Subscription` with an observer, which follows the replay from its beginning; it has no checkpoint."""
+    return Subscription(config, _ObservedStage(config, observer))
 
+
+class _ObservedStage(ReplayStage):
     def __init__(self, config: ReplayConfig, observer: Observer) -> None:
         super().__init__(config)
         self._observer = observer
 
-    def _release_all(self) -> None:
-        super()._release_all()
-        self._observer.finish(self._dispatcher, self._doubts)
+    def finish(self) -> None:
+        self._observer.finish(self.dispatcher, self.owners.doubts)
 
     def _dispatch(self, events: Events, hashes: Ints, consumers: Ints) -> None:
-        self._observer.replay(self._dispatcher, events, hashes, consumers)
+        self._observer.replay(self.dispatcher, events, hashes, consumers)

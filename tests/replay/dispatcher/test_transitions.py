@@ -71,7 +71,7 @@ def _state_of(log: Log) -> str:
     subscription = Subscription(config)
     for part in merged(sorted(chunks_of([log.rows], config)[GROUP], key=lambda batch: batch.first_seq)):
         subscription.feed(part.events, part.membership, part.snapshots, part.gaps)
-    entries = subscription._dispatcher._state.entries
+    entries = subscription.stage.dispatcher._state.entries
     found = entries[(entries.ledger == 1) & (entries.entry == 1)]
     if found.size == 0:
         return "absent"

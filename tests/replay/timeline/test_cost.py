@@ -4,25 +4,25 @@ import pytest
 from local_replay import Log, replayed
 
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
-from dispatch_audit.pipeline.replay.timeline.timeline import Timeline
+from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
 
 
 def looks_at_brackets(consumers: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How often the bounds of a change are asked for while so many consumers join and leave, one after the other."""
     asked = 0
-    bounds = Timeline._bounds
+    bounds = OpenChanges.bounds
 
-    def counted(timeline: Timeline, bracket: Bracket) -> tuple[int, int]:
+    def counted(changes: OpenChanges, bracket: Bracket) -> tuple[int, int]:
         nonlocal asked
         asked += 1
-        return bounds(timeline, bracket)
+        return bounds(changes, bracket)
 
     log = Log()
     for consumer in range(consumers):
         log.join(consumer)
         log.leave(consumer)
     with monkeypatch.context() as patched:
-        patched.setattr(Timeline, "_bounds", counted)
+        patched.setattr(OpenChanges, "bounds", counted)
         assert len(replayed(log.rows).changes) == 2 * consumers
     return asked
 

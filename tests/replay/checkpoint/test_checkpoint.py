@@ -16,15 +16,15 @@ from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, SKEW_US, Log, chunks_of,
 from dispatch_audit.pipeline.assignment.selectors.factory import make_selector
 from dispatch_audit.pipeline.contract.profile import SelectorKind, profile_for
 from dispatch_audit.pipeline.errors import StateError
-from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.subscription.checkpoint import (
+from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     STATE_VERSION,
     Known,
     read_checkpoint,
     write_checkpoint,
 )
-from dispatch_audit.pipeline.replay.subscription.checkpoint_codec import decode, encode
-from dispatch_audit.pipeline.replay.subscription.checkpoint_kinds import SCHEMA
+from dispatch_audit.pipeline.replay.checkpoint.codec import decode, encode
+from dispatch_audit.pipeline.replay.checkpoint.kinds import SCHEMA
+from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
@@ -151,12 +151,12 @@ def test_a_checkpoint_names_kinds_and_fields_and_no_module() -> None:
 def test_objects_that_belong_together_still_do() -> None:
     known: Any = read_checkpoint(payload_of(), config_of())
     replay = known.replay
-    assert replay._timeline._stage is replay
-    assert replay._snapshots.comparison._places is replay._dispatcher.consumers.of
+    assert replay._timeline._stage is replay.stage
+    assert replay.stage.snapshots.comparison._places is replay.stage.dispatcher.consumers.of
     assert replay._config is config_of()
-    leave = next(bracket for bracket in replay._timeline._membership.open if bracket.row.kind == "leave")
+    leave = next(bracket for bracket in replay._timeline._changes._membership.open if bracket.row.kind == "leave")
     assert leave.join.leave is leave
-    assert replay._dispatcher._state.entries.flags.writeable
+    assert replay.stage.dispatcher._state.entries.flags.writeable
 
 
 @examples(150)

@@ -13,8 +13,8 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatch_audit.pipeline.replay.subscription.checkpoint_codec import Encoded, decode, dtypes_of, encode
-from dispatch_audit.pipeline.replay.subscription.checkpoint_schema import Kind, Schema
+from dispatch_audit.pipeline.replay.checkpoint.codec import Encoded, decode, dtypes_of, encode
+from dispatch_audit.pipeline.replay.checkpoint.schema import Kind, Schema
 
 
 class Point(NamedTuple):

@@ -1,12 +1,12 @@
 """What a replay knows at the end of a window, as bytes from which the next window goes on.
 
-It is data: one JSON document and arrays, made of what `checkpoint_kinds` names. Reading builds nothing else and runs
+It is data: one JSON document and arrays, made of what `kinds` names. Reading builds nothing else and runs
 nothing. What the numbers in the arrays mean is not checked: a checksum guards them against damage, but not against
 somebody who may write to the table of states. The configuration, which the caller says anew each time, is not in it.
 
     bytes   "dispatch-audit checkpoint" and a line feed, and compressed with zlib:
             8 bytes   the length of the document, least byte first
-            document  {"version": 9, ...} in JSON (`checkpoint_codec`)
+            document  {"version": 9, ...} in JSON (`codec`)
             arrays    one behind the other, integers with the least byte first
 """
 
@@ -17,15 +17,15 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from dispatch_audit.pipeline.errors import StateError
-from dispatch_audit.pipeline.replay.subscription.checkpoint_codec import Encoded, decode, dtypes_of, encode
-from dispatch_audit.pipeline.replay.subscription.checkpoint_kinds import SCHEMA
+from dispatch_audit.pipeline.replay.checkpoint.codec import Encoded, decode, dtypes_of, encode
+from dispatch_audit.pipeline.replay.checkpoint.kinds import SCHEMA
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 
-STATE_VERSION: Final = 15
+STATE_VERSION: Final = 16
 """Of what a checkpoint is made of: raised with every change of what the classes of the replay keep."""
 
 _WAY_OUT: Final = "audit the log from its beginning"
@@ -59,7 +59,7 @@ def write_checkpoint(known: Known, config: ReplayConfig) -> bytes:
         config: of its replay.
 
     Raises:
-        TypeError: a class of the replay is missing in `checkpoint_kinds`, or has other attributes than there.
+        TypeError: a class of the replay is missing in `kinds`, or has other attributes than there.
     """
     given = _given(config)
     copy = Known(*decode(encode(tuple(known), SCHEMA, given), SCHEMA, given))

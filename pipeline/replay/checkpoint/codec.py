@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.subscription.checkpoint_schema import Kind, Schema, fields_of
+from dispatch_audit.pipeline.replay.checkpoint.schema import Kind, Schema, fields_of
 
 _PLAIN: Final = frozenset({bool, int, float, str, type(None)})
 _DICTS: Final[Mapping[str, tuple[type, type | None]]] = {

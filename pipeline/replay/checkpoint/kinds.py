@@ -1,6 +1,6 @@
 """The kinds of objects and records that the replay of one group is made of.
 
-A new class, attribute or field of the state is added here, and `checkpoint.STATE_VERSION` is raised. Until then writing
+A new class, attribute or field of the state is added here, and `STATE_VERSION` is raised. Until then writing
 a checkpoint fails. What the caller says anew each time, the configuration of the replay, has no kind.
 """
 
@@ -32,6 +32,7 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
     _Counted,
 )
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.checkpoint.schema import Kind, Schema
 from dispatch_audit.pipeline.replay.dispatcher.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.events import Events
@@ -49,11 +50,13 @@ from dispatch_audit.pipeline.replay.state.output import EPISODE, FINDING, INTERV
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.routings import Routings
 from dispatch_audit.pipeline.replay.state.state import COMMON, CONSUMER, ENTRY, HASH, State
-from dispatch_audit.pipeline.replay.subscription.checkpoint_schema import Kind, Schema
 from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.epoch_history import EpochHistory, OpenedEpoch
+from dispatch_audit.pipeline.replay.subscription.hash_owners import HashOwners
+from dispatch_audit.pipeline.replay.subscription.missing_rows import MissingRows
 from dispatch_audit.pipeline.replay.subscription.range_ownership import Beginning, OwnedRanges, RangeOwnership
+from dispatch_audit.pipeline.replay.subscription.replay_stage import ReplayStage
 from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch, Stay, Surplus, UnseenRows
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
@@ -61,6 +64,7 @@ from dispatch_audit.pipeline.replay.subscription.watermark import Watermark
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket, Membership
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
+from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
 from dispatch_audit.pipeline.replay.timeline.reported_ranges import LatestRanges, View
 from dispatch_audit.pipeline.replay.timeline.timeline import Timeline, _Step
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges
@@ -70,13 +74,15 @@ from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.udfs.sticky_key_hash import HashRange
 
 _OF_A_GROUP: Final = (
+    Kind("subscription", Subscription, "stage _config _timeline _latest _last _reported _watermark"),
     Kind(
-        "subscription",
-        Subscription,
-        "_config _kind _log _perhaps_empty _refused _stays _recorded_late _last _told _watermark _dispatcher _timeline"
-        " _doubts _one_sided _undecided _cold_start _unseen_rows _gap_until _joins_missing_from _before_gap _epochs"
-        " _latest _snapshots",
+        "replay_stage",
+        ReplayStage,
+        "dispatcher owners stays cold_start snapshots missing _config _one_sided _recorded_late _perhaps_empty"
+        " _refused",
     ),
+    Kind("hash_owners", HashOwners, "epochs doubts undecided _config _kind _log _before_gap"),
+    Kind("missing_rows", MissingRows, "unseen joins_missing_from _until"),
     Kind(
         "epoch_history",
         EpochHistory,
@@ -149,11 +155,8 @@ _OF_THE_DISPATCHER: Final = (
 )
 
 _OF_THE_TIMELINE: Final = (
-    Kind(
-        "timeline",
-        Timeline,
-        "_stage _undecided_rows_max _views _placed_seq _skew_us _held_us _membership _held _steps",
-    ),
+    Kind("timeline", Timeline, "_stage _skew_us _held_us _held _changes _steps"),
+    Kind("open_changes", OpenChanges, "views _held _skew_us _undecided_rows_max _membership _placed_seq"),
     Kind("held_rows", HeldRows, "recorded_late _rows _clock _released _taken _hashes _decisions"),
     Kind("step", _Step),
     Kind("trace_point", TracePoint),

@@ -1,0 +1,192 @@
+"""The owners of the hashes of one subscription: its selector, its epochs, and the hashes whose owners are open."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dispatch_audit.pipeline.assignment import AssignmentLog, Undecided
+from dispatch_audit.pipeline.assignment.join_orders import Precedence
+from dispatch_audit.pipeline.assignment.ranges.hash_ranges import union
+from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
+from dispatch_audit.pipeline.assignment.ranges.observed import Behind
+from dispatch_audit.pipeline.assignment.resolve import Resolved
+from dispatch_audit.pipeline.contract.profile import SelectorKind
+from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.packing.hashes import hashes_of
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.epoch_history import EpochHistory, OpenedEpoch
+from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
+from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, behind
+from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges, in_words
+from dispatch_audit.udfs.sticky_key_hash import sticky_from_murmur
+
+
+class HashOwners:
+    """The assignment of one subscription over time, as far as the trace shows it.
+
+    Attributes:
+        epochs: which assignment was in force between which rows.
+        doubts: the hashes whose owners are open, and between which rows.
+        undecided: the number of dispatches of such hashes.
+    """
+
+    def __init__(self, config: ReplayConfig) -> None:
+        """Starts without consumers."""
+        self.epochs = EpochHistory(known_since=0 if config.complete_from_start else None)
+        self.doubts = UndecidedRanges()
+        self.undecided = 0
+        self._config = config
+        self._kind: SelectorKind = config.selector(sticky=False)
+        self._log = AssignmentLog(self._kind, config.points, config.profile)
+        self._before_gap: list[PlacedEpoch] = []
+
+    @property
+    def has_consumers(self) -> bool:
+        """Whether any consumer has entered the assignment and not left it."""
+        return self._log.current is not None and bool(self._log.current.names)
+
+    @property
+    def are_open(self) -> bool:
+        """Whether the present owner of any hash is open."""
+        return bool(self._log.undecided)
+
+    def choose_selector(self, sticky: bool) -> bool:
+        """Sets the selector that the first consumer of a dispatcher decides (contract 2, E16).
+
+        Returns:
+            Whether it is another kind of selector, so that rows have other hashes.
+        """
+        kind = self._config.selector(sticky)
+        if kind == self._kind:
+            return False
+        self.epochs.replace_selector(self._log)
+        self._kind = kind
+        self._log = AssignmentLog(kind, self._config.points, self._config.profile)
+        return True
+
+    def hashes(self, events: Events) -> Ints:
+        """The sticky hash of each row, -1 where it has no key."""
+        kind, settings = self._kind, self._config
+        return hashes_of(events, settings.profile.hash[kind], settings.profile.hash[settings.selector(sticky=False)])
+
+    def sticky(self, murmur: Ints) -> Ints:
+        """The sticky hash of each murmur value, none of which is negative."""
+        return sticky_from_murmur(murmur, self._config.profile.hash[self._kind]).astype(np.int64)
+
+    def enter(
+        self,
+        changes: Sequence[Change],
+        seqs: Sequence[int],
+        bounds: Sequence[Bounds],
+        precedes: Precedence,
+        behind: Behind,
+        passages: Sequence[tuple[int, int]],
+    ) -> Ordered:
+        """Adds changes to the assignment, and returns them in a possible order; see `Stage.update_assignment`.
+
+        Args:
+            changes: in a possible order.
+            seqs: of the row of each.
+            bounds: the seqs between which each took effect.
+            precedes: which of them certainly happened before which.
+            behind: the observations of the assignment after all of them.
+            passages: as `Stage.update_assignment` takes them.
+        """
+        log = self._log
+        resolved = log.resolve(changes, precedes, self._config.orders.assignments_max, behind, passages)
+        because = self._doubt(changes, bounds, resolved)
+        for at, number in enumerate(resolved.order):
+            # After the last change, contested ring points have the owners that later observations show.
+            selector = resolved.worlds[0] if at == len(changes) - 1 else resolved.selectors[at + 1]
+            open_now = Undecided(resolved.undecided[at + 1], because)
+            begins = log.enter(changes[number], selector, open_now, seqs[number])
+            self.epochs.open(self._present() if begins else None)
+        log.settle(resolved)
+        return Ordered(resolved.order, [selector.routing() for selector in resolved.selectors[:-1]] + [log.routing])
+
+    def _present(self) -> OpenedEpoch | None:
+        log = self._log
+        return None if log.current is None else OpenedEpoch(log.current, log.promised or log.routing, log.routing)
+
+    def _doubt(self, changes: Sequence[Change], bounds: Sequence[Bounds], resolved: Resolved) -> str:
+        """Notes the hashes whose owners are open, and between which rows: while the changes happen, and afterwards.
+
+        Returns:
+            Why they are open, as a clause.
+        """
+        doubts, going_on = self.doubts, self.doubts.going_on
+        doubts.modulus = resolved.selectors[0].routing().modulus
+        if not doubts and not any(resolved.undecided):
+            return ""
+        about = resolved.open or ([*range(len(changes))] if going_on is None else [])
+        because = in_words(f"{changes[n].kind} {changes[n].name}".strip() for n in about)
+        if not about and going_on is not None:
+            because = going_on.because
+        # Hashes that were open before stay open until the last of the changes has certainly happened.
+        doubts.end(max(end for _, end in bounds))
+        in_order = [bounds[number] for number in resolved.order]
+        for ranges, (began, _), (_, over) in zip(resolved.undecided[1:-1], in_order, in_order[1:], strict=False):
+            doubts.add(UndecidedRange(began, over, ranges, because))
+        if resolved.open:
+            at_stake = union(both for ranges in resolved.undecided for both in ranges)
+            began, over = min(bounds[n][0] for n in resolved.open), max(bounds[n][1] for n in resolved.open)
+            doubts.add(UndecidedRange(began, over, at_stake, because))
+        doubts.add(UndecidedRange(in_order[-1][0], None, resolved.undecided[-1], because))
+        return because
+
+    def look(self, sent: Evidence, at: TracePoint) -> OpenedEpoch | None:
+        """Counts the dispatches of hashes whose owners are open, and learns the owners from them.
+
+        Args:
+            sent: the dispatches up to a row.
+            at: the point of that row.
+
+        Returns:
+            The epoch in force if it is corrected, otherwise None.
+        """
+        self.undecided += int(np.count_nonzero(self.doubts.which(sent.seq, sent.hashes)))
+        if self.doubts.going_on is None or not self.are_open or self.epochs.waiting:
+            return None
+        return self.learn(behind(None, lambda: sent, sent.recorded_late), at)
+
+    def learn(self, behind: Behind, at: TracePoint) -> OpenedEpoch | None:
+        """Corrects or confirms the assignment in force by observations, while some of its owners are open.
+
+        Returns:
+            The epoch in force if it is corrected, otherwise None.
+        """
+        log = self._log
+        corrected = log.learn(behind)
+        if log.current is None:
+            return None
+        if corrected:
+            # The assumed owners were wrong, so hashes that were judged by them stay in doubt.
+            self.doubts.end(at.seq)
+            self.doubts.add(UndecidedRange(at.seq + 1, None, log.undecided, log.current.undecided.because))
+            self.epochs.in_force = log.current
+            return self._present()
+        if not log.undecided:
+            self.doubts.withdraw()
+            self.epochs.in_force = log.current
+        return None
+
+    def interrupt(self) -> None:
+        """Notes that joins, leaves or resets are missing from here on: the consumers are unknown until they show."""
+        self._before_gap += self.epochs.take(self._log)
+        self.epochs.known_since = None
+
+    def forget(self, now_us: int) -> None:
+        """Drops what was reported, given the time of the last row."""
+        self.epochs.forget_shares(now_us)
+        self.undecided = 0
+
+    def take_epochs(self) -> list[PlacedEpoch]:
+        """The epochs that ended since the last call, each with the points of its beginning and end."""
+        before, self._before_gap = self._before_gap, []
+        return [*before, *self.epochs.take(self._log)]
+
+    def open_epoch(self) -> list[PlacedEpoch]:
+        """The open epoch, after all that `take_epochs` has returned; empty before the first join."""
+        return self.epochs.current(self._log)

@@ -1,0 +1,47 @@
+"""The gaps of one subscription: where its recorder dropped rows, and for how long that matters."""
+
+from typing import Final
+
+from dispatch_audit.pipeline.replay.packing.gap import Gap
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.subscription.result import UnseenRows
+
+_NEVER: Final = 1 << 62
+
+
+class MissingRows:
+    """The gaps so far.
+
+    Attributes:
+        unseen: the gaps that still matter to verdicts, in the order in which they begin.
+        joins_missing_from: from this row on joins may be missing.
+    """
+
+    def __init__(self, complete_from_start: bool) -> None:
+        """Takes whether the trace begins with the first join."""
+        self.unseen: list[UnseenRows] = []
+        self.joins_missing_from = _NEVER if complete_from_start else -1
+        self._until = -1  # the last row of the gaps so far
+
+    def announce(self, gap: Gap) -> None:
+        """Takes the next gap, before the rows in front of it have taken effect."""
+        if gap.loses_members:
+            self.joins_missing_from = min(self.joins_missing_from, gap.seq)
+
+    def begin(self, gap: Gap, at: TracePoint) -> None:
+        """Notes that the rows of a gap are missing from here on."""
+        self.unseen.append(UnseenRows(at, gap.until_seq))
+        self._until = max(self._until, gap.until_seq)
+
+    def is_last(self, gap: Gap) -> bool:
+        """Whether no other gap goes on behind this one."""
+        return gap.until_seq >= self._until
+
+    def settle(self, at: TracePoint) -> None:
+        """Notes that the rows behind all gaps explain everything that the broker does from here on."""
+        self.unseen = [gap._replace(settled=at) if gap.settled is None else gap for gap in self.unseen]
+
+    def forget(self, recent_us: int) -> None:
+        """Drops the gaps that concern no read after a time."""
+        self.unseen = [gap for gap in self.unseen if gap.settled is None or gap.settled.ts_us > recent_us - READ_US]

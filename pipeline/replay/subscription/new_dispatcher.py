@@ -1,0 +1,28 @@
+"""The dispatcher of a subscription in front of the first row."""
+
+from typing import Final
+
+from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
+from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
+from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+
+_BATCH_INDEX_ACKS: Final = "acknowledgmentAtBatchIndexLevelEnabled"
+
+
+def new_dispatcher(config: ReplayConfig) -> Dispatcher:
+    """Returns a dispatcher without entries and consumers; the first consumer decides the rest of its policy."""
+    policy = Policy(
+        skew_us=config.skew_us,
+        unordered_us=0,
+        mark_delete_releases=config.profile.mark_delete_releases == "any",
+        keeps_order=True,
+        sticky=False,
+        unacked_max=config.limits.unacked_per_consumer,
+        report_min_us=config.thresholds.report_min_us,
+        stall_threshold_us=config.thresholds.stall_threshold_us,
+    )
+    monitor = BlockingMonitor(config.limits, config.thresholds)
+    counts_indexes = config.broker.get(_BATCH_INDEX_ACKS) is True
+    exceptions = config.profile.exceptions
+    return Dispatcher(policy, config.open_entries_max, monitor, counts_indexes, exceptions)

@@ -1,0 +1,222 @@
+"""The membership changes that have not taken effect: which of them overlap, and between which rows each took effect."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Membership, Side
+from dispatch_audit.pipeline.replay.timeline.held_rows import HashesOf, HeldRows
+from dispatch_audit.pipeline.replay.timeline.presence_bounds import (
+    note_dispatches,
+    note_resets,
+    note_view,
+    passages,
+    separated,
+    shown,
+)
+from dispatch_audit.pipeline.replay.timeline.reported_ranges import View
+
+NEVER: Final = 1 << 62
+"""Behind every seq."""
+# The largest number of changes that are ordered by one snapshot.
+_SEGMENT_MAX: Final = 200
+# The number of open brackets that are looked at first; few changes overlap as a rule.
+_FIRST_LOOK: Final = 2
+
+
+class OpenChanges:
+    """The open brackets of one subscription, and what narrows them.
+
+    Attributes:
+        views: the assignments in snapshots that may show open changes, in the order in which they were taken.
+    """
+
+    def __init__(self, held: HeldRows, skew_us: int, undecided_rows_max: int) -> None:
+        """Takes the rows that are held, the recorder skew, and for how many rows an open order waits for evidence."""
+        self.views: list[View] = []
+        self._held = held
+        self._skew_us = skew_us
+        self._undecided_rows_max = undecided_rows_max
+        self._membership = Membership()
+        self._placed_seq = -1  # the row after which the last change took effect
+
+    def add(self, row: MembershipEvent) -> Side:
+        """Takes the next row in the order of seq; returns its role."""
+        return self._membership.add(row, self._skew_us)
+
+    def remove(self, changes: Sequence[Bracket]) -> None:
+        """Removes changes, whose points are located next."""
+        for bracket in changes:
+            # Of many that are open it is among the first.
+            self._membership.open.remove(bracket)
+
+    def place(self, bracket: Bracket, at: TracePoint) -> None:
+        """Notes that a change takes effect at a point; all others do later."""
+        bracket.placed = at
+        self._placed_seq = at.seq
+
+    def drop_views(self, seq: int, shown_by: Collection[int]) -> None:
+        """Drops the snapshots that were taken up to a row, except some: they may show another change at that row."""
+        self.views = [view for view in self.views if view.until.seq > seq or view.snapshot in shown_by]
+
+    def bounds(self, bracket: Bracket) -> tuple[int, int]:
+        """The seqs between which the change took effect."""
+        if bracket.start is not None and not bracket.vague:
+            after = bracket.start.seq
+        else:
+            after = self._held.point_before(bracket.bounds_ts_us(self._skew_us)[0]).seq
+        if bracket.end is not None:
+            before = bracket.end.seq
+        else:
+            before = self._held.point_before(bracket.bounds_ts_us(self._skew_us)[1] + 1).seq + 1
+        if bracket.join is not None:
+            # However vague its rows are, a consumer leaves after it has joined.
+            joined = bracket.join.placed
+            after = max(after, joined.seq if joined is not None else self.bounds(bracket.join)[0])
+        if bracket.seen_before is not None:
+            before = min(before, bracket.seen_before)
+        # Changes that have taken effect stay before all later ones.
+        after = max(after, bracket.seen_after, self._placed_seq)
+        return after, max(before, after + 1)
+
+    @property
+    def first_seq(self) -> int:
+        """The row after which the first of the changes may have taken effect; `NEVER`: none is open."""
+        return min((self.bounds(b)[0] for b in self._membership.open), default=NEVER)
+
+    def floors(self) -> Mapping[int, int]:
+        """For each open bracket, by its identity, a row before which neither it nor a bracket opened later begins.
+
+        While brackets are narrowed and placed, each can only begin later, so this holds until rows are added.
+        """
+        floors: dict[int, int] = {}
+        lowest = NEVER
+        for bracket in reversed(self._membership.open):
+            lowest = min(lowest, self.bounds(bracket)[0])
+            floors[id(bracket)] = lowest
+        return floors
+
+    def passages(self, cluster: Sequence[Bracket]) -> list[tuple[int, int]]:
+        """See `presence_bounds.passages`."""
+        return passages(cluster, self.views, self.bounds, self._closed_by)
+
+    def ready(
+        self, final: bool, certain_us: int, floors: Mapping[int, int], hashes_of: HashesOf
+    ) -> tuple[list[Bracket], View | None] | None:
+        """The earliest changes that overlap, in a possible order, as soon as no later row can change anything.
+
+        Args:
+            final: whether no row follows.
+            certain_us: the time up to which later rows change nothing.
+            floors: those of `floors`.
+            hashes_of: returns the sticky hashes of rows.
+
+        Returns:
+            The changes, with the first snapshot that shows the ranges after all of them if they are several and there
+            is one; None: nothing is open, or it has to wait.
+        """
+        if not self._membership.open:
+            return None
+        cluster = self._first_cluster(floors)
+        if not final and not all(b.closed(certain_us, self._skew_us) for b in cluster):
+            return None
+        self._narrow(cluster, hashes_of)
+        if len(cluster) > 1:
+            cluster = self._first_cluster(floors)
+        if len(cluster) == 1:
+            return cluster, None
+        view = self._view_behind(cluster)
+        if view is not None:
+            return self._shown_by(view, cluster, hashes_of), view
+        return (cluster, None) if final or self._waited(cluster, certain_us) else None
+
+    def _waited(self, cluster: Sequence[Bracket], certain_us: int) -> bool:
+        """Whether overlapping changes have waited long enough for a snapshot that shows their order."""
+        last_us = max(b.bounds_ts_us(self._skew_us)[1] for b in cluster)
+        first = min(self.bounds(b)[0] for b in cluster)
+        return certain_us > last_us + WAIT_US_MAX and self._held.count_behind(first) > self._undecided_rows_max
+
+    def _closed_by(self, reset: Bracket) -> set[int]:
+        """The consumers that joined certainly before a reset: it closed them all, unless they had gone before."""
+        since = self.bounds(reset)[0]
+        joins = (b for b in self._membership.open if b.row.kind == "join")
+        return self._membership.joined.union(b.row.consumer for b in joins if self.bounds(b)[1] <= since)
+
+    def _first_cluster(self, floors: Mapping[int, int]) -> list[Bracket]:
+        """The earliest changes whose brackets overlap, in the likeliest order; `floors` are those of `floors`."""
+        opened, looked_at = self._membership.open, _FIRST_LOOK
+        while True:
+            cluster, until = self._cluster_among(opened[:looked_at])
+            if looked_at >= len(opened) or floors[id(opened[looked_at])] >= until:
+                return self._in_order(cluster)
+            looked_at *= 2
+
+    def _cluster_among(self, changes: Sequence[Bracket]) -> tuple[list[Bracket], int]:
+        """The earliest of these changes whose brackets overlap, and the row by which all of them have happened."""
+        bounds = {id(b): self.bounds(b) for b in changes}
+        by_start = sorted(changes, key=lambda b: (*bounds[id(b)], b.bounds_ts_us(self._skew_us)[0]))
+        cluster: list[Bracket] = []
+        until, until_us = -1, 0
+        for bracket in by_start:
+            after, before = bounds[id(bracket)]
+            since_us, before_us = bracket.bounds_ts_us(self._skew_us)
+            # If no row lies between two changes, only their times show that one ended before the other began.
+            alone = (bracket.vague or bracket.start is None) and since_us > until_us
+            if cluster and (after >= until or alone or all(separated(other, bracket) for other in cluster)):
+                break
+            cluster.append(bracket)
+            until, until_us = max(until, before), max(until_us, before_us)
+        return cluster, until
+
+    def _in_order(self, changes: Sequence[Bracket]) -> list[Bracket]:
+        """The changes in the likeliest order that their bounds allow, the order of their ends.
+
+        The early sides show less: clients subscribe long before the broker admits them, and in another order. Who is
+        not known to have left joined behind a restart rather than before it.
+        """
+        if len(changes) < 2:
+            return [*changes]
+        staying = [self.bounds(b)[1] for b in changes if b.row.kind == "join" and b.leave is None]
+
+        def ends(bracket: Bracket) -> tuple[int, int]:
+            after, before = self.bounds(bracket)
+            if bracket.row.kind == "reset":
+                before = min([before, *(joined for joined in staying if joined > after)])
+            # At one row: a restart ends after its consumers are gone and before new ones join; joins precede leaves.
+            return before, ("reset", "join", "leave").index(bracket.row.kind)
+
+        return sorted(changes, key=ends)
+
+    def _narrow(self, cluster: Sequence[Bracket], hashes_of: HashesOf) -> None:
+        """Narrows the bounds of changes by the dispatches and snapshots among them."""
+        bounds = [self.bounds(b) for b in cluster]
+        after, before = min(after for after, _ in bounds), max(before for _, before in bounds)
+        decisions = self._held.decisions(after, before, hashes_of)
+        if decisions.seq.size:
+            note_dispatches(cluster, decisions, self.bounds, self._closed_by)
+        views = [view for view in self.views if after <= view.until.seq and view.since.seq < before]
+        for view in views:
+            note_view(cluster, view, self.bounds, self._closed_by)
+        # Who is seen behind a restart was not closed by it; which leaves it caused decides what snapshots show.
+        if note_resets(cluster, self.bounds):
+            for view in views:
+                note_view(cluster, view, self.bounds, self._closed_by)
+
+    def _view_behind(self, cluster: Sequence[Bracket]) -> View | None:
+        """The first snapshot that shows the ranges after all of the changes."""
+        before = max(self.bounds(b)[1] for b in cluster)
+        last_seq = self._held.seq_behind(min(self.bounds(b)[0] for b in cluster), self._undecided_rows_max)
+        for view in self.views:
+            if view.ranges is not None and before <= view.until.seq + 1 and view.snapshot <= last_seq:
+                happened = [shown(view, b, self.bounds, self._closed_by) for b in self._membership.open]
+                if None not in happened and sum(map(bool, happened)) <= _SEGMENT_MAX:
+                    return view
+        return None
+
+    def _shown_by(self, view: View, cluster: list[Bracket], hashes_of: HashesOf) -> list[Bracket]:
+        """The changes of a cluster and all others that happened before a snapshot, in a possible order."""
+        others = [b for b in self._membership.open if b not in cluster and shown(view, b, self.bounds, self._closed_by)]
+        note_view([*cluster, *others], view, self.bounds, self._closed_by)
+        if others:
+            self._narrow(others, hashes_of)
+        return self._in_order([*cluster, *others])
