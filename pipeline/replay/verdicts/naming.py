@@ -16,6 +16,10 @@ Columns: TypeAlias = Mapping[str, Sequence[Any] | NDArray[Any]]
 
 def columns_of(rows: Rows) -> Columns:
     """Rows by column; rows may leave out columns that others fill."""
+    first = tuple(rows[0]) if rows else ()
+    if all(tuple(row) == first for row in rows):
+        # Nearly always; to take the values of whole rows is more than twice as fast.
+        return dict(zip(first, zip(*(row.values() for row in rows), strict=True), strict=True))
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: [row.get(name) for row in rows] for name in names}
 
