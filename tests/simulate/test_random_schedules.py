@@ -71,6 +71,9 @@ def test_a_draining_dispatcher_keeps_the_contract(seed: int, version: str) -> No
 @given(SEEDS, st.sampled_from(["4.0.8", "4.2.4"]))
 @example(13241, "4.0.8")  # a join and the leave of the same consumer around a snapshot that does not list it
 @example(371, "4.0.8")  # a skip, and a snapshot before the next read
+@example(
+    40074, "4.0.8"
+)  # an entry put back because another one of its hash waited, and sent by a read in flight at a leave
 @example(30539, "4.0.8")  # an entry that a read in flight sent again behind its acknowledgement, and a join
 def test_so_it_does_in_the_rows_that_a_recorder_writes(seed: int, version: str) -> None:
     assert drawn_as_recorded(seed, version).unexplained == []

@@ -155,6 +155,8 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
         hashes[at].summed_to_ts = 0
         hashes[at].top_ledger = UNKNOWN
         hashes[at].waiting = 0
+        hashes[at].waiting_since_seq = UNKNOWN
+        hashes[at].waiting_since_ts = UNKNOWN
         hashes[at].waiting_messages = 0
         hashes[at].draining_seq = UNKNOWN
         hashes[at].away = 0

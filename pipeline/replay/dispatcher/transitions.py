@@ -86,6 +86,8 @@ def begin_waiting(state: State, slot: int, seq: int, ts: int) -> None:
         return
     count_waiting(hashes, at, ts)
     if hashes[at].waiting == 0:
+        hashes[at].waiting_since_seq = seq
+        hashes[at].waiting_since_ts = ts
         begin_wait(state, at, seq, ts)
     entries[slot].marks |= WAITING
     if state.common[0].waiting > state.common[0].in_replay:

@@ -56,6 +56,9 @@ def report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> i
     found[row].other_marks = 0
     found[row].since_seq = state.entries[slot].since_seq
     found[row].since_ts = state.entries[slot].since_ts
+    some_wait = hashes[sent.hash_at].waiting > 0
+    found[row].hash_since_seq = hashes[sent.hash_at].waiting_since_seq if some_wait else UNKNOWN
+    found[row].hash_since_ts = hashes[sent.hash_at].waiting_since_ts if some_wait else UNKNOWN
     found[row].other_since_seq = UNKNOWN
     found[row].other_since_ts = UNKNOWN
     found[row].other_ts = UNKNOWN
@@ -113,6 +116,8 @@ def report_row(state: State, out: Output, rule: int, events: Events, i: int, con
     found[row].other_marks = 0
     found[row].since_seq = UNKNOWN
     found[row].since_ts = UNKNOWN
+    found[row].hash_since_seq = UNKNOWN
+    found[row].hash_since_ts = UNKNOWN
     found[row].other_since_seq = UNKNOWN
     found[row].other_since_ts = UNKNOWN
     found[row].other_ts = UNKNOWN

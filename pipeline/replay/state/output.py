@@ -52,6 +52,8 @@ FINDING = np.dtype(
             "other_marks",
             "since_seq",  # when the entry last began to wait
             "since_ts",
+            "hash_since_seq",  # since when at least one entry of the hash has waited all the time; UNKNOWN: none waits
+            "hash_since_ts",
             "other_since_seq",
             "other_since_ts",
             "other_ts",  # of the other dispatch

@@ -119,6 +119,8 @@ HASH = np.dtype(
         ("aside_last", np.int32),
         ("near", np.int32),  # the entry that was added last to either queue
         ("waiting", np.int32),
+        ("waiting_since_seq", np.int64),  # since when at least one entry of it has waited all the time, if any waits
+        ("waiting_since_ts", np.int64),
         ("top_ledger", np.int64),  # the highest first delivery
         ("top_entry", np.int64),
         ("top_seq", np.int64),

@@ -97,10 +97,12 @@ def _replay_in_flight(finding: Any, context: FindingContext) -> FindingVerdict |
     """The verdict under exception E7, as far as rows show its conditions; None: E7 does not apply.
 
     The entry was in replay before the older one returned to it, so it had been read and put back. It had certainly been
-    read if a later entry was sent. Otherwise it may have been read if its hash had to wait since it was published: the
-    hash drained, or may have drained, or its consumer had no permits, or a replay read sent the older entry itself. And
-    all that a normal read brings is put back if entries of a leaver enter replay meanwhile, below those that were there
-    (4.10). Rows do not show the remaining condition, a position in replay below both.
+    read if a later entry was sent. Otherwise it may have been read if its hash had to wait: the hash drained, or may
+    have drained, or its consumer had no permits, or a replay read sent the older entry itself. And all that a normal
+    read brings is put back if entries of a leaver enter replay meanwhile, below those that were there (4.10). It does
+    not matter whether that was before the entry was published, as long as entries of the hash waited ever since: what a
+    normal read brings is put back while others of its hash are in replay (4.11). Rows do not show the remaining
+    condition, a position in replay below both.
     """
     since_us = finding.ts_us - finding.other_since_ts
     unseen = finding.marks & UNPUBLISHED != 0 and finding.since_seq == UNKNOWN
@@ -113,10 +115,13 @@ def _replay_in_flight(finding: Any, context: FindingContext) -> FindingVerdict |
     if finding.marks & READ and not unseen:
         because = f"{entered}; this entry already waited there, so a replay read may have had it in flight"
         return FindingVerdict("permitted", "E7", (), because)
-    waited = finding.other_marks & REPLAYED and finding.since_seq < finding.other_seq
+    since_seq, since_ts = int(finding.since_seq), int(finding.since_ts)
+    if finding.hash_since_seq != UNKNOWN:
+        since_seq, since_ts = int(finding.hash_since_seq), int(finding.hash_since_ts)
+    waited = finding.other_marks & REPLAYED and since_seq < finding.other_seq
     drained = finding.draining or context.drained_before(finding)
-    since_seq, owners = int(finding.since_seq), context.found.doubts
-    short = context.was_short_since(int(finding.other_consumer), int(finding.since_ts))
+    owners = context.found.doubts
+    short = context.was_short_since(int(finding.other_consumer), since_ts)
     discarded = context.left_between(since_seq, finding.other_since_seq, but_for=finding.other_consumer)
     in_doubt = owners.about(int(finding.hash), since_seq, int(finding.seq)) is not None
     if unseen or waited or drained or short or discarded or in_doubt:

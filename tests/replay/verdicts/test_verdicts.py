@@ -173,6 +173,27 @@ def test_a_read_brings_more_than_the_consumer_that_left_had_permits_for(permits:
     assert told(replayed(log.rows), "redelivery_order", sent)[0] == expected
 
 
+@pytest.mark.parametrize(("another_waits", "expected"), [(True, "not_provable"), (False, "violation")])
+def test_a_read_brings_what_has_to_wait_behind_another_entry_of_its_hash(another_waits: bool, expected: str) -> None:
+    log = Log()
+    for consumer in (1, 2):
+        log.join(consumer)
+    log.flow(2, 1000)
+    log.flow(1, 1)
+    for entry in (0, 1):
+        log.publish(entry, HIGH)
+    log.dispatch(1, 0, HIGH)  # the last permit: 1 is put back
+    log.flow(1, 1000)
+    if another_waits:
+        log.publish(2, HIGH)
+    log.dispatch(1, 1, HIGH)
+    if not another_waits:
+        log.publish(2, HIGH)
+    log.leave(1)
+    sent = log.dispatch(2, 2, HIGH)
+    assert told(replayed(log.rows), "redelivery_order", sent)[0] == expected
+
+
 # Two holders under recently joined consumers.
 
 
