@@ -1,7 +1,7 @@
 """Simulates a partition and audits what it wrote, in this process and without Spark."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
@@ -79,12 +79,23 @@ def audited(workload: PartitionWorkload, setup: Setup) -> Audited:
     return Audited(simulation, tables)
 
 
-def audited_as_recorded(workload: PartitionWorkload, setup: Setup, rng: Random) -> Audited:
-    """Simulates a partition and audits its rows as a recorder would have written them."""
+def audited_as_recorded(
+    workload: PartitionWorkload, setup: Setup, rng: Random, without: Collection[tuple[str, str]] = ()
+) -> Audited:
+    """Simulates a partition and audits its rows as a recorder would have written them.
+
+    Args:
+        workload: of the partition.
+        setup: of the simulation.
+        rng: draws how far the rows move.
+        without: the events and phases that the recorder does not write.
+    """
     simulation = PartitionSimulation(workload, setup)
     batch = displaced(
         pa.Table.from_batches(list(batches_of(simulation))), rng, 0.8 * min(setup.timing.network_us, 3 * MS)
     )
+    sides = zip(batch.column("event").to_pylist(), batch.column("phase").to_pylist(), strict=True)
+    batch = batch.filter(pa.array([side not in without for side in sides]))
     config = replace(config_of(setup, SETTINGS), skew_us=SETTINGS.trace.recorder_skew_us)
     tables = rows_by_table(tables_of([batch], workload, config))
     assert tables["coverage"][0]["rows_refused"] == 0, tables.get("refused")

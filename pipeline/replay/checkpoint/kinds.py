@@ -78,8 +78,7 @@ _OF_A_GROUP: Final = (
     Kind(
         "replay_stage",
         ReplayStage,
-        "dispatcher owners stays cold_start snapshots missing _config _one_sided _recorded_late _perhaps_empty"
-        " _refused",
+        "dispatcher owners stays cold_start snapshots missing one_sided _config _recorded_late _perhaps_empty _refused",
     ),
     Kind("hash_owners", HashOwners, "epochs doubts undecided _config _kind _log _before_gap"),
     Kind("missing_rows", MissingRows, "unseen joins_missing_from _until"),
@@ -164,7 +163,7 @@ _OF_THE_TIMELINE: Final = (
     Kind("membership", Membership, "open _joins _left _resetting"),
     Kind("bracket", Bracket),
     Kind("membership_event", MembershipEvent),
-    Kind("one_sided_recording", OneSidedRecording, "_starts _ends _changes"),
+    Kind("one_sided_recording", OneSidedRecording, "_seen _changes"),
     Kind("undecided_ranges", UndecidedRanges, "all modulus _ranges"),
     Kind("undecided_range", UndecidedRange),
     Kind("latest_ranges", LatestRanges, "_ranges"),

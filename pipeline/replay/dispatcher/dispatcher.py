@@ -230,18 +230,19 @@ class Dispatcher:
         self.drains = drains
         self.holds_back = holds_back
 
-    def route(self, routing: Routing, at: TracePoint, served: Routing | None = None) -> None:
+    def route(self, routing: Routing, at: TracePoint, over_us: int, served: Routing | None = None) -> None:
         """Puts another routing in force; moved hashes with pending entries start to drain, if the dispatcher drains.
 
         Args:
             routing: the routing that the rules require.
             at: the point from which on it is in force.
+            over_us: the time by which it certainly was; rows may be far apart.
             served: the routing of the broker's selector, if a flaw makes it another one (contract 2.4).
         """
         self._drain_output()
         promised = self.consumers.routing(routing)
         served_by = promised if served is None or served is routing else self.consumers.routing(served)
-        before = self._routings.change(promised, served_by, at.ts_us, self.policy.unordered_us)
+        before = self._routings.change(promised, served_by, over_us, self.policy.skew_us)
         if self.drains:
             _remap(self._state, before, self._mapping, at.seq, at.ts_us)
             self.monitor.ownership_moved(self._state, before, self._mapping, at)

@@ -139,6 +139,10 @@ def _check_overtaking(state: State, out: Output, slot: int, sent: Dispatch, befo
             other = older_waiting(state, slot, True)
     if other >= 0:
         returned = state.entries[other].marks & RETURNED != 0
+        left = state.consumers[sent.consumer].connected == 0 and state.entries[other].sent_to == sent.consumer
+        if before_us < sent.ts_us and returned and left:
+            # It was decided before the receiver left, which then held the older one.
+            return
         report_against(state, out, REDELIVERY_ORDER if returned else REPLAY_OVERTAKEN, slot, sent, other)
         return
     other = _older_of_a_leaver(state, slot, sent, before_us)

@@ -33,18 +33,18 @@ class Routings:
         """The routing in force, as compiled functions take it."""
         return routing_arrays(self.in_force)
 
-    def change(self, routing: Routing, served: Routing, at_us: int, late_us: int) -> RoutingArrays:
+    def change(self, routing: Routing, served: Routing, over_us: int, late_us: int) -> RoutingArrays:
         """Puts another routing in force and returns the one before.
 
         Args:
             routing: the routing that the rules require from now on.
             served: the routing of the broker's selector, which a flaw may make another one (contract 2.4).
-            at_us: the time of the change.
-            late_us: how much later than it was decided a dispatch may be recorded.
+            over_us: the time by which the change certainly took effect.
+            late_us: how much later than it was decided a dispatch may be recorded, at most.
         """
         before = self.arrays
-        self._former = [(old, until_us) for old, until_us in self._former if until_us + late_us >= at_us]
-        self._former.append((self.in_force, at_us))
+        self._former = [(old, until_us) for old, until_us in self._former if until_us + late_us >= over_us]
+        self._former.append((self.in_force, over_us))
         self.in_force, self._served = routing, served
         vars(self).pop("arrays", None)
         return before

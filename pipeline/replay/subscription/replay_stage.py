@@ -44,6 +44,7 @@ class ReplayStage:
         cold_start: which rows may be judged.
         snapshots: the comparison with the broker's snapshots.
         missing: the gaps.
+        one_sided: the sides of rows that the recorder does not write.
     """
 
     def __init__(self, config: ReplayConfig) -> None:
@@ -54,8 +55,8 @@ class ReplayStage:
         self.cold_start = ColdStart(config.complete_from_start, max(config.skew_us, SNAPSHOT_LAG_US))
         self.snapshots = SnapshotCheck(self.dispatcher, lazy_return=config.profile.draining_return == "lazy")
         self.missing = MissingRows(config.complete_from_start)
+        self.one_sided = OneSidedRecording()
         self._config = config
-        self._one_sided = OneSidedRecording()
         self._recorded_late: bool | None = None
         self._perhaps_empty = False  # whether nobody may be connected among the changes that take effect
         self._refused: list[Refused] = []
@@ -128,7 +129,7 @@ class ReplayStage:
     ) -> Ordered:
         """Adds changes to the assignment, and returns them in a possible order; their points are located later."""
         entered = [_change(bracket) for bracket in changes]
-        self._one_sided.note_changes(changes, bounds)
+        self.one_sided.note_changes(changes, bounds)
         self._perhaps_empty = len(changes) > 1 and may_be_empty(self._connected(), entered, precedes)
         seqs = [bracket.row.seq for bracket in changes]
         return self.owners.enter(entered, seqs, bounds, precedes, behind, passages)
@@ -150,11 +151,12 @@ class ReplayStage:
                 self._leave(number, at, row.reason)
             self.cold_start.restart()
             self._note_known(at)
-        self._route(self.owners.epochs.begin(at), at)
+        _, over_us = change.bounds_ts_us(self._config.skew_us)
+        self._route(self.owners.epochs.begin(at), at, max(at.ts_us, over_us))
 
-    def _route(self, epoch: OpenedEpoch | None, at: TracePoint) -> None:
+    def _route(self, epoch: OpenedEpoch | None, at: TracePoint, over_us: int) -> None:
         if epoch is not None:
-            self.dispatcher.route(epoch.promised, at, epoch.served)
+            self.dispatcher.route(epoch.promised, at, over_us, epoch.served)
 
     def _connected(self) -> set[int]:
         return {number for number, stay in self.stays.items() if stay.joined is not None and stay.left is None}
@@ -211,7 +213,7 @@ class ReplayStage:
             for at in np.flatnonzero(strange & (events.part == 0) & (events.seq < self.missing.joins_missing_from)):
                 self._refuse_unknown(int(events.seq[at]), int(events.consumer[at]))
         self._recognise(events)
-        self._one_sided.note_traffic(events)
+        self.one_sided.note_traffic(events)
         admitted = self.cold_start.admitted(events, strange)
         if not admitted.all():
             events, hashes, consumers = events.take(admitted), hashes[admitted], consumers[admitted]
@@ -226,7 +228,8 @@ class ReplayStage:
         late, at = bool(self._recorded_late), TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
         sent = (_ENDS if late else _STARTS)[events.code]
         sent &= hashes >= 0
-        self._route(self.owners.look(Evidence(events.seq[sent], hashes[sent], events.consumer[sent], late), at), at)
+        seen = Evidence(events.seq[sent], hashes[sent], events.consumer[sent], late)
+        self._route(self.owners.look(seen, at), at, at.ts_us)
 
     def _recognise(self, events: Events) -> None:
         """Notes, at the first dispatch, whether the recorder writes decisions to dispatch or only their ends."""
@@ -268,7 +271,7 @@ class ReplayStage:
         unchanged = self.snapshots.began_with(snapshot) == epochs.ranges and not epochs.waiting
         reported = view_of(snapshot, at, at).reported() if self.owners.are_open and unchanged else None
         if reported is not None:
-            self._route(self.owners.learn(Behind(reported, NO_DISPATCHES), at), at)
+            self._route(self.owners.learn(Behind(reported, NO_DISPATCHES), at), at, at.ts_us)
             self.snapshots.assume(snapshot, epochs.ranges)
         moments = self.snapshots.end(snapshot, self.dispatcher, epochs.ranges)
         before, after = moments
@@ -282,7 +285,7 @@ class ReplayStage:
             self.missing.settle(at)
         self._note_known(at)
         if self.cold_start.settled:
-            self.snapshots.compare(snapshot, moments, at, self.dispatcher, doubts, self._one_sided)
+            self.snapshots.compare(snapshot, moments, at, self.dispatcher, doubts, self.one_sided)
 
 
 def _change(bracket: Bracket) -> Change:

@@ -138,6 +138,7 @@ class ReplayResult:
         hash_shares: by consumer, the share of the hashes that it owned while it was connected.
         report_range: the rows that this window reports. Other findings were reported before, or a later window reports
             them; here they only explain.
+        one_sided: whether only one side of dispatches, or of acknowledgements, was recorded.
         unseen_rows: the gaps, in the order in which they begin.
         recorders: the recorders of the topic.
     """
@@ -163,6 +164,7 @@ class ReplayResult:
     doubts: UndecidedRanges
     hash_shares: Mapping[int, float]
     report_range: ReportRange
+    one_sided: bool = False
     unseen_rows: Sequence[UnseenRows] = ()
     recorders: Recorders = ONE
 

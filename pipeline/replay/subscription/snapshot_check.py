@@ -82,7 +82,7 @@ class SnapshotCheck:
             if consumer.joined_at is not None:
                 self.joined_at.setdefault(consumer.consumer, consumer.joined_at)
             index = dispatcher.consumers.of.get(consumer.consumer)
-            if index is not None and consumer.unacked is not None:
+            if index is not None and consumer.unacked is not None and not one_sided.of_traffic:
                 held = before.rebuilt.unacked[index]
                 if held == after.rebuilt.unacked[index] and held.least == held.most:
                     bracket = (snapshot.seq, snapshot.seq_begin, snapshot.seq_end)

@@ -133,6 +133,7 @@ class Subscription:
             stage.owners.doubts,
             epochs.shares.of_all(),
             report_range,
+            stage.one_sided.of_traffic,
             stage.missing.unseen,
         )
 

@@ -5,16 +5,18 @@ this is open for events within the recorder skew (TRACE_FORMAT, "Phases").
 """
 
 from collections.abc import Sequence
+from typing import Final
 
-from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
+from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
 from dispatch_audit.pipeline.replay.timeline.change_points import Bounds
 
-_STARTS = among(Code.DISPATCH_START, Code.ACK_START)
-_ENDS = among(Code.DISPATCH_END, Code.ACK_END)
+# Both sides of dispatches and of acknowledgements.
+_SIDES: Final = ((Code.DISPATCH_START, Code.DISPATCH_END), (Code.ACK_START, Code.ACK_END))
+_ALL: Final = frozenset(int(code) for sides in _SIDES for code in sides)
 _TRAFFIC = (
-    "the recorder wrote only one side of dispatches and acknowledgements, so the trace does not show which entries "
+    "the recorder wrote only one side of dispatches or acknowledgements, so the trace does not show which entries "
     "were pending at that moment"
 )
 _CHANGE = (
@@ -28,15 +30,19 @@ class OneSidedRecording:
 
     def __init__(self) -> None:
         """Starts in front of the first row."""
-        self._starts = False
-        self._ends = False
+        self._seen: set[int] = set()  # codes among those of the sides
         self._changes: list[Bounds] = []
 
     def note_traffic(self, events: Events) -> None:
         """Takes the next rows."""
-        if not (self._starts and self._ends):
-            self._starts |= bool(_STARTS[events.code].any())
-            self._ends |= bool(_ENDS[events.code].any())
+        for code in _ALL - self._seen:
+            if (events.code == code).any():
+                self._seen.add(code)
+
+    @property
+    def of_traffic(self) -> bool:
+        """Whether only one side of dispatches, or of acknowledgements, is recorded, as far as the rows so far show."""
+        return any((start in self._seen) != (end in self._seen) for start, end in _SIDES)
 
     def note_changes(self, changes: Sequence[Bracket], bounds: Sequence[Bounds]) -> None:
         """Takes the next joins and leaves, and the rows between which each took effect."""
@@ -46,7 +52,7 @@ class OneSidedRecording:
 
     def about(self, snapshot: Snapshot) -> str:
         """Why the trace does not show what was pending when a snapshot was taken, as a clause; empty: it does."""
-        if self._starts != self._ends:
+        if self.of_traffic:
             return _TRAFFIC
         near = any(after <= snapshot.seq and snapshot.seq_begin <= before for after, before in self._changes)
         return _CHANGE if near else ""

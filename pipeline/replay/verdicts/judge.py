@@ -15,6 +15,7 @@ from dispatch_audit.pipeline.contract.rules import (
     REDELIVERY_COUNT,
     RULES,
     SINGLE_HOLDER,
+    UNACKED_LIMIT,
     RuleName,
 )
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
@@ -39,6 +40,13 @@ _UNSEEN_REDELIVERY: Final = FindingVerdict(
     "not_provable",
     because=(
         "an entry filter that reschedules and a transaction that aborts raise the count too, and leave no row (E4, E11)"
+    ),
+)
+_PERHAPS_ACKNOWLEDGED: Final = FindingVerdict(
+    "not_provable",
+    because=(
+        "the recorder wrote only one side of dispatches or acknowledgements, so an acknowledgement that was recorded "
+        "just behind may have come first"
     ),
 )
 _REDELIVERY_LOST: Final = unexplained("every redeliver request must raise the count")
@@ -81,6 +89,8 @@ def plain_verdict(rule: int, permitted: int, context: FindingContext) -> Finding
         # The other consumer still works on its entry, and that is a bug; entries that only waited do no harm.
         harmed = (rule, exception) == (SINGLE_HOLDER, "E6")
         return permitted_by(exception, *(context.bugs_with("dropped_while_held") if harmed else ()))
+    if rule == UNACKED_LIMIT and context.found.one_sided:
+        return _PERHAPS_ACKNOWLEDGED
     return INFORMATION if RULES[NAME_OF[rule]].informs else UNEXPLAINED
 
 

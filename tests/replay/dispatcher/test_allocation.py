@@ -26,7 +26,7 @@ def _dispatcher(open_entries_max: int = 1_000_000) -> Dispatcher:
     dispatcher = Dispatcher(policy, open_entries_max, BlockingMonitor(limits_of({}, looks_ahead=True), Thresholds()))
     dispatcher.drains = True
     dispatcher.connect(1, TracePoint(0, 0))
-    dispatcher.route(routing_of_ranges([(0, HASHES, 1)]), TracePoint(0, 0))
+    dispatcher.route(routing_of_ranges([(0, HASHES, 1)]), TracePoint(0, 0), 0)
     return dispatcher
 
 

@@ -121,6 +121,38 @@ def test_a_leave_that_the_broker_caused_is_one_skew_wide_on_both_sides(
     assert replayed(_ended(log).rows, rows_per_batch=rows_per_batch).findings == []
 
 
+@pytest.mark.parametrize(("sides", "broken"), [("end", []), ("start end", ["ownership", "redelivery_order"])])
+@cutting
+def test_a_dispatch_of_which_only_the_end_is_known_may_be_older_than_a_leave_amid_quiet(
+    sides: str, broken: list[str], rows_per_batch: int | None
+) -> None:
+    # The row before is much older than any moment at which the leave can have taken effect.
+    log = _two()
+    log.dispatch(1, 1, HIGH, phases=sides)
+    log.now_us += 1_000_000
+    log.publish(6, LOW)
+    log.now_us += SKEW_US
+    log.dispatch(1, 3, HIGH, phases=sides)
+    log.now_us += 2_000
+    log.leave(1, phases="end")
+    log.now_us += SKEW_US - 4_000
+    log.dispatch(1, 5, HIGH, phases=sides)
+    assert sorted(_rules(replayed(_ended(log).rows, rows_per_batch=rows_per_batch))) == broken
+
+
+@pytest.mark.parametrize(("sides", "broken"), [("end", []), ("start end", ["ownership", "redelivery_order"])])
+@cutting
+def test_what_its_receiver_left_behind_was_still_held_at_a_dispatch_of_which_only_the_end_is_known(
+    sides: str, broken: list[str], rows_per_batch: int | None
+) -> None:
+    log = _two()
+    log.dispatch(1, 1, HIGH, phases=sides)
+    log.now_us += 1_000_000
+    log.leave(1)
+    log.dispatch(1, 3, HIGH, phases=sides)
+    assert sorted(_rules(replayed(_ended(log).rows, rows_per_batch=rows_per_batch))) == broken
+
+
 @cutting
 def test_from_the_start_of_a_leave_nothing_is_certain(rows_per_batch: int | None) -> None:
     log = _two()

@@ -194,6 +194,23 @@ def test_a_read_brings_what_has_to_wait_behind_another_entry_of_its_hash(another
     assert told(replayed(log.rows), "redelivery_order", sent)[0] == expected
 
 
+# One side of rows.
+
+
+@pytest.mark.parametrize(("sides", "expected"), [("start end", "violation"), ("end", "not_provable")])
+@pytest.mark.parametrize("event", ["dispatch", "ack"])
+def test_no_limit_is_exceeded_for_certain_where_rows_have_one_side(event: str, sides: str, expected: str) -> None:
+    log = Log()
+    log.join(1)
+    for entry in range(4):
+        log.publish(entry)
+        sent = log.dispatch(1, entry, phases=sides if event == "dispatch" else "start end")
+        if entry == 0:
+            log.ack(1, entry, phases=sides if event == "ack" else "start end")
+    replay = replayed(log.rows, settings={"maxUnackedMessagesPerConsumer": 2})
+    assert told(replay, "unacked_limit", sent)[0] == expected
+
+
 # Two holders under recently joined consumers.
 
 
