@@ -78,7 +78,8 @@ _OF_A_GROUP: Final = (
     Kind(
         "replay_stage",
         ReplayStage,
-        "dispatcher owners stays cold_start snapshots missing one_sided _config _recorded_late _perhaps_empty _refused",
+        "dispatcher owners stays cold_start snapshots missing one_sided _config _recorded_late _certain_us"
+        " _perhaps_empty _refused",
     ),
     Kind("hash_owners", HashOwners, "epochs doubts undecided _config _kind _log _before_gap"),
     Kind("missing_rows", MissingRows, "unseen joins_missing_from _until"),

@@ -256,7 +256,8 @@ def _sent(state: State, out: Output, events: Events, i: int, slot: int, sent: Di
     """Checks the rules for a dispatch and applies it."""
     entries, consumer = state.entries, sent.consumer
     vague = _perhaps_returned(state, slot, sent, policy)
-    check_dispatch(state, out, slot, sent, policy.unordered_us, policy.keeps_order, policy.unacked_max)
+    late_us = policy.unordered_us
+    check_dispatch(state, out, slot, sent, late_us, policy.keeps_order, policy.unacked_max, vague and late_us > 0)
     expect_end(state, out, slot)
     state.hashes[sent.hash_at].owner = sent.owner
     hash_served(state, out, sent.hash_at, sent.seq, sent.ts_us, BY_DISPATCH, policy)

@@ -155,8 +155,11 @@ def _check_overtaking(state: State, out: Output, slot: int, sent: Dispatch, befo
 
 
 @compiled
-def _check_redelivery_count(state: State, out: Output, slot: int, sent: Dispatch) -> None:
-    """Checks V8: the redelivery count is the number of redeliver commands that returned the entry."""
+def _check_redelivery_count(state: State, out: Output, slot: int, sent: Dispatch, before_return: bool) -> None:
+    """Checks V8: the redelivery count is the number of redeliver commands that returned the entry.
+
+    Where the dispatch may be older than the last of them (`before_return`), the count may be one lower.
+    """
     entries = state.entries
     if sent.redelivery_count < 0:
         return
@@ -165,7 +168,8 @@ def _check_redelivery_count(state: State, out: Output, slot: int, sent: Dispatch
     lost = sent.redelivery_count < expected and entries[slot].marks & COUNT_LOST != 0
     # The count may be one higher if a redeliver row was recorded before it took effect.
     more = sent.redelivery_count == expected + 1 and entries[slot].marks & VAGUE != 0
-    if sent.redelivery_count != expected and not lost and not more:
+    older = before_return and sent.redelivery_count == expected - 1
+    if sent.redelivery_count != expected and not (lost or more or older):
         row = report(state, out, REDELIVERY_COUNT, slot, sent)
         out.findings[row].value = sent.redelivery_count
         out.findings[row].expected = expected
@@ -219,6 +223,7 @@ def check_dispatch(
     unordered_us: int,
     keeps_order: bool,
     unacked_max: int,
+    before_return: bool,
 ) -> None:
     """Checks all rules for one dispatch, except those about the owner (`check_owner`).
 
@@ -231,6 +236,7 @@ def check_dispatch(
             the decision itself is recorded.
         keeps_order: False where the subscription promises no order of a hash across consumers.
         unacked_max: messages that a consumer may hold; 0: no limit.
+        before_return: whether it may have been decided before the redeliver command that last returned the entry.
     """
     entries, hashes = state.entries, state.hashes
     before_us = sent.ts_us - unordered_us
@@ -250,7 +256,7 @@ def check_dispatch(
         entries[slot].redelivered = max(sent.redelivery_count, 0)
         return
     _check_overtaking(state, out, slot, sent, before_us)
-    _check_redelivery_count(state, out, slot, sent)
+    _check_redelivery_count(state, out, slot, sent, before_return)
     _check_unacked(state, out, slot, sent, unacked_max)
     # An acknowledged entry was sent before, even without a row. It does not matter whether mark-delete passed it.
     if marks & (SENT | DELAYED | ACKED) != 0 or not keeps_order:

@@ -136,17 +136,20 @@ class HashOwners:
         doubts.add(UndecidedRange(in_order[-1][0], None, resolved.undecided[-1], because))
         return because
 
+    def count_undecided(self, seq: Ints, hashes: Ints) -> None:
+        """Counts the dispatches of hashes whose owners are open; takes the row and the hash of each dispatch."""
+        self.undecided += int(np.count_nonzero(self.doubts.which(seq, hashes)))
+
     def look(self, sent: Evidence, at: TracePoint) -> OpenedEpoch | None:
-        """Counts the dispatches of hashes whose owners are open, and learns the owners from them.
+        """Learns owners that are open from dispatches.
 
         Args:
-            sent: the dispatches up to a row.
+            sent: dispatches that were decided under the assignment in force, up to a row.
             at: the point of that row.
 
         Returns:
             The epoch in force if it is corrected, otherwise None.
         """
-        self.undecided += int(np.count_nonzero(self.doubts.which(sent.seq, sent.hashes)))
         if self.doubts.going_on is None or not self.are_open or self.epochs.waiting:
             return None
         return self.learn(behind(None, lambda: sent, sent.recorded_late), at)

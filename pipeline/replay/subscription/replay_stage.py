@@ -58,6 +58,8 @@ class ReplayStage:
         self.one_sided = OneSidedRecording()
         self._config = config
         self._recorded_late: bool | None = None
+        # Dispatches of which only the end is recorded were decided under the assignment in force from this time on.
+        self._certain_us = 0
         self._perhaps_empty = False  # whether nobody may be connected among the changes that take effect
         self._refused: list[Refused] = []
 
@@ -151,8 +153,9 @@ class ReplayStage:
                 self._leave(number, at, row.reason)
             self.cold_start.restart()
             self._note_known(at)
-        _, over_us = change.bounds_ts_us(self._config.skew_us)
-        self._route(self.owners.epochs.begin(at), at, max(at.ts_us, over_us))
+        over_us = max(at.ts_us, change.bounds_ts_us(self._config.skew_us)[1])
+        self._certain_us = max(self._certain_us, over_us + self._config.skew_us)
+        self._route(self.owners.epochs.begin(at), at, over_us)
 
     def _route(self, epoch: OpenedEpoch | None, at: TracePoint, over_us: int) -> None:
         if epoch is not None:
@@ -228,6 +231,9 @@ class ReplayStage:
         late, at = bool(self._recorded_late), TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
         sent = (_ENDS if late else _STARTS)[events.code]
         sent &= hashes >= 0
+        self.owners.count_undecided(events.seq[sent], hashes[sent])
+        if late:
+            sent &= events.ts_us > self._certain_us
         seen = Evidence(events.seq[sent], hashes[sent], events.consumer[sent], late)
         self._route(self.owners.look(seen, at), at, at.ts_us)
 
