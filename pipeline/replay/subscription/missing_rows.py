@@ -1,13 +1,10 @@
 """The gaps of one subscription: where its recorder dropped rows, and for how long that matters."""
 
-from typing import Final
-
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.subscription.result import UnseenRows
-
-_NEVER: Final = 1 << 62
+from dispatch_audit.pipeline.replay.timeline.open_changes import NEVER
 
 
 class MissingRows:
@@ -21,7 +18,7 @@ class MissingRows:
     def __init__(self, complete_from_start: bool) -> None:
         """Takes whether the trace begins with the first join."""
         self.unseen: list[UnseenRows] = []
-        self.joins_missing_from = _NEVER if complete_from_start else -1
+        self.joins_missing_from = NEVER if complete_from_start else -1
         self._until = -1  # the last row of the gaps so far
 
     def announce(self, gap: Gap) -> None:

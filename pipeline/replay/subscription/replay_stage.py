@@ -58,13 +58,13 @@ class ReplayStage:
         self.one_sided = OneSidedRecording()
         self._config = config
         self._recorded_late: bool | None = None
-        # Dispatches of which only the end is recorded were decided under the assignment in force from this time on.
+        # From this time on, a dispatch of which only the end is recorded was decided under the assignment in force.
         self._certain_us = 0
         self._perhaps_empty = False  # whether nobody may be connected among the changes that take effect
         self._refused: list[Refused] = []
 
     def finish(self) -> None:
-        """Called behind the last row of the trace, before what is open is closed."""
+        """Runs once at the end of the trace, before the dispatcher closes what is open."""
 
     def forget(self, reported_seq: int, recent_us: int, now_us: int) -> None:
         """Drops what was reported, except what later verdicts may need.
