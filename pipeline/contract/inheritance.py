@@ -1,6 +1,6 @@
 """Combines the file of a profile with the files of the profiles that it extends.
 
-A file of `conf/profiles/` lists what its line of versions changes: values, entries of a table, and what it drops
+A file of `conf/profiles/` lists what its releases change: values, entries of a table, and what it drops
 (`without_rules`, `without_exceptions`, `without_settings`). The dispatcher decides which rules and exceptions exist.
 """
 
@@ -14,7 +14,8 @@ from dispatch_audit.pipeline.errors import DispatchAuditError
 ProfileFile: TypeAlias = Mapping[str, Any]
 """The content of a file of `conf/profiles/`."""
 
-_NOT_INHERITED = ("extends", "from_version", "without_rules", "without_exceptions", "without_settings")
+_OF_THE_FILE = ("from_version", "to_version", "formerly")
+_NOT_INHERITED = ("extends", *_OF_THE_FILE, "without_rules", "without_exceptions", "without_settings")
 
 
 def resolved(name: str, files: Mapping[str, ProfileFile]) -> dict[str, Any]:
@@ -38,8 +39,7 @@ def resolved(name: str, files: Mapping[str, ProfileFile]) -> dict[str, Any]:
             without[key] |= set(_dropped(heir, file, key, known))
         for setting in _dropped(heir, file, "settings", whole.get("settings", {})):
             del whole["settings"][setting]
-    if "from_version" in files[name]:
-        whole["from_version"] = files[name]["from_version"]
+    whole |= {key: files[name][key] for key in _OF_THE_FILE if key in files[name]}
     dispatcher = whole.get("dispatcher")
     possible = {} if dispatcher is None else {"rules": rules_of(dispatcher), "exceptions": exceptions_of(dispatcher)}
     kept = {key: tuple(known for known in every if known not in without[key]) for key, every in possible.items()}

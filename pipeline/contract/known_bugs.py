@@ -11,26 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Annotated, Literal, get_args
+from typing import Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dispatch_audit.pipeline.contract.exceptions import Dispatcher
-from dispatch_audit.pipeline.contract.profile import Profile, version_parts
+from dispatch_audit.pipeline.contract.profile import Profile, profiles
+from dispatch_audit.pipeline.contract.release import Branch, Release, by_branch, reached
 from dispatch_audit.pipeline.contract.rules import RuleName
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-
-def _version(text: str) -> str:
-    version_parts(text)
-    return text
-
-
-Version = Annotated[str, AfterValidator(_version)]
 
 
 Symptom = Literal[
@@ -41,6 +34,7 @@ Symptom = Literal[
     "read_before_the_join",
     "waited_at_the_join",
     "moved_by_a_leave",
+    "moved_by_a_join",
     "held_after_a_redelivery",
     "passed_over_in_replay",
     "hidden_in_replay",
@@ -52,18 +46,18 @@ Symptom = Literal[
 
 
 class KnownBug(BaseModel):
-    """A bug of some versions.
+    """A bug of some releases.
 
     Attributes:
         id: a public number such as `#23845`, an id of contract 6.5 such as `F10`, or a name.
         title: what happens, in a sentence.
         dispatcher: the dispatcher that has the bug.
-        introduced: the oldest release that may have the bug.
-        fixed_in: the first release known to be free of the bug; None: every release that was read has it.
+        introduced: the oldest release of each branch that may have the bug, as `release.reached` reads such lists.
+        fixed_in: the first release of each branch that is free of it; empty: every release that is known has it.
         rules: the rules whose findings the bug explains.
         symptoms: the patterns that the bug leaves in rows.
         issues: the numbers of its reports and fixes in apache/pulsar.
-        remedy: what an operator can do.
+        remedy: what an operator can do besides an upgrade.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,18 +65,62 @@ class KnownBug(BaseModel):
     id: str
     title: str
     dispatcher: Dispatcher | Literal["any"]
-    introduced: Version
-    fixed_in: Version | None = None
+    introduced: tuple[str, ...] = Field(min_length=1)
+    fixed_in: tuple[str, ...] = ()
     rules: tuple[RuleName, ...] = Field(min_length=1)
     symptoms: tuple[Symptom, ...] = ()
     issues: tuple[str, ...] = ()
-    remedy: str
+    remedy: str = ""
 
-    def can_exist(self, version: tuple[int, ...], dispatcher: Dispatcher) -> bool:
-        """Whether a broker of this version and dispatcher may have the bug."""
-        if self.dispatcher not in (dispatcher, "any") or version < version_parts(self.introduced):
-            return False
-        return self.fixed_in is None or version < version_parts(self.fixed_in)
+    @model_validator(mode="after")
+    def _can_be_read(self) -> "KnownBug":
+        for fix in by_branch(self.fixed_in, f"fixed_in of {self.id}"):
+            if not reached(fix, by_branch(self.introduced, f"introduced of {self.id}")):
+                raise ValueError(f"fixed_in of {self.id} has {fix}, which never had the bug")
+        if not self.fixed_in and not self.remedy:
+            raise ValueError(f"{self.id} has neither a release in fixed_in nor a remedy")
+        return self
+
+    def can_exist(self, release: Release, dispatcher: Dispatcher) -> bool:
+        """Whether a broker of this release and dispatcher may have the bug."""
+        return self.dispatcher in (dispatcher, "any") and self._is_in(release)
+
+    def way_out(self, release: Release) -> str:
+        """What an operator of this release can do: the upgrade, that of the own branch first, and the remedy."""
+        return " ".join(filter(None, [self._upgrade(release), self.remedy]))
+
+    def _is_in(self, release: Release) -> bool:
+        introduced, fixed = by_branch(self.introduced, "introduced"), by_branch(self.fixed_in, "fixed_in")
+        return reached(release, introduced) and not reached(release, fixed)
+
+    def _upgrade(self, release: Release) -> str:
+        fixes = by_branch(self.fixed_in, "fixed_in")
+        if not fixes:
+            return ""
+        own = [fix for fix in fixes if fix.branch == release.branch]
+        later = [fix for fix in fixes if fix.branch > release.branch]
+        best = [*own, *later, *fixes][0]
+        elsewhere = [f"{fix} on {fix.branch}" for fix in fixes if fix is not best]
+        # Of the branches that never get it only those between others that do: they could be taken for later.
+        between = [branch for branch in _branches() if fixes[0].branch < branch < fixes[-1].branch]
+        unfixed = [str(branch) for branch in between if branch != release.branch and self._is_in(_last(branch))]
+        rest = [", ".join(elsewhere)] if elsewhere else []
+        rest += [f"no {' or '.join(unfixed)} has it"] if unfixed else []
+        others = f" ({'; '.join(rest)})" if rest else ""
+        if not own and self._is_in(_last(release.branch)):
+            return f"No {release.branch} has the fix: upgrade to {best} or later{others}."
+        return f"Upgrade to {best} or later{others}."
+
+
+@cache
+def _branches() -> tuple[Branch, ...]:
+    """The branches that there are profiles for, the oldest first."""
+    return tuple(dict.fromkeys(Release(profile.from_version).branch for profile in profiles().values()))
+
+
+def _last(branch: Branch) -> Release:
+    """A release after all of a branch."""
+    return Release(f"{branch}.{sys.maxsize}")
 
 
 def label(bug: str) -> str:
@@ -96,16 +134,17 @@ def labels(bugs: Sequence[str]) -> str | None:
     return ", ".join(map(label, bugs)) or None
 
 
-def sentence(bugs: Sequence[str], named: Callable[[str], str] = str) -> str:
-    """The titles and remedies of bugs in words, each remedy once.
+def sentence(bugs: Sequence[str], release: Release, named: Callable[[str], str] = str) -> str:
+    """The titles of bugs and the ways out in words, each way out once.
 
     Args:
         bugs: ids, at least one.
+        release: the release of the broker, which decides what to upgrade to.
         named: turns an id into the name that the sentence uses.
     """
     entries = [catalogue()[bug] for bug in bugs]
     titles = "; ".join(f"known bug {named(bug.id)}: {bug.title.removesuffix('.')}" for bug in entries)
-    return " ".join([f"{titles}.", *dict.fromkeys(bug.remedy for bug in entries)])
+    return " ".join([f"{titles}.", *dict.fromkeys(bug.way_out(release) for bug in entries)])
 
 
 @cache
@@ -118,22 +157,26 @@ def catalogue() -> Mapping[str, KnownBug]:
     return MappingProxyType(by_id)
 
 
-def known_bugs(version: str, profile: Profile) -> Mapping[str, KnownBug]:
-    """The bugs that a broker can have, by id.
+def release_of(version: str | None, profile: Profile) -> Release:
+    """The release of a broker.
 
     Args:
-        version: the version of the broker. If it is no version number, only the profile that the user named is known,
-            and its first version is used.
-        profile: the profile of the audit; it names the dispatcher.
+        version: its version. If it is none, or not known, the first release of the profile stands in for it.
+        profile: the profile of the audit.
     """
     try:
-        parts = version_parts(version)
+        return Release(version or profile.from_version)
     except ValueError:
-        parts = version_parts(profile.from_version)
-    return {bug.id: bug for bug in catalogue().values() if bug.can_exist(parts, profile.dispatcher)}
+        return Release(profile.from_version)
 
 
-def bugs_by_symptom(version: str, profile: Profile) -> Mapping[Symptom, tuple[str, ...]]:
+def known_bugs(version: str | None, profile: Profile) -> Mapping[str, KnownBug]:
+    """The bugs that a broker can have, by id; `profile` names its dispatcher. See `release_of` for the arguments."""
+    release = release_of(version, profile)
+    return {bug.id: bug for bug in catalogue().values() if bug.can_exist(release, profile.dispatcher)}
+
+
+def bugs_by_symptom(version: str | None, profile: Profile) -> Mapping[Symptom, tuple[str, ...]]:
     """The ids of the bugs that a broker can have, by symptom; takes the arguments of `known_bugs`."""
     bugs = known_bugs(version, profile).values()
     return {known: tuple(bug.id for bug in bugs if known in bug.symptoms) for known in get_args(Symptom)}

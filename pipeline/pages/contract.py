@@ -1,6 +1,6 @@
 """The pages about the contract: profiles and rules."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS
 from dispatch_audit.pipeline.contract.profile import Profile, profiles
@@ -13,36 +13,52 @@ _PROFILES = """\
 
 <!-- Written by `make docs` from conf/profiles/: edit that instead. -->
 
-The rules for a broker, by the line of its version; the files of conf/profiles/ give the reasons. `-classic` is the
-dispatcher that `subscriptionKeySharedUseClassicPersistentImplementation` chooses. The second table has the defaults of
-broker.conf; an empty cell: that dispatcher ignores the setting.
+The rules for a broker, by its release; the files of conf/profiles/ give the reasons. A profile is for some consecutive
+releases of one branch. A later release of that branch is judged as the last of them, and a release of a later branch
+without profiles as the last of the branch before; the report says so. `-classic` is the dispatcher that the setting
+`subscriptionKeySharedUseClassicPersistentImplementation` chooses. The second table has the defaults of broker.conf, and
+the profiles whose dispatcher ignores a setting.
 """
 _RULES_BEGIN = "<!-- From here on written by `make docs` from pipeline/contract/rules.py: edit that instead. -->\n"
 _RULES_END = "<!-- Up to here. -->\n"
 
 
 def profiles_page() -> str:
-    """The text of docs/PROFILES.md: the full profile of each line of broker versions, with its inherited values."""
+    """The text of docs/PROFILES.md: every profile with its inherited values."""
     every = list(profiles().values())
-    names = [profile.name for profile in every]
-    settings = sorted({name for profile in every for name in profile.settings})
-    rows: Mapping[str, Callable[[Profile], object]] = {
+    columns: Mapping[str, Callable[[Profile], object]] = {
+        "profile": lambda p: p.name,
         "from_version": lambda p: p.from_version,
+        "to_version": lambda p: p.to_version,
         "dispatcher": lambda p: p.dispatcher,
         "keyless": lambda p: p.keyless,
         "ring_collision": lambda p: p.ring_collision,
+        "ring_point_text": lambda p: p.ring_point_text,
         "exclusive_gap_delivery": lambda p: p.exclusive_gap_delivery,
         "draining_return": lambda p: p.draining_return,
         "mark_delete_releases": lambda p: p.mark_delete_releases,
+        "look_ahead_at_the_end": lambda p: p.look_ahead_at_the_end,
         "hash of consistent_hashing": lambda p: p.hash["consistent_hashing"],
         "hash of auto_split": lambda p: p.hash["auto_split"],
         "hash of exclusive": lambda p: p.hash["exclusive"],
         "all rules but": lambda p: ", ".join(rule for rule in RULES if rule not in p.rules),
         "all exceptions but": lambda p: ", ".join(known for known in EXCEPTIONS if known not in p.exceptions),
     }
-    values = ([name, *(_written(value_of(profile)) for profile in every)] for name, value_of in rows.items())
-    defaults = ([name, *(_written(profile.settings.get(name)) for profile in every)] for name in settings)
-    return "\n".join([_PROFILES, *table(["", *names], values), "", *table(["setting", *names], defaults), ""])
+    rules = ([_written(value_of(profile)) for value_of in columns.values()] for profile in every)
+    defaults = table(["setting", "default", "other defaults", "ignored in"], _defaults(every))
+    return "\n".join([_PROFILES, *table([*columns], rules), "", *defaults, ""])
+
+
+def _defaults(every: Sequence[Profile]) -> Iterator[list[str]]:
+    """A row for each setting: the default of most profiles, and which have another one or none."""
+    for setting in sorted({name for profile in every for name in profile.settings}):
+        by_value: dict[str, list[str]] = {}
+        for profile in every:
+            by_value.setdefault(_written(profile.settings.get(setting)), []).append(profile.name)
+        ignored = ", ".join(by_value.pop("", []))
+        most = max(by_value, key=lambda value: len(by_value[value]))
+        others = (f"{value}: {', '.join(names)}" for value, names in by_value.items() if value != most)
+        yield [setting, most, "; ".join(others), ignored]
 
 
 def rules_page() -> str:

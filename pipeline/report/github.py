@@ -89,7 +89,8 @@ def _run(run: RunSummary, target: str) -> Iterator[str]:
     broker = f"Pulsar {_literal(run.pulsar_version)}, " if run.pulsar_version else ""
     yield (
         f"{count(run.events_in, 'event')}, {run.events_quarantined:,} quarantined; completeness "
-        f"{share(run.completeness)}; {broker}profile {_literal(run.profile)}; run `{run.run_key}`"
+        f"{share(run.completeness)}; {broker}profile {_literal(run.profile)}"
+        f"{f' ({_literal(run.judged_as)})' if run.judged_as else ''}; run `{run.run_key}`"
         f"{f' on {run.engine}' if run.engine else ''}"
     )
     if outside := OUTSIDE.get(run.recorded_by or BROKER):

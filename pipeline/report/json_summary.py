@@ -43,6 +43,7 @@ def _trace(run: RunSummary, target: str) -> dict[str, Any]:
         "completeness": run.completeness,
         "profile": run.profile,
         "pulsar_version": run.pulsar_version,
+        "judged_as": run.judged_as,
         "recorded_by": run.recorded_by,
         "keys": "digest" if run.keys_digested else "plain",
         "engine": run.engine,

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dispatch_audit.pipeline.contract.exceptions import EXCEPTIONS
-from dispatch_audit.pipeline.contract.known_bugs import KnownBug, known_bugs
+from dispatch_audit.pipeline.contract.known_bugs import KnownBug, known_bugs, release_of
 from dispatch_audit.pipeline.contract.profile import Profile, profile_named
+from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.rules import RULES, RuleName
 from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.levels import LEVELS
@@ -41,8 +42,8 @@ def sarif_report(summary: Summary, traces: Sequence[Trace], version: str) -> str
 
 def _run(run: RunSummary, trace: Trace, target: str, version: str) -> dict[str, Any]:
     profile = profile_named(run.profile)
-    bugs = known_bugs(run.pulsar_version or profile.from_version, profile).values()
-    rules = [_rule(rule, profile, [bug for bug in bugs if rule in bug.rules]) for rule in profile.rules]
+    bugs, release = known_bugs(run.pulsar_version, profile).values(), release_of(run.pulsar_version, profile)
+    rules = [_rule(rule, profile, [bug for bug in bugs if rule in bug.rules], release) for rule in profile.rules]
     findings = zip(run.findings, source_locations(trace, run.findings), strict=True)
     return {
         "tool": {"driver": {"name": "dispatch-audit", "version": version, "rules": rules}},
@@ -69,9 +70,9 @@ def _category(run: RunSummary) -> str:
     return category if run.window is None else f"{category}{run.window.text}/"
 
 
-def _rule(rule: RuleName, profile: Profile, bugs: Sequence[KnownBug]) -> dict[str, Any]:
+def _rule(rule: RuleName, profile: Profile, bugs: Sequence[KnownBug], release: Release) -> dict[str, Any]:
     exceptions = (f"- {name}: {EXCEPTIONS[name]}" for name in profile.exceptions)
-    known = (f"- {bug.id}: {bug.title} {bug.remedy}" for bug in bugs)
+    known = (f"- {bug.id}: {bug.title} {bug.way_out(release)}" for bug in bugs)
     help_text = [RULES[rule].statement, "", "Exceptions that permit it on this broker:", *exceptions]
     if bugs:
         help_text += ["", "Known bugs of this broker that break the rule, and what to do:", *known]

@@ -7,6 +7,7 @@ Times are microseconds since 1970 UTC, because a collected timestamp would be in
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dispatch_audit.pipeline.contract.profile import judged_as, profile_named
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, RunVerdict, Severity, worst_verdict
 from dispatch_audit.pipeline.windows.window import Window
 
@@ -224,6 +225,11 @@ class RunSummary:
     window: Window | None = None
     events_late: int = 0
     intervals_left_out: int = 0
+
+    @property
+    def judged_as(self) -> str | None:
+        """The words that no profile was read for the release, and as which one it is judged; None: one was read."""
+        return judged_as(self.pulsar_version, profile_named(self.profile))
 
     @property
     def severities(self) -> frozenset[Severity]:

@@ -55,7 +55,7 @@ class PartitionSimulation:
             setup.selector(sticky),
             setup.settings,
             setup.timing,
-            _switches(setup.switches, sticky, workload.allow_out_of_order),
+            _switches(setup, sticky, workload.allow_out_of_order),
             self.log,
             self._deliver,
             rng,
@@ -235,8 +235,10 @@ class PartitionSimulation:
         return lambda position: of_entry[position] if of_entry[position] >= 0 else of_client[client]
 
 
-def _switches(switches: Switches, sticky: bool, out_of_order: bool) -> Switches:
+def _switches(setup: Setup, sticky: bool, out_of_order: bool) -> Switches:
     """Without draining where the broker has none (contract 3.1), and out of order where the consumers allow that."""
+    switches = setup.switches
     if out_of_order:
-        return replace(switches, draining=False, replay_order_check=False)
+        needs_backlog = switches.look_ahead_needs_backlog and setup.profile.look_ahead_at_the_end == "none"
+        return replace(switches, draining=False, replay_order_check=False, look_ahead_needs_backlog=needs_backlog)
     return replace(switches, draining=False) if sticky else switches

@@ -13,12 +13,16 @@ from dispatch_audit.pipeline.errors import DispatchAuditError
 
 ROOT: dict[str, Any] = {
     "from_version": "1.0.0",
+    "to_version": "1.0.9",
     "dispatcher": "draining",
+    "has_classic": False,
     "keyless": "none_key",
     "ring_collision": "incumbent_keeps",
+    "ring_point_text": "name_nul_index_nul_i",
     "exclusive_gap_delivery": True,
     "draining_return": "eager",
     "mark_delete_releases": "any",
+    "look_ahead_at_the_end": "any",
     "hash": {"consistent_hashing": "raw", "auto_split": "raw", "exclusive": "raw"},
     "settings": {"numIOThreads": 4, "delayedDeliveryEnabled": True},
 }
@@ -29,8 +33,11 @@ def profile(name: str, **files: dict[str, Any]) -> Profile:
 
 
 def test_a_line_says_only_what_it_changes() -> None:
-    child = profile("child", child={"extends": "root", "from_version": "1.1.0", "keyless": "producer_sequence"})
-    changed = {"name": "child", "from_version": "1.1.0", "keyless": "producer_sequence"}
+    child = profile(
+        "child",
+        child={"extends": "root", "from_version": "1.1.0", "to_version": "1.1.0", "keyless": "producer_sequence"},
+    )
+    changed = {"name": "child", "from_version": "1.1.0", "to_version": "1.1.0", "keyless": "producer_sequence"}
     assert child.model_dump() == {**profile("root").model_dump(), **changed}
 
 
@@ -40,6 +47,7 @@ def test_entries_of_a_table_are_changed_one_by_one() -> None:
         child={
             "extends": "root",
             "from_version": "1.1.0",
+            "to_version": "1.1.0",
             "hash": {"exclusive": "exclusive"},
             "settings": {"numIOThreads": 8, "keySharedUnblockingIntervalMs": 10},
         },
@@ -53,11 +61,12 @@ def test_what_falls_away_stays_away_down_the_line() -> None:
     child = {
         "extends": "root",
         "from_version": "1.1.0",
+        "to_version": "1.1.0",
         "without_settings": ["numIOThreads"],
         "without_exceptions": ["E8"],
         "without_rules": ["foreign_ack"],
     }
-    grandchild = {"extends": "child", "from_version": "1.2.0", "without_exceptions": ["E7"]}
+    grandchild = {"extends": "child", "from_version": "1.2.0", "to_version": "1.2.0", "without_exceptions": ["E7"]}
     found = profile("grandchild", child=child, grandchild=grandchild)
     assert found.settings == {"delayedDeliveryEnabled": True}
     assert set(EXCEPTIONS) - set(found.exceptions) == {"E7", "E8", "E14"}
@@ -65,13 +74,13 @@ def test_what_falls_away_stays_away_down_the_line() -> None:
 
 
 def test_the_dispatcher_says_which_rules_there_are() -> None:
-    child = {"extends": "root", "from_version": "1.1.0", "dispatcher": "recently_joined"}
+    child = {"extends": "root", "from_version": "1.1.0", "to_version": "1.1.0", "dispatcher": "recently_joined"}
     assert "draining_stuck" not in profile("child", child=child).rules
     assert "E14" in profile("child", child=child).exceptions
 
 
-def test_the_first_version_is_never_inherited() -> None:
-    with pytest.raises(ValidationError, match="from_version"):
+def test_the_releases_are_never_inherited() -> None:
+    with pytest.raises(ValidationError, match=r"from_version(.|\n)*to_version"):
         profile("child", child={"extends": "root"})
 
 

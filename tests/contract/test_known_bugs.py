@@ -15,26 +15,40 @@ from dispatch_audit.pipeline.contract.known_bugs import (
     labels,
     sentence,
 )
-from dispatch_audit.pipeline.contract.profile import profile_for, profile_named, profiles, version_parts
+from dispatch_audit.pipeline.contract.profile import profile_for, profile_named, profiles
+from dispatch_audit.pipeline.contract.release import Release
+from dispatch_audit.pipeline.errors import DispatchAuditError
 
 CLASSIC = {"subscriptionKeySharedUseClassicPersistentImplementation": True}
-OF_3X = {"F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9"}
+EVERYWHERE = {"F10", "F12", "#26454", "#24096"}
+UP_TO_4X = {*EVERYWHERE, "#26635", "#26289"}
+OF_3X = {*UP_TO_4X, "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9"}
+STUCK = {"#21554", "#26268"}
 
 
 @pytest.mark.parametrize(
     ("version", "settings", "found"),
     [
-        ("3.0.7", {}, {*OF_3X, "F10", "F12", "exclusive_gap"}),
-        ("3.3.6", {}, {*OF_3X, "F10", "F12", "exclusive_gap"}),
-        ("4.0.1", {}, {"#23870", "#23845", "#25627", "#21554", "F10", "F12", "exclusive_gap"}),
-        ("4.0.4", {}, {"#23845", "#25627", "#21554", "#26471", "F10", "F12", "exclusive_gap"}),
-        ("4.0.7", {}, {"#25627", "#21554", "#26471", "F10", "F12", "exclusive_gap"}),
-        ("4.0.8", {}, {"#25627", "#21554", "#26471", "F10", "F12"}),
-        ("4.2.4", {}, {"#25627", "#26471", "F10", "F12"}),
-        ("5.0.1", {}, {"#25627", "F10", "F12"}),
-        ("4.0.4", CLASSIC, {*OF_3X, "F10", "F12", "F11", "exclusive_gap"}),
-        ("4.0.8", CLASSIC, {*OF_3X, "F10", "F12", "F11"}),
-        ("4.2.4", CLASSIC, {*OF_3X - {"F8"}, "F10", "F12", "F11"}),
+        ("3.0.7", {}, {*OF_3X, "exclusive_gap"}),
+        ("3.0.14", {}, OF_3X),
+        ("3.2.4", {}, {*OF_3X, "exclusive_gap"}),
+        ("3.3.6", {}, {*OF_3X, "exclusive_gap"}),
+        ("4.0.1", {}, {*UP_TO_4X, *STUCK, "#23870", "#23845", "#25627", "exclusive_gap"}),
+        ("4.0.4", {}, {*UP_TO_4X, *STUCK, "#23845", "#25627", "#26471", "exclusive_gap"}),
+        ("4.0.8", {}, {*UP_TO_4X, *STUCK, "#25627", "#26471"}),
+        ("4.0.13", {}, {*UP_TO_4X, "#26268", "#25627", "#26471"}),
+        ("4.0.14", {}, {*EVERYWHERE, "#26635", "#25627"}),
+        ("4.1.0", {}, {*UP_TO_4X, *STUCK, "#23845", "#25627", "#26471", "exclusive_gap"}),
+        ("4.1.3", {}, {*UP_TO_4X, *STUCK, "#25627", "#26471"}),
+        ("4.2.4", {}, {*UP_TO_4X, "#26268", "#25627", "#26471"}),
+        ("4.2.5", {}, {*EVERYWHERE, "#26635", "#25627"}),
+        ("5.0.0-M1", {}, {*UP_TO_4X, *STUCK, "#25627", "#26471"}),
+        ("5.0.0-M2", {}, {*EVERYWHERE, "#26635", "#25627"}),
+        ("5.0.1", {}, {*EVERYWHERE, "#25627"}),
+        ("4.0.4", CLASSIC, {*OF_3X, "F11", "exclusive_gap"}),
+        ("4.0.8", CLASSIC, {*OF_3X - {"F8"}, "F11"}),
+        ("4.1.0", CLASSIC, {*OF_3X, "F11", "exclusive_gap"}),
+        ("4.2.4", CLASSIC, {*OF_3X - {"F8"}, "F11"}),
     ],
 )
 def test_a_broker_can_have_what_its_version_and_dispatcher_have(
@@ -44,8 +58,8 @@ def test_a_broker_can_have_what_its_version_and_dispatcher_have(
 
 
 def test_a_named_profile_stands_in_for_a_version_that_is_none() -> None:
-    profile = profile_named("pulsar-4.2")
-    assert known_bugs("nightly", profile) == known_bugs("4.2.0", profile)
+    profile = profile_named("pulsar-4.2.4")
+    assert known_bugs("nightly", profile) == known_bugs(None, profile) == known_bugs("4.2.4", profile)
 
 
 def test_every_flaw_of_the_semantics_is_there() -> None:
@@ -57,9 +71,12 @@ def test_every_flaw_of_the_semantics_is_there() -> None:
 @pytest.mark.parametrize("bug", catalogue().values(), ids=list(catalogue()))
 def test_an_entry_is_fit_to_be_shown(bug: KnownBug) -> None:
     assert bug.title.endswith(".")
-    assert bug.remedy.endswith(".")
     assert all(re.fullmatch(r"#\d+", number) for number in bug.issues)
-    assert bug.fixed_in is None or version_parts(bug.introduced) < version_parts(bug.fixed_in)
+    for profile in profiles().values():
+        release = Release(profile.from_version)
+        if bug.can_exist(release, profile.dispatcher):
+            assert bug.way_out(release).endswith(".")
+            assert f"to {profile.from_version} " not in bug.way_out(release)
 
 
 def test_what_a_bug_explains_is_asked_of_each_broker_that_can_have_it() -> None:
@@ -84,7 +101,7 @@ def test_flaws_in_words_have_each_remedy_once() -> None:
     first, second = catalogue()["F3"], catalogue()["F4"]
     assert first.remedy == second.remedy
     told = f"known bug F3: {first.title[:-1]}; known bug F4: {second.title} {second.remedy}"
-    assert sentence(["F3", "F4"]) == told
+    assert sentence(["F3", "F4"], Release("3.3.2")) == told
     assert labels(["F3", "F4"]) == "F3 (#23315), F4 (#23307)"
     assert labels([]) is None
 
@@ -97,8 +114,30 @@ def test_profiles_and_catalogue_tell_the_same_story() -> None:
         assert ("#23870" in found) is ("E8" in profile.exceptions)
         assert ("F1" in found) is ("E14" in profile.exceptions)
         assert ("F10" in found) is ("E17" in profile.exceptions)
-        # Not the other way round: 4.0.7 may have the flaw, and its profile takes it for fixed (a bracket).
-        assert "exclusive_gap" in found or not profile.exclusive_gap_delivery
+        assert ("exclusive_gap" in found) is profile.exclusive_gap_delivery
+        assert ("#21554" in found) is (drains and profile.look_ahead_at_the_end == "any")
+        assert ("#26268" in found) is (drains and profile.look_ahead_at_the_end != "none")
+
+
+@pytest.mark.parametrize(
+    ("bug", "release", "way_out"),
+    [
+        ("#26471", "4.0.8", "Upgrade to 4.0.14 or later (4.2.5 on 4.2, 5.0.0-M2 on 5.0; no 4.1 has it)."),
+        ("#26471", "4.2.4", "Upgrade to 4.2.5 or later (4.0.14 on 4.0, 5.0.0-M2 on 5.0; no 4.1 has it)."),
+        ("#26471", "4.1.2", "No 4.1 has the fix: upgrade to 4.2.5 or later (4.0.14 on 4.0, 5.0.0-M2 on 5.0)."),
+        ("#26471", "5.0.0-M1", "Upgrade to 5.0.0-M2 or later (4.0.14 on 4.0, 4.2.5 on 4.2; no 4.1 has it)."),
+        ("#23870", "4.0.1", "Upgrade to 4.0.3 or later."),
+    ],
+)
+def test_the_way_out_is_a_release_of_the_own_branch_first(bug: str, release: str, way_out: str) -> None:
+    assert catalogue()[bug].way_out(Release(release)) == way_out
+
+
+def test_the_way_out_adds_what_helps_besides() -> None:
+    way_out = catalogue()["#23845"].way_out(Release("4.1.0"))
+    assert way_out.startswith("Upgrade to 4.1.1 or later (4.0.7 on 4.0, 4.2.0 on 4.2). Until then disconnect")
+    assert catalogue()["#26454"].way_out(Release("4.0.8")).startswith("No release is known to fix it")
+    assert catalogue()["#26635"].way_out(Release("4.2.4")).startswith("No 4.2 has the fix: upgrade to 5.0.0 or later.")
 
 
 @pytest.mark.parametrize(
@@ -106,12 +145,16 @@ def test_profiles_and_catalogue_tell_the_same_story() -> None:
     [
         ("rules", ["no_such_rule"]),
         ("rules", []),
-        ("fixed_in", "soon"),
+        ("fixed_in", ["soon"]),
+        ("fixed_in", ["4.2.2", "4.0.11"]),
+        ("fixed_in", ["2.11.0"]),
+        ("introduced", []),
+        ("remedy", ""),
         ("dispatcher", "classic"),
         ("fix", "4.0.3"),
         ("symptoms", ["slow"]),
     ],
 )
 def test_what_nobody_knows_is_an_error(field: str, value: object) -> None:
-    with pytest.raises(ValidationError, match=field):
+    with pytest.raises((ValidationError, DispatchAuditError), match=field):
         KnownBug.model_validate({**catalogue()["F10"].model_dump(), field: value})

@@ -1,17 +1,20 @@
 """The broker's limits on entries in replay and on unacknowledged messages (contract 4.7, 4.14)."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 _LOOK_AHEAD = "keySharedLookAheadMsgInReplayThresholdPer"
 _UNACKED = "maxUnackedMessagesPer"
+LOOK_AHEAD: Final = frozenset({f"{_LOOK_AHEAD}Consumer", f"{_LOOK_AHEAD}Subscription"})
+"""The settings that limit how far a dispatcher looks ahead."""
 
 
 class BrokerLimits(NamedTuple):
     """Settings of the broker, 0 where there is no limit.
 
     Attributes:
-        looks_ahead: whether the dispatcher limits its look-ahead; the one with recently joined consumers does not.
+        looks_ahead: whether the dispatcher limits its look-ahead; that of recently joined consumers does not up to
+            4.0.13 and 4.2.4, and from then on heeds the limit of the subscription (6.2).
         replay_per_consumer: entries in replay, for each connected consumer.
         replay_per_subscription: entries in replay.
         unacked_per_consumer: unacknowledged messages of a consumer.
@@ -51,7 +54,7 @@ def limits_of(broker: Mapping[str, object], looks_ahead: bool) -> BrokerLimits:
 
     Args:
         broker: broker.conf names to values.
-        looks_ahead: whether the dispatcher uses the limits of look-ahead: the classic one does not, although its
+        looks_ahead: whether the dispatcher uses the limits of look-ahead: an older classic one does not, although its
             broker has the settings (6.2).
     """
 

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment import DEFAULT_POINTS
+from dispatch_audit.pipeline.contract.known_bugs import release_of
 from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind
 from dispatch_audit.pipeline.contract.recorded_by import BROKER, RecordedBy
-from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits, limits_of
+from dispatch_audit.pipeline.contract.release import Release
+from dispatch_audit.pipeline.replay.blocking.broker_limits import LOOK_AHEAD, BrokerLimits, limits_of
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.subscription.watermark import UNSETTLED_US
 
@@ -32,8 +34,8 @@ class ReplayConfig:
     """The configuration of a replay: everything it depends on besides its events.
 
     Attributes:
-        profile: the profile of the broker's line.
-        version: the version of the broker; within its line the known bugs differ.
+        profile: the profile of the broker's release.
+        version: the version of the broker; among the releases of a profile the known bugs differ.
         broker: broker.conf names to values (`Profile.broker`).
         skew_us: recorder skew, in microseconds.
         open_entries_max: the limit of entries that are open at one time.
@@ -68,6 +70,11 @@ class ReplayConfig:
         return "auto_split" if self.broker.get(_CONSISTENT_HASHING) is False else "consistent_hashing"
 
     @property
+    def release(self) -> Release:
+        """The release of the broker."""
+        return release_of(self.version, self.profile)
+
+    @property
     def points(self) -> int:
         """Ring points of a consumer."""
         points = self.broker.get(_REPLICA_POINTS)
@@ -75,5 +82,7 @@ class ReplayConfig:
 
     @property
     def limits(self) -> BrokerLimits:
-        """The broker's limits."""
-        return limits_of(self.broker, looks_ahead=self.profile.dispatcher == "draining")
+        """The broker's limits: those of look-ahead only as far as the dispatcher of this release heeds them."""
+        heeded = [name for name in self.profile.settings if name in LOOK_AHEAD]
+        broker = {name: value for name, value in self.broker.items() if name in heeded or name not in LOOK_AHEAD}
+        return limits_of(broker, looks_ahead=bool(heeded))

@@ -37,6 +37,7 @@ class FindingContext:
         exceptions: the exceptions of the contract for this line of versions.
         drains: whether the broker runs the draining dispatcher; the other one has recently joined consumers.
         skew_us: recorder skew.
+        release: the release of the broker.
     """
 
     def __init__(self, found: ReplayResult, config: ReplayConfig) -> None:
@@ -45,6 +46,7 @@ class FindingContext:
         self.exceptions: frozenset[ExceptionId] = frozenset(config.profile.exceptions)
         self.drains = config.profile.dispatcher == "draining"
         self.skew_us = config.skew_us
+        self.release = config.release
 
     @cached_property
     def _bugs(self) -> Mapping[Symptom, tuple[str, ...]]:

@@ -71,10 +71,7 @@ def dispatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
             of_rule = chosen(found.findings, indexes)
             worst = indexes[_by_badness(of_rule, [verdicts[at] for at in indexes])]
         kept = worst if per_rule_max == ALL else worst[:per_rule_max]
-        rows = [
-            _row(found.findings[at], verdicts[at], names, found, not context.misrouted(found.findings.seq[at]))
-            for at in kept
-        ]
+        rows = [_row(found.findings[at], verdicts[at], names, found, context) for at in kept]
         by_rule.append(RuleFindings(name, int(found.checked[_CHECKED[RULES[name].counted]]), counts, rows))
     return by_rule
 
@@ -96,11 +93,14 @@ def _lasted_us(found: Records) -> Ints:
     return np.where(since == UNKNOWN, 0, found.ts_us - since)
 
 
-def _row(finding: Any, verdict: FindingVerdict, names: Names, found: ReplayResult, owned: bool) -> dict[str, object]:
+def _row(
+    finding: Any, verdict: FindingVerdict, names: Names, found: ReplayResult, context: FindingContext
+) -> dict[str, object]:
     keyed = finding.hash != UNKNOWN
     # An epoch begins behind the row of its seq.
     number = max(int(np.searchsorted(found.epoch_seqs, finding.seq)) - 1, 0)
     change = found.epoch_changes[number] if found.epoch_changes else "nobody"
+    epoch = EpochNamed(number, change, not context.misrouted(finding.seq))
     return {
         "severity": verdict.severity,
         "sticky_hash": int(finding.hash) if keyed else None,
@@ -118,7 +118,7 @@ def _row(finding: Any, verdict: FindingVerdict, names: Names, found: ReplayResul
         "known_bug": labels(verdict.known_bugs),
         "detail": _detail(finding, names),
         "evidence": evidence(finding, names),
-        "explanation": explanation(finding, verdict, names, EpochNamed(number, change, owned)),
+        "explanation": explanation(finding, verdict, names, epoch, context.release),
     }
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from dispatch_audit.pipeline.contract.known_bugs import sentence
+from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.rule import Case
 from dispatch_audit.pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
 from dispatch_audit.pipeline.plural import count
@@ -50,7 +51,7 @@ def _since_when(marks: int) -> str:
     return "returned when its consumer left" if marks & RETURNED else "published"
 
 
-def explanation(finding: Any, verdict: FindingVerdict, names: Names, epoch: EpochNamed) -> str:
+def explanation(finding: Any, verdict: FindingVerdict, names: Names, epoch: EpochNamed, release: Release) -> str:
     """The finding in a sentence, with the reasons for its verdict and the remedies."""
     parts = [_broken(finding, names, epoch)]
     if verdict.because and verdict.severity == "not_provable":
@@ -60,7 +61,7 @@ def explanation(finding: Any, verdict: FindingVerdict, names: Names, epoch: Epoc
     elif verdict.because:
         parts.append(verdict.because)
     if verdict.known_bugs:
-        parts.append(sentence(verdict.known_bugs))
+        parts.append(sentence(verdict.known_bugs, release))
     return "; ".join(parts)
 
 

@@ -64,7 +64,7 @@ def _verdict(mismatch: Mismatch, config: ReplayConfig) -> tuple[Severity, tuple[
     if mismatch.rule == "draining_mismatch" and mismatch.missing and not mismatch.surplus:
         bugs = bugs_by_symptom(config.version, config.profile)["reported_as_draining_still"]
         if bugs:
-            return "known_bug", bugs, f"; {sentence(bugs)}"
+            return "known_bug", bugs, f"; {sentence(bugs, config.release)}"
     return "violation", (), ""
 
 

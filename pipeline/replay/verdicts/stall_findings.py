@@ -110,7 +110,7 @@ def _hash_row(
     drained = ""
     if starved.drained_from != NOBODY:
         drained = f" (it had drained from {names.spoken(starved.drained_from)} before)"
-    known = f"; {sentence(bugs, label)}" if bugs else ""
+    known = f"; {sentence(bugs, config.release, label)}" if bugs else ""
     known += f"; {doubt.because}" if doubt is not None else ""
     return {
         "severity": "not_provable" if doubt is not None else _severity(bugs),

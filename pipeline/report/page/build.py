@@ -135,7 +135,8 @@ def _basis(run: RunSummary, rows: PageRows) -> Iterator[tuple[str, str]]:
     yield "Broker", f"Pulsar {run.pulsar_version}" if run.pulsar_version else "version not stated"
     if outside := OUTSIDE.get(run.recorded_by or BROKER):
         yield "Source", f"{outside.described}: {outside.not_judged}"
-    yield "Profile", run.profile
+    judged = run.judged_as
+    yield "Profile", f"{run.profile}; {judged}" if judged else run.profile
     if run.keys_digested:
         yield "Keys", DIGESTS
     yield "Run", run.run_key

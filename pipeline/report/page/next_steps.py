@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from dispatch_audit.pipeline.contract.known_bugs import catalogue
+from dispatch_audit.pipeline.contract.known_bugs import catalogue, release_of
+from dispatch_audit.pipeline.contract.profile import profile_named
+from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.page.model import FindingView
 from dispatch_audit.pipeline.report.summary import RunSummary
@@ -24,7 +26,8 @@ def _steps(run: RunSummary, findings: Sequence[FindingView]) -> Iterator[tuple[s
     if run.verdict != "clean" and findings:
         worst = findings[0]
         yield f"Look at the worst finding ({worst.rule}), and the events around it.", worst.anchor
-    for remedy in remedies(finding.reason for finding in findings if finding.severity == "known_bug"):
+    release = release_of(run.pulsar_version, profile_named(run.profile))
+    for remedy in remedies((finding.reason for finding in findings if finding.severity == "known_bug"), release):
         yield remedy, "findings"
     if block := worth_a_look(run):
         yield sentence(printable(look_at(block))), "blocking"
@@ -35,8 +38,8 @@ def _steps(run: RunSummary, findings: Sequence[FindingView]) -> Iterator[tuple[s
         yield "See what the trace could not show.", "limits"
 
 
-def remedies(labels: Iterator[str] | Sequence[str]) -> list[str]:
-    """Returns what an operator can do about the known bugs that labels name, each remedy once."""
+def remedies(labels: Iterator[str] | Sequence[str], release: Release) -> list[str]:
+    """Returns what an operator of a release can do about the known bugs that labels name, each remedy once."""
     text = ", ".join(dict.fromkeys(labels))
     named = [bug for bug in catalogue().values() if re.search(rf"(^|, ){re.escape(bug.id)}( |,|$)", text)]
-    return list(dict.fromkeys(bug.remedy for bug in named))
+    return list(dict.fromkeys(bug.way_out(release) for bug in named))

@@ -107,6 +107,8 @@ def _basis(run: RunSummary) -> Iterator[str]:
         yield f"Window  {run.window.text}{_STARTS_FROM.get(run.starts_from, '')}"
     broker = f"Pulsar {printable(run.pulsar_version)}, " if run.pulsar_version else ""
     yield f"Broker  {broker}by the rules of profile {run.profile}"
+    if run.judged_as:
+        yield f"        {printable(run.judged_as)}"
     if outside := OUTSIDE.get(run.recorded_by or BROKER):
         yield f"Source  {outside.described}: {outside.not_judged}"
     if run.keys_digested:

@@ -19,7 +19,7 @@ class Switches:
             attempt to dispatch it (3.9).
         clean_up_in_read_loop: mark-delete passing a pending entry releases it at the next read (4.0), not when an
             administrator moves it (3.11); then every move of mark-delete asks for a read.
-        look_ahead_needs_backlog: nothing is read ahead at the tail (3.11, #21554).
+        look_ahead_needs_backlog: an ordered subscription reads nothing ahead at the end of the topic (3.11, #21554).
         replay_addition_guard: what entered replay during a replay read holds back later entries of its hash (3.13).
         draining: hashes drain at all. Off: a broken variant.
         race_guard: a consumer is asked once more when an entry is sent (3.7). Off: a broken variant.
@@ -47,8 +47,7 @@ def switches_of(profile: Profile) -> Switches:
         per_read_blocked_hashes="E8" not in profile.exceptions,
         eager_return=profile.draining_return == "eager",
         clean_up_in_read_loop=cleans_up,
-        # Both changed in 4.2 (3.11).
-        look_ahead_needs_backlog=draining and not cleans_up,
+        look_ahead_needs_backlog=draining and profile.look_ahead_at_the_end != "any",
         # E7 is permitted where the guard is missing.
         replay_addition_guard=draining and "E7" not in profile.exceptions,
     )

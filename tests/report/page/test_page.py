@@ -16,6 +16,7 @@ from outline import Outline
 from page_fixtures import page_of, write_run
 
 from dispatch_audit.jobs.reports import ReportFile, write_reports
+from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.report.page.findings import FINDINGS_MAX, shown_findings
 from dispatch_audit.pipeline.report.page.next_steps import remedies
 from dispatch_audit.pipeline.report.page.vega_bundle import STATIC
@@ -108,9 +109,10 @@ def test_every_severity_has_its_turn_and_the_worst_comes_first(page_target: Path
 
 
 def test_remedies_are_those_of_the_bugs_that_labels_name() -> None:
-    assert remedies(["F10"]) != remedies(["F2"])
-    assert remedies(["F2, F4 (#23307)", "F2"]) == ["Use the draining dispatcher of 4.0.7 or later."]
-    assert remedies(["F1000", "E5"]) == []
+    release = Release("3.3.2")
+    assert remedies(["F10"], release) != remedies(["F2"], release)
+    assert remedies(["F2, F4 (#23307)", "F2"], release) == ["Use the draining dispatcher of 4.0.7, 4.1.1 or 4.2."]
+    assert remedies(["F1000", "E5"], release) == []
 
 
 def test_the_script_of_the_charts_is_that_of_the_installed_altair() -> None:
