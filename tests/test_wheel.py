@@ -113,4 +113,4 @@ def test_the_installed_commands_find_their_configuration(command: tuple[str, ...
     program, *first = command
     ran = alone(site, site / "bin" / program, *first, "a", "--out", "b", "--profile", "none-such", folder=tmp_path)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert "use one of: pulsar-3.0, " in ran.stderr
+    assert "use one of: pulsar-3.0.0, " in ran.stderr

@@ -114,7 +114,7 @@ class AssignmentLog:
         if not len(resolved.worlds[0]):
             # Without consumers there is one assignment, whatever happened before.
             return resolved._replace(undecided=[*resolved.undecided[:-1], ()], complete=True)
-        shown = behind.reported is not None and resolved.worlds[0].reported() == behind.reported
+        shown = behind.reported is not None and resolved.worlds[0].agrees(behind.reported)
         if self._complete or (resolved.complete and shown):
             return resolved
         # Without a report that shows the assignment, the owners stay open.
@@ -166,7 +166,7 @@ class AssignmentLog:
         if reported is not None:
             for world in worlds:
                 world.learn(reported.owner_of_range)
-            agreeing = [world for world in worlds if world.reported() == reported]
+            agreeing = [world for world in worlds if world.agrees(reported)]
             if not agreeing and self._selector.adopt(reported):
                 agreeing = [self._selector]
             if not agreeing:

@@ -151,7 +151,7 @@ class _Ways:
         """Whether a report shows this assignment, with contested points owned as in one of the possible orders."""
         twin = with_open_joins(selector, self._changes, self._precedes)
         twin.learn(reported.owner_of_range)
-        return twin.reported() == reported
+        return twin.agrees(reported)
 
     def only(self, root: Selector) -> Orders:
         """The changes in the given order, as an incomplete result."""

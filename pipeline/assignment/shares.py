@@ -17,9 +17,20 @@ _compiled: Final = Compiler([Path(__file__)])
 def _add_widths(
     starts: Int64Array, ends: Int64Array, owners: Int64Array, consumers: Int64Array, widths: Int64Array
 ) -> None:
-    """Adds the width of each range to that of its owner; `consumers` are ascending, with the widths of each."""
-    for at in range(starts.size):
-        widths[np.searchsorted(consumers, owners[at])] += ends[at] - starts[at] + 1
+    """Adds the width of each range to that of its owner; `consumers` are ascending, with the widths of each.
+
+    A range that several consumers share comes once for each, and is divided between them.
+    """
+    first = 0
+    while first < starts.size:
+        after = first + 1
+        while after < starts.size and starts[after] == starts[first]:
+            after += 1
+        width, sharers = ends[first] - starts[first] + 1, after - first
+        for at in range(first, after):
+            part = width // sharers + (1 if at - first < width % sharers else 0)
+            widths[np.searchsorted(consumers, owners[at])] += part
+        first = after
 
 
 class HashShares:

@@ -22,10 +22,11 @@ from dispatch_audit.pipeline.contract.profile import SelectorKind
 
 # So few hashes to so many points that consumers contend for them.
 SELECTORS: dict[str, tuple[SelectorKind, int, str]] = {
-    "ring of 4.x": ("consistent_hashing", 150, "pulsar-4.2"),
-    "ring of 3.x": ("consistent_hashing", 150, "pulsar-3.0"),
-    "AutoSplit": ("auto_split", 1, "pulsar-4.2"),
-    "declared": ("exclusive", 1, "pulsar-4.2"),
+    "ring of 4.x": ("consistent_hashing", 150, "pulsar-4.2.4"),
+    "ring of 3.x": ("consistent_hashing", 150, "pulsar-3.0.7"),
+    "shared ring": ("consistent_hashing", 20, "pulsar-3.0.0"),
+    "AutoSplit": ("auto_split", 1, "pulsar-4.2.4"),
+    "declared": ("exclusive", 1, "pulsar-4.2.4"),
 }
 ENOUGH = 5_000
 
@@ -54,9 +55,9 @@ def burst(rng: Random, kind: str, changes_max: int = 5) -> Burst:
     before = fresh(kind)
     names = ("same",) if rng.random() < 0.3 else tuple("abcdefgh")
     there = list(range(rng.randint(0, 4)))
+    named = {consumer: rng.choice(names) for consumer in there}
     for consumer in there:
-        before.add(consumer, rng.choice(names), declared(consumer))
-    named = {consumer: before._members[consumer].name if hasattr(before, "_members") else "" for consumer in there}
+        before.add(consumer, named[consumer], declared(consumer))
     changes: list[Change] = []
     for number in range(rng.randint(2, changes_max)):
         if there and rng.random() < 0.4:
@@ -120,7 +121,8 @@ def test_behind_a_report_everything_is_as_it_says(kind: str, seed: int) -> None:
     reported = states(made, made.happened, kind)[-1].reported()
     found = resolved(made, kind, reported)
     assert found.worlds[0].reported() == reported
-    assert found.undecided[-1] == ()
+    # It does not show in which order consumers of one name share their hashes.
+    assert found.undecided[-1] == () or kind == "shared ring"
 
 
 @pytest.mark.parametrize("kind", SELECTORS)

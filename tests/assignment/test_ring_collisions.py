@@ -77,7 +77,7 @@ class _Model:
         return self.points[min(above)][0] if above else None
 
 
-@pytest.mark.parametrize(("profile", "incumbent_keeps"), [("pulsar-4.2", True), ("pulsar-3.3", False)])
+@pytest.mark.parametrize(("profile", "incumbent_keeps"), [("pulsar-4.2.4", True), ("pulsar-3.3.2", False)])
 @examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=histories)
 def test_the_ring_equals_the_simple_model(

@@ -22,7 +22,7 @@ def summary_of(*found: Severity) -> Summary:
         completeness=1.0,
         events_in=9,
         events_quarantined=0,
-        profile="pulsar-4.2",
+        profile="pulsar-4.2.4",
         pulsar_version="4.2.4",
         engine="Spark 4.2.0",
         from_ts_us=None,

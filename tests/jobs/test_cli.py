@@ -165,7 +165,7 @@ def test_debug_shows_the_traceback(run_cli: RunCli, audited: Any, trace: Path) -
 def test_validate_says_what_would_be_refused(
     run_cli: RunCli, monkeypatch: pytest.MonkeyPatch, trace: Path, fault: str, expected: int
 ) -> None:
-    result = ValidationResult(str(trace), "pulsar-4.2", 1_000, 5, {"missing_field": 1, "broken_json": 4}, fault)
+    result = ValidationResult(str(trace), "pulsar-4.2.4", 1_000, 5, {"missing_field": 1, "broken_json": 4}, fault)
     monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", lambda name, **options: None)
     monkeypatch.setattr(dispatch_audit.pipeline.validation, "validate", lambda spark, request, progress: [result])
     code, out, err = run_cli("validate", trace)
@@ -175,7 +175,7 @@ def test_validate_says_what_would_be_refused(
         "Read    1,000 events, 5 would be quarantined (0.5 %)\n"
         "        broken_json: 4\n"
         "        missing_field: 1\n"
-        "Broker  by the rules of profile pulsar-4.2\n"
+        "Broker  by the rules of profile pulsar-4.2.4\n"
     )
     (checked,) = json.loads(run_cli("validate", trace, "--format", "json")[1])["traces"]
     assert (checked["usable"], checked["fault"]) == (not fault, fault or None)

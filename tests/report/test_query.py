@@ -50,7 +50,7 @@ def run(verdict: str, quarantined: int) -> dict[str, Any]:
         "events_in": 100,
         "events_audited": 100 - quarantined,
         "events_quarantined": quarantined,
-        "profile": "pulsar-4.2",
+        "profile": "pulsar-4.2.4",
         "inputs": ["night"],
         "settings": "{}",
         "code_version": "0",

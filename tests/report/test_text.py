@@ -92,7 +92,7 @@ dispatch-audit explain /tmp/report --violation 3f2a9c04d1b7
 
 CLEAN  traces/day: nothing broke the contract of Key_Shared
 Read    3,000 events, 0 quarantined; completeness 100 %
-Broker  by the rules of profile pulsar-4.2
+Broker  by the rules of profile pulsar-4.2.4
 Run     fedcba9876543210
 
 Nothing found by ownership, single_holder

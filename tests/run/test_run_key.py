@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.settings import load_settings
 SETTINGS = load_settings()
 QUESTION: dict[str, Any] = {
     "inputs": ["night/a", "night/b"],
-    "profile": "pulsar-4.2",
+    "profile": "pulsar-4.2.4",
     "settings": SETTINGS,
     "window_us": (None, 5),
 }

@@ -198,9 +198,9 @@ def test_shares_of_a_large_file_cover_every_row_once(
 
 
 def test_what_workers_cannot_open_is_left_to_spark(tmp_path: Path) -> None:
-    (remote,) = open_traces([f"file-x:{tmp_path}/events.parquet"], "pulsar-4.2")
+    (remote,) = open_traces([f"file-x:{tmp_path}/events.parquet"], "pulsar-4.2.4")
     assert shares_in(remote) is None
-    (table,) = open_traces(["a.b.c"], "pulsar-4.2")
+    (table,) = open_traces(["a.b.c"], "pulsar-4.2.4")
     assert shares_in(table) is None
     (tmp_path / "trace.json").write_text(json.dumps(MANIFEST))
     write_deltalake(tmp_path / "events", table_of([FLOW]).drop_columns(["key"]), partition_by=["allow_out_of_order"])

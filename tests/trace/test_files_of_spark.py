@@ -186,7 +186,7 @@ def test_delta_and_tables_tell_file_but_not_line(spark: SparkSession, recording:
     (in_files,) = set_aside(spark, open_traces([recording])[0])
     assert in_files.file.startswith(str(recording / "events"))
     assert (in_files.line, in_files.reason) == (None, "impossible_value")
-    table = open_traces(["spark_catalog.default.trace_events"], "pulsar-4.2")[0]
+    table = open_traces(["spark_catalog.default.trace_events"], "pulsar-4.2.4")[0]
     (in_table,) = set_aside(spark, table)
     spark.sql("DROP TABLE spark_catalog.default.trace_events")
     assert (in_table.file, in_table.line) == ("spark_catalog.default.trace_events", None)

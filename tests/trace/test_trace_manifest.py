@@ -96,4 +96,4 @@ def test_a_missing_manifest_needs_a_profile(tmp_path: Path) -> None:
 
 
 def test_a_profile_does_not_replace_a_manifest(tmp_path: Path) -> None:
-    assert manifest_in(write(tmp_path), "pulsar-4.2").pulsar_version == "4.0.8"
+    assert manifest_in(write(tmp_path), "pulsar-4.2.4").pulsar_version == "4.0.8"

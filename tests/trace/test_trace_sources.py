@@ -74,7 +74,7 @@ def test_a_folder_that_is_a_log_has_its_manifest_in_or_beside_it(tmp_path: Path,
 
 def test_what_spark_alone_can_reach_is_taken_by_its_name() -> None:
     names = ["main.audit.events", "s3://b/t/messages*.jsonl.gz", "abfss://c@a/x.parquet", "dbfs:/t/events"]
-    (trace,) = open_traces(names, "pulsar-4.2")
+    (trace,) = open_traces(names, "pulsar-4.2.4")
     assert [(log.kind, log.path) for log in trace.logs] == [
         ("table", names[0]),
         ("json", names[1]),
@@ -89,7 +89,7 @@ def test_what_spark_alone_can_reach_is_taken_by_its_name() -> None:
 @pytest.mark.parametrize("name", ["missing", "missing.jsonl", "a.b.jsonl", "a.b", "/missing/messages.parquet"])
 def test_a_missing_path_is_a_usage_error(name: str) -> None:
     with pytest.raises(UsageError, match="there is no trace at"):
-        open_traces([name], "pulsar-4.2")
+        open_traces([name], "pulsar-4.2.4")
 
 
 def test_a_folder_without_logs_is_no_trace(tmp_path: Path) -> None:

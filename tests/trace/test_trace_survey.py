@@ -173,7 +173,7 @@ def test_a_lost_file_of_a_delta_table_is_named(spark: SparkSession, tmp_path: Pa
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["spark_catalog.default.no_such_trace", "s3x://bucket/messages.jsonl"])
 def test_what_spark_does_not_find_is_a_usage_error(spark: SparkSession, name: str) -> None:
-    (trace,) = open_traces([name], "pulsar-4.2")
+    (trace,) = open_traces([name], "pulsar-4.2.4")
     with pytest.raises(UsageError, match=r"no_such_trace|s3x"):
         surveyed_trace(spark, trace)
 

@@ -35,9 +35,9 @@ def differing(routings: Sequence[Routing]) -> HashRanges:
 
 
 def owned_by(routing: Routing, consumer: int) -> HashRanges:
-    """The hashes that a routing gives to one consumer."""
+    """The ranges in which a routing gives hashes to one consumer, those that it shares with others included."""
     starts = np.concatenate(([0], routing.uppers[:-1] + 1))
-    owned = routing.owners == consumer
+    owned = routing.may_own(consumer)
     return union(zip(starts[owned].tolist(), routing.uppers[owned].tolist(), strict=True))
 
 

@@ -12,7 +12,7 @@ from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RangeColumns:
-    """Disjoint ranges, ascending, both ends inclusive.
+    """Ranges, ascending, both ends inclusive: disjoint, but for a range that comes once for each of its several owners.
 
     Attributes:
         starts: the first hash of each range.

@@ -1,7 +1,6 @@
-"""Consistent hashing of 3.x: a newcomer takes the ring points that it shares with others.
+"""Consistent hashing of 3.0.7 and 3.3.2 and later: a newcomer takes the ring points that it shares with others.
 
-Source: contract 2.2, read from 3.0.7, 3.3.2 and 3.3.6. 3.0.0 and older do not number consumers of one name and
-hash another text for points; they are not rebuilt here.
+Source: contract 2.2, ring C, read from 3.0.7, 3.3.2, 3.3.5 and 3.3.6. Older rings are in `consistent_hashing_shared`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +22,7 @@ _S = TypeVar("_S", bound="ConsistentHashing3x")
 
 
 class ConsistentHashing3x(RingSelector):
-    """The ring of 3.x over all 31 bits.
+    """The ring of 3.0.7 and 3.3.2 over all 31 bits.
 
     A point that its owner lost to a newcomer does not return when the newcomer leaves: the point is gone, and its
     hashes go to the owner of the next point (issue #23315: hashes of other consumers move).

@@ -1,6 +1,6 @@
 """STICKY: each consumer declares hash ranges and owns them alone.
 
-Source: contract 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` of 4.0.7 and later.
+Source: contract 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` with #24730.
 """
 
 from bisect import bisect_right

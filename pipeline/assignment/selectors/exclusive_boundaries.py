@@ -1,6 +1,7 @@
-"""STICKY up to 4.0.6: the selector keeps only the boundaries of the ranges, a flaw that the audit has to rebuild.
+"""STICKY before #24730: the selector keeps only the boundaries of the ranges, a flaw that the audit has to rebuild.
 
-Source: contract 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` of 3.x and 4.0.0 to 4.0.4.
+Source: contract 2.4; Pulsar's `HashRangeExclusiveStickyKeyConsumerSelector` up to 3.0.13, 3.3.8, 4.0.6 and 4.1.0, and
+of all 3.1 and 3.2.
 """
 
 from bisect import bisect_left, bisect_right

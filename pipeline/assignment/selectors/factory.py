@@ -3,6 +3,7 @@
 from dispatch_audit.pipeline.assignment.selectors.auto_split import AutoSplit
 from dispatch_audit.pipeline.assignment.selectors.consistent_hashing import ConsistentHashing
 from dispatch_audit.pipeline.assignment.selectors.consistent_hashing_3x import ConsistentHashing3x
+from dispatch_audit.pipeline.assignment.selectors.consistent_hashing_shared import ConsistentHashingShared
 from dispatch_audit.pipeline.assignment.selectors.exclusive import Exclusive
 from dispatch_audit.pipeline.assignment.selectors.exclusive_boundaries import ExclusiveBoundaries
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
@@ -29,6 +30,8 @@ def make_selector(kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Pro
     if kind == "consistent_hashing":
         if points < 1:
             raise UsageError(f"{points} ring points leave a consumer without hashes", "give at least 1")
+        if rules.ring_collision == "shared_by_modulo":
+            return ConsistentHashingShared(points, rules.ring_point_text)
         if rules.ring_collision == "newcomer_replaces":
             return ConsistentHashing3x(points)
         return ConsistentHashing(points, rules.hash[kind])

@@ -1,15 +1,21 @@
 """The points of a consumer on the ring of consistent hashing, by its name and its index among consumers of that name.
 
-Source: contract 2.1; Pulsar's `ConsumerNameIndexTracker`, `ConsistentHashingStickyKeyConsumerSelector`.
+Source: contract 2.1 and 2.2; Pulsar's `ConsumerNameIndexTracker`, `ConsistentHashingStickyKeyConsumerSelector`.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
 
+from dispatch_audit.pipeline.contract.profile import RingPointText
 from dispatch_audit.udfs.sticky_key_hash import Int64Array, sticky_hashes
 
-_SEPARATOR = "\0"
+_TEXTS: Mapping[RingPointText, str] = {
+    "name_i": "{name}{point}",
+    "name_nul_i": "{name}\0{point}",
+    "name_nul_index_nul_i": "{name}\0{index}\0{point}",
+}
 # The largest number of consumers with one name that is searched for in a report.
 _NAMESAKES_MAX = 1_000
 
@@ -67,19 +73,22 @@ class NameIndexes:
 
 # Cached, because a client that reconnects, and its name on other partitions, have the same points.
 @lru_cache(maxsize=4096)
-def ring_points(name: str, index: int, points: int, hash_rule: str) -> Int64Array:
+def ring_points(
+    name: str, index: int, points: int, hash_rule: str, text: RingPointText = "name_nul_index_nul_i"
+) -> Int64Array:
     """The points of one consumer on the ring.
 
     Args:
         name: consumer name.
-        index: its index among the consumers of that name.
+        index: its index among the consumers of that name, if the text has it.
         points: how many points it has (`subscriptionKeySharedConsistentHashingReplicaPoints`).
         hash_rule: the rule by which a point's text is hashed; the same as for keys.
+        text: what is hashed.
 
     Returns:
         The distinct points, ascending: at most `points`, as two texts may hash alike.
     """
-    texts = (_SEPARATOR.join((name, str(index), str(point))) for point in range(points))
-    distinct: Int64Array = np.unique(sticky_hashes([text.encode() for text in texts], hash_rule))
+    texts = (_TEXTS[text].format(name=name, index=index, point=point) for point in range(points))
+    distinct: Int64Array = np.unique(sticky_hashes([of_point.encode() for of_point in texts], hash_rule))
     distinct.flags.writeable = False
     return distinct

@@ -86,6 +86,10 @@ class Selector(ABC):
         """The ranges in the form of a broker's report, for comparison."""
         return ReportedRanges(self.ranges())
 
+    def agrees(self, reported: ReportedRanges) -> bool:
+        """Whether a broker's report shows this assignment."""
+        return self.reported() == reported
+
     @abstractmethod
     def select(self, sticky_hash: int) -> int | None:
         """The consumer that gets `sticky_hash`, None if nobody does."""

@@ -25,7 +25,7 @@ from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwn
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 
-STATE_VERSION: Final = 16
+STATE_VERSION: Final = 17
 """Of what a checkpoint is made of: raised with every change of what the classes of the replay keep."""
 
 _WAY_OUT: Final = "audit the log from its beginning"

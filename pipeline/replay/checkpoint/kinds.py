@@ -12,6 +12,7 @@ from dispatch_audit.pipeline.assignment.ranges.routing import Routing
 from dispatch_audit.pipeline.assignment.selectors.auto_split import AutoSplit
 from dispatch_audit.pipeline.assignment.selectors.consistent_hashing import ConsistentHashing
 from dispatch_audit.pipeline.assignment.selectors.consistent_hashing_3x import ConsistentHashing3x
+from dispatch_audit.pipeline.assignment.selectors.consistent_hashing_shared import ConsistentHashingShared
 from dispatch_audit.pipeline.assignment.selectors.contests import Contests
 from dispatch_audit.pipeline.assignment.selectors.exclusive import Exclusive
 from dispatch_audit.pipeline.assignment.selectors.exclusive_boundaries import ExclusiveBoundaries
@@ -201,6 +202,7 @@ _OF_THE_ASSIGNMENT: Final = (
         ConsistentHashing3x,
         "_consumers _points _hash_rule _ring _names _members _contests _indexed",
     ),
+    Kind("consistent_hashing_shared", ConsistentHashingShared, "_consumers _points _text _names _at"),
     Kind("ring", Ring, "_points _owners"),
     Kind("ring_member", Member),
     Kind("name_indexes", NameIndexes, "_taken _given"),

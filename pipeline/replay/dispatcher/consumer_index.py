@@ -65,4 +65,4 @@ class ConsumerIndex:
 
     def routing(self, routing: Routing) -> Routing:
         """The same routing, to indexes instead of numbers."""
-        return Routing(routing.uppers, self.indexes(routing.owners), routing.modulus)
+        return routing.with_owners(self.indexes)

@@ -9,13 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import HashRanges, covers, symmetric_difference, union
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesOfOne, report_agrees
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import NONE, Bounds, Reconstruction
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
-
-RangesOfOne = frozenset[tuple[int, int]]
-
 
 # The number of mismatches that are kept with their details; all are counted.
 _KEPT_MAX = 10_000
@@ -118,12 +116,13 @@ class Comparison:
         reported = consumer.ranges
         if reported is None:
             return
-        rebuilt = [moment.ranges.get(number, frozenset()) for moment in (before, after)]
-        self._note("assignment_mismatch", reported in rebuilt)
-        if reported not in rebuilt:
-            missing = [f"[{start}, {end}]" for start, end in sorted(reported - rebuilt[1])]
-            surplus = [f"[{start}, {end}]" for start, end in sorted(rebuilt[1] - reported)]
-            undecided = _undecided_ranges(snapshot, symmetric_difference(reported, rebuilt[1]), doubts)
+        agreed = any(report_agrees(reported, number, moment.ranges) for moment in (before, after))
+        self._note("assignment_mismatch", agreed)
+        if not agreed:
+            rebuilt = after.ranges.get(number, frozenset())
+            missing = [f"[{start}, {end}]" for start, end in sorted(reported - rebuilt)]
+            surplus = [f"[{start}, {end}]" for start, end in sorted(rebuilt - reported)]
+            undecided = _undecided_ranges(snapshot, symmetric_difference(reported, rebuilt), doubts)
             self._report("assignment_mismatch", snapshot, index, undecided, missing, surplus)
 
     def _compare_draining(

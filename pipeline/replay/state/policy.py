@@ -6,7 +6,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints
 
 
 class RoutingArrays(NamedTuple):
@@ -15,13 +15,19 @@ class RoutingArrays(NamedTuple):
     uppers: Ints
     owners: Ints
     modulus: int
+    sharers: Ints
 
 
 @compiled
 def owner_of(mapping: RoutingArrays, sticky_hash: int) -> int:
     """The index of the consumer that one hash belongs to, or NOBODY; `Routing.owners_of` for compiled functions."""
     slot = sticky_hash % mapping.modulus if mapping.modulus > 0 else sticky_hash
-    return int(mapping.owners[np.searchsorted(mapping.uppers, slot)])
+    owner = int(mapping.owners[np.searchsorted(mapping.uppers, slot)])
+    if owner >= NOBODY:
+        return owner
+    # Several share the interval (`Routing.sharers`).
+    sharers = NOBODY - 1 - owner
+    return int(mapping.sharers[sharers + 1 + slot % mapping.sharers[sharers]])
 
 
 def owners_of(mapping: RoutingArrays, hashes: Ints) -> Ints:
@@ -31,7 +37,7 @@ def owners_of(mapping: RoutingArrays, hashes: Ints) -> Ints:
 
 def routing_arrays(routing: Routing) -> RoutingArrays:
     """A routing, whose owners are indexes in the state, in the form that compiled functions take."""
-    return RoutingArrays(routing.uppers, routing.owners, routing.modulus)
+    return RoutingArrays(routing.uppers, routing.owners, routing.modulus, routing.sharers)
 
 
 class Policy(NamedTuple):

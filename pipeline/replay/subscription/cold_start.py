@@ -21,9 +21,9 @@ from collections.abc import Mapping, Set
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesOfOne, report_agrees
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
-from dispatch_audit.pipeline.replay.snapshots.comparison import RangesOfOne
 
 _PUBLISHES = (Code.PUBLISH, Code.PUBLISH_DELAYED)
 # Rows that concern no entry, and that the replay needs from the first one on.
@@ -168,7 +168,8 @@ class ColdStart:
             if consumer.ranges is not None:
                 self._ranges[consumer.consumer] = consumer.ranges
         if {consumer.consumer for consumer in snapshot.consumers} == connected:
-            self._known |= all(self._ranges.get(n) == mapped.get(n, frozenset()) for n in connected)
+            reported = ((n, self._ranges.get(n)) for n in connected)
+            self._known |= all(of_one is not None and report_agrees(of_one, n, mapped) for n, of_one in reported)
         passed = snapshot.mark_delete is not None and snapshot.mark_delete >= self._highest
         self.settled = self._open and passed and agrees
         return self.settled

@@ -161,7 +161,8 @@ def _find_same(
     """
     found, at = 0, 0
     for then in range(then_starts.size):
-        while at < starts.size and starts[at] < then_starts[then]:
+        # A range that several consumers share comes once for each, in the order of their numbers.
+        while at < starts.size and (starts[at], owners[at]) < (then_starts[then], then_owners[then]):
             at += 1
         if (
             at < starts.size

@@ -79,6 +79,18 @@ class FindingContext:
         first, last = bisect_left(seqs, after_seq), bisect_left(seqs, before_seq)
         return any(consumer != but_for for consumer in consumers[first:last])
 
+    @property
+    def joins_move_hashes(self) -> bool:
+        """Whether a join can move hashes between the others: on a ring whose points consumers share (contract 2.2)."""
+        shared = self._config.profile.ring_collision == "shared_by_modulo"
+        return shared and self._config.selector(sticky=False) == "consistent_hashing"
+
+    def joined_between(self, after_seq: int, before_seq: int) -> bool:
+        """Whether a consumer joined after the one row and before the other."""
+        joined = (stay.joined for stay in self.found.stays.values() if stay.joined is not None)
+        # A change at the point of a row comes behind that row.
+        return any(after_seq <= at.seq < before_seq for at in joined)
+
     @cached_property
     def _leaves(self) -> tuple[list[int], list[int]]:
         index_of = {number: index for index, number in enumerate(self.found.numbers)}

@@ -76,11 +76,20 @@ def _left_behind_unseen(finding: Any) -> bool:
 
 
 def _to_one_that_was_there(finding: Any, context: FindingContext) -> FindingVerdict:
-    """The verdict if the receiver was connected: joins move hashes to newcomers only, so a leave moved this one."""
+    """The verdict if the receiver was connected.
+
+    Joins move hashes to newcomers only, so a leave moved this one; or the ring is one whose points consumers share:
+    then a join moves hashes between those that were there (2.2).
+    """
     if context.left_between(finding.other_seq, finding.seq, but_for=finding.other_consumer):
         because = "a consumer left since then, and its hashes moved to the remaining consumers"
         return _known(context, because, "moved_by_a_leave")
-    return unexplained("no consumer left meanwhile, so no leave moved the hash to the receiver")
+    if not context.joins_move_hashes:
+        return unexplained("no consumer left meanwhile, so no leave moved the hash to the receiver")
+    if context.joined_between(finding.other_seq, finding.seq):
+        because = "a consumer joined since then, which shares ring points with both, and hashes moved between them"
+        return _known(context, because, "moved_by_a_join")
+    return unexplained("no consumer left or joined meanwhile, so no change moved the hash to the receiver")
 
 
 def _known(context: FindingContext, because: str, *symptoms: Symptom) -> FindingVerdict:
