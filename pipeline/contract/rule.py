@@ -15,6 +15,7 @@ Counted = Literal[
     "acknowledgements",
     "hashes that drained",
     "consumers in snapshots",
+    "settings",
     "batches with their keys",
 ]
 Case = Literal["leaving", "acknowledged", "passed"]

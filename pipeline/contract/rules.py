@@ -27,6 +27,7 @@ RuleName = Literal[
     "gap_delivery",
     "assignment_mismatch",
     "draining_mismatch",
+    "settings_mismatch",
     "mixed_key_batch",
     "cumulative_ack",
     "foreign_ack",
@@ -212,6 +213,18 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         unless="#23845, if the broker lists more",
         counted="consumers in snapshots",
         dispatcher="draining",
+    ),
+    "settings_mismatch": Rule(
+        statement="The settings that the trace claims are those that the broker shows.",
+        found_when=(
+            "snapshots or dispatches certainly contradict a setting of trace.json, of a row `settings`, or a default: "
+            "once for each setting and subscription"
+        ),
+        unless=(
+            "always not provable, because the claim is wrong or the broker is; what the broker shows is used where it "
+            "is certain, and the rest that depends on the setting is not provable"
+        ),
+        counted="settings",
     ),
     "mixed_key_batch": Rule(
         statement="All messages of a batch have one key; other keys in it are not kept in order.",

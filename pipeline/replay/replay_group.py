@@ -111,7 +111,7 @@ def _replayed_group(
     of_rest = replay.take_refused()
     yield from _any("refused", _refused(group, of_rest))
     coverage = rows.coverage(*group, counted, refused + len(of_rest), found.seen, found.monitor.left_out.total())
-    sources = (rows.dispatch_findings, rows.stuck_findings, rows.mismatch_findings)
+    sources = (rows.dispatch_findings, rows.stuck_findings, rows.mismatch_findings, rows.settings_findings)
     findings = [of_rule for source in sources for of_rule in source(found, config, findings_per_rule_max)]
     findings.append(rows.mixed_key_batches(senders, recorders))
     for table, found_rows in (

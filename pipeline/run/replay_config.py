@@ -21,6 +21,7 @@ def replay_config(manifest: Manifest, profile: Profile, settings: Settings, comp
         profile=profile,
         version=manifest.pulsar_version,
         broker=profile.broker(manifest.settings),
+        given=frozenset(name for name, value in manifest.settings.items() if value is not None),
         skew_us=settings.trace.recorder_skew_us,
         open_entries_max=settings.limits.open_entries_max,
         orders=OrderLimits(settings.orders.assignments_max, settings.orders.rows_max),

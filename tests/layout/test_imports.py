@@ -55,6 +55,7 @@ ROOMS = (
     "dispatch_audit.pipeline.replay.verdicts",
     "dispatch_audit.pipeline.replay.checkpoint",
     "dispatch_audit.pipeline.replay.subscription",
+    "dispatch_audit.pipeline.replay.evidence",
     "dispatch_audit.pipeline.replay.dispatcher",
     "dispatch_audit.pipeline.replay.snapshots",
     "dispatch_audit.pipeline.replay.timeline",

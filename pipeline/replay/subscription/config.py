@@ -1,5 +1,6 @@
 """The configuration of a replay: the broker's profile, its settings, and the limits of what is kept."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from dispatch_audit.pipeline.contract.recorded_by import BROKER, RecordedBy
 from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.replay.blocking.broker_limits import LOOK_AHEAD, BrokerLimits, limits_of
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim
 from dispatch_audit.pipeline.replay.subscription.watermark import UNSETTLED_US
 
 _CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
@@ -37,6 +39,7 @@ class ReplayConfig:
         profile: the profile of the broker's release.
         version: the version of the broker; among the releases of a profile the known bugs differ.
         broker: broker.conf names to values (`Profile.broker`).
+        given: the names of those that trace.json gives; the others have the default of the release.
         skew_us: recorder skew, in microseconds.
         open_entries_max: the limit of entries that are open at one time.
         thresholds: the thresholds from which on waiting is reported.
@@ -62,12 +65,19 @@ class ReplayConfig:
     complete_from_start: bool = True
     recorded_by: RecordedBy = BROKER
     keys_digested: bool = False
+    given: frozenset[str] = frozenset()
 
     def selector(self, sticky: bool) -> SelectorKind:
         """The selector of a new dispatcher (contract 2)."""
         if sticky:
             return "exclusive"
         return "auto_split" if self.broker.get(_CONSISTENT_HASHING) is False else "consistent_hashing"
+
+    def claim(self, setting: str) -> Claim:
+        """What the trace claims that a setting was at its start, or the default that is taken."""
+        value, default = self.broker.get(setting), self.profile.settings.get(setting)
+        given = setting in self.given or value != default
+        return Claim(setting, json.dumps(value), "trace.json" if given else "default")
 
     @property
     def release(self) -> Release:

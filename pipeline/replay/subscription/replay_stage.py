@@ -9,6 +9,7 @@ from dispatch_audit.pipeline.assignment.join_orders import Precedence
 from dispatch_audit.pipeline.assignment.possibly_empty import may_be_empty
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
+from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
@@ -45,6 +46,7 @@ class ReplayStage:
         snapshots: the comparison with the broker's snapshots.
         missing: the gaps.
         one_sided: the sides of rows that the recorder does not write.
+        settings: the settings that rows and snapshots were compared with.
     """
 
     def __init__(self, config: ReplayConfig) -> None:
@@ -56,6 +58,7 @@ class ReplayStage:
         self.snapshots = SnapshotCheck(self.dispatcher, lazy_return=config.profile.draining_return == "lazy")
         self.missing = MissingRows(config.complete_from_start)
         self.one_sided = OneSidedRecording()
+        self.settings = ComparedSettings()
         self._config = config
         self._recorded_late: bool | None = None
         # From this time on, a dispatch of which only the end is recorded was decided under the assignment in force.
@@ -78,6 +81,7 @@ class ReplayStage:
         self.dispatcher.forget(reported_seq, recent_us)
         self.cold_start.censored = self.cold_start.censored_by_gaps = 0
         self.missing.forget(recent_us)
+        self.settings.forget()
         self.snapshots.forget(reported_seq, recent_us, self.dispatcher.draining)
 
     def take_refused(self) -> list[Refused]:

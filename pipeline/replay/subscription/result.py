@@ -1,7 +1,7 @@
 """The result of the replay of one subscription at the end of the trace, or of a window of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.stalls import is_finding
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
+from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings, Contradiction
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
@@ -140,6 +141,7 @@ class ReplayResult:
             them; here they only explain.
         one_sided: whether only one side of dispatches, or of acknowledgements, was recorded.
         unseen_rows: the gaps, in the order in which they begin.
+        settings: the settings that rows and snapshots were compared with.
         recorders: the recorders of the topic.
     """
 
@@ -166,6 +168,7 @@ class ReplayResult:
     report_range: ReportRange
     one_sided: bool = False
     unseen_rows: Sequence[UnseenRows] = ()
+    settings: ComparedSettings = field(default_factory=ComparedSettings)
     recorders: Recorders = ONE
 
     @property
@@ -189,6 +192,11 @@ class ReplayResult:
         if not self.report_range.final:
             found = chosen(found, (found.ended_by != STILL_OPEN) | (found.returned_seq == UNKNOWN))
         return found
+
+    @property
+    def reported_contradictions(self) -> list[Contradiction]:
+        """The settings that the broker contradicts."""
+        return [found for found in self.settings.found.values() if self.report_range.contains(found.at.seq)]
 
     @property
     def drained(self) -> int:

@@ -135,6 +135,7 @@ class Subscription:
             report_range,
             stage.one_sided.of_traffic,
             stage.missing.unseen,
+            stage.settings,
         )
 
     def take_epochs(self) -> list[PlacedEpoch]:

@@ -1,0 +1,75 @@
+"""The settings that a trace claims, as far as rows and snapshots of the broker confirm or contradict them.
+
+A contradiction is noted once for each setting of a subscription. Rule `settings_mismatch` reports it; whoever notes it
+says in it what is judged how from then on, and sees to it.
+"""
+
+from typing import Literal, NamedTuple
+
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+
+
+class Claim(NamedTuple):
+    """What somebody says that a setting is.
+
+    Attributes:
+        setting: its name: that of broker.conf, or `pulsar_version`.
+        value: the value as trace.json writes it, as text.
+        where: who says so; `default`: nobody, so that the default of the release is taken.
+        seq: the row `settings` that says so; None: no row does.
+    """
+
+    setting: str
+    value: str
+    where: Literal["trace.json", "settings row", "default"]
+    seq: int | None = None
+
+
+class Contradiction(NamedTuple):
+    """A claim that the broker contradicts.
+
+    Attributes:
+        claim: the claim.
+        shown: what the broker shows, as a clause with a subject and a verb.
+        value: the value that this is, as text; empty: it only is another one.
+        at: the row that completes the evidence.
+        evidence: seq and text of the rows that show it, oldest first; never none.
+        judged: what is judged how from then on, as a clause.
+    """
+
+    claim: Claim
+    shown: str
+    value: str
+    at: TracePoint
+    evidence: tuple[tuple[int, str], ...]
+    judged: str
+
+
+class ComparedSettings:
+    """The settings of one subscription that were compared with what the broker shows.
+
+    Attributes:
+        checked: how many were compared for the first time since the last report.
+        found: the contradictions, by the name of the setting, in the order of the trace.
+    """
+
+    def __init__(self) -> None:
+        """Starts without any."""
+        self.checked = 0
+        self.found: dict[str, Contradiction] = {}
+        self._compared: set[str] = set()
+
+    def compared(self, setting: str) -> None:
+        """Notes that a setting was compared."""
+        if setting not in self._compared:
+            self._compared.add(setting)
+            self.checked += 1
+
+    def contradict(self, contradiction: Contradiction) -> None:
+        """Notes that the broker contradicts a claim; only the first contradiction of a setting counts."""
+        self.compared(contradiction.claim.setting)
+        self.found.setdefault(contradiction.claim.setting, contradiction)
+
+    def forget(self) -> None:
+        """Restarts the count; what was compared and found stays known, so that no later window reports it again."""
+        self.checked = 0

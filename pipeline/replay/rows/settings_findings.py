@@ -1,0 +1,59 @@
+"""Findings of `settings_mismatch`: settings that the trace claims and the broker contradicts."""
+
+import json
+from typing import Final
+
+from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, Contradiction
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.naming import Names
+from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
+from dispatch_audit.pipeline.utc import moment
+
+_NEVER_CLAIMED: Final = "trace.json does not give {setting}, and the default of {profile} is {value}"
+
+
+def settings_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
+    """The contradicted settings, in the order of the trace.
+
+    Args:
+        found: the result of the replay.
+        config: the configuration of the replay.
+        per_rule_max: how many are kept with their evidence; 0: every one.
+    """
+    if "settings_mismatch" not in config.profile.rules:
+        return []
+    names = Names(found.numbers, found.stays, found.recorders)
+    rows = [_row(contradiction, names, config) for contradiction in found.reported_contradictions]
+    return [RuleFindings("settings_mismatch", found.settings.checked, severities(rows), rows[: per_rule_max or None])]
+
+
+def _row(contradiction: Contradiction, names: Names, config: ReplayConfig) -> dict[str, object]:
+    claim, at = contradiction.claim, contradiction.at
+    claimed_seq = None if claim.seq is None else names.own_seq(claim.seq)
+    return {
+        "severity": "not_provable",
+        "seq": at.seq,
+        "ts_us": at.ts_us,
+        "detail": json.dumps(
+            {
+                "setting": claim.setting,
+                "claimed": claim.value,
+                "claimed_by": claim.where,
+                "claimed_seq": claimed_seq,
+                "shown": contradiction.value or None,
+            }
+        ),
+        "evidence": [f"seq {names.seq(seq)}: {text}" for seq, text in contradiction.evidence],
+        "explanation": (
+            f"{_claimed(claim, names, config)}, but the broker shows another value at {moment(at.ts_us)} "
+            f"(seq {names.seq(at.seq)}): {contradiction.shown}; {contradiction.judged}"
+        ),
+    }
+
+
+def _claimed(claim: Claim, names: Names, config: ReplayConfig) -> str:
+    if claim.where == "default":
+        return _NEVER_CLAIMED.format(setting=claim.setting, profile=config.profile.name, value=claim.value)
+    who = "trace.json" if claim.seq is None else f"the settings at seq {names.seq(claim.seq)}"
+    return f"{who} {'claim' if claim.seq is not None else 'claims'} {claim.setting} = {claim.value}"

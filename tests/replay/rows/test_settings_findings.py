@@ -1,0 +1,78 @@
+"""A setting that the broker contradicts is one finding, whoever claims it, and every compared setting is counted."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from local_replay import SKEW_US, Log, replayed
+
+from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, ComparedSettings, Contradiction
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.rows import settings_findings
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
+
+LIMIT = "maxUnackedMessagesPerConsumer"
+
+
+def config_of(settings: Mapping[str, object]) -> ReplayConfig:
+    profile = profile_for("4.0.8", settings)
+    return ReplayConfig(profile, "4.0.8", profile.broker(settings), SKEW_US, 1_000)
+
+
+def contradicted(claim: Claim) -> Contradiction:
+    return Contradiction(
+        claim=claim,
+        shown="c1 holds 90 messages and is not blocked",
+        value="",
+        at=TracePoint(7, 0),
+        evidence=((5, "c1 holds 80"), (7, "c1 holds 90")),
+        judged="unacked_limit is not judged",
+    )
+
+
+def found_by(settings: ComparedSettings) -> RuleFindings:
+    log = Log()
+    log.join(1)
+    replay = replayed(log.rows)
+    (of_rule,) = settings_findings(replace(replay.replayed, settings=settings), replay.config, 0)
+    return of_rule
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        (Claim(LIMIT, "40", "trace.json"), f"trace.json claims {LIMIT} = 40, but"),
+        (Claim(LIMIT, "40", "settings row", 3), f"the settings at seq 3 claim {LIMIT} = 40, but"),
+        (Claim(LIMIT, "50000", "default"), f"trace.json does not give {LIMIT}, and the default of pulsar-4.0.7 is"),
+    ],
+)
+def test_the_sentence_says_who_claims_the_setting(claim: Claim, said: str) -> None:
+    settings = ComparedSettings()
+    settings.contradict(contradicted(claim))
+    (row,) = found_by(settings).worst
+    assert row["explanation"].startswith(said)
+    assert row["explanation"].endswith("c1 holds 90 messages and is not blocked; unacked_limit is not judged")
+    assert (row["severity"], row["seq"], row["evidence"]) == (
+        "not_provable",
+        7,
+        ["seq 5: c1 holds 80", "seq 7: c1 holds 90"],
+    )
+
+
+def test_a_setting_is_contradicted_once_and_counted_once() -> None:
+    settings = ComparedSettings()
+    for at in (7, 9):
+        settings.compared(LIMIT)
+        settings.contradict(contradicted(Claim(LIMIT, "40", "trace.json"))._replace(at=TracePoint(at, 0)))
+    settings.compared("keySharedUnblockingIntervalMs")
+    found = found_by(settings)
+    assert (found.checked, dict(found.counts), [row["seq"] for row in found.worst]) == (2, {"not_provable": 1}, [7])
+
+
+def test_a_value_that_trace_json_gives_is_its_claim_even_if_it_is_the_default() -> None:
+    rules = config_of({})
+    assert rules.claim(LIMIT) == Claim(LIMIT, "50000", "default")
+    assert replace(rules, given=frozenset({LIMIT})).claim(LIMIT).where == "trace.json"
+    assert config_of({LIMIT: 40}).claim(LIMIT) == Claim(LIMIT, "40", "trace.json")
