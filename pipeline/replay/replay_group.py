@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from dispatch_audit.pipeline.contract.recorded_by import BROKER
@@ -13,7 +14,7 @@ from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     write_checkpoint,
 )
 from dispatch_audit.pipeline.replay.outside.tables import outside_tables
-from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, merged
+from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, PackedBatch, merged
 from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.recorders.one_order import Transfers
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
@@ -24,6 +25,7 @@ from dispatch_audit.pipeline.replay.subscription.observed_subscription import Ob
 from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRanges, RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
+from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial, weigh_selector
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of
 
 # Owned ranges that are kept until they become rows: a quiet partition has one payload of them, and memory a bound.
@@ -69,7 +71,15 @@ def replay_group(
     else:
         known = read_checkpoint(before, config)
     found = _replayed_group(
-        group, chunks, config, findings_per_rule_max, known=known, keep_state=keep_state, recorders=recorders
+        group,
+        chunks,
+        config,
+        findings_per_rule_max,
+        known=known,
+        # What is observed goes by the selector that it is given.
+        begins=before is None and observer is None,
+        keep_state=keep_state,
+        recorders=recorders,
     )
     for table, columns in found:
         numbered = recorders.in_own_numbers(table, columns)
@@ -79,20 +89,28 @@ def replay_group(
 def _replayed_group(
     group: Group,
     chunks: Iterable[PackedBatch],
-    config: ReplayConfig,
+    claimed: ReplayConfig,
     findings_per_rule_max: int,
     *,
     known: Known,
+    begins: bool,
     keep_state: bool,
     recorders: Recorders,
 ) -> Iterator[tuple[str, Columns]]:
     """Yields the same with the replay's numbers of rows and consumers in the columns, but not in texts."""
-    replay, range_ownership, senders, counted = known
     transfers, refused = Transfers(recorders), 0
+    parts = merged(_noted(transfers.among(chunks), known.senders))
+    first: Sequence[Merged] = ()
+    if begins:
+        replay, first = on_trial(known.replay, parts, goes_on=keep_state)
+        known = known._replace(replay=replay)
+    replay, range_ownership, senders, counted = known
+    config = replay.config
     ended: list[OwnedRanges] = []
-    for part in merged(_noted(transfers.among(chunks), senders)):
+    for number, part in enumerate(chain(first, parts)):
         counted.add(part)
-        replay.feed(part.events, part.membership, part.snapshots, part.gaps)
+        if number >= len(first):
+            replay.feed(part.events, part.membership, part.snapshots, part.gaps)
         ended += range_ownership.follow(replay.take_epochs())
         if sum(ranges.epochs.size for ranges in ended) > _RANGES_MAX:
             yield from _any("assignments", rows.assignments(*group, ended))
@@ -100,10 +118,13 @@ def _replayed_group(
         of_part = [*part.contradicted, *replay.take_refused()]
         refused += len(of_part)
         yield from _any("refused", _refused(group, [*part.repeated, *of_part]))
+    if not keep_state:
+        replay.close()
+    weigh_selector(replay)
     whole = None if keep_state else replay.finish()
     ended += range_ownership.follow([*replay.take_epochs(), *replay.open_epoch()])
     if keep_state:
-        payload = write_checkpoint(known, config)
+        payload = write_checkpoint(known, claimed)
         yield "state", columns_of([{**group._asdict(), "version": STATE_VERSION, "payload": payload}])
     counted.leave_out(transfers.rows, transfers.places)
     found = dataclasses.replace(replay.so_far() if whole is None else whole, recorders=recorders)

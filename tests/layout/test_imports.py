@@ -54,6 +54,7 @@ ROOMS = (
     "dispatch_audit.pipeline.replay.rows",
     "dispatch_audit.pipeline.replay.verdicts",
     "dispatch_audit.pipeline.replay.checkpoint",
+    "dispatch_audit.pipeline.replay.trial",
     "dispatch_audit.pipeline.replay.subscription",
     "dispatch_audit.pipeline.replay.evidence",
     "dispatch_audit.pipeline.replay.dispatcher",

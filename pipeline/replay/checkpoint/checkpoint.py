@@ -6,7 +6,8 @@ somebody who may write to the table of states. The configuration, which the call
 
     bytes   "dispatch-audit checkpoint" and a line feed, and compressed with zlib:
             8 bytes   the length of the document, least byte first
-            document  {"version": 9, ...} in JSON (`codec`)
+            document  {"version": 9, "selector": null, ...} in JSON (`codec`); null: the selector is the one that the
+                      configuration says, else it is an `OtherSelector`
             arrays    one behind the other, integers with the least byte first
 """
 
@@ -24,6 +25,7 @@ from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
+from dispatch_audit.pipeline.replay.trial.other_selectors import OtherSelector, selector_of
 
 STATE_VERSION: Final = 17
 """Of what a checkpoint is made of: raised with every change of what the classes of the replay keep."""
@@ -56,17 +58,18 @@ def write_checkpoint(known: Known, config: ReplayConfig) -> bytes:
 
     Args:
         known: of one group.
-        config: of its replay.
+        config: as the trace claims it; that of the replay may have another selector.
 
     Raises:
         TypeError: a class of the replay is missing in `kinds`, or has other attributes than there.
     """
-    given = _given(config)
+    own = known.replay.config
+    given = _given(own)
     copy = Known(*decode(encode(tuple(known), SCHEMA, given), SCHEMA, given))
     copy.replay.forget()
     copy.senders.forget()
     copy.counted.forget()
-    return _packed(encode(tuple(copy), SCHEMA, given))
+    return _packed(encode(tuple(copy), SCHEMA, given), None if own == config else selector_of(own))
 
 
 def read_checkpoint(payload: bytes, config: ReplayConfig) -> Known:
@@ -74,7 +77,7 @@ def read_checkpoint(payload: bytes, config: ReplayConfig) -> Known:
 
     Args:
         payload: the bytes.
-        config: of the replay that goes on.
+        config: as the trace claims it; that of the replay that goes on may have another selector.
 
     Raises:
         StateError: it is something else, was written by another version, or was damaged.
@@ -82,7 +85,10 @@ def read_checkpoint(payload: bytes, config: ReplayConfig) -> Known:
     if not payload.startswith(_BEGINNING):
         raise StateError("the state of the window before is none, or one of an older version", _WAY_OUT)
     try:
-        return _checked(decode(_unpacked(payload), SCHEMA, _given(config)))
+        encoded = _unpacked(payload)
+        selector = encoded.document["selector"]
+        own = config if selector is None else OtherSelector(*selector).applied(config)
+        return _checked(decode(encoded, SCHEMA, _given(own)))
     # What was damaged fails wherever something in it is used.
     except Exception as error:
         raise StateError(f"the state of the window before cannot be read: {error}", _WAY_OUT) from error
@@ -100,8 +106,10 @@ def _checked(found: Any) -> Known:
     return known
 
 
-def _packed(encoded: Encoded) -> bytes:
-    text = json.dumps({"version": STATE_VERSION, **encoded.document}, separators=(",", ":")).encode()
+def _packed(encoded: Encoded, selector: OtherSelector | None) -> bytes:
+    text = json.dumps(
+        {"version": STATE_VERSION, "selector": selector, **encoded.document}, separators=(",", ":")
+    ).encode()
     compressor = zlib.compressobj(_LEVEL)
     parts = [_BEGINNING, compressor.compress(len(text).to_bytes(_LENGTH_BYTES, "little") + text)]
     parts += [compressor.compress(array.view(np.uint8).data) for array in encoded.arrays]

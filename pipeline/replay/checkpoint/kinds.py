@@ -37,6 +37,7 @@ from dispatch_audit.pipeline.replay.checkpoint.schema import Kind, Schema
 from dispatch_audit.pipeline.replay.dispatcher.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, ComparedSettings, Contradiction
+from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment, ReportedAssignments
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
@@ -80,11 +81,13 @@ _OF_A_GROUP: Final = (
     Kind(
         "replay_stage",
         ReplayStage,
-        "dispatcher owners stays cold_start snapshots missing one_sided settings _config _recorded_late _certain_us"
-        " _perhaps_empty _refused",
+        "dispatcher owners stays cold_start snapshots missing one_sided settings reported _config _recorded_late"
+        " _certain_us _perhaps_empty _refused",
     ),
-    Kind("hash_owners", HashOwners, "epochs doubts undecided _config _kind _log _before_gap"),
+    Kind("hash_owners", HashOwners, "epochs doubts undecided unknown _config _kind _log _before_gap"),
     Kind("compared_settings", ComparedSettings, "checked found _compared"),
+    Kind("reported_assignments", ReportedAssignments, "seen confirmed"),
+    Kind("reported_assignment", ReportedAssignment),
     Kind("contradiction", Contradiction),
     Kind("claim", Claim),
     Kind("missing_rows", MissingRows, "unseen joins_missing_from _until"),

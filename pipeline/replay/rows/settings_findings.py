@@ -10,7 +10,7 @@ from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.utc import moment
 
-_NEVER_CLAIMED: Final = "trace.json does not give {setting}, and the default of {profile} is {value}"
+_NEVER_CLAIMED: Final = "trace.json does not give {setting}, whose default on this release is {value}"
 
 
 def settings_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
@@ -24,11 +24,11 @@ def settings_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
     if "settings_mismatch" not in config.profile.rules:
         return []
     names = Names(found.numbers, found.stays, found.recorders)
-    rows = [_row(contradiction, names, config) for contradiction in found.reported_contradictions]
+    rows = [_row(contradiction, names) for contradiction in found.reported_contradictions]
     return [RuleFindings("settings_mismatch", found.settings.checked, severities(rows), rows[: per_rule_max or None])]
 
 
-def _row(contradiction: Contradiction, names: Names, config: ReplayConfig) -> dict[str, object]:
+def _row(contradiction: Contradiction, names: Names) -> dict[str, object]:
     claim, at = contradiction.claim, contradiction.at
     claimed_seq = None if claim.seq is None else names.own_seq(claim.seq)
     return {
@@ -46,14 +46,14 @@ def _row(contradiction: Contradiction, names: Names, config: ReplayConfig) -> di
         ),
         "evidence": [f"seq {names.seq(seq)}: {text}" for seq, text in contradiction.evidence],
         "explanation": (
-            f"{_claimed(claim, names, config)}, but the broker shows another value at {moment(at.ts_us)} "
+            f"{_claimed(claim, names)}, but the broker shows another value at {moment(at.ts_us)} "
             f"(seq {names.seq(at.seq)}): {contradiction.shown}; {contradiction.judged}"
         ),
     }
 
 
-def _claimed(claim: Claim, names: Names, config: ReplayConfig) -> str:
+def _claimed(claim: Claim, names: Names) -> str:
     if claim.where == "default":
-        return _NEVER_CLAIMED.format(setting=claim.setting, profile=config.profile.name, value=claim.value)
+        return _NEVER_CLAIMED.format(setting=claim.setting, value=claim.value)
     who = "trace.json" if claim.seq is None else f"the settings at seq {names.seq(claim.seq)}"
     return f"{who} {'claim' if claim.seq is not None else 'claims'} {claim.setting} = {claim.value}"

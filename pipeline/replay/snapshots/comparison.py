@@ -92,6 +92,10 @@ class Comparison:
             if drains and consumer.draining is not None:
                 self._compare_draining(snapshot, consumer, index, before.rebuilt, after.rebuilt, doubts, vague)
 
+    def doubt(self, because: str) -> None:
+        """Notes, as a clause, why the owners of all hashes were open in all snapshots so far."""
+        self.mismatches = [m._replace(undecided=m.undecided or because) for m in self.mismatches]
+
     def forget(self, reported_seq: int) -> None:
         """Drops the mismatches up to the row `reported_seq`, and all counts."""
         self.compared.clear()

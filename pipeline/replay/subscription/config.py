@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dispatch_audit.pipeline.assignment import DEFAULT_POINTS
 from dispatch_audit.pipeline.contract.known_bugs import release_of
@@ -15,8 +15,8 @@ from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim
 from dispatch_audit.pipeline.replay.subscription.watermark import UNSETTLED_US
 
-_CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
-_REPLICA_POINTS = "subscriptionKeySharedConsistentHashingReplicaPoints"
+CONSISTENT_HASHING: Final = "subscriptionKeySharedUseConsistentHashing"
+REPLICA_POINTS: Final = "subscriptionKeySharedConsistentHashingReplicaPoints"
 
 
 class OrderLimits(NamedTuple):
@@ -71,11 +71,13 @@ class ReplayConfig:
         """The selector of a new dispatcher (contract 2)."""
         if sticky:
             return "exclusive"
-        return "auto_split" if self.broker.get(_CONSISTENT_HASHING) is False else "consistent_hashing"
+        return "auto_split" if self.broker.get(CONSISTENT_HASHING) is False else "consistent_hashing"
 
     def claim(self, setting: str) -> Claim:
         """What the trace claims that a setting was at its start, or the default that is taken."""
-        value, default = self.broker.get(setting), self.profile.settings.get(setting)
+        # What brokers of this release do not know is off.
+        default = self.profile.settings.get(setting, False)
+        value = self.broker.get(setting, default)
         given = setting in self.given or value != default
         return Claim(setting, json.dumps(value), "trace.json" if given else "default")
 
@@ -87,7 +89,7 @@ class ReplayConfig:
     @property
     def points(self) -> int:
         """Ring points of a consumer."""
-        points = self.broker.get(_REPLICA_POINTS)
+        points = self.broker.get(REPLICA_POINTS)
         return points if isinstance(points, int) else DEFAULT_POINTS
 
     @property

@@ -1,12 +1,13 @@
 """The owners of the hashes of one subscription: its selector, its epochs, and the hashes whose owners are open."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from dispatch_audit.pipeline.assignment import AssignmentLog, Undecided
 from dispatch_audit.pipeline.assignment.join_orders import Precedence
-from dispatch_audit.pipeline.assignment.ranges.hash_ranges import union
+from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, union
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import Behind
 from dispatch_audit.pipeline.assignment.resolve import Resolved
@@ -22,6 +23,9 @@ from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Eviden
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges, in_words
 from dispatch_audit.udfs.sticky_key_hash import sticky_from_murmur
 
+_NEVER: Final = 1 << 62
+"""Behind every seq."""
+
 
 class HashOwners:
     """The assignment of one subscription over time, as far as the trace shows it.
@@ -30,6 +34,7 @@ class HashOwners:
         epochs: which assignment was in force between which rows.
         doubts: the hashes whose owners are open, and between which rows.
         undecided: the number of dispatches of such hashes.
+        unknown: whether the selector is another one than the trace claims, so that every owner is open.
     """
 
     def __init__(self, config: ReplayConfig) -> None:
@@ -37,6 +42,7 @@ class HashOwners:
         self.epochs = EpochHistory(known_since=0 if config.complete_from_start else None)
         self.doubts = UndecidedRanges()
         self.undecided = 0
+        self.unknown = False
         self._config = config
         self._kind: SelectorKind = config.selector(sticky=False)
         self._log = AssignmentLog(self._kind, config.points, config.profile)
@@ -46,6 +52,11 @@ class HashOwners:
     def has_consumers(self) -> bool:
         """Whether any consumer has entered the assignment and not left it."""
         return self._log.current is not None and bool(self._log.current.names)
+
+    @property
+    def routes_by_selector(self) -> bool:
+        """Whether a selector shares out the hashes, and not what consumers declare."""
+        return self._kind != "exclusive"
 
     @property
     def are_open(self) -> bool:
@@ -135,6 +146,11 @@ class HashOwners:
             doubts.add(UndecidedRange(began, over, at_stake, because))
         doubts.add(UndecidedRange(in_order[-1][0], None, resolved.undecided[-1], because))
         return because
+
+    def disown(self, because: str, dispatches: int) -> None:
+        """Leaves every owner open, for a reason as a clause, after so many dispatches since the last report."""
+        self.unknown, self.undecided = True, dispatches
+        self.doubts.add(UndecidedRange(0, _NEVER, ALL_HASHES, because))
 
     def count_undecided(self, seq: Ints, hashes: Ints) -> None:
         """Counts the dispatches of hashes whose owners are open; takes the row and the hash of each dispatch."""

@@ -10,12 +10,13 @@ from dispatch_audit.pipeline.assignment.possibly_empty import may_be_empty
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
+from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignments
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
-from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints
+from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY, Ints
 from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.epoch_history import OpenedEpoch
@@ -47,6 +48,7 @@ class ReplayStage:
         missing: the gaps.
         one_sided: the sides of rows that the recorder does not write.
         settings: the settings that rows and snapshots were compared with.
+        reported: how far snapshots report the assignment that follows from the selector.
     """
 
     def __init__(self, config: ReplayConfig) -> None:
@@ -59,6 +61,7 @@ class ReplayStage:
         self.missing = MissingRows(config.complete_from_start)
         self.one_sided = OneSidedRecording()
         self.settings = ComparedSettings()
+        self.reported = ReportedAssignments()
         self._config = config
         self._recorded_late: bool | None = None
         # From this time on, a dispatch of which only the end is recorded was decided under the assignment in force.
@@ -251,6 +254,11 @@ class ReplayStage:
                 late_us = 0 if starts else self._config.skew_us
                 self.dispatcher.policy = self.dispatcher.policy._replace(unordered_us=late_us)
 
+    def disown(self, because: str) -> None:
+        """Leaves open who owned any hash, for a reason as a clause: the selector is not the broker's."""
+        self.owners.disown(because, int(self.dispatcher.checked[DISPATCHES]))
+        self.snapshots.comparison.doubt(because)
+
     def begin_gap(self, gap: Gap, at: TracePoint) -> None:
         """Ends what is open, and judges nothing that rows of the gap may explain."""
         cold_start, dispatcher = self.cold_start, self.dispatcher
@@ -294,6 +302,8 @@ class ReplayStage:
                 self.dispatcher.monitor.disregard(at.seq)
             self.missing.settle(at)
         self._note_known(at)
+        if self.owners.routes_by_selector and self.cold_start.known:
+            self.reported.note(snapshot, [moment.ranges for moment in moments])
         if self.cold_start.settled:
             self.snapshots.compare(snapshot, moments, at, self.dispatcher, doubts, self.one_sided)
 

@@ -142,6 +142,7 @@ class ReplayResult:
         one_sided: whether only one side of dispatches, or of acknowledgements, was recorded.
         unseen_rows: the gaps, in the order in which they begin.
         settings: the settings that rows and snapshots were compared with.
+        owners_unknown: whether the broker has another selector than the trace claims, and which one is unknown.
         recorders: the recorders of the topic.
     """
 
@@ -169,6 +170,7 @@ class ReplayResult:
     one_sided: bool = False
     unseen_rows: Sequence[UnseenRows] = ()
     settings: ComparedSettings = field(default_factory=ComparedSettings)
+    owners_unknown: bool = False
     recorders: Recorders = ONE
 
     @property

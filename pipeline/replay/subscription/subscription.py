@@ -34,6 +34,16 @@ class Subscription:
         self._reported: TracePoint | None = None
         self._watermark = Watermark(config.unsettled_us)
 
+    @property
+    def config(self) -> ReplayConfig:
+        """The configuration of the replay."""
+        return self._config
+
+    @property
+    def released_seq(self) -> int:
+        """The last row that has taken effect; -1: none has."""
+        return self._timeline.released_seq
+
     def feed(
         self,
         events: Events,
@@ -70,10 +80,14 @@ class Subscription:
             self._latest = LatestRanges()
         return filled
 
-    def finish(self) -> ReplayResult:
-        """The result at the end of the trace, without what was reported before."""
+    def close(self) -> None:
+        """Lets all rows take effect, because no others follow; only the first call changes anything."""
         self._timeline.finish()
         self.stage.finish()
+
+    def finish(self) -> ReplayResult:
+        """The result at the end of the trace, without what was reported before."""
+        self.close()
         return self._found(reported_since(self._reported))
 
     def so_far(self) -> ReplayResult:
@@ -136,6 +150,7 @@ class Subscription:
             stage.one_sided.of_traffic,
             stage.missing.unseen,
             stage.settings,
+            stage.owners.unknown,
         )
 
     def take_epochs(self) -> list[PlacedEpoch]:

@@ -52,7 +52,7 @@ def mismatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
         rows = [_row(m, names, config) for m in differing]
         counts = severities(rows)
         # Without their evidence the mismatches that were only counted have no milder verdict.
-        counts["violation"] += found.comparison.beyond[rule]
+        counts["not_provable" if found.owners_unknown else "violation"] += found.comparison.beyond[rule]
         by_rule.append(RuleFindings(rule, found.comparison.compared[rule], +counts, rows[: per_rule_max or None]))
     return by_rule
 

@@ -97,7 +97,7 @@ def is_as_in(known: Known, payload: bytes, config: ReplayConfig) -> bool:
     """Whether that is known which a checkpoint holds, to the last attribute and byte."""
     document, arrays = encode(tuple(known), SCHEMA, {"config": config, "profile": config.profile})
     written, rest = document_of(payload)
-    of_now = {"version": STATE_VERSION, **json.loads(json.dumps(document))}
+    of_now = {"version": STATE_VERSION, "selector": None, **json.loads(json.dumps(document))}
     return bool(of_now == written) and b"".join(array.tobytes() for array in arrays) == rest
 
 

@@ -45,7 +45,7 @@ def found_by(settings: ComparedSettings) -> RuleFindings:
     [
         (Claim(LIMIT, "40", "trace.json"), f"trace.json claims {LIMIT} = 40, but"),
         (Claim(LIMIT, "40", "settings row", 3), f"the settings at seq 3 claim {LIMIT} = 40, but"),
-        (Claim(LIMIT, "50000", "default"), f"trace.json does not give {LIMIT}, and the default of pulsar-4.0.7 is"),
+        (Claim(LIMIT, "50000", "default"), f"trace.json does not give {LIMIT}, whose default on this release is 50000"),
     ],
 )
 def test_the_sentence_says_who_claims_the_setting(claim: Claim, said: str) -> None:

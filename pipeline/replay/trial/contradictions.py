@@ -1,0 +1,77 @@
+"""What is said of a selector that the trace claims and the broker contradicts."""
+
+from typing import Final
+
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.subscription.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
+from dispatch_audit.pipeline.replay.trial.other_selectors import OtherSelector, named
+from dispatch_audit.pipeline.replay.trial.shown import Shown
+
+UNKNOWN_SELECTOR: Final = "the broker routes hashes by another selector than the trace claims, and which one is unknown"
+_EVIDENCE_MAX: Final = 3
+
+
+def settings_of(config: ReplayConfig) -> tuple[str, ...]:
+    """The settings that choose the selector of a subscription without declared ranges (contract 2)."""
+    rings = config.selector(sticky=False) == "consistent_hashing"
+    return (CONSISTENT_HASHING, REPLICA_POINTS) if rings else (CONSISTENT_HASHING,)
+
+
+def another_shown(config: ReplayConfig, other: OtherSelector, against: Shown) -> list[Contradiction]:
+    """The contradicted claims where another selector explains the rows: one for each setting.
+
+    Args:
+        config: the configuration that the trace claims.
+        other: the selector that explains the rows.
+        against: what contradicts the claimed one.
+    """
+    at, evidence, found = _evidence(config, against)
+    name = other.named()
+    return [
+        Contradiction(
+            claim,
+            f"{found}, and {name} explains them",
+            value,
+            at,
+            evidence,
+            f"owners are judged by {name} from the start",
+        )
+        for claim, value in other.contradicted(config)
+    ]
+
+
+def none_shown(config: ReplayConfig, against: Shown) -> Contradiction:
+    """The contradicted claim where no known selector explains the rows."""
+    at, evidence, found = _evidence(config, against)
+    return Contradiction(
+        claim=config.claim(settings_of(config)[-1]),
+        shown=f"{found}, and no selector that is known here explains them",
+        value="",
+        at=at,
+        evidence=evidence,
+        judged="what depends on the owner of a hash is not provable",
+    )
+
+
+def _evidence(config: ReplayConfig, against: Shown) -> tuple[TracePoint, tuple[tuple[int, str], ...], str]:
+    """The row that shows it, the evidence, and what was found as a clause."""
+    claimed = named(config.profile, config.selector(sticky=False), config.points)
+    if against.differing:
+        first = against.differing[0].snapshot
+        evidence = tuple(
+            (
+                seen.snapshot.seq,
+                f"a snapshot lists {count(seen.consumers, 'consumer')} with their hash ranges; {claimed} gives "
+                f"{seen.differing} of them other ranges",
+            )
+            for seen in against.differing[:_EVIDENCE_MAX]
+        )
+        found = f"{claimed} gives other hash ranges than {count(len(against.differing), 'snapshot')} from there on"
+        return TracePoint(first.seq, first.ts_us), evidence, found
+    seqs = against.misrouted[:_EVIDENCE_MAX]
+    evidence = tuple((at.seq, f"an entry goes to another consumer than {claimed} has for its hash") for at in seqs)
+    dispatches = count(against.dispatches, "dispatch", "dispatches")
+    found = f"{len(against.misrouted):,} of {dispatches} go to other consumers than {claimed} has for the hashes"
+    return seqs[0], evidence, found

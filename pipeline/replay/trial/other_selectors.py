@@ -1,0 +1,150 @@
+"""The selectors that a broker may run other than the one that the trace claims: other settings, or another release.
+
+Source: contract 2 (which settings choose the selector) and 6 (the classic dispatcher).
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from dispatch_audit.pipeline.assignment import DEFAULT_POINTS, Selector, make_selector
+from dispatch_audit.pipeline.contract.profile import (
+    CLASSIC_SETTING,
+    Profile,
+    SelectorKind,
+    SettingValue,
+    profile_for,
+    profiles,
+)
+from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim
+from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
+from dispatch_audit.pipeline.replay.subscription.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
+from dispatch_audit.pipeline.replay.trial.shown_points import shown_points
+
+VERSION: Final = "pulsar_version"
+# Two namesakes, because releases differ in how they number them, and so many consumers that ring points collide.
+_SAMPLE: Final = ("a", "a", *(f"consumer-{number}" for number in range(20)))
+
+
+class OtherSelector(NamedTuple):
+    """A selector, by what the trace would have to say for a replay to go by it.
+
+    Attributes:
+        profile: the name of the profile.
+        version: the version of the broker.
+        settings: the settings of broker.conf that choose the selector, with their values.
+    """
+
+    profile: str
+    version: str
+    settings: Mapping[str, SettingValue]
+
+    def applied(self, config: ReplayConfig) -> ReplayConfig:
+        """The configuration of a replay of the trace that goes by this selector."""
+        profile, former = profiles()[self.profile], config.profile.settings
+        said = {
+            name: value for name, value in config.broker.items() if name in config.given or value != former.get(name)
+        }
+        broker = {**profile.broker(said), **self.settings}
+        return replace(config, profile=profile, version=self.version, broker=broker)
+
+    def contradicted(self, config: ReplayConfig) -> list[tuple[Claim, str]]:
+        """The claims of a trace that this selector contradicts, each with the value that it shows."""
+        found = [
+            (config.claim(name), json.dumps(value))
+            for name, value in self.settings.items()
+            if config.claim(name).value != json.dumps(value)
+        ]
+        if profiles()[self.profile].classic == config.profile.classic and self.profile != config.profile.name:
+            found.append((Claim(VERSION, config.version, "trace.json"), f"that of {self.profile}"))
+        return found
+
+    def named(self) -> str:
+        """Its name in a sentence."""
+        kind: SelectorKind = "consistent_hashing" if self.settings[CONSISTENT_HASHING] is True else "auto_split"
+        return named(profiles()[self.profile], kind, int(self.settings[REPLICA_POINTS]))
+
+
+def selector_of(config: ReplayConfig) -> OtherSelector:
+    """The selector of a configuration."""
+    rings = config.selector(sticky=False) == "consistent_hashing"
+    settings = {CONSISTENT_HASHING: rings, REPLICA_POINTS: config.points, CLASSIC_SETTING: config.profile.classic}
+    return OtherSelector(config.profile.name, config.version, settings)
+
+
+def named(profile: Profile, kind: SelectorKind, points: int) -> str:
+    """The name of a selector in a sentence."""
+    name = "AUTO_SPLIT" if kind == "auto_split" else f"consistent hashing with {points} points a consumer"
+    return f"{name} of {profile.name}"
+
+
+def other_selectors(
+    config: ReplayConfig, reported: Sequence[ReportedAssignment], names: Mapping[int, str]
+) -> Iterator[OtherSelector]:
+    """Selectors other than that of the configuration that may give the reported assignments, the likeliest first.
+
+    Args:
+        config: the configuration of the replay.
+        reported: assignments that snapshots report; none: every selector may give them.
+        names: of the consumers in them.
+    """
+    hashing = config.broker.get(CONSISTENT_HASHING) is not False
+    tried = [_sample(make_selector(config.selector(sticky=False), config.points, config.profile))]
+    for profile, version in _profiles(config):
+        for rings in (hashing, not hashing):
+            for points in _points(profile, config, reported, names) if rings else [config.points]:
+                selector = make_selector("consistent_hashing" if rings else "auto_split", points, profile)
+                if (sample := _sample(selector.copy())) in tried or not _fits_bounds(selector, reported):
+                    continue
+                tried.append(sample)
+                classic: SettingValue = profile.classic
+                settings = {CONSISTENT_HASHING: rings, REPLICA_POINTS: points, CLASSIC_SETTING: classic}
+                yield OtherSelector(profile.name, version, settings)
+
+
+def _profiles(config: ReplayConfig) -> Iterator[tuple[Profile, str]]:
+    """Profiles and the version to judge by: the claimed one, its other dispatcher, and those of other releases."""
+    claimed, every = config.profile, list(profiles().values())
+    yield claimed, config.version
+    # A version that is no number is that of a profile that the user named.
+    with suppress(UsageError):
+        yield profile_for(config.version, {CLASSIC_SETTING: not claimed.classic}), config.version
+    here = [profile.name for profile in every].index(claimed.name)
+    # The nearest release first; a dispatcher that is only there for those who ask for it is the unlikelier one.
+    for _, profile in sorted(enumerate(every), key=lambda both: (both[1].classic, abs(both[0] - here))):
+        # Where the dispatcher is the claimed one, the version still says best which of its flaws are fixed.
+        yield profile, config.version if profile.dispatcher == claimed.dispatcher else profile.from_version
+
+
+def _sample(selector: Selector) -> tuple[int, object]:
+    """What distinguishes selectors: the hashes that they reduce, and how they share them among some consumers."""
+    for number, name in enumerate(_SAMPLE):
+        selector.add(number, name)
+    selector.remove(1)
+    routing = selector.routing()
+    return routing.modulus, selector.ranges()
+
+
+def _fits_bounds(selector: Selector, reported: Sequence[ReportedAssignment]) -> bool:
+    """Whether a selector begins and ends the ranges of all consumers where the reports do."""
+    one = selector.copy()
+    one.add(0, _SAMPLE[0])
+    ranges = one.ranges()
+    bounds = (ranges[0][0], ranges[-1][1])
+    return all(bounds == _bounds(seen) for seen in reported)
+
+
+def _bounds(seen: ReportedAssignment) -> tuple[int, int]:
+    ranges = [both for consumer in seen.snapshot.consumers for both in consumer.ranges or ()]
+    return min(start for start, _ in ranges), max(end for _, end in ranges)
+
+
+def _points(
+    profile: Profile, config: ReplayConfig, reported: Sequence[ReportedAssignment], names: Mapping[int, str]
+) -> list[int]:
+    """The numbers of ring points to try: the claimed one, the default, and those that the reports show."""
+    shown = shown_points(profile, reported, names)
+    return list(dict.fromkeys((config.points, DEFAULT_POINTS, *shown)))

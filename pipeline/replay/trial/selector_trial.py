@@ -1,0 +1,94 @@
+"""Decides from the first rows of a subscription by which selector it is replayed.
+
+The replay begins with the selector that the trace claims. Once it has given several consumers the ranges that a
+snapshot reports, it is the broker's, and nothing more is done: this is nearly every trace, at its first snapshots. If
+snapshots or dispatches contradict it, the same rows are replayed with the other selectors that may give what is
+reported; one that explains what the claimed one does not takes its place from the first row on. So rows are kept until
+the selector is confirmed, about `TRIAL_ROWS` of them at most.
+
+If no selector that is known explains the rows, or the contradiction shows only later, the owners of hashes are open.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
+from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
+from dispatch_audit.pipeline.replay.trial.contradictions import (
+    UNKNOWN_SELECTOR,
+    another_shown,
+    none_shown,
+    settings_of,
+)
+from dispatch_audit.pipeline.replay.trial.other_selectors import other_selectors
+from dispatch_audit.pipeline.replay.trial.shown import shown_by
+
+TRIAL_ROWS: Final = 1 << 17
+"""The number of rows after which the claimed selector stays if nothing contradicts it."""
+_NEVER: Final = 1 << 63
+"""Behind every seq."""
+
+
+def on_trial(replay: Subscription, parts: Iterator[Merged], goes_on: bool) -> tuple[Subscription, list[Merged]]:
+    """Replays the first rows, and chooses the selector.
+
+    Args:
+        replay: the replay in front of the first row, with the selector that the trace claims.
+        parts: the rows; those up to the decision are taken.
+        goes_on: whether the trace goes on after all of them.
+
+    Returns:
+        The replay that goes on, and the parts that it has taken.
+    """
+    kept: list[Merged] = []
+    rows, until = 0, _NEVER
+    while not replay.stage.reported.confirmed and replay.released_seq < until:
+        part = next(parts, None)
+        if part is None:
+            return _chosen(replay, kept, _NEVER, final=not goes_on), kept
+        kept.append(part)
+        _feed(replay, part)
+        before, rows = rows, rows + part.events.seq.size
+        if before < TRIAL_ROWS <= rows:
+            # However the rows are cut into parts, the same ones decide.
+            until = int(part.events.seq[TRIAL_ROWS - before - 1])
+    return _chosen(replay, kept, until, final=False), kept
+
+
+def _chosen(claimed: Subscription, kept: Sequence[Merged], until: int, final: bool) -> Subscription:
+    """The replay that goes on: the claimed one, or one by the selector that the rows up to `until` show."""
+    if final:
+        claimed.close()
+    against = shown_by(claimed, until)
+    if not against.contradicts:
+        return claimed
+    names = {number: stay.row.name for number, stay in claimed.stage.stays.items()}
+    for other in other_selectors(claimed.config, against.differing, names):
+        replay = Subscription(other.applied(claimed.config))
+        for part in kept:
+            _feed(replay, part)
+        if final:
+            replay.close()
+        if shown_by(replay, until).explains(against):
+            for contradiction in another_shown(claimed.config, other, against):
+                replay.stage.settings.contradict(contradiction)
+            return replay
+    return claimed
+
+
+def weigh_selector(replay: Subscription) -> None:
+    """Notes, in front of the result of a window, whether the broker contradicts the selector of the replay."""
+    stage = replay.stage
+    if stage.reported.confirmed or stage.reported.seen:
+        for name in settings_of(replay.config):
+            stage.settings.compared(name)
+    if stage.reported.confirmed or stage.owners.unknown:
+        return
+    against = shown_by(replay, _NEVER)
+    if against.rules_out:
+        stage.settings.contradict(none_shown(replay.config, against))
+        stage.disown(UNKNOWN_SELECTOR)
+
+
+def _feed(replay: Subscription, part: Merged) -> None:
+    replay.feed(part.events, part.membership, part.snapshots, part.gaps)

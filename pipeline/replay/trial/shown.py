@@ -1,0 +1,84 @@
+"""How far snapshots and dispatches agree with the selector by which a subscription is replayed."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from dispatch_audit.pipeline.contract.rules import OWNERSHIP
+from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.state.state import DISPATCHES, chosen
+from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
+
+# So many hashes that go to another consumer than the owner, each to one or more, are no mistakes of a broker that
+# another selector explains by chance: with two consumers it explains one of them in two.
+_MISROUTED_MIN: Final = 10
+_SNAPSHOTS_MIN: Final = 3
+
+
+class Shown(NamedTuple):
+    """What rows show of the selector of a replay.
+
+    Attributes:
+        agreeing: whether a snapshot reports the ranges that the replay has of several consumers.
+        alone: the number of snapshots of a single consumer that report those of the replay.
+        differing: the reported assignments that differ from the replay's.
+        misrouted: the dispatches to another consumer than the owner, where the owner is not open.
+        misrouted_hashes: how many different pairs of hash and receiver they have.
+        dispatches: the number of dispatches.
+    """
+
+    agreeing: bool
+    alone: int
+    differing: Sequence[ReportedAssignment]
+    misrouted: Sequence[TracePoint]
+    misrouted_hashes: int
+    dispatches: int
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether no snapshot of several consumers agrees, and snapshots differ or dispatches go elsewhere."""
+        return not self.agreeing and (bool(self.differing) or self.misrouted_hashes >= _MISROUTED_MIN)
+
+    def explains(self, against: "Shown") -> bool:
+        """Whether this selector explains what contradicts the claimed one, but for mistakes that a broker may make."""
+        if len(self.misrouted) > max(1, len(against.misrouted) // 20):
+            return False
+        if against.differing:
+            return (self.agreeing or self.alone > 1) and 10 * len(self.differing) <= len(against.differing)
+        return against.misrouted_hashes >= _MISROUTED_MIN
+
+    @property
+    def rules_out(self) -> bool:
+        """Whether the selector is not the broker's, although no other one explains the rows.
+
+        A broker with a bug routes a few hashes elsewhere, or reports other ranges of a consumer. Here several snapshots
+        report other ranges of several consumers and dispatches do not vouch for the selector; or there are no
+        snapshots, and a large share of many dispatches goes elsewhere.
+        """
+        if self.agreeing:
+            return False
+        elsewhere = 5 * len(self.misrouted) >= self.dispatches
+        if sum(seen.differing > 1 for seen in self.differing) >= _SNAPSHOTS_MIN:
+            return elsewhere or self.dispatches < _MISROUTED_MIN
+        return elsewhere and self.misrouted_hashes >= 5 * _MISROUTED_MIN
+
+
+def shown_by(replay: Subscription, until: int) -> Shown:
+    """How far the rows up to a seq agree with the selector of a replay; nothing is shown of declared ranges."""
+    stage = replay.stage
+    if not stage.owners.routes_by_selector:
+        return Shown(False, 0, (), (), 0, 0)
+    seen = [assignment for assignment in stage.reported.seen if assignment.snapshot.seq <= until]
+    findings, _ = stage.dispatcher.findings_and_episodes()
+    misrouted = chosen(findings, (findings.rule == OWNERSHIP) & (findings.seq <= until))
+    misrouted = chosen(misrouted, ~stage.owners.doubts.which(misrouted.seq, misrouted.hash))
+    return Shown(
+        agreeing=stage.reported.confirmed,
+        alone=sum(assignment.differing == 0 for assignment in seen),
+        differing=[assignment for assignment in seen if assignment.differing],
+        misrouted=sorted(map(TracePoint, misrouted.seq.tolist(), misrouted.ts_us.tolist())),
+        misrouted_hashes=np.unique(misrouted[["hash", "consumer"]]).size,
+        dispatches=int(stage.dispatcher.checked[DISPATCHES]),
+    )
