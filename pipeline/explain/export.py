@@ -127,7 +127,7 @@ def _check(folder: Path, evidence: Evidence, finding: Mapping[str, Any]) -> None
     """Reads the written rows back as an audit reads them, and makes sure that they give the finding."""
     (trace,) = open_traces([folder])
     rows = subscription_rows(trace, evidence.events.group)
-    holds = SameFinding(rows, evidence.events.group, evidence.events.config, finding)
+    holds = SameFinding(rows, evidence.events.group, evidence.events.claimed, finding)
     assert holds(range(rows.num_rows)), "the written rows give the finding, as they did in memory"
 
 

@@ -111,7 +111,7 @@ def shortest_trace(
         replays_max: most traces to try.
     """
     in_order = _InOrder(rows, events, refused)
-    holds = SameFinding(in_order.rows, events.group, events.config, finding, replays_max)
+    holds = SameFinding(in_order.rows, events.group, events.claimed, finding, replays_max)
     at = events.place(finding["broker"], finding["seq"])
     kept = next((some for some in in_order.candidates(sticky_hash, at) if holds(some)), None)
     if kept is None:

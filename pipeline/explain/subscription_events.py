@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.replay.packing.hashes import hashes_of
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, merged
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
-from dispatch_audit.pipeline.replay.replay_rows import PackedRows
+from dispatch_audit.pipeline.replay.replay_rows import PackedRows, with_shown_selector
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.udfs.sticky_key_hash import key_ids, sticky_hashes
@@ -40,7 +40,8 @@ class SubscriptionEvents:
     Attributes:
         packed: the rows, as `dispatch_audit.pipeline.replay.replay_rows` replays them.
         group: the subscription.
-        config: of the replay.
+        config: of the replay, with the selector that the rows show.
+        claimed: the same with the selector that the trace claims, by which an audit begins.
         events: its rows and the publishes of its topic.
         membership: the details of its joins, leaves and resets.
         gaps: in which rows of it may be missing.
@@ -50,6 +51,7 @@ class SubscriptionEvents:
     packed: PackedRows
     group: Group
     config: ReplayConfig
+    claimed: ReplayConfig
     events: Events
     membership: list[MembershipEvent]
     gaps: list[Gap]
@@ -57,12 +59,13 @@ class SubscriptionEvents:
 
     @staticmethod
     def of(packed: PackedRows, group: Group, config: ReplayConfig) -> "SubscriptionEvents":
-        """Returns the events of one subscription of packed rows."""
+        """Returns the events of one subscription of packed rows; the configuration is that which the trace claims."""
         parts = list(merged(packed.of_group[group]))
         membership = [row for part in parts for row in part.membership]
         gaps = [gap for part in parts for gap in part.gaps]
         events = concatenated([part.events for part in parts])
-        return SubscriptionEvents(packed, group, config, events, membership, gaps, packed.recorders_of(group.topic))
+        shown, recorders = with_shown_selector(packed, group, config), packed.recorders_of(group.topic)
+        return SubscriptionEvents(packed, group, shown, config, events, membership, gaps, recorders)
 
     @cached_property
     def selector(self) -> SelectorKind:

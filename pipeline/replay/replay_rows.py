@@ -11,20 +11,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.replay.packing.pack import pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import (
     ANY_TOPIC,
     Group,
     PackedBatch,
+    merged,
     of_each_topic,
     rows_for,
 )
-from dispatch_audit.pipeline.replay.recorders.one_order import in_one_order
+from dispatch_audit.pipeline.replay.recorders.one_order import Transfers, in_one_order
 from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.observed_subscription import Observer
+from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
+from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
 
 ALL_FINDINGS = 0
@@ -100,6 +104,21 @@ def recorders_in(packed: Sequence[PackedBatch], skew_us: int) -> dict[str, Recor
     return found
 
 
+def with_shown_selector(packed: PackedRows, group: Group, config: ReplayConfig) -> ReplayConfig:
+    """The configuration by which an audit replays one subscription: with the selector that its rows show.
+
+    Args:
+        packed: the rows.
+        group: the subscription.
+        config: the configuration, with the selector that the trace claims.
+    """
+    if config.recorded_by != BROKER:
+        return config
+    parts = merged(Transfers(packed.recorders_of(group.topic)).among(packed.of_group[group]))
+    replay, _ = on_trial(Subscription(config), parts, goes_on=False)
+    return replay.config
+
+
 def replayed_rows(
     packed: PackedRows, group: Group, config: ReplayConfig, observer: Observer | None = None
 ) -> dict[str, Rows]:
@@ -109,7 +128,7 @@ def replayed_rows(
         packed: the rows.
         group: the subscription.
         config: the configuration of the replay.
-        observer: looks at the dispatcher between rows.
+        observer: looks at the dispatcher between rows, which go by the selector of the configuration.
 
     Raises:
         LimitError: more entries are open at one time than the limit allows.

@@ -58,7 +58,7 @@ class OtherSelector(NamedTuple):
             for name, value in self.settings.items()
             if config.claim(name).value != json.dumps(value)
         ]
-        if profiles()[self.profile].classic == config.profile.classic and self.profile != config.profile.name:
+        if self.profile not in _profiles_of_release(config):
             found.append((Claim(VERSION, config.version, "trace.json"), f"that of {self.profile}"))
         return found
 
@@ -107,16 +107,24 @@ def other_selectors(
 
 def _profiles(config: ReplayConfig) -> Iterator[tuple[Profile, str]]:
     """Profiles and the version to judge by: the claimed one, its other dispatcher, and those of other releases."""
-    claimed, every = config.profile, list(profiles().values())
-    yield claimed, config.version
+    every = profiles()
+    claimed = _profiles_of_release(config)
+    yield from ((every[name], config.version) for name in claimed)
+    here = list(every).index(config.profile.name)
+    # The nearest release first; a dispatcher that is only there for those who ask for it is the unlikelier one.
+    for _, profile in sorted(enumerate(every.values()), key=lambda both: (both[1].classic, abs(both[0] - here))):
+        if profile.name not in claimed:
+            # The oldest release of a line has the most flaws, so the audit says of none that it cannot be there.
+            yield profile, profile.from_version
+
+
+def _profiles_of_release(config: ReplayConfig) -> list[str]:
+    """The names of the profile of a trace and of the one for the other dispatcher of its release, if it has two."""
+    found = [config.profile.name]
     # A version that is no number is that of a profile that the user named.
     with suppress(UsageError):
-        yield profile_for(config.version, {CLASSIC_SETTING: not claimed.classic}), config.version
-    here = [profile.name for profile in every].index(claimed.name)
-    # The nearest release first; a dispatcher that is only there for those who ask for it is the unlikelier one.
-    for _, profile in sorted(enumerate(every), key=lambda both: (both[1].classic, abs(both[0] - here))):
-        # Where the dispatcher is the claimed one, the version still says best which of its flaws are fixed.
-        yield profile, config.version if profile.dispatcher == claimed.dispatcher else profile.from_version
+        found.append(profile_for(config.version, {CLASSIC_SETTING: not config.profile.classic}).name)
+    return list(dict.fromkeys(found))
 
 
 def _sample(selector: Selector) -> tuple[int, object]:

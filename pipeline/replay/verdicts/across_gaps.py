@@ -3,6 +3,8 @@
 A finding needs rows that show what happened, and these are there. But whether an exception or a known bug explains it
 may depend on rows of a while before, or shortly after: whether its hash drained, what a consumer that left had held,
 what the same replay read sent. Until mark-delete has passed what was open in the gap, these may be missing.
+
+Where the selector of the broker is unknown, the same holds for the whole trace: owners decide which hash drained.
 """
 
 from collections.abc import Sequence
@@ -36,6 +38,15 @@ def across_gaps(verdicts: Sequence[FindingVerdict], context: FindingContext) -> 
             found[at] = _unknown(gap, context)
             if finding.rule in OVERTAKING:
                 overtaking.add(int(finding.seq))
+    return found
+
+
+def without_owners(verdicts: Sequence[FindingVerdict], context: FindingContext) -> list[FindingVerdict]:
+    """The verdicts where nobody knows who owned which hash; violations that this may explain are not provable."""
+    found, findings = list(verdicts), context.found.findings
+    for at, verdict in enumerate(found):
+        if verdict.severity == "violation" and _depends_on_the_past(findings[at], context):
+            found[at] = FindingVerdict("not_provable", because=context.found.doubts.all[-1].because)
     return found
 
 

@@ -22,7 +22,7 @@ from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.verdicts.across_gaps import across_gaps
+from dispatch_audit.pipeline.replay.verdicts.across_gaps import across_gaps, without_owners
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import duplicates
 from dispatch_audit.pipeline.replay.verdicts.overtaking import late_first, overtaken
@@ -49,6 +49,7 @@ _PERHAPS_ACKNOWLEDGED: Final = FindingVerdict(
         "just behind may have come first"
     ),
 )
+_OWNER_UNKNOWN: Final = FindingVerdict("not_provable", because="the selector of the broker is unknown")
 _REDELIVERY_LOST: Final = unexplained("every redeliver request must raise the count")
 
 
@@ -79,6 +80,8 @@ def judged(found: ReplayResult, config: ReplayConfig) -> list[FindingVerdict]:
             verdicts[at] = FindingVerdict("not_provable", because=doubt.because)
         elif finding.rule == GAP_DELIVERY and finding.other_consumer == finding.consumer != NOBODY:
             verdicts[at] = _routed_gap(context)
+    if found.owners_unknown:
+        verdicts = without_owners(verdicts, context)
     return across_gaps(verdicts, context)
 
 
@@ -89,6 +92,8 @@ def plain_verdict(rule: int, permitted: int, context: FindingContext) -> Finding
         # The other consumer still works on its entry, and that is a bug; entries that only waited do no harm.
         harmed = (rule, exception) == (SINGLE_HOLDER, "E6")
         return permitted_by(exception, *(context.bugs_with("dropped_while_held") if harmed else ()))
+    if rule in MISROUTED and context.found.owners_unknown:
+        return _OWNER_UNKNOWN
     if rule == UNACKED_LIMIT and context.found.one_sided:
         return _PERHAPS_ACKNOWLEDGED
     return INFORMATION if RULES[NAME_OF[rule]].informs else UNEXPLAINED
