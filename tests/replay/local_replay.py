@@ -535,12 +535,17 @@ def replayed_logs(
 
 
 def _config_of(
-    name: str, skew_us: int = SKEW_US, changed: Mapping[str, object] = MappingProxyType({}), **rules: Any
+    name: str,
+    skew_us: int = SKEW_US,
+    changed: Mapping[str, object] = MappingProxyType({}),
+    version: str | None = None,
+    **rules: Any,
 ) -> ReplayConfig:
     manifest = json.loads((RECORDINGS / name / "trace.json").read_text())
-    version, settings = manifest["pulsar_version"], {**manifest["settings"], **changed}
+    version, settings = version or manifest["pulsar_version"], {**manifest["settings"], **changed}
     profile = profile_for(version, settings)
-    return ReplayConfig(profile, version, profile.broker(settings), skew_us, 10_000_000, **rules)
+    given = frozenset(settings)
+    return ReplayConfig(profile, version, profile.broker(settings), skew_us, 10_000_000, given=given, **rules)
 
 
 def _recorded(path: Path) -> list[Columns]:
@@ -574,7 +579,7 @@ def recorded_tables(name: str) -> Tables:
 
 
 def tables_of_batches(name: str, batches: Iterable[pa.RecordBatch], **rules: Any) -> Tables:
-    """The same of typed rows under the settings of a recorded trace."""
+    """The same of typed rows under the settings of a recorded trace, some of which, or its version, may be changed."""
     config = _config_of(name, **rules)
     return _tables_of(packed_rows(batches, config), config)
 

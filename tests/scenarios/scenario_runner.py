@@ -13,6 +13,8 @@ millisecond after the one before. What a recorder writes at the start and at the
     join c2 [as NAME] [ranges 0-10,20-30] [out-of-order]      `join nobody`: the broker refused it
     leave c2 [because closed_by_broker]          also `reset seek`
     stats [mark-delete 1:5] [replay 5990]        a snapshot; entries in replay
+    stats of c1 c2                               with the ranges of c1 and c2, which joined in this order
+    claim setting=value ...                      trace.json says something else from here on than the broker has
     flow c1 5                                    c1 asks for messages
     publish 1 2 h [batch 3] [delayed]
     dispatch 1 2 c1 [of h]                       `of` names the key of an entry that was never published
@@ -120,8 +122,11 @@ class Story:
                     yield f"{seqs:<6} {line}"
 
     def do_broker(self, words: list[str]) -> Iterator[str]:
-        self._new(words[0], {name: json.loads(value) for name, value in (word.split("=") for word in words[1:])})
+        self._new(words[0], _settings(words[1:]))
         yield f"profile {profile_for(self._version, self._settings).name}"
+
+    def do_claim(self, words: list[str]) -> None:
+        self._settings = {**self._settings, **_settings(words)}
 
     def do_key(self, words: list[str]) -> Iterator[str]:
         name, wish = words[0].rstrip(":"), " ".join(words[1:])
@@ -160,6 +165,8 @@ class Story:
         told: Columns = {"mark_delete_position": _behind(words, "mark-delete") or None}
         if "replay" in words:
             told["msg_in_replay"] = int(_behind(words, "replay"))
+        if words[:1] == ["of"]:
+            told["consumers"] = _reported(words[1:], self._rules(self._version))
         self._write("stats", snapshot=json.dumps(told))
 
     def do_flow(self, words: list[str]) -> None:
@@ -254,7 +261,8 @@ class Story:
 
     def _rules(self, version: str) -> ReplayConfig:
         profile = profile_for(version, self._settings)
-        return ReplayConfig(profile, version, profile.broker(self._settings), _SKEW_US, open_entries_max=1_000_000)
+        broker, given = profile.broker(self._settings), frozenset(self._settings)
+        return ReplayConfig(profile, version, broker, _SKEW_US, open_entries_max=1_000_000, given=given)
 
     def _write(self, event: str, **columns: object) -> None:
         self._now_us += 1_000
@@ -282,6 +290,21 @@ def _owned(clause: list[str], config: ReplayConfig, kind: SelectorKind) -> Fits:
     for label, _, name in (word.partition("=") for word in clause[2:]):
         selector.add(_number(label), name or label, None)
     return lambda sticky_hash: selector.select(sticky_hash) == _number(clause[0])
+
+
+def _reported(labels: list[str], config: ReplayConfig) -> list[Columns]:
+    """The consumers of a snapshot, which joined in this order, with their ranges."""
+    selector = make_selector(config.selector(sticky=False), config.points, config.profile)
+    for label in labels:
+        selector.add(_number(label), label, None)
+    ranges: dict[int, list[list[int]]] = {_number(label): [] for label in labels}
+    for start, end, consumer in selector.ranges():
+        ranges[consumer].append([start, end])
+    return [{"consumer": consumer, "key_hash_ranges": of_one} for consumer, of_one in ranges.items()]
+
+
+def _settings(words: list[str]) -> Columns:
+    return {name: json.loads(value) for name, value in (word.split("=") for word in words)}
 
 
 def _named(words: list[str]) -> tuple[list[str], str]:

@@ -86,7 +86,7 @@ _OF_A_GROUP: Final = (
     ),
     Kind("hash_owners", HashOwners, "epochs doubts undecided unknown _config _kind _log _before_gap"),
     Kind("compared_settings", ComparedSettings, "checked found _compared"),
-    Kind("reported_assignments", ReportedAssignments, "seen confirmed"),
+    Kind("reported_assignments", ReportedAssignments, "seen confirmed _drains"),
     Kind("reported_assignment", ReportedAssignment),
     Kind("contradiction", Contradiction),
     Kind("claim", Claim),

@@ -31,7 +31,7 @@ class Contradiction(NamedTuple):
     Attributes:
         claim: the claim.
         shown: what the broker shows, as a clause with a subject and a verb.
-        value: the value that this is, as text; empty: it only is another one.
+        value: the value that this is, as a sentence names it; empty: it only is another one.
         at: the row that completes the evidence.
         evidence: seq and text of the rows that show it, oldest first; never none.
         judged: what is judged how from then on, as a clause.

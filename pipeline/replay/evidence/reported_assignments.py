@@ -1,8 +1,11 @@
-"""How far the hash ranges in snapshots are those of the selector by which a replay goes.
+"""How far snapshots of the broker agree with the selector and the dispatcher by which a replay goes.
 
 A selector that is not the broker's gives other ranges to nearly every consumer in every snapshot. A broker with a bug
 reports other ranges for a consumer, or for some time, and those of the selector otherwise. With one consumer all
 selectors of one hash range agree, so such a snapshot may contradict a selector, but never confirms it.
+
+The two dispatchers report different values (contract 7): only that of recently joined consumers has
+`readPositionWhenJoining`, and only the draining one lists draining hashes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,11 +26,18 @@ class ReportedAssignment(NamedTuple):
         snapshot: the snapshot.
         consumers: how many consumers it lists, each with its ranges.
         differing: how many of them have other ranges in the replay.
+        of_other_dispatcher: whether it has values that only the other dispatcher reports.
     """
 
     snapshot: Snapshot
     consumers: int
     differing: int
+    of_other_dispatcher: bool
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the broker reports nothing else than the replay has."""
+        return not self.differing and not self.of_other_dispatcher
 
 
 class ReportedAssignments:
@@ -35,11 +45,12 @@ class ReportedAssignments:
 
     Attributes:
         seen: in the order of the trace; none once the selector is confirmed.
-        confirmed: whether the replay has given several consumers just the ranges that a snapshot reports.
+        confirmed: whether a snapshot has shown the selector and the dispatcher of the replay.
     """
 
-    def __init__(self) -> None:
-        """Starts in front of the first snapshot."""
+    def __init__(self, drains: bool) -> None:
+        """Starts in front of the first snapshot of a broker with the draining dispatcher, or with the other one."""
+        self._drains = drains
         self.seen: list[ReportedAssignment] = []
         self.confirmed = False
 
@@ -56,6 +67,10 @@ class ReportedAssignments:
         if not comparable:
             return
         differing = min(sum(reported[n] != ranges[n] for n in reported) for ranges in comparable)
-        self.seen.append(ReportedAssignment(snapshot, len(reported), differing))
-        if differing == 0 and len(reported) > 1:
+        joining = any(consumer.joined_at is not None for consumer in snapshot.consumers)
+        draining = any(consumer.draining for consumer in snapshot.consumers)
+        seen = ReportedAssignment(snapshot, len(reported), differing, joining if self._drains else draining)
+        self.seen.append(seen)
+        # A recorder may leave out what the dispatcher of recently joined consumers reports, so only its values show it.
+        if seen.agrees and len(reported) > 1 and (self._drains or joining):
             self.seen, self.confirmed = [], True

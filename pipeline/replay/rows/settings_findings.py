@@ -46,8 +46,8 @@ def _row(contradiction: Contradiction, names: Names) -> dict[str, object]:
         ),
         "evidence": [f"seq {names.seq(seq)}: {text}" for seq, text in contradiction.evidence],
         "explanation": (
-            f"{_claimed(claim, names)}, but the broker shows another value at {moment(at.ts_us)} "
-            f"(seq {names.seq(at.seq)}): {contradiction.shown}; {contradiction.judged}"
+            f"{_claimed(claim, names)}, but the broker shows {contradiction.value or 'another value'} at "
+            f"{moment(at.ts_us)} (seq {names.seq(at.seq)}): {contradiction.shown}; {contradiction.judged}"
         ),
     }
 

@@ -61,7 +61,7 @@ class ReplayStage:
         self.missing = MissingRows(config.complete_from_start)
         self.one_sided = OneSidedRecording()
         self.settings = ComparedSettings()
-        self.reported = ReportedAssignments()
+        self.reported = ReportedAssignments(drains=config.profile.dispatcher == "draining")
         self._config = config
         self._recorded_late: bool | None = None
         # From this time on, a dispatch of which only the end is recorded was decided under the assignment in force.

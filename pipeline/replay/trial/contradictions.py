@@ -4,6 +4,7 @@ from typing import Final
 
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
+from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.subscription.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.trial.other_selectors import OtherSelector, named
@@ -32,7 +33,7 @@ def another_shown(config: ReplayConfig, other: OtherSelector, against: Shown) ->
     return [
         Contradiction(
             claim,
-            f"{found}, and {name} explains them",
+            f"{found} but those of {name}" if against.differing else f"{found}, and {name} explains them",
             value,
             at,
             evidence,
@@ -47,7 +48,7 @@ def none_shown(config: ReplayConfig, against: Shown) -> Contradiction:
     at, evidence, found = _evidence(config, against)
     return Contradiction(
         claim=config.claim(settings_of(config)[-1]),
-        shown=f"{found}, and no selector that is known here explains them",
+        shown=f"{found}, and no known selector explains them",
         value="",
         at=at,
         evidence=evidence,
@@ -60,18 +61,21 @@ def _evidence(config: ReplayConfig, against: Shown) -> tuple[TracePoint, tuple[t
     claimed = named(config.profile, config.selector(sticky=False), config.points)
     if against.differing:
         first = against.differing[0].snapshot
-        evidence = tuple(
-            (
-                seen.snapshot.seq,
-                f"a snapshot lists {count(seen.consumers, 'consumer')} with their hash ranges; {claimed} gives "
-                f"{seen.differing} of them other ranges",
-            )
-            for seen in against.differing[:_EVIDENCE_MAX]
-        )
-        found = f"{claimed} gives other hash ranges than {count(len(against.differing), 'snapshot')} from there on"
+        evidence = tuple((s.snapshot.seq, _differs(s, claimed)) for s in against.differing[:_EVIDENCE_MAX])
+        snapshots = count(len(against.differing), "snapshot")
+        what = "hash ranges" if any(seen.differing for seen in against.differing) else "values"
+        found = f"the {what} in {snapshots} from there on are not those of {claimed}"
         return TracePoint(first.seq, first.ts_us), evidence, found
     seqs = against.misrouted[:_EVIDENCE_MAX]
     evidence = tuple((at.seq, f"an entry goes to another consumer than {claimed} has for its hash") for at in seqs)
     dispatches = count(against.dispatches, "dispatch", "dispatches")
     found = f"{len(against.misrouted):,} of {dispatches} go to other consumers than {claimed} has for the hashes"
     return seqs[0], evidence, found
+
+
+def _differs(seen: ReportedAssignment, claimed: str) -> str:
+    """How a snapshot differs from the claimed selector or dispatcher."""
+    listed = f"a snapshot lists {count(seen.consumers, 'consumer')}"
+    if seen.differing:
+        return f"{listed} with their hash ranges; {claimed} gives {seen.differing} of them other ranges"
+    return f"{listed} with values that only the other dispatcher reports"

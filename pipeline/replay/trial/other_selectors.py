@@ -59,7 +59,7 @@ class OtherSelector(NamedTuple):
             if config.claim(name).value != json.dumps(value)
         ]
         if self.profile not in _profiles_of_release(config):
-            found.append((Claim(VERSION, config.version, "trace.json"), f"that of {self.profile}"))
+            found.append((Claim(VERSION, config.version, "trace.json"), f"the selector of {self.profile}"))
         return found
 
     def named(self) -> str:
@@ -78,7 +78,7 @@ def selector_of(config: ReplayConfig) -> OtherSelector:
 def named(profile: Profile, kind: SelectorKind, points: int) -> str:
     """The name of a selector in a sentence."""
     name = "AUTO_SPLIT" if kind == "auto_split" else f"consistent hashing with {points} points a consumer"
-    return f"{name} of {profile.name}"
+    return f"{name} ({profile.name})"
 
 
 def other_selectors(
@@ -92,14 +92,16 @@ def other_selectors(
         names: of the consumers in them.
     """
     hashing = config.broker.get(CONSISTENT_HASHING) is not False
-    tried = [_sample(make_selector(config.selector(sticky=False), config.points, config.profile))]
+    claimed = make_selector(config.selector(sticky=False), config.points, config.profile)
+    tried = [(config.profile.dispatcher, _sample(claimed))]
     for profile, version in _profiles(config):
         for rings in (hashing, not hashing):
             for points in _points(profile, config, reported, names) if rings else [config.points]:
                 selector = make_selector("consistent_hashing" if rings else "auto_split", points, profile)
-                if (sample := _sample(selector.copy())) in tried or not _fits_bounds(selector, reported):
+                candidate = profile.dispatcher, _sample(selector.copy())
+                if candidate in tried or not _fits_bounds(selector, reported):
                     continue
-                tried.append(sample)
+                tried.append(candidate)
                 classic: SettingValue = profile.classic
                 settings = {CONSISTENT_HASHING: rings, REPLICA_POINTS: points, CLASSIC_SETTING: classic}
                 yield OtherSelector(profile.name, version, settings)

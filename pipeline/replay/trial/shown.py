@@ -21,9 +21,9 @@ class Shown(NamedTuple):
     """What rows show of the selector of a replay.
 
     Attributes:
-        agreeing: whether a snapshot reports the ranges that the replay has of several consumers.
-        alone: the number of snapshots of a single consumer that report those of the replay.
-        differing: the reported assignments that differ from the replay's.
+        agreeing: whether a snapshot of several consumers reports what the replay has.
+        alone: the number of snapshots of a single consumer that do.
+        differing: the reported assignments that do not.
         misrouted: the dispatches to another consumer than the owner, where the owner is not open.
         misrouted_hashes: how many different pairs of hash and receiver they have.
         dispatches: the number of dispatches.
@@ -38,7 +38,9 @@ class Shown(NamedTuple):
 
     @property
     def contradicts(self) -> bool:
-        """Whether no snapshot of several consumers agrees, and snapshots differ or dispatches go elsewhere."""
+        """Whether a snapshot is of the other dispatcher; or none of several consumers agrees, and there is evidence."""
+        if any(seen.of_other_dispatcher for seen in self.differing):
+            return True
         return not self.agreeing and (bool(self.differing) or self.misrouted_hashes >= _MISROUTED_MIN)
 
     def explains(self, against: "Shown") -> bool:
@@ -70,14 +72,14 @@ def shown_by(replay: Subscription, until: int) -> Shown:
     stage = replay.stage
     if not stage.owners.routes_by_selector:
         return Shown(False, 0, (), (), 0, 0)
-    seen = [assignment for assignment in stage.reported.seen if assignment.snapshot.seq <= until]
+    seen = [a for a in stage.reported.seen if a.snapshot.seq <= until]
     findings, _ = stage.dispatcher.findings_and_episodes()
     misrouted = chosen(findings, (findings.rule == OWNERSHIP) & (findings.seq <= until))
     misrouted = chosen(misrouted, ~stage.owners.doubts.which(misrouted.seq, misrouted.hash))
     return Shown(
-        agreeing=stage.reported.confirmed,
-        alone=sum(assignment.differing == 0 for assignment in seen),
-        differing=[assignment for assignment in seen if assignment.differing],
+        agreeing=stage.reported.confirmed or any(a.agrees and a.consumers > 1 for a in seen),
+        alone=sum(a.agrees and a.consumers == 1 for a in seen),
+        differing=[a for a in seen if not a.agrees],
         misrouted=sorted(map(TracePoint, misrouted.seq.tolist(), misrouted.ts_us.tolist())),
         misrouted_hashes=np.unique(misrouted[["hash", "consumer"]]).size,
         dispatches=int(stage.dispatcher.checked[DISPATCHES]),
