@@ -66,6 +66,7 @@ ROOMS = (
     "dispatch_audit.pipeline.replay.state",
     "dispatch_audit.pipeline.replay.recorders",
     "dispatch_audit.pipeline.replay.packing",
+    "dispatch_audit.pipeline.replay.settings",
     "dispatch_audit.pipeline.replay",
     "dispatch_audit.pipeline.assignment",
     "dispatch_audit.pipeline.assignment.selectors",

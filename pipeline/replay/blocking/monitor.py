@@ -39,6 +39,7 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, INTERVAL, INTERVALS, STILL_OPEN, Output
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import (
@@ -76,16 +77,18 @@ class BlockingMonitor:
         stalls_beyond: how many of those are unexplained stalls, so findings (`stalls.is_finding`).
         recent: the recently joined consumers (3.x and classic).
         limits: of the broker.
+        in_force: the settings at the point up to which rows were replayed.
         open_until: the end of the window while its open intervals are noted and the trace goes on; else None.
     """
 
-    def __init__(self, limits: BrokerLimits, thresholds: Thresholds) -> None:
+    def __init__(self, limits: BrokerLimits, thresholds: Thresholds, in_force: SettingsInForce) -> None:
         self.samples: list[Sample] = []
         self.starved = StarvedHashes(thresholds.intervals_max)
         self.left_out: Counter[tuple[str, str]] = Counter()
         self.stalls_beyond = 0
         self.recent = RecentlyJoined(thresholds.as_pip_282)
         self.limits = limits
+        self.in_force = in_force
         self.open_until: TracePoint | None = None
         self._thresholds = thresholds
         self._blocked: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = defaultdict(list)

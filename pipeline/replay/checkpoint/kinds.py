@@ -46,6 +46,8 @@ from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.replay.rules.capped_findings import CappedFindings
 from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector
+from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting, SettingsInForce
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Mismatch, Moment
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Bounds, Reconstruction
@@ -145,10 +147,13 @@ _OF_THE_DISPATCHER: Final = (
     Kind(
         "blocking_monitor",
         BlockingMonitor,
-        "samples starved left_out stalls_beyond recent limits open_until _thresholds _blocked _noted _moves _reported"
-        " _stall _since_seq _brought_about",
+        "samples starved left_out stalls_beyond recent limits in_force open_until _thresholds _blocked _noted _moves"
+        " _reported _stall _since_seq _brought_about",
     ),
     Kind("broker_limits", BrokerLimits),
+    Kind("settings_in_force", SettingsInForce, "changed _defaults _start _said _announced _lost"),
+    Kind("setting", Setting),
+    Kind("settings_row", SettingsRow),
     Kind("thresholds", Thresholds),
     Kind("sample", Sample),
     Kind("blocked", Blocked),

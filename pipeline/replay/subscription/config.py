@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.replay.blocking.broker_limits import LOOK_AHEAD, BrokerLimits, limits_of
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim
+from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.subscription.watermark import UNSETTLED_US
 
 CONSISTENT_HASHING: Final = "subscriptionKeySharedUseConsistentHashing"
@@ -91,6 +92,10 @@ class ReplayConfig:
         """Ring points of a consumer."""
         points = self.broker.get(REPLICA_POINTS)
         return points if isinstance(points, int) else DEFAULT_POINTS
+
+    def settings_in_force(self) -> SettingsInForce:
+        """The settings at the beginning of the trace; rows `settings` change them for one subscription."""
+        return SettingsInForce(self.broker, self.profile.settings, self.given)
 
     @property
     def limits(self) -> BrokerLimits:

@@ -22,7 +22,7 @@ def new_dispatcher(config: ReplayConfig) -> Dispatcher:
         report_min_us=config.thresholds.report_min_us,
         stall_threshold_us=config.thresholds.stall_threshold_us,
     )
-    monitor = BlockingMonitor(config.limits, config.thresholds)
+    monitor = BlockingMonitor(config.limits, config.thresholds, config.settings_in_force())
     counts_indexes = config.broker.get(_BATCH_INDEX_ACKS) is True
     exceptions = config.profile.exceptions
     return Dispatcher(policy, config.open_entries_max, monitor, counts_indexes, exceptions)

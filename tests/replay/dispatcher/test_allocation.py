@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.events import DTYPES, Code, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.state import Ints
 
@@ -23,7 +24,9 @@ HASHES = 65_536
 def _dispatcher(open_entries_max: int = 1_000_000) -> Dispatcher:
     """One that drains, with consumer 1 as the owner of everything."""
     policy = Policy(10_000, 0, True, True, False, 0, 100_000, 1_000_000)
-    dispatcher = Dispatcher(policy, open_entries_max, BlockingMonitor(limits_of({}, looks_ahead=True), Thresholds()))
+    in_force = SettingsInForce({}, {}, frozenset())
+    monitor = BlockingMonitor(limits_of({}, looks_ahead=True), Thresholds(), in_force)
+    dispatcher = Dispatcher(policy, open_entries_max, monitor)
     dispatcher.drains = True
     dispatcher.connect(1, TracePoint(0, 0))
     dispatcher.route(routing_of_ranges([(0, HASHES, 1)]), TracePoint(0, 0), 0)

@@ -1,0 +1,182 @@
+"""The broker's settings by time: what `trace.json` says, and the rows `settings` that change it (TRACE_FORMAT).
+
+Many settings are dynamic in Pulsar, or come from policies of the namespace or the topic, so what holds for a
+subscription changes while the trace goes on. A row says what is in force from it on; where it also names the row up to
+which the former values were certainly in force, either may have been in force in between.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
+
+Value: TypeAlias = bool | int | float | str | None
+Where: TypeAlias = Literal["trace.json", "settings row", "default", "lost"]
+Scope: TypeAlias = Literal["broker", "topic", "subscription"]
+
+UNACKED_PER_CONSUMER: Final = "maxUnackedMessagesPerConsumer"
+UNACKED_PER_SUBSCRIPTION: Final = "maxUnackedMessagesPerSubscription"
+READ_BATCH: Final = "dispatcherMaxReadBatchSize"
+
+_RATES: Final[Mapping[Scope, str]] = {
+    "broker": "dispatchThrottlingRate",
+    "topic": "dispatchThrottlingRatePerTopic",
+    "subscription": "dispatchThrottlingRatePerSubscription",
+}
+# Policies of the namespace and the topic have no part in what the broker looks up in broker.conf itself.
+_OF_POLICIES: Final = frozenset({"namespace", "topic", "subscription"})
+
+
+class Setting(NamedTuple):
+    """A value of one setting, and who says so.
+
+    Attributes:
+        name: as in broker.conf.
+        value: None: nobody says one, or rows that say one may be missing.
+        where: `lost`: rows that would say it may be missing.
+        source: where the broker has the value from, in the words of the row: `topic`, `namespace`; empty: nobody says.
+        seq: the row that says so; None: no row does.
+    """
+
+    name: str
+    value: Value
+    where: Where
+    source: str = ""
+    seq: int | None = None
+
+    @property
+    def limit(self) -> int:
+        """The value as a limit; 0: there is none."""
+        value = self.value
+        return max(int(value), 0) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+class DispatchRate(NamedTuple):
+    """A limit of the dispatch rate (contract 4.2, step 5d).
+
+    Attributes:
+        scope: what it limits.
+        messages: so many in each period; 0: no limit.
+        size_bytes: so many in each period; 0: no limit.
+        period_s: the period in seconds.
+        claims: who says so: the settings that give it.
+    """
+
+    scope: Scope
+    messages: int
+    size_bytes: int
+    period_s: int
+    claims: tuple[Setting, ...]
+
+
+class SettingsInForce:
+    """The settings that are in force for one subscription at the point up to which its rows were replayed.
+
+    Attributes:
+        changed: how often rows changed them; what was derived from them is derived anew when it grows.
+    """
+
+    def __init__(self, broker: Mapping[str, object], defaults: Mapping[str, object], given: frozenset[str]) -> None:
+        """Starts at the beginning of the trace.
+
+        Args:
+            broker: names to values at the start.
+            defaults: those of the release.
+            given: the names that `trace.json` has.
+        """
+        self.changed = 0
+        self._defaults = {name: Setting(name, _value(value), "default") for name, value in defaults.items()}
+        self._start = {
+            name: Setting(
+                name, _value(value), "trace.json" if name in given or value != defaults.get(name) else "default"
+            )
+            for name, value in broker.items()
+        }
+        self._said: dict[str, Setting] = {}
+        # What an open bracket changes; the names of several rows may overlap.
+        self._announced: dict[int, dict[str, Setting]] = {}
+        self._lost = False
+
+    def announce(self, row: SettingsRow) -> None:
+        """Notes that the values of a row may be in force from here on."""
+        self._announced[row.own_seq] = self._values_of(row)
+        self.changed += 1
+
+    def put(self, row: SettingsRow) -> None:
+        """Puts the values of a row in force."""
+        self._announced.pop(row.own_seq, None)
+        if row.anew:
+            self._said.clear()
+            self._lost = False
+        self._said.update(self._values_of(row))
+        self.changed += 1
+
+    def lose(self) -> None:
+        """Notes that rows `settings` may be missing: a setting is unknown until a row names it."""
+        self._lost = True
+        self._said.clear()
+        self._announced.clear()
+        self.changed += 1
+
+    def of(self, name: str) -> Setting:
+        """The value of the last row that names a setting, or of the start."""
+        said = self._said.get(name)
+        if said is not None:
+            return said
+        if self._lost:
+            return Setting(name, None, "lost")
+        return self._start.get(name) or self._defaults.get(name) or Setting(name, None, "default")
+
+    def possible(self, name: str) -> tuple[Setting, ...]:
+        """All values that a setting may have at this point, the one that is in force for longest first."""
+        announced = (values[name] for values in self._announced.values() if name in values)
+        return tuple(dict.fromkeys((self.of(name), *announced)))
+
+    def is_known(self, name: str) -> bool:
+        """Whether no row that names a setting may be missing."""
+        return self.of(name).where != "lost"
+
+    def highest(self, name: str) -> int:
+        """The limit that no broker exceeds, whichever of the possible values is in force; 0: there is none."""
+        limits = [setting.limit for setting in self.possible(name)]
+        return 0 if 0 in limits else max(limits)
+
+    def lowest(self, name: str) -> int:
+        """The limit from which on the broker may hold back; 0: there is none."""
+        return min((setting.limit for setting in self.possible(name) if setting.limit > 0), default=0)
+
+    def of_broker(self, name: str) -> int:
+        """The limit in broker.conf, which the broker also takes where a policy says another one (contract 4.7)."""
+        setting = self.of(name)
+        start = self._start.get(name) or self._defaults.get(name)
+        of_policy = setting.source.lower() in _OF_POLICIES
+        return start.limit if of_policy and start is not None else setting.limit
+
+    def is_on(self, name: str) -> bool:
+        """Whether a switch may be on."""
+        return any(setting.value is True for setting in self.possible(name))
+
+    def rates(self) -> tuple[DispatchRate, ...]:
+        """The limits of the dispatch rate that may be in force; of several possible ones of a scope the lowest."""
+        found = []
+        for scope, name in _RATES.items():
+            names = f"{name}InMsg", f"{name}InByte", f"{name}PeriodInSeconds"
+            messages, size_bytes, period_s = map(self.lowest, names)
+            if messages or size_bytes:
+                claims = tuple(setting for of in names for setting in self.possible(of) if setting.limit)
+                found.append(DispatchRate(scope, messages, size_bytes, period_s or 1, claims))
+        return tuple(found)
+
+    def _values_of(self, row: SettingsRow) -> dict[str, Setting]:
+        sources: dict[str, str | None] = json.loads(row.sources)
+        found = {}
+        for name, value in json.loads(row.values).items():
+            default = self._defaults[name].value if name in self._defaults else None
+            said = default if value is None else value
+            found[name] = Setting(name, said, "settings row", sources.get(name) or "", row.seq)
+        return found
+
+
+def _value(value: object) -> Value:
+    return value if isinstance(value, bool | int | float | str) else None
