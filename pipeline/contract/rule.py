@@ -18,7 +18,7 @@ Counted = Literal[
     "settings",
     "batches with their keys",
 ]
-Case = Literal["leaving", "acknowledged", "passed"]
+Case = Literal["leaving", "acknowledged", "passed", "subscription"]
 """The holder of the older entry was leaving; the entry was acknowledged; mark-delete had passed the entry."""
 
 

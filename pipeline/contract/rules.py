@@ -163,12 +163,29 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         sent_before=True,
     ),
     "unacked_limit": Rule(
-        statement="A consumer holds no more messages than maxUnackedMessagesPerConsumer and one batch allow.",
-        found_when="a consumer at `maxUnackedMessagesPerConsumer` gets more messages than batches explain",
-        unless="not provable where only one side of dispatches or acknowledgements is recorded",
+        statement=(
+            "A consumer holds no more messages than maxUnackedMessagesPerConsumer and one batch allow; a subscription "
+            "at maxUnackedMessagesPerSubscription reads nothing new."
+        ),
+        found_when=(
+            "a consumer at `maxUnackedMessagesPerConsumer` gets more messages than batches explain; or a subscription "
+            "at `maxUnackedMessagesPerSubscription` gets more entries that were read later than one read in flight "
+            "explains"
+        ),
+        unless=(
+            "not provable where only one side of dispatches or acknowledgements is recorded, where the broker goes "
+            "past a limit more often than it holds back at it (settings_mismatch), and of a subscription whose count "
+            "some versions get wrong: after a consumer left with messages, or acknowledged those of another one"
+        ),
         counted="dispatches under a limit",
         number=UNACKED_LIMIT,
         sentence="{sent}, which then held {held_messages}; maxUnackedMessagesPerConsumer is {expected}",
+        otherwise={
+            "subscription": (
+                "{sent}; it is one of {read_entries} read while the subscription had {held_messages}; "
+                "maxUnackedMessagesPerSubscription is {expected}"
+            ),
+        },
     ),
     "stalled": Rule(
         statement="An entry that can be delivered is delivered.",

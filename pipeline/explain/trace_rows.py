@@ -85,10 +85,10 @@ def _of_group(rows: pa.RecordBatch, group: Group) -> pa.RecordBatch:
 def _concerns(topic: _Column, subscription: _Column, event: _Column, group: Group) -> _Column:
     topic, subscription, event = (column.cast(pa.string()) for column in (topic, subscription, event))
     concerned = pc.or_(pc.equal(event, "publish"), pc.fill_null(pc.equal(subscription, group.subscription), False))
-    is_gap = pc.equal(event, "gap")
-    concerned = pc.or_(concerned, pc.and_(is_gap, pc.is_null(subscription)))
+    aside = pc.is_in(event, value_set=pa.array(["gap", "settings"]))
+    concerned = pc.or_(concerned, pc.and_(aside, pc.is_null(subscription)))
     of_topic = pc.fill_null(pc.equal(topic, group.topic), False)
-    return pc.and_(pc.or_(of_topic, pc.and_(is_gap, pc.is_null(topic))), concerned)
+    return pc.and_(pc.or_(of_topic, pc.and_(aside, pc.is_null(topic))), concerned)
 
 
 def _through_spark(trace: Trace, group: Group | None, spark: SparkSession | None) -> list[pa.RecordBatch]:

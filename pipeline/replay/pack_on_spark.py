@@ -98,7 +98,7 @@ def rows_with_texts(kept: Callable[[RowsRead], pa.RecordBatch | pa.Table], asked
 def packed_publishes(topics: Iterable[str], profile: Profile, chunk_rows: int, digested: bool = False) -> Work:
     """Returns work that packs what belongs to all subscriptions of some topics, and counts nothing.
 
-    That is their publishes, and gaps.
+    That is their publishes, gaps and settings.
 
     Args:
         topics: the topics.
@@ -112,8 +112,8 @@ def packed_publishes(topics: Iterable[str], profile: Profile, chunk_rows: int, d
         for _, found in _found(parts, COLUMNS, chunk_rows):
             names = ("topic", "event", "subscription")
             topic, event, subscription = (found.good.column(name).cast(pa.string()) for name in names)
-            is_gap = pc.and_(pc.equal(event, "gap"), pc.is_null(subscription))
-            of_all = pc.or_(pc.equal(event, "publish"), is_gap)
+            aside = pc.is_in(event, value_set=pa.array(["gap", "settings"]))
+            of_all = pc.or_(pc.equal(event, "publish"), pc.and_(aside, pc.is_null(subscription)))
             of_wanted = pc.or_(pc.is_null(topic), pc.is_in(topic, value_set=wanted))
             packed = pack(found.good.filter(pc.and_(of_all, of_wanted)), profile, digested)
             yield staged([of_topic for part in packed for of_topic in of_each_topic(part, wanted.to_pylist())])

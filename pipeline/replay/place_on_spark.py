@@ -58,7 +58,7 @@ def placed(
         batches: of `BATCH_SCHEMA`.
         numbers: the groups that get some.
         recorders: of each topic whose rows name any.
-        of_any_topic: whether there are gaps that hold for all topics of a recorder.
+        of_any_topic: whether there are gaps or settings that hold for all topics of a recorder.
     """
     if of_any_topic:
         anywhere = sf.col("topic") == ANY_TOPIC

@@ -110,7 +110,7 @@ def _replayed_group(
     for number, part in enumerate(chain(first, parts)):
         counted.add(part)
         if number >= len(first):
-            replay.feed(part.events, part.membership, part.snapshots, part.gaps)
+            replay.feed(part.events, part.membership, part.snapshots, part.gaps, part.settings)
         ended += range_ownership.follow(replay.take_epochs())
         if sum(ranges.epochs.size for ranges in ended) > _RANGES_MAX:
             yield from _any("assignments", rows.assignments(*group, ended))

@@ -104,6 +104,9 @@ _AFTER_KEY = {
     "seq_end": _LONG,
     "dropped": _LONG,
     "dropped_events": ArrayType(_TEXT),
+    "settings": MapType(_TEXT, _TEXT),
+    "sources": MapType(_TEXT, _TEXT),
+    "seq_begin": _LONG,
     "snapshot": SNAPSHOT,
 }
 

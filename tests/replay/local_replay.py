@@ -79,6 +79,9 @@ _TYPES: Mapping[str, pa.DataType] = {
     "seq_end": pa.int64(),
     "dropped": pa.int64(),
     "dropped_events": pa.list_(pa.string()),
+    "settings": pa.map_(pa.string(), pa.string()),
+    "sources": pa.map_(pa.string(), pa.string()),
+    "seq_begin": pa.int64(),
 }
 
 
@@ -653,7 +656,7 @@ def _replayed_group(chunks: list[PackedBatch], config: ReplayConfig) -> Replay:
     epochs: list[PlacedEpoch] = []
     refused: list[Refused] = []
     for part in merged(sorted(chunks, key=lambda chunk: chunk.first_seq)):
-        subscription.feed(part.events, part.membership, part.snapshots, part.gaps)
+        subscription.feed(part.events, part.membership, part.snapshots, part.gaps, part.settings)
         epochs += subscription.take_epochs()
         refused += [*part.repeated, *part.contradicted, *subscription.take_refused()]
     found = subscription.finish()

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
+
 _LOOK_AHEAD = "keySharedLookAheadMsgInReplayThresholdPer"
 _UNACKED = "maxUnackedMessagesPer"
 LOOK_AHEAD: Final = frozenset({f"{_LOOK_AHEAD}Consumer", f"{_LOOK_AHEAD}Subscription"})
@@ -70,4 +72,15 @@ def limits_of(broker: Mapping[str, object], looks_ahead: bool) -> BrokerLimits:
         unacked_per_subscription=number(f"{_UNACKED}Subscription"),
         read_batch=number("dispatcherMaxReadBatchSize"),
         ack_holes=number("managedLedgerMaxUnackedRangesToPersist"),
+    )
+
+
+def in_force_of(limits: BrokerLimits, in_force: SettingsInForce) -> BrokerLimits:
+    """The limits after a change of settings; within its bracket the lowest that may hold the broker back."""
+    return limits._replace(
+        replay_per_consumer=in_force.lowest(f"{_LOOK_AHEAD}Consumer"),
+        replay_per_subscription=in_force.lowest(f"{_LOOK_AHEAD}Subscription"),
+        unacked_per_consumer=in_force.of_broker(f"{_UNACKED}Consumer"),
+        unacked_per_subscription=in_force.of_broker(f"{_UNACKED}Subscription"),
+        read_batch=in_force.highest("dispatcherMaxReadBatchSize"),
     )

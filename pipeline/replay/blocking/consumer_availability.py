@@ -9,9 +9,10 @@ from typing import Final
 from dispatch_audit.pipeline.replay.blocking.causes import NO_PERMITS, UNACKED_LIMIT_CONSUMER
 from dispatch_audit.pipeline.replay.blocking.wait_causes import blocked_on_unacked_us, look_ahead_us
 from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.rules.unacked_limits import note_at_limit
 from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output
+from dispatch_audit.pipeline.replay.state.output import BY_SETTINGS, INTERVALS, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
@@ -27,12 +28,13 @@ STARVED: Final = -1
 INTERVAL_OVER: Final = 1  # an interval of waiting is over
 STALLED: Final = 2  # nothing was sent to any consumer for long, until this row
 SAMPLE: Final = 3  # the next capacity sample is due
+# 5 is `output.CONTRADICTED`.
 RELEASED: Final = 4  # mark-delete has reached the position that a recently joined consumer waits for
 
 
 @compiled
 def update_availability(
-    state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, unacked_max: int, report_min_us: int
+    state: State, out: Output, consumer: int, seq: int, ts: int, ended_by: int, report_min_us: int
 ) -> None:
     """Updates the cause for which a consumer can be sent nothing; called after every change of what it may be sent.
 
@@ -43,19 +45,19 @@ def update_availability(
         seq: the row of the change.
         ts: the time of the row, in microseconds.
         ended_by: the kind of change, see `output.ENDINGS`.
-        unacked_max: the limit of unacknowledged messages; 0: no limit.
         report_min_us: shorter intervals are not reported.
     """
     consumers = state.consumers
-    cause = READY
-    if unacked_max > 0:
-        if consumers[consumer].unacked >= unacked_max:
-            consumers[consumer].blocked = 1
-        elif consumers[consumer].blocked == 1 and consumers[consumer].unacked <= unacked_max // 2:
-            unblock(state, consumer, ts)
+    cause, blocks_at = READY, state.common[0].blocks_at
+    note_at_limit(state, consumer, ts)
+    if blocks_at > 0 and consumers[consumer].unacked >= blocks_at:
+        consumers[consumer].blocked = 1
+    # A new limit takes effect with the next acknowledgement (4.14).
+    elif consumers[consumer].blocked == 1 and ended_by != BY_SETTINGS and _is_half_free(state, consumer):
+        unblock(state, consumer, ts)
     by_flows = state.common[0].permits_known_by == BY_FLOWS
     withheld = consumers[consumer].blocked == 1 and by_flows and consumers[consumer].permits <= 0
-    if withheld or (unacked_max > 0 and consumers[consumer].unacked >= unacked_max):
+    if withheld or (blocks_at > 0 and consumers[consumer].unacked >= blocks_at):
         cause = UNACKED_LIMIT_CONSUMER
     elif state.common[0].permits_known_by != 0 and consumers[consumer].permits <= 0:
         cause = NO_PERMITS
@@ -69,12 +71,18 @@ def update_availability(
 
 
 @compiled
+def _is_half_free(state: State, consumer: int) -> bool:
+    blocks_at = state.common[0].blocks_at
+    return bool(blocks_at <= 0 or state.consumers[consumer].unacked <= blocks_at // 2)
+
+
+@compiled
 def update_availability_by_row(
     state: State, out: Output, events: Events, i: int, consumer: int, ended_by: int, policy: Policy
 ) -> None:
     """Calls `update_availability` after a row of the trace."""
     seq, ts = events.seq[i], events.ts_us[i]
-    update_availability(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.report_min_us)
+    update_availability(state, out, consumer, seq, ts, ended_by, policy.report_min_us)
 
 
 @compiled

@@ -5,14 +5,14 @@ It reads the state of the dispatcher. Its memory is bounded: it keeps the costli
 
 import heapq
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, blocked_consumer
-from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits
+from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits, in_force_of
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, sample
 from dispatch_audit.pipeline.replay.blocking.causes import (
     DRAINING_STUCK,
@@ -104,6 +104,18 @@ class BlockingMonitor:
         """The intervals, in the order of their beginnings."""
         kept = [interval for heap in self._blocked.values() for _, _, interval in heap]
         return sorted(kept, key=lambda b: (b.span.from_ts, b.span.from_seq, b.scope, b.cause, b.hash, b.consumer))
+
+    def settings_changed(self) -> None:
+        """Takes over the limits that may be in force from here on."""
+        self.limits = in_force_of(self.limits, self.in_force)
+
+    def forget_causes(self, causes: Collection[str]) -> None:
+        """Drops the intervals of causes that were none: the broker does not have the limit."""
+        for scope, cause in [kind for kind in self._blocked if kind[1] in causes]:
+            del self._blocked[scope, cause]
+            self.left_out.pop((scope, cause), None)
+        if self._stall is not None and self._stall.cause in causes:
+            self._stall = None
 
     def disregard(self, before_seq: int) -> None:
         """Drops everything so far, and intervals that began before this row, because rows before it are unknown."""

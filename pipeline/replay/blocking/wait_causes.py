@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
     UNACKED_LIMIT_CONSUMER,
     UNACKED_LIMIT_SUBSCRIPTION,
 )
+from dispatch_audit.pipeline.replay.rules.unacked_limits import note_full
 from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output
@@ -40,14 +41,15 @@ _NEAR_LIMIT: Final = 0.95
 def note_limits(state: State, ts: int) -> None:
     """Adds up the time for which the limits of the subscription are reached; called with every row."""
     common = state.common
-    if common[0].look_ahead_limit > 0:
-        full = common[0].in_replay >= _NEAR_LIMIT * common[0].look_ahead_limit
+    if common[0].look_ahead_limit > 0 or common[0].look_ahead_since_ts != UNKNOWN:
+        limit = common[0].look_ahead_limit
+        full = limit > 0 and common[0].in_replay >= _NEAR_LIMIT * limit
         if full and common[0].look_ahead_since_ts == UNKNOWN:
             common[0].look_ahead_since_ts = ts
         elif not full and common[0].look_ahead_since_ts != UNKNOWN:
             common[0].look_ahead_us = look_ahead_us(state, ts)
             common[0].look_ahead_since_ts = UNKNOWN
-    if common[0].unacked_limit > 0:
+    if common[0].unacked_limit > 0 or common[0].blocked_on_unacked_since_ts != UNKNOWN:
         if common[0].blocked_on_unacked == 1:
             common[0].blocked_on_unacked_until_ts = ts
             if common[0].blocked_on_unacked_since_ts == UNKNOWN:
@@ -55,6 +57,8 @@ def note_limits(state: State, ts: int) -> None:
         elif common[0].blocked_on_unacked_since_ts != UNKNOWN:
             common[0].blocked_on_unacked_us = blocked_on_unacked_us(state, ts)
             common[0].blocked_on_unacked_since_ts = UNKNOWN
+    if common[0].subscription_max > 0 or common[0].full_since_ts > 0:
+        note_full(state, ts)
 
 
 @compiled

@@ -34,9 +34,16 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
 )
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.checkpoint.schema import Kind, Schema
+from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
 from dispatch_audit.pipeline.replay.dispatcher.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, ComparedSettings, Contradiction
+from dispatch_audit.pipeline.replay.evidence.limit_evidence import (
+    LimitEvidence,
+    _ChangedLimit,
+    _Disputed,
+    _Reported,
+)
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment, ReportedAssignments
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.gap import Gap
@@ -83,8 +90,8 @@ _OF_A_GROUP: Final = (
     Kind(
         "replay_stage",
         ReplayStage,
-        "dispatcher owners stays cold_start snapshots missing one_sided settings reported _config _recorded_late"
-        " _certain_us _perhaps_empty _refused",
+        "dispatcher owners stays cold_start snapshots missing one_sided settings reported limits _config"
+        " _recorded_late _certain_us _perhaps_empty _refused _settings_seen",
     ),
     Kind("hash_owners", HashOwners, "epochs doubts undecided unknown _config _kind _log _before_gap"),
     Kind("compared_settings", ComparedSettings, "checked found _compared"),
@@ -92,6 +99,11 @@ _OF_A_GROUP: Final = (
     Kind("reported_assignment", ReportedAssignment),
     Kind("contradiction", Contradiction),
     Kind("claim", Claim),
+    Kind("limit_evidence", LimitEvidence, "_changed _disputed _since _reported"),
+    Kind("changed_limit", _ChangedLimit),
+    Kind("disputed_limit", _Disputed),
+    Kind("reported_messages", _Reported),
+    Kind("contradicted_limit", ContradictedLimit),
     Kind("missing_rows", MissingRows, "unseen joins_missing_from _until"),
     Kind(
         "epoch_history",
@@ -135,7 +147,7 @@ _OF_THE_DISPATCHER: Final = (
         "dispatcher",
         Dispatcher,
         "policy drains holds_back monitor traffic peaks consumers _routings _open_entries_max _state _out _collector"
-        " _at_the_end _without_publish_told",
+        " _at_the_end _without_publish_told _contradicted",
     ),
     Kind("consumer_index", ConsumerIndex, "numbers of"),
     Kind("routings", Routings, "in_force _served _former"),

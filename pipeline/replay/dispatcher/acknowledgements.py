@@ -63,6 +63,8 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
     if state.entries[slot].holder >= 0:
         state.consumers[consumer].acked += 1
         if state.entries[slot].holder != consumer:
+            # If its holder acknowledges it as well, the broker counts it down twice (#24096).
+            state.common[0].total_vague = 1
             row = report_row(state, out, FOREIGN_ACK, events, i, consumer)
             out.findings[row].other_consumer = state.entries[slot].holder
             out.findings[row].other_seq = state.entries[slot].sent_seq

@@ -17,6 +17,13 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import update
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need, make_room, need_of
+from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (
+    ContradictedLimit,
+    disregard,
+    look_at_reads,
+    stand_again,
+    take_limits,
+)
 from dispatch_audit.pipeline.replay.dispatcher.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.dispatcher.interruption import highest_position, without_entries
 from dispatch_audit.pipeline.replay.packing.events import Events
@@ -32,6 +39,7 @@ from dispatch_audit.pipeline.replay.state.output import (
     BY_JOIN,
     BY_LEAVE,
     BY_RESET,
+    BY_SETTINGS,
     STILL_OPEN,
     Output,
     new_output,
@@ -42,6 +50,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BY_FLOWS,
     BY_SNAPSHOTS,
+    CLAIM_CONTRADICTED,
     LEAVING,
     RESTARTED,
     SENT,
@@ -104,11 +113,13 @@ class Dispatcher:
         self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
         common = common_of(self._state)
         common["counts_indexes"] = counts_indexes
-        common["unacked_limit"] = monitor.limits.unacked_per_subscription
+        common["publish_skew_us"] = policy.skew_us
+        take_limits(self._state, monitor.in_force)
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
         self._collector = FindingCollector(exceptions)
         self._at_the_end = (0, 0)
         self._without_publish_told = 0
+        self._contradicted: list[ContradictedLimit] = []
 
     @property
     def connected(self) -> int:
@@ -315,6 +326,9 @@ class Dispatcher:
         at = 0
         while at < events.code.size:
             at = _replay_rows(state, self._out, events, consumers, hashes, mapping, at, self.policy)
+            if CLAIM_CONTRADICTED in (common["consumer_claim"], common["subscription_claim"]):
+                self._contradicted += disregard(state)
+                self.monitor.forget_causes([found.cause for found in self._contradicted])
             if common["stop_reason"] != 0:
                 row = min(at, events.code.size - 1)
                 self.monitor.stopped(
@@ -370,6 +384,7 @@ class Dispatcher:
         """Takes from a snapshot the replay size, read positions at joins, and permits if there are no flow rows."""
         state, common = self._state, common_of(self._state)
         self.monitor.reported(state, snapshot)
+        look_at_reads(state, snapshot.read_position, snapshot.ts_us - SNAPSHOT_LAG_US)
         for consumer in snapshot.consumers:
             index = self.consumers.of.get(consumer.consumer)
             if index is None:
@@ -379,9 +394,29 @@ class Dispatcher:
             if consumer.permits is not None and common["permits_known_by"] != BY_FLOWS:
                 common["permits_known_by"] = BY_SNAPSHOTS
                 self._consumer(consumer.consumer)["permits"] = consumer.permits
-                limits = self.policy.unacked_max, self.policy.report_min_us
-                _update_availability(state, self._out, index, at.seq, at.ts_us, BY_FLOW, *limits)
-                self.monitor.take_intervals(state, self._out, self._mapping)
+                self._update_availability(index, at, BY_FLOW)
+
+    def settings_changed(self, at: TracePoint) -> None:
+        """Takes over the limits that are in force from here on, or may be; `monitor.in_force` has them."""
+        self._drain_output()
+        self.monitor.settings_changed()
+        take_limits(self._state, self.monitor.in_force)
+        self._limit_look_ahead()
+        for index in np.flatnonzero(self._state.consumers.connected).tolist():
+            self._update_availability(index, at, BY_SETTINGS)
+
+    def judge_anew(self, setting: str) -> None:
+        """Judges by a limit of unacknowledged messages again, because a row says another one."""
+        stand_again(self._state, setting)
+
+    def take_contradicted(self) -> list[ContradictedLimit]:
+        """The claimed limits that the broker was found to contradict since the last call."""
+        taken, self._contradicted = self._contradicted, []
+        return taken
+
+    def _update_availability(self, index: int, at: TracePoint, ended_by: int) -> None:
+        _update_availability(self._state, self._out, index, at.seq, at.ts_us, ended_by, self.policy.report_min_us)
+        self.monitor.take_intervals(self._state, self._out, self._mapping)
 
     @property
     def _mapping(self) -> RoutingArrays:

@@ -31,11 +31,18 @@ def charge(state: State, slot: int, consumer: int, messages: int) -> None:
     if state.entries[slot].marks & MAYBE_SKIPPED != 0:
         state.consumers[consumer].maybe_skipped += messages
     common[0].unacked += messages
-    if common[0].unacked_limit > 0:
-        if common[0].unacked >= common[0].unacked_limit:
-            common[0].blocked_on_unacked = 1
-        elif common[0].unacked < common[0].unacked_limit // 2:
-            common[0].blocked_on_unacked = 0
+    common[0].blocked_on_unacked = _blocked(common[0].unacked, common[0].unacked_limit, common[0].blocked_on_unacked)
+    common[0].full = _blocked(common[0].unacked, common[0].subscription_max, common[0].full)
+
+
+@compiled
+def _blocked(unacked: int, limit: int, before: int) -> int:
+    """Whether reads are blocked: from the limit on, until less than half of it is left, or there is none any more."""
+    if limit <= 0:
+        return 0
+    if unacked >= limit:
+        return 1
+    return 0 if unacked < limit // 2 else before
 
 
 @compiled

@@ -257,7 +257,7 @@ def _sent(state: State, out: Output, events: Events, i: int, slot: int, sent: Di
     entries, consumer = state.entries, sent.consumer
     vague = _perhaps_returned(state, slot, sent, policy)
     late_us = policy.unordered_us
-    check_dispatch(state, out, slot, sent, late_us, policy.keeps_order, policy.unacked_max, vague and late_us > 0)
+    check_dispatch(state, out, slot, sent, late_us, policy.keeps_order, vague and late_us > 0)
     expect_end(state, out, slot)
     state.hashes[sent.hash_at].owner = sent.owner
     hash_served(state, out, sent.hash_at, sent.seq, sent.ts_us, BY_DISPATCH, policy)

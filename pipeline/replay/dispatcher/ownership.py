@@ -58,7 +58,7 @@ def change_owners(
                 begin_wait(state, at, seq, ts)
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
-            update_availability(state, out, consumer, seq, ts, ended_by, policy.unacked_max, policy.report_min_us)
+            update_availability(state, out, consumer, seq, ts, ended_by, policy.report_min_us)
 
 
 @compiled

@@ -21,6 +21,7 @@ _CODES = {
     "stats": Code.MARK_DELETE,
     "flow": Code.FLOW,
     "gap": Code.GAP,
+    "settings": Code.SETTINGS,
     "dispatch": Code.DISPATCH_START,
     "ack": Code.ACK_START,
     "join": Code.JOIN_START,

@@ -42,6 +42,7 @@ class Code(IntEnum):
     FLOW = 18
     OTHER = 19
     GAP = 20
+    SETTINGS = 21
 
 
 def among(*codes: Code) -> NDArray[np.bool_]:

@@ -3,6 +3,7 @@
 A gap travels as an event of code GAP, with its last seq in `entry`, the number of rows in `value`, and in `word` what
 was lost. When rows are put in order, gaps are separated from them: the seq of a gap is that of a row that is not there,
 and several gaps may have the same.
+Rows `settings` are separated too: they have details that travel beside the events, and change no entry.
 """
 
 from collections import Counter
@@ -11,6 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
@@ -20,11 +22,14 @@ from dispatch_audit.pipeline.replay.packing.refused import REPEATED_ROW, Refused
 # Bits of `Events.word`.
 _MEMBERS_LOST: Final = 1
 _SNAPSHOTS_LOST: Final = 2
-_OF_TOPIC: Final = 4
+OF_TOPIC: Final = 4
+"""In `Events.word` of a gap or of settings: it holds for all subscriptions of its topic."""
+_SETTINGS_LOST: Final = 8
+_NAMED: Final = 16
 _MEMBERSHIP: Final = frozenset({"join", "leave", "reset"})
 # A name that format 1 does not have may stand for any of its events.
 _OF_ENTRIES: Final = frozenset({"publish", "dispatch", "ack", "redeliver", "flow"})
-_KNOWN: Final = _MEMBERSHIP | _OF_ENTRIES | {"stats"}
+_KNOWN: Final = _MEMBERSHIP | _OF_ENTRIES | {"stats", "settings"}
 
 
 class Gap(NamedTuple):
@@ -54,9 +59,26 @@ class Gap(NamedTuple):
         """Whether snapshots may be missing."""
         return self.lost & _SNAPSHOTS_LOST != 0
 
+    @property
+    def loses_settings(self) -> bool:
+        """Whether rows `settings` are missing, as the recorder says."""
+        return self.lost & _SETTINGS_LOST != 0
+
+    @property
+    def may_lose_settings(self) -> bool:
+        """Whether rows `settings` may be missing, if the recorder writes any: it does not say what was lost."""
+        return self.loses_settings or self.lost & _NAMED == 0
+
 
 def note_gaps(batch: pa.RecordBatch, events: Events) -> None:
-    """Fills in what the gaps among the events of a batch say, which has one event for each row."""
+    """Fills in what the gaps among the events of a batch say, which has one event for each row.
+
+    Of rows `settings` it notes those that hold for all subscriptions of their topic.
+    """
+    at = np.flatnonzero(events.code == Code.SETTINGS)
+    if at.size:
+        nameless = pc.is_null(batch.column("subscription").take(pa.array(at))).to_numpy(zero_copy_only=False)
+        events.word[at] = nameless * OF_TOPIC
     at = np.flatnonzero(events.code == Code.GAP)
     if not at.size:
         return
@@ -64,19 +86,21 @@ def note_gaps(batch: pa.RecordBatch, events: Events) -> None:
     rows = batch.select(names).take(pa.array(at)).to_pylist()
     events.entry[at] = [row["seq_end"] for row in rows]
     events.value[at] = [row["dropped"] for row in rows]
-    events.word[at] = [_lost(row["dropped_events"]) | (row["subscription"] is None) * _OF_TOPIC for row in rows]
+    events.word[at] = [_lost(row["dropped_events"]) | (row["subscription"] is None) * OF_TOPIC for row in rows]
 
 
 def _lost(names: Sequence[str] | None) -> int:
     events = frozenset(names or ())
     if not events or not events <= _KNOWN:
         return _MEMBERS_LOST | _SNAPSHOTS_LOST
-    return bool(events & _MEMBERSHIP) * _MEMBERS_LOST | ("stats" in events) * _SNAPSHOTS_LOST
+    members, snapshots = bool(events & _MEMBERSHIP) * _MEMBERS_LOST, ("stats" in events) * _SNAPSHOTS_LOST
+    return members | snapshots | ("settings" in events) * _SETTINGS_LOST | _NAMED
 
 
 def of_topics(events: Events) -> NDArray[np.bool_]:
-    """Which events are gaps that hold for all subscriptions of their topic."""
-    found: NDArray[np.bool_] = (events.code == Code.GAP) & (events.word & _OF_TOPIC != 0)
+    """Which events are gaps or settings that hold for all subscriptions of their topic."""
+    aside = (events.code == Code.GAP) | (events.code == Code.SETTINGS)
+    found: NDArray[np.bool_] = aside & (events.word & OF_TOPIC != 0)
     return found
 
 
@@ -88,13 +112,15 @@ def gaps_in(events: Events) -> list[Gap]:
 
 
 def apart(events: NarrowEvents) -> tuple[NarrowEvents, list[Gap], list[Refused]]:
-    """The events without gaps, the gaps in the order of seq, and the repetitions of gaps."""
-    is_gap = events.column("code") == Code.GAP
-    if not is_gap.any():
+    """The events without gaps and settings, the gaps in the order of seq, and the repetitions of gaps."""
+    code = events.column("code")
+    is_gap = code == Code.GAP
+    aside = is_gap | (code == Code.SETTINGS)
+    if not aside.any():
         return events, [], []
     found = Counter(gaps_in(events.take(is_gap).wide()))
     repeated = [_repeated(gap.seq) for gap, times in found.items() for _ in range(times - 1)]
-    return events.take(~is_gap), sorted(found), sorted(repeated)
+    return events.take(~aside), sorted(found), sorted(repeated)
 
 
 def _repeated(seq: int) -> Refused:

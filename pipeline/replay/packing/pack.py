@@ -25,6 +25,8 @@ from dispatch_audit.pipeline.replay.packing.producer_summary import (
     published_parts,
 )
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
+from dispatch_audit.pipeline.replay.settings.settings_row import COLUMNS as _OF_SETTINGS
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow, settings_rows
 from dispatch_audit.pipeline.trace.arrow_columns import numbered
 
 # The columns of a trace that the replay needs; nothing else is read.
@@ -59,6 +61,9 @@ COLUMNS = (
     "seq_end",
     "dropped",
     "dropped_events",
+    "settings",
+    "sources",
+    "seq_begin",
     "snapshot",  # as JSON
 )
 
@@ -73,6 +78,7 @@ class _Owner(NamedTuple):
 
 _MEMBERSHIP = among(*(Code(code) for code in range(Code.JOIN_START, Code.RESET_END + 1)))
 _SNAPSHOT = among(Code.MARK_DELETE, Code.OTHER)
+_SETTINGS = among(Code.SETTINGS)
 _PUBLISH = among(Code.PUBLISH, Code.PUBLISH_DELAYED)
 
 _SEQ = Events._fields.index("seq")
@@ -192,21 +198,26 @@ class _Details(NamedTuple):
         membership: what these rows carry, by row.
         stats: the events of snapshots, and their rows.
         snapshots: what these rows carry, by row.
+        said: the events of rows `settings`, and their rows.
+        settings: what these rows carry, by row.
         published: what the publishes of a chunk say of their producers, by the number of the chunk.
-        with_gaps: the chunks with gaps that hold for all subscriptions of their topic.
+        with_shared: the chunks with gaps or settings that hold for all subscriptions of their topic.
     """
 
     changes: _Rows
     membership: Mapping[int, MembershipEvent]
     stats: _Rows
     snapshots: Mapping[int, StatsRow]
+    said: _Rows
+    settings: Mapping[int, SettingsRow]
     published: Mapping[int, Published]
-    with_gaps: frozenset[int]
+    with_shared: frozenset[int]
 
     @staticmethod
     def of(batch: pa.RecordBatch, events: Events, source: Column, starts: NDArray[np.intp]) -> "_Details":
         """The details of the rows of a batch, given its events, the row of each, and where the chunks begin."""
-        changes, stats, publishes = (_rows(events, source, kind) for kind in (_MEMBERSHIP, _SNAPSHOT, _PUBLISH))
+        kinds = (_MEMBERSHIP, _SNAPSHOT, _SETTINGS, _PUBLISH)
+        changes, stats, said, publishes = (_rows(events, source, kind) for kind in kinds)
         membership, snapshots = _membership_rows(batch, changes.rows), _snapshot_rows(batch, stats.rows)
         chunk = np.searchsorted(starts, publishes.at, side="right") - 1
         return _Details(
@@ -214,6 +225,8 @@ class _Details(NamedTuple):
             membership,
             stats,
             snapshots,
+            said,
+            _settings_rows(batch, said.rows),
             published_parts(batch, publishes.rows, chunk),
             frozenset((np.searchsorted(starts, np.flatnonzero(of_topics(events)), side="right") - 1).tolist()),
         )
@@ -228,14 +241,16 @@ def _chunk(details: _Details, owner: _Owner, events: NarrowEvents, start: int, n
     stop, seq = start + events.rows, events.columns[_SEQ]
     changes = {*details.changes.between(start, stop).tolist()}
     stats = {*details.stats.between(start, stop).tolist()} & details.snapshots.keys()
+    said = details.said.between(start, stop).tolist()
     return PackedBatch(
         *owner,
-        shared=number in details.published or number in details.with_gaps,
+        shared=number in details.published or number in details.with_shared,
         first_seq=seq.lowest,
         last_seq=seq.highest,
         events=events,
         membership=tuple(sorted(details.membership[row] for row in changes)),
         snapshots=tuple(sorted(details.snapshots[row] for row in stats)),
+        settings=tuple(sorted(details.settings[row] for row in said)),
         published=details.published.get(number, NOTHING),
     )
 
@@ -244,6 +259,13 @@ def _snapshot_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> dict[int, 
     """The snapshots in some rows of a batch, by row."""
     found = {at: StatsRow._make(values) for at, *values in _taken(batch, rows, _OF_SNAPSHOTS)}
     return {at: row for at, row in found.items() if row.text is not None}
+
+
+def _settings_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> dict[int, SettingsRow]:
+    """The rows `settings` in some rows of a batch, by row."""
+    if not rows.size:
+        return {}
+    return dict(zip(rows.tolist(), settings_rows(batch.select(_OF_SETTINGS).take(pa.array(rows))), strict=True))
 
 
 def _membership_rows(batch: pa.RecordBatch, rows: NDArray[np.int64]) -> dict[int, MembershipEvent]:

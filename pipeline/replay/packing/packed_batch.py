@@ -21,8 +21,9 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEve
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents, together
 from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, Published
 from dispatch_audit.pipeline.replay.packing.refused import Refused
-from dispatch_audit.pipeline.replay.packing.repeated_rows import once
+from dispatch_audit.pipeline.replay.packing.repeated_rows import once, settings_once
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 
 ROWS_MIN: Final = 1 << 16
 """The number of rows to collect before they are put in order, because each replayed part has a fixed cost."""
@@ -34,18 +35,19 @@ _RANGES: Final = MembershipEvent._fields.index("ranges")
 
 
 ANY_TOPIC: Final = ""
-"""The topic of gaps that hold for all topics of their recorder."""
+"""The topic of gaps and settings that hold for all topics of their recorder."""
 
 
 class PackedBatch(NamedTuple):
     """Rows of one subscription and recorder, ascending by seq.
 
-    A gap that holds for everything that a recorder wrote has the topic `ANY_TOPIC`, and no other row has it.
+    A gap and settings that hold for everything that a recorder wrote have the topic `ANY_TOPIC`, and no other row has
+    it.
 
     Attributes:
         topic: the topic of the rows.
-        subscription: their subscription; None: they are publishes and gaps, and belong to all subscriptions of the
-            topic.
+        subscription: their subscription; None: they are publishes, gaps and settings, and belong to all subscriptions
+            of the topic.
         broker: the recorder of the rows; None: they name none.
         shared: whether rows that belong to all subscriptions of the topic are among them.
         first_seq: no row has a lower one.
@@ -54,6 +56,7 @@ class PackedBatch(NamedTuple):
         membership: what only the joins, leaves and resets among them carry.
         snapshots: what only the snapshots among them carry.
         published: what the publishes among them say of their producers.
+        settings: what only the rows `settings` among them carry.
     """
 
     topic: str
@@ -66,6 +69,7 @@ class PackedBatch(NamedTuple):
     membership: tuple[MembershipEvent, ...]
     snapshots: tuple[StatsRow, ...]
     published: Published = NOTHING
+    settings: tuple[SettingsRow, ...] = ()
 
 
 class Merged(NamedTuple):
@@ -76,6 +80,7 @@ class Merged(NamedTuple):
         membership: as in `PackedBatch`.
         snapshots: as in `PackedBatch`.
         gaps: the gaps, which are not among the events.
+        settings: the rows `settings`, which are not among the events either.
         repeated: rows left out because the same row was there before.
         contradicted: rows left out because another row of the same seq says something else.
     """
@@ -84,6 +89,7 @@ class Merged(NamedTuple):
     membership: list[MembershipEvent]
     snapshots: list[StatsRow]
     gaps: list[Gap]
+    settings: list[SettingsRow]
     repeated: list[Refused]
     contradicted: list[Refused]
 
@@ -96,9 +102,15 @@ def rows_for(subscription: str, packed: PackedBatch) -> PackedBatch | None:
         return None
     code = packed.events.column("code")
     of_all = (code == Code.PUBLISH) | (code == Code.PUBLISH_DELAYED)
-    if (code == Code.GAP).any():
+    if ((code == Code.GAP) | (code == Code.SETTINGS)).any():
         of_all |= of_topics(packed.events.wide())
-    return packed._replace(subscription=None, events=packed.events.take(of_all), membership=(), snapshots=())
+    return packed._replace(
+        subscription=None,
+        events=packed.events.take(of_all),
+        membership=(),
+        snapshots=(),
+        settings=tuple(row for row in packed.settings if row.shared),
+    )
 
 
 def of_each_topic(packed: PackedBatch, topics: Iterable[str]) -> Iterator[PackedBatch]:
@@ -143,6 +155,7 @@ def merged(chunks: Iterable[PackedBatch], rows_min: int = ROWS_MIN) -> Iterator[
     gathered, enough = 0, rows_min
     rows: list[MembershipEvent] = []
     snapshots: list[StatsRow] = []
+    settings: list[SettingsRow] = []
     for chunk in chunks:
         if gathered >= enough:
             complete, waiting = _split(waiting, chunk.first_seq)
@@ -153,14 +166,17 @@ def merged(chunks: Iterable[PackedBatch], rows_min: int = ROWS_MIN) -> Iterator[
             rows = [row for row in rows if row.seq >= chunk.first_seq]
             ready_snapshots = [snapshot for snapshot in snapshots if snapshot.seq < chunk.first_seq]
             snapshots = [snapshot for snapshot in snapshots if snapshot.seq >= chunk.first_seq]
+            said = [row for row in settings if row.seq < chunk.first_seq]
+            settings = [row for row in settings if row.seq >= chunk.first_seq]
             if complete:
-                yield from _in_order(complete, ready, ready_snapshots)
+                yield from _in_order(complete, ready, ready_snapshots, said)
         waiting.append(chunk.events)
         gathered += chunk.events.rows
         rows += chunk.membership
         snapshots += chunk.snapshots
+        settings += chunk.settings
     if waiting:
-        yield from _in_order(waiting, rows, snapshots)
+        yield from _in_order(waiting, rows, snapshots, settings)
 
 
 def _split(waiting: list[NarrowEvents], seq: int) -> tuple[list[NarrowEvents], list[NarrowEvents]]:
@@ -171,13 +187,18 @@ def _split(waiting: list[NarrowEvents], seq: int) -> tuple[list[NarrowEvents], l
     return before, rest
 
 
-def _in_order(parts: list[NarrowEvents], rows: list[MembershipEvent], snapshots: list[StatsRow]) -> Iterator[Merged]:
+def _in_order(
+    parts: list[NarrowEvents], rows: list[MembershipEvent], snapshots: list[StatsRow], settings: list[SettingsRow]
+) -> Iterator[Merged]:
     events, gaps, repeated_gaps = apart(together(parts).in_order())
+    seqs = events.column("seq") if events.rows else np.empty(0, dtype=np.int64)
+    settings, repeated_settings, other_settings = settings_once(settings, seqs)
+    repeated_gaps += repeated_settings
     if not events.rows:
-        yield Merged(no_events(), rows, snapshots, gaps, repeated_gaps, [])
+        yield Merged(no_events(), rows, snapshots, gaps, settings, repeated_gaps, other_settings)
         return
     events, rows, snapshots, repeated, contradicted = once(events, rows, snapshots)
-    repeated = [*repeated_gaps, *repeated]
+    repeated, contradicted = [*repeated_gaps, *repeated], [*contradicted, *other_settings]
     seq = events.column("seq")
     rows, snapshots = sorted(rows), sorted(snapshots)
     # Events made of one row stay together.
@@ -189,6 +210,7 @@ def _in_order(parts: list[NarrowEvents], rows: list[MembershipEvent], snapshots:
             [row for row in rows if first <= row.seq < behind],
             [snapshot for snapshot in snapshots if first <= snapshot.seq < behind],
             [gap for gap in gaps if (number == 0 or first <= gap.seq) and gap.seq < behind],
+            [row for row in settings if (number == 0 or first <= row.seq) and row.seq < behind],
             repeated if number == 0 else [],
             contradicted if number == 0 else [],
         )

@@ -12,18 +12,19 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import Kind, MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
 from dispatch_audit.pipeline.replay.packing.refused import DUPLICATE_SEQ, REPEATED_ROW, Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 
 # By time first, so that the lowest content is the earliest.
 _BY_TIME: Final = ("ts_us", *(name for name in Events._fields if name not in ("ts_us", "seq")))
 _CODES: Final[dict[Kind, Code]] = {"join": Code.JOIN_START, "leave": Code.LEAVE_START, "reset": Code.RESET_START}
 _SNAPSHOTS: Final = (Code.MARK_DELETE, Code.OTHER)
 
-_R = TypeVar("_R", MembershipEvent, StatsRow)
+_R = TypeVar("_R", MembershipEvent, StatsRow, SettingsRow)
 _Content = tuple[tuple[int, ...], ...]
 """The events of one row, each as its values of `_BY_TIME`."""
 
@@ -90,6 +91,30 @@ def once(events: NarrowEvents, membership: list[MembershipEvent], snapshots: lis
         sorted(repeated),
         contradicted,
     )
+
+
+def settings_once(rows: list[SettingsRow], seqs: Column) -> tuple[list[SettingsRow], list[Refused], list[Refused]]:
+    """At most one row `settings` of each seq, in their order; the repetitions left out, and those that contradict.
+
+    One that has the seq of a row of another event gives way to it. The rows that are put in force again at the
+    beginning of a term have one place, and are none of the log.
+
+    Args:
+        rows: in any order.
+        seqs: of the other rows, ascending.
+    """
+    used: list[SettingsRow] = [row for row in rows if not row.recorded]
+    repeated: list[Refused] = []
+    contradicted: list[Refused] = []
+    for seq, of_seq in _by_seq(row for row in rows if row.recorded).items():
+        at = int(np.searchsorted(seqs, seq))
+        is_taken = at < seqs.size and seqs[at] == seq
+        first = min(of_seq, key=lambda row: (row.ts_us, row))
+        used += [] if is_taken else [first]
+        contradicted += [_contradicted(seq)] * (len(of_seq) - (not is_taken))
+        repeated += [_repeated(seq)] * (sum(row.recorded and row.seq == seq for row in rows) - len(of_seq))
+    # What is put in force anew comes before what is put in force again.
+    return sorted(used, key=lambda row: (row.seq, not row.anew, row.said_seq)), repeated, contradicted
 
 
 def _unlike_the_first(

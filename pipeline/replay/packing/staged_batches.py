@@ -22,10 +22,11 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import (
     encode_snapshots,
 )
 from dispatch_audit.pipeline.replay.packing.producer_summary import decode_published, encode_published
+from dispatch_audit.pipeline.replay.settings.settings_row import decode_settings, encode_settings
 
 BATCH_SCHEMA: Final = (
     "topic STRING, subscription STRING, broker STRING, shared BOOLEAN, first_seq LONG, last_seq LONG, events BINARY, "
-    "membership STRING, snapshots STRING, published STRING"
+    "membership STRING, snapshots STRING, published STRING, settings STRING"
 )
 """A packed batch; its events are in the row or in a file (`event_file`)."""
 STAGED_SCHEMA: Final = f"kind INT, {BATCH_SCHEMA}"
@@ -37,7 +38,7 @@ _BATCH: Final = [
     ("first_seq", pa.int64()),
     ("last_seq", pa.int64()),
     ("events", pa.binary()),
-    *((name, pa.string()) for name in ("membership", "snapshots", "published")),
+    *((name, pa.string()) for name in ("membership", "snapshots", "published", "settings")),
 ]
 BATCH_COLUMNS: Final = tuple(name for name, _ in _BATCH)
 BATCH_ARROW: Final = pa.schema(_BATCH)
@@ -91,6 +92,7 @@ def encoded(packed: Sequence[PackedBatch], put: Put = as_they_are) -> pa.RecordB
         [encode_membership(batch.membership) for batch in packed],
         [encode_snapshots(batch.snapshots) for batch in packed],
         [encode_published(batch.published) for batch in packed],
+        [encode_settings(batch.settings) for batch in packed],
     ]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, BATCH_ARROW, strict=True)]
     return pa.record_batch(arrays, schema=BATCH_ARROW)
@@ -99,7 +101,7 @@ def encoded(packed: Sequence[PackedBatch], put: Put = as_they_are) -> pa.RecordB
 def decoded(rows: Iterable[Sequence[Any]]) -> Iterator[PackedBatch]:
     """The packed batches of rows, given as values in the order of `BATCH_COLUMNS`."""
     for topic, subscription, broker, shared, first_seq, last_seq, events, *details in rows:
-        membership, snapshots, published = details
+        membership, snapshots, published, settings = details
         yield PackedBatch(
             topic,
             subscription,
@@ -111,6 +113,7 @@ def decoded(rows: Iterable[Sequence[Any]]) -> Iterator[PackedBatch]:
             decode_membership(membership),
             decode_snapshots(snapshots),
             decode_published(published),
+            decode_settings(settings),
         )
 
 

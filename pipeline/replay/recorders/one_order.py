@@ -5,20 +5,21 @@ This happens before packed batches are put in order, so that all later steps see
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.packing.events import DTYPES, Code, Events
-from dispatch_audit.pipeline.replay.packing.gap import apart
+from dispatch_audit.pipeline.replay.packing.gap import OF_TOPIC, apart
 from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, MembershipEvent
 from dispatch_audit.pipeline.replay.packing.narrow_events import narrow
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.packing.producer_summary import NOTHING, MixedBatch, Published, Sent
 from dispatch_audit.pipeline.replay.packing.snapshot import StatsRow
 from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 
 
 def in_one_order(packed: PackedBatch, recorders: Recorders) -> list[PackedBatch]:
@@ -27,7 +28,7 @@ def in_one_order(packed: PackedBatch, recorders: Recorders) -> list[PackedBatch]
     Rows of different terms are separated, so that no packed batch contains rows before and after those of another
     recorder. A row that was written after the topic had moved to the next owner gets the time of that move. Rows of a
     recorder that was unknown when the terms were found are left out. A gap holds in every term in which rows may be
-    missing.
+    missing; settings hold from their row on, and `Transfers` puts them in force again in later terms of their recorder.
 
     Args:
         packed: rows of one recorder.
@@ -40,6 +41,7 @@ def in_one_order(packed: PackedBatch, recorders: Recorders) -> list[PackedBatch]
     numbering = _Numbering(recorders, recorders.names.index(packed.broker))
     written, _, _ = apart(packed.events)
     parts = [gaps] if (gaps := _gaps(packed, numbering)) is not None else []
+    parts += _settings(packed, numbering)
     if not written.rows:
         return parts
     events = written.wide()
@@ -58,6 +60,7 @@ def in_one_order(packed: PackedBatch, recorders: Recorders) -> list[PackedBatch]
                 events=narrow(own._replace(seq=seqs, ts_us=times, consumer=consumers)),
                 membership=tuple(numbering.membership(row) for row in packed.membership if numbering.is_in(row, at)),
                 snapshots=tuple(numbering.snapshot(row) for row in packed.snapshots if numbering.is_in(row, at)),
+                settings=(),
                 # It counts the publishes of all terms, so it stays whole.
                 published=numbering.published(published),
             )
@@ -86,8 +89,42 @@ def _gaps(packed: PackedBatch, numbering: "_Numbering") -> PackedBatch | None:
         events=narrow(events),
         membership=(),
         snapshots=(),
+        settings=(),
         published=NOTHING,
     )
+
+
+def _settings(packed: PackedBatch, numbering: "_Numbering") -> list[PackedBatch]:
+    """The rows `settings` among the rows, those of each term by themselves."""
+    by_term: dict[int, list[SettingsRow]] = {}
+    for row in packed.settings:
+        term = int(numbering.term_of(np.array([row.seq]))[0])
+        by_term.setdefault(term, []).append(numbering.settings(row))
+    return [_with_settings(packed, sorted(rows)) for _, rows in sorted(by_term.items())]
+
+
+def _with_settings(packed: PackedBatch, rows: Sequence[SettingsRow]) -> PackedBatch:
+    """A packed batch with rows `settings` only."""
+    seqs, times = np.array([row.seq for row in rows]), np.array([row.ts_us for row in rows])
+    blank = _blank(Code.SETTINGS, seqs, times)
+    of_topic = np.array([row.shared for row in rows], dtype=np.int32) * OF_TOPIC
+    return packed._replace(
+        first_seq=int(seqs[0]),
+        last_seq=int(seqs[-1]),
+        events=narrow(blank._replace(word=of_topic)),
+        membership=(),
+        snapshots=(),
+        settings=tuple(rows),
+        published=NOTHING,
+    )
+
+
+def _blank(code: Any, seqs: NDArray[np.int64], times: NDArray[np.int64]) -> Events:
+    """Rows that name nothing."""
+    absent, none = np.full(seqs.size, -1), np.zeros(seqs.size, dtype=np.int32)
+    events = Events(*(absent.astype(dtype) for dtype in DTYPES.values()))
+    codes = np.broadcast_to(np.asarray(code, dtype=np.int8), seqs.shape).copy()
+    return events._replace(code=codes, seq=seqs, ts_us=times, part=none, word=none, words_left=none)
 
 
 class _Numbering:
@@ -137,6 +174,13 @@ class _Numbering:
             consumer["consumer"] = self._consumer(consumer["consumer"])
         return StatsRow(*self._at(row.seq, row.ts_us), json.dumps(values))
 
+    def settings(self, row: SettingsRow) -> SettingsRow:
+        """A row with its new numbers; the term that it is in bounds them."""
+        term = self._term(row.seq)
+        seq, begin = term.place(row.seq), term.place(row.seq_begin)
+        ts_us = row.ts_us if term.until_us is None else min(row.ts_us, term.until_us)
+        return row._replace(seq=seq, ts_us=ts_us, seq_begin=begin, said_seq=seq)
+
     def published(self, found: Published) -> Published:
         """The summary of the producers with new seqs."""
         return Published(tuple(map(self._sent, found.sent)), tuple(map(self._mixed, found.mixed)))
@@ -163,6 +207,8 @@ class _Numbering:
 class Transfers:
     """Adds a reset between two terms if none is recorded, because the next owner has a new dispatcher.
 
+    It also puts the settings of the next owner in force, which are those that its own recorder has written so far.
+
     Attributes:
         rows: the number of rows added so far.
     """
@@ -181,16 +227,31 @@ class Transfers:
         """The packed batches of a group, in order, with the resets between them."""
         waiting = list(self._terms[:-1])
         rows: list[MembershipEvent] = []
+        said: list[SettingsRow] = []
         for chunk in chunks:
             while waiting and waiting[0].last < chunk.first_seq:
                 term = waiting.pop(0)
+                if said:
+                    yield self._settings_again(said, term, chunk)
                 if not _is_over([row for row in rows if term.first <= row.seq <= term.last]):
                     self.rows += TRANSFER_ROWS
                     yield _transfer(term, chunk)
                 rows = [row for row in rows if row.seq > term.last]
             if waiting:
                 rows += chunk.membership
+                said += chunk.settings
             yield chunk
+
+    def _settings_again(self, said: Sequence[SettingsRow], before: Term, behind: PackedBatch) -> PackedBatch:
+        """The settings of the next owner, at the place in front of its first row."""
+        number = self._terms.index(before) + 1
+        following = self._terms[number]
+        own = [term for term in self._terms[:number] if term.recorder == following.recorder]
+        place, at_us = following.first - 1, before.until_us or 0
+        anew = SettingsRow(place, at_us, place, -1, False, True, "{}", "{}")
+        rows = [row for row in sorted(said) if any(term.first <= row.seq <= term.last for term in own)]
+        again = [row._replace(seq=place, ts_us=at_us, seq_begin=place, shared=False) for row in rows]
+        return _with_settings(behind, [anew, *again])
 
 
 def _is_over(rows: Iterable[MembershipEvent]) -> bool:
@@ -204,11 +265,7 @@ def _transfer(term: Term, behind: PackedBatch) -> PackedBatch:
     """Both sides of a reset after the last row of a term, in front of the rows `behind`."""
     sides, at_us = np.array([Code.RESET_START, Code.RESET_END]), term.until_us or 0
     seqs = term.last + 1 + np.arange(TRANSFER_ROWS)
-    absent = np.full(TRANSFER_ROWS, -1)
-    events = Events(*(absent.astype(dtype) for dtype in DTYPES.values()))
-    none = np.zeros(TRANSFER_ROWS, dtype=np.int32)
-    events = events._replace(code=sides.astype(np.int8), seq=seqs, ts_us=absent * 0 + at_us)
-    events = events._replace(part=none, word=none, words_left=none)
+    events = _blank(sides, seqs, np.full(TRANSFER_ROWS, at_us))
     rows = [
         MembershipEvent(int(seq), at_us, "reset", late, -1, "", False, False, (), "transfer")
         for seq, late in zip(seqs, (False, True), strict=True)
@@ -219,5 +276,6 @@ def _transfer(term: Term, behind: PackedBatch) -> PackedBatch:
         events=narrow(events),
         membership=tuple(rows),
         snapshots=(),
+        settings=(),
         published=NOTHING,
     )

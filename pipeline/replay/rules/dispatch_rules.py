@@ -17,9 +17,9 @@ from dispatch_audit.pipeline.contract.rules import (
     REDELIVERY_ORDER,
     REPLAY_OVERTAKEN,
     SINGLE_HOLDER,
-    UNACKED_LIMIT,
 )
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report, report_against
+from dispatch_audit.pipeline.replay.rules.unacked_limits import check_unacked
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import Output
 from dispatch_audit.pipeline.replay.state.state import (
@@ -32,7 +32,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     DISPATCHES,
     FIRST_DELIVERIES,
     LEAVING,
-    LIMITED_DISPATCHES,
     MAYBE_SKIPPED,
     NO_RESET,
     NOBODY,
@@ -178,24 +177,6 @@ def _check_redelivery_count(state: State, out: Output, slot: int, sent: Dispatch
 
 
 @compiled
-def _check_unacked(state: State, out: Output, slot: int, sent: Dispatch, unacked_max: int) -> None:
-    """Checks the limit of unacked messages; a read may exceed it with batches larger than expected (4.8)."""
-    consumers = state.consumers
-    if unacked_max <= 0:
-        return
-    state.checked[LIMITED_DISPATCHES] += 1
-    # The broker grants as many entries as messages are free, and each may be as large as the largest batch.
-    consumers[sent.consumer].largest = max(consumers[sent.consumer].largest, state.entries[slot].messages)
-    allowed = unacked_max * consumers[sent.consumer].largest
-    # What an administrator may have skipped does not count: the broker may have dropped it (E6).
-    held = consumers[sent.consumer].unacked - consumers[sent.consumer].maybe_skipped
-    if state.entries[slot].holder < 0 and held >= allowed:
-        row = report(state, out, UNACKED_LIMIT, slot, sent)
-        out.findings[row].value = held + state.entries[slot].messages
-        out.findings[row].expected = unacked_max
-
-
-@compiled
 def check_owner(state: State, out: Output, slot: int, sent: Dispatch, sticky: bool) -> None:
     """Checks V2, V12: the entry goes to the owner of its hash.
 
@@ -222,7 +203,6 @@ def check_dispatch(
     sent: Dispatch,
     unordered_us: int,
     keeps_order: bool,
-    unacked_max: int,
     before_return: bool,
 ) -> None:
     """Checks all rules for one dispatch, except those about the owner (`check_owner`).
@@ -235,7 +215,6 @@ def check_dispatch(
         unordered_us: two dispatches recorded closer than this may have been decided in the other order; 0 where
             the decision itself is recorded.
         keeps_order: False where the subscription promises no order of a hash across consumers.
-        unacked_max: messages that a consumer may hold; 0: no limit.
         before_return: whether it may have been decided before the redeliver command that last returned the entry.
     """
     entries, hashes = state.entries, state.hashes
@@ -257,7 +236,7 @@ def check_dispatch(
         return
     _check_overtaking(state, out, slot, sent, before_us)
     _check_redelivery_count(state, out, slot, sent, before_return)
-    _check_unacked(state, out, slot, sent, unacked_max)
+    check_unacked(state, out, slot, sent)
     # An acknowledged entry was sent before, even without a row. It does not matter whether mark-delete passed it.
     if marks & (SENT | DELAYED | ACKED) != 0 or not keeps_order:
         return

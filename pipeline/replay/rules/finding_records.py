@@ -69,6 +69,9 @@ def report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> i
     found[row].left_sent_seq = hashes[sent.hash_at].left_sent_seq
     found[row].value = UNKNOWN
     found[row].expected = UNKNOWN
+    found[row].limited = 0
+    found[row].largest = 0
+    found[row].vague = 0
     found[row].permitted = 0
     return int(row)
 
@@ -127,5 +130,8 @@ def report_row(state: State, out: Output, rule: int, events: Events, i: int, con
     found[row].left_sent_seq = UNKNOWN
     found[row].value = UNKNOWN
     found[row].expected = UNKNOWN
+    found[row].limited = 0
+    found[row].largest = 0
+    found[row].vague = 0
     found[row].permitted = 0
     return int(row)

@@ -95,17 +95,17 @@ class SettingsInForce:
         }
         self._said: dict[str, Setting] = {}
         # What an open bracket changes; the names of several rows may overlap.
-        self._announced: dict[int, dict[str, Setting]] = {}
+        self._announced: dict[SettingsRow, dict[str, Setting]] = {}
         self._lost = False
 
     def announce(self, row: SettingsRow) -> None:
         """Notes that the values of a row may be in force from here on."""
-        self._announced[row.own_seq] = self._values_of(row)
+        self._announced[row] = self._values_of(row)
         self.changed += 1
 
     def put(self, row: SettingsRow) -> None:
         """Puts the values of a row in force."""
-        self._announced.pop(row.own_seq, None)
+        self._announced.pop(row, None)
         if row.anew:
             self._said.clear()
             self._lost = False
@@ -174,7 +174,7 @@ class SettingsInForce:
         for name, value in json.loads(row.values).items():
             default = self._defaults[name].value if name in self._defaults else None
             said = default if value is None else value
-            found[name] = Setting(name, said, "settings row", sources.get(name) or "", row.seq)
+            found[name] = Setting(name, said, "settings row", sources.get(name) or "", row.said_seq)
         return found
 
 

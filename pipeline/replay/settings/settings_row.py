@@ -1,9 +1,17 @@
-"""Rows `settings`: what was in force from a row on (TRACE_FORMAT, "Settings").
+"""Rows `settings`: what is in force from a row on (TRACE_FORMAT, "Settings").
 
 They travel beside the packed events, because there are few of them and nothing in the hot loop reads one.
 """
 
-from typing import NamedTuple
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from dispatch_audit.pipeline.trace.checks.setting_values import as_json
+
+COLUMNS = ("seq", "ts_us", "subscription", "seq_begin", "settings", "sources")
 
 
 class SettingsRow(NamedTuple):
@@ -13,7 +21,8 @@ class SettingsRow(NamedTuple):
         seq: the values are in force from this row on.
         ts_us: the time of the row.
         seq_begin: the former values were certainly in force up to this row; `seq`: the change is at the row.
-        own_seq: the number of the row as its recorder wrote it.
+        said_seq: the row that says so. It is not `seq` where the values are put in force again, because the broker of
+            its recorder owns the topic again; -1: no row says so.
         shared: whether it holds for all subscriptions of its topic.
         anew: whether what earlier rows said no longer holds: another broker owns the topic from here on.
         values: names to values, as JSON.
@@ -23,8 +32,42 @@ class SettingsRow(NamedTuple):
     seq: int
     ts_us: int
     seq_begin: int
-    own_seq: int
+    said_seq: int
     shared: bool
     anew: bool
     values: str
     sources: str
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it is a row of the trace, and not its repetition at the beginning of a later term."""
+        return self.said_seq == self.seq
+
+
+def settings_rows(rows: pa.RecordBatch) -> list[SettingsRow]:
+    """The rows `settings` of a batch with `COLUMNS`, which holds no others."""
+    columns = [rows.column(name).to_pylist(maps_as_pydicts="strict") for name in COLUMNS]
+    return [
+        SettingsRow(
+            seq,
+            ts_us,
+            seq if seq_begin is None else seq_begin,
+            seq,
+            subscription is None,
+            False,
+            as_json(settings),
+            json.dumps(dict(sorted((sources or {}).items()))),
+        )
+        for seq, ts_us, subscription, seq_begin, settings, sources in zip(*columns, strict=True)
+    ]
+
+
+def encode_settings(rows: Iterable[SettingsRow]) -> str:
+    """The rows as JSON."""
+    return json.dumps([tuple(row) for row in rows])
+
+
+def decode_settings(text: str) -> tuple[SettingsRow, ...]:
+    """The rows that `encode_settings` wrote."""
+    found: list[Any] = json.loads(text)
+    return tuple(map(SettingsRow._make, found))

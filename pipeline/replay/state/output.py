@@ -22,7 +22,27 @@ BY_FLOW: Final = 6
 BY_DISPATCH: Final = 7
 BY_JOIN: Final = 8
 BY_GAP: Final = 9  # the rows that would end it may be missing
-ENDINGS: Final = ("ack", "redeliver", "leave", "mark_delete", "reset", "open", "flow", "dispatch", "join", "gap")
+BY_SETTINGS: Final = 10
+ENDINGS: Final = (
+    "ack",
+    "redeliver",
+    "leave",
+    "mark_delete",
+    "reset",
+    "open",
+    "flow",
+    "dispatch",
+    "join",
+    "gap",
+    "settings",
+)
+
+CONTRADICTED: Final = 5
+"""A `stop_reason` (`blocking.consumer_availability` has the others): the broker contradicts a claimed limit."""
+
+OF_CONSUMER: Final = 0
+OF_SUBSCRIPTION: Final = 1
+"""`limited` of a finding about a limit: whose limit."""
 
 # The largest number of findings or unsent dispatches that one event can cause.
 PER_EVENT: Final = 8
@@ -63,6 +83,9 @@ FINDING = np.dtype(
             "left_sent_seq",  # the last dispatch of an entry of the hash that a leaver had held
             "value",  # for counts and limits: the recorded value
             "expected",  # the value that the rule allows
+            "limited",  # whose limit it is about: OF_CONSUMER, OF_SUBSCRIPTION
+            "largest",  # batch of the consumer, in messages; of the subscription, the entries read at its limit
+            "vague",  # whether the broker's own count may be lower than that of the trace
             "permitted",  # number of the exception that permits it, 0: none; filled by the dispatcher
         )
     ]

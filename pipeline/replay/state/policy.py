@@ -49,7 +49,6 @@ class Policy(NamedTuple):
         mark_delete_releases: whether ordinary moves of mark-delete release pending entries (contract 3.11).
         keeps_order: False for a subscription that allows out-of-order delivery (E5).
         sticky: whether its consumers declare their hashes (STICKY).
-        unacked_max: maxUnackedMessagesPerConsumer; 0: no limit.
         report_min_us: the shortest interval of waiting that is reported.
         stall_threshold_us: the shortest time without a dispatch that is a stall, or that starves a hash.
     """
@@ -59,6 +58,5 @@ class Policy(NamedTuple):
     mark_delete_releases: bool
     keeps_order: bool
     sticky: bool
-    unacked_max: int
     report_min_us: int
     stall_threshold_us: int

@@ -59,12 +59,17 @@ RESET_ENDED: Final = 3  # the second row has come, but the moment of the restart
 LEAVING: Final = 1
 CLOSED: Final = 2  # it was closed with the old dispatcher: its rows do not concern the new one
 
+# `consumer_claim`, `subscription_claim`: what the trace claims of a limit.
+CLAIM_STANDS: Final = 0
+CLAIM_CONTRADICTED: Final = 1  # the kernel has stopped for it
+CLAIM_DISREGARDED: Final = 2  # nothing is judged by it any more
+
 # Indexes into `State.checked`.
 DISPATCHES: Final = 0
 FIRST_DELIVERIES: Final = 1
 ACKNOWLEDGEMENTS: Final = 2
 COUNTED_DISPATCHES: Final = 3  # those with a redelivery count
-LIMITED_DISPATCHES: Final = 4  # those to consumers with a limit on unacknowledged messages
+LIMITED_DISPATCHES: Final = 4  # those under a limit on unacknowledged messages
 STICKY_DISPATCHES: Final = 5  # those to consumers that declared their hashes
 CHECKED: Final = 6
 
@@ -197,6 +202,10 @@ CONSUMER = np.dtype(
         ("cause_ts", np.int64),
         ("unavailable_us", np.int64),  # the time in which it could be sent nothing, without the open interval
         ("recent", np.int64),  # it joined recently and gets no new entries (3.x and classic)
+        ("full_ts", np.int64),  # since when it holds as many messages as its limit; 0: it does not
+        ("freed_ts", np.int64),  # when it came down from its limit, if it was sent nothing since; 0: it did not
+        ("freed_from_ts", np.int64),  # since when it had been there
+        ("passing", np.int64),  # since it reached its limit it has been sent more than batches explain
     ]
 )
 
@@ -230,7 +239,32 @@ COMMON = np.dtype(
         ("join_release_ledger", np.int64),  # where mark-delete releases a recently joined consumer; UNKNOWN: nowhere
         ("join_release_entry", np.int64),
         ("look_ahead_limit", np.int64),  # entries in replay; 0: none
-        ("unacked_limit", np.int64),  # messages; 0: none
+        ("unacked_max", np.int64),  # messages that a consumer holds at most, certainly; 0: no limit, or not known
+        ("blocks_at", np.int64),  # from so many messages on a consumer may be blocked; 0: never
+        ("subscription_max", np.int64),  # the same two for the subscription
+        ("unacked_limit", np.int64),
+        ("read_batch_max", np.int64),  # entries of one read
+        ("publish_skew_us", np.int64),  # how much later than its entry the row of a publish may come
+        ("consumer_claim", np.int64),  # whether the broker respects the claimed limit of a consumer: CLAIM_STANDS, ...
+        ("consumer_passes", np.int64),  # how often a consumer was sent more than the limit and batches allow
+        ("consumer_held_back", np.int64),  # how often one at the limit was held back
+        ("passed_seq", np.int64),  # the first dispatch beyond the limit
+        ("most_held", np.int64),  # messages
+        ("most_held_by", np.int64),
+        ("subscription_claim", np.int64),  # the same for the subscription
+        ("subscription_passes", np.int64),
+        ("subscription_held_back", np.int64),
+        ("subscription_passed_seq", np.int64),
+        ("subscription_passing", np.int64),  # more was read since it reached its limit than one read explains
+        ("most_unacked", np.int64),  # messages
+        ("contradicted_seq", np.int64),  # the dispatch that completed the evidence against a claim
+        ("contradicted_ts", np.int64),
+        ("full", np.int64),  # reached `subscription_max`, and not yet back at half of it
+        ("full_since_ts", np.int64),  # since when; 0: it is not
+        ("read_when_full", np.int64),  # entries that were certainly read since
+        ("unread_ledger", np.int64),  # a snapshot since then shows that nothing from here on was read; UNKNOWN: none
+        ("unread_entry", np.int64),
+        ("total_vague", np.int64),  # the broker's own count may be lower: a holder left, or another one acknowledged
         ("unacked", np.int64),
         ("blocked_on_unacked", np.int64),  # reached `unacked_limit`, and not yet back at half of it (4.14)
         ("look_ahead_since_ts", np.int64),  # since when replay is about at `look_ahead_limit`; UNKNOWN: it is not
@@ -313,6 +347,7 @@ _UNKNOWN_AT_FIRST = (
     "unseen_until_ts",
     "skip_begun_ts",
     "jumped_ts",
+    "unread_ledger",
 )
 
 

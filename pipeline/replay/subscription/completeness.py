@@ -66,17 +66,21 @@ class RowsSeen:
         """Takes the next rows in the order of seq."""
         whole = part.events.part == 0
         seq, ts_us = part.events.seq[whole], part.events.ts_us[whole].astype(np.int64)
-        self.rows += seq.size + len(part.contradicted) + len(part.gaps)
+        said = [row.seq for row in part.settings if row.recorded]
+        self.rows += seq.size + len(part.contradicted) + len(part.gaps) + len(said)
         for gap in part.gaps:
             self.gaps, self.dropped = self.gaps + 1, self.dropped + gap.dropped
             self.first_gap_us = gap.ts_us if self.first_gap_us is None else min(self.first_gap_us, gap.ts_us)
-        self._distinct += seq.size
+        self._distinct += seq.size + len(said)
+        numbered = [*seq[:1].tolist(), *seq[-1:].tolist(), *said]
+        if numbered:
+            self._first_seq = min(numbered) if self._first_seq is None else self._first_seq
+            self._last_seq = max(numbered)
         if seq.size == 0:
             return
         before = ts_us[0] if self._last_us is None else self._last_us
         self.clock_steps += int(np.count_nonzero(np.diff(ts_us, prepend=before) < -self._skew_us))
-        self._first_seq = int(seq[0]) if self._first_seq is None else self._first_seq
-        self._last_seq, self._last_us = int(seq[-1]), int(ts_us[-1])
+        self._last_us = int(ts_us[-1])
 
     def leave_out(self, rows: int, seqs: int) -> None:
         """Subtracts rows that no recorder wrote, and seqs that were reserved for such rows."""

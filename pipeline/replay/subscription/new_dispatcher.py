@@ -18,7 +18,6 @@ def new_dispatcher(config: ReplayConfig) -> Dispatcher:
         mark_delete_releases=config.profile.mark_delete_releases == "any",
         keeps_order=True,
         sticky=False,
-        unacked_max=config.limits.unacked_per_consumer,
         report_min_us=config.thresholds.report_min_us,
         stall_threshold_us=config.thresholds.stall_threshold_us,
     )

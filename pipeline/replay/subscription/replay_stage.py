@@ -10,12 +10,15 @@ from dispatch_audit.pipeline.assignment.possibly_empty import may_be_empty
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
+from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignments
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY, Ints
 from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
@@ -49,6 +52,7 @@ class ReplayStage:
         one_sided: the sides of rows that the recorder does not write.
         settings: the settings that rows and snapshots were compared with.
         reported: how far snapshots report the assignment that follows from the selector.
+        limits: the limits of unacknowledged messages among them.
     """
 
     def __init__(self, config: ReplayConfig) -> None:
@@ -62,12 +66,19 @@ class ReplayStage:
         self.one_sided = OneSidedRecording()
         self.settings = ComparedSettings()
         self.reported = ReportedAssignments(drains=config.profile.dispatcher == "draining")
+        self.limits = LimitEvidence()
         self._config = config
         self._recorded_late: bool | None = None
         # From this time on, a dispatch of which only the end is recorded was decided under the assignment in force.
         self._certain_us = 0
         self._perhaps_empty = False  # whether nobody may be connected among the changes that take effect
         self._refused: list[Refused] = []
+        self._settings_seen = False
+
+    @property
+    def in_force(self) -> SettingsInForce:
+        """The settings at the point up to which rows were replayed."""
+        return self.dispatcher.monitor.in_force
 
     def finish(self) -> None:
         """Runs once at the end of the trace, before the dispatcher closes what is open."""
@@ -84,6 +95,7 @@ class ReplayStage:
         self.dispatcher.forget(reported_seq, recent_us)
         self.cold_start.censored = self.cold_start.censored_by_gaps = 0
         self.missing.forget(recent_us)
+        self.limits.forget(recent_us)
         self.settings.forget()
         self.snapshots.forget(reported_seq, recent_us, self.dispatcher.draining)
 
@@ -233,6 +245,9 @@ class ReplayStage:
 
     def _dispatch(self, events: Events, hashes: Ints, consumers: Ints) -> None:
         self.dispatcher.replay(events, hashes, consumers)
+        for found in self.dispatcher.take_contradicted():
+            if not self.one_sided.of_traffic:
+                self.settings.contradict(self.limits.contradicted(found, self.in_force))
 
     def _look_at_owners(self, events: Events, hashes: Ints) -> None:
         late, at = bool(self._recorded_late), TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
@@ -271,13 +286,32 @@ class ReplayStage:
         if gap.loses_members:
             # A snapshot or a reset shows the consumers again.
             self.owners.interrupt()
+        self._lose_settings(gap, at)
         cold_start.begin_gap(highest, gap.loses_members)
         self.missing.begin(gap, at)
 
     def end_gap(self, gap: Gap, at: TracePoint) -> None:
         """Notes that all rows are there again, unless another gap goes on."""
+        self._lose_settings(gap, at)
         if self.missing.is_last(gap):
             self.cold_start.end_gap(gap.until_seq)
+
+    def announce_settings(self, row: SettingsRow, at: TracePoint) -> None:
+        """Notes that the values of a row may be in force from here on."""
+        self.in_force.announce(row)
+        self.dispatcher.settings_changed(at)
+
+    def put_settings(self, row: SettingsRow, at: TracePoint) -> None:
+        """Puts the values of a row in force."""
+        self._settings_seen = True
+        self.limits.put(row, self.in_force, self.dispatcher)
+        self.dispatcher.settings_changed(at)
+
+    def _lose_settings(self, gap: Gap, at: TracePoint) -> None:
+        """Notes that rows `settings` may be missing; a recorder that has written none so far may write none at all."""
+        if gap.loses_settings or (gap.may_lose_settings and self._settings_seen):
+            self.in_force.lose()
+            self.dispatcher.settings_changed(at)
 
     def begin_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Notes that the broker took a snapshot here or later."""
@@ -285,6 +319,7 @@ class ReplayStage:
 
     def end_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Compares a snapshot, which the broker took here or earlier."""
+        self.limits.look(snapshot)
         epochs, doubts = self.owners.epochs, self.owners.doubts
         unchanged = self.snapshots.began_with(snapshot) == epochs.ranges and not epochs.waiting
         reported = view_of(snapshot, at, at).reported() if self.owners.are_open and unchanged else None

@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.stalls import is_finding
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings, Contradiction
+from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
@@ -143,6 +144,7 @@ class ReplayResult:
         unseen_rows: the gaps, in the order in which they begin.
         settings: the settings that rows and snapshots were compared with.
         owners_unknown: whether the broker has another selector than the trace claims, and which one is unknown.
+        limits: the limits of unacknowledged messages among them, and which are contradicted.
         recorders: the recorders of the topic.
     """
 
@@ -171,6 +173,7 @@ class ReplayResult:
     unseen_rows: Sequence[UnseenRows] = ()
     settings: ComparedSettings = field(default_factory=ComparedSettings)
     owners_unknown: bool = False
+    limits: LimitEvidence = field(default_factory=LimitEvidence)
     recorders: Recorders = ONE
 
     @property

@@ -8,6 +8,7 @@ from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.subscription.completeness import Seen
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.replay_stage import ReplayStage
@@ -50,6 +51,7 @@ class Subscription:
         rows: Sequence[MembershipEvent],
         snapshots: Sequence[StatsRow],
         gaps: Sequence[Gap] = (),
+        settings: Sequence[SettingsRow] = (),
     ) -> None:
         """Takes the next rows in the order of seq.
 
@@ -58,13 +60,14 @@ class Subscription:
             rows: the details of the joins, leaves and resets among them.
             snapshots: the details of the snapshots among them.
             gaps: the gaps that begin among them.
+            settings: the rows `settings` among them.
         """
         for gap in gaps:
             self.stage.missing.announce(gap)
         if events.seq.size:
             self._last = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
             self._watermark.add(events.seq, events.ts_us)
-        self._timeline.push(events, rows, self._filled(snapshots, gaps), gaps)
+        self._timeline.push(events, rows, self._filled(snapshots, gaps), gaps, settings)
 
     def _filled(self, snapshots: Sequence[StatsRow], gaps: Sequence[Gap]) -> list[Snapshot]:
         """The snapshots with the ranges that they leave out because they are those of the snapshot before."""
@@ -115,6 +118,7 @@ class Subscription:
         if not cold_start.settled and not cold_start.interrupted:
             dispatcher.monitor.disregard(self._last.seq)
         findings, episodes = dispatcher.findings_and_episodes()
+        findings = stage.limits.holding(findings)
         unjoined = len(snapshots.listed - dispatcher.consumers.of.keys())
         return ReplayResult(
             findings,
@@ -151,6 +155,7 @@ class Subscription:
             stage.missing.unseen,
             stage.settings,
             stage.owners.unknown,
+            stage.limits,
         )
 
     def take_epochs(self) -> list[PlacedEpoch]:

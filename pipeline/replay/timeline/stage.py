@@ -9,6 +9,7 @@ from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
 from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Ordered
@@ -75,6 +76,12 @@ class Stage(Protocol):
 
     def end_gap(self, gap: Gap, at: TracePoint) -> None:
         """Notes that all rows after this one are there again, unless another gap goes on."""
+
+    def announce_settings(self, row: SettingsRow, at: TracePoint) -> None:
+        """Notes that the values of a row may be in force from here on."""
+
+    def put_settings(self, row: SettingsRow, at: TracePoint) -> None:
+        """Puts the values of a row in force."""
 
     def begin_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Notes that the broker took a snapshot here or later."""

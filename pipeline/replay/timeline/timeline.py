@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import (
     TracePoint,
 )
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket, Side
 from dispatch_audit.pipeline.replay.timeline.change_points import Evidence, behind, locate_changes
 from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
@@ -41,6 +42,8 @@ _Act: TypeAlias = Literal[
     "begin_skip",
     "begin_gap",
     "end_gap",
+    "announce_settings",
+    "put_settings",
     "begin_snapshot",
     "end_snapshot",
 ]
@@ -53,7 +56,7 @@ class _Step(NamedTuple):
 
     at: TracePoint
     act: _Act
-    about: MembershipEvent | Snapshot | Gap
+    about: MembershipEvent | Snapshot | Gap | SettingsRow
 
     @property
     def consumer(self) -> int:
@@ -89,6 +92,7 @@ class Timeline:
         rows: Sequence[MembershipEvent],
         snapshots: Sequence[Snapshot],
         gaps: Sequence[Gap] = (),
+        settings: Sequence[SettingsRow] = (),
     ) -> None:
         """Takes the next rows in the order of seq.
 
@@ -97,11 +101,19 @@ class Timeline:
             rows: the details of the joins, leaves and resets among them.
             snapshots: the details of the snapshots among them.
             gaps: the gaps that begin among them or in front of them.
+            settings: the rows `settings` among them or in front of them.
         """
         self._held.push(events)
         for gap in gaps:
             self._plan(_Step(TracePoint(gap.seq, gap.ts_us), "begin_gap", gap))
             self._plan(_Step(TracePoint(gap.until_seq, gap.ts_us), "end_gap", gap))
+        for said in settings:
+            if said.seq_begin < said.seq and self._held.newest is not None:
+                # Rows that came so shortly before are still held; findings of older ones are looked at again.
+                held_back = self._held.point_before(said.ts_us - self._held_us)
+                begin = max(held_back, TracePoint(said.seq_begin, said.ts_us))
+                self._plan(_Step(min(begin, TracePoint(said.seq, said.ts_us)), "announce_settings", said))
+            self._plan(_Step(TracePoint(said.seq, said.ts_us), "put_settings", said))
         for row in rows:
             self._note(row)
         for snapshot in snapshots:

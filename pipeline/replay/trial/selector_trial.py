@@ -91,4 +91,4 @@ def weigh_selector(replay: Subscription) -> None:
 
 
 def _feed(replay: Subscription, part: Merged) -> None:
-    replay.feed(part.events, part.membership, part.snapshots, part.gaps)
+    replay.feed(part.events, part.membership, part.snapshots, part.gaps, part.settings)

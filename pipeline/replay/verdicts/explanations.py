@@ -7,7 +7,8 @@ from dispatch_audit.pipeline.contract.known_bugs import sentence
 from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.rule import Case
 from dispatch_audit.pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
-from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.plural import count, entries
+from dispatch_audit.pipeline.replay.state.output import OF_SUBSCRIPTION
 from dispatch_audit.pipeline.replay.state.state import NACKED, NOBODY, PASSED, RETURNED, UNKNOWN
 from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, passes_a_leaver
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
@@ -84,6 +85,7 @@ def _broken(finding: Any, names: Names, epoch: EpochNamed) -> str:
         "value": finding.value,
         "expected": finding.expected,
         "held_messages": count(int(finding.value), "unacknowledged message"),
+        "read_entries": entries(int(finding.largest)),
         "redeliver_requests": count(int(finding.expected), "redeliver request"),
         "waited": f"{_since_when(finding.other_marks)} at {moment(finding.other_since_ts)}" if overtaking else "",
         "other_since_seq": names.seq(finding.other_since_seq),
@@ -100,6 +102,8 @@ def _case(finding: Any) -> Case | None:
     """The special case that the finding is, for rules with an extra sentence for it; None: no special case."""
     if finding.rule in OVERTAKING:
         return "leaving" if passes_a_leaver(finding) else None
+    if finding.limited == OF_SUBSCRIPTION:
+        return "subscription"
     if finding.acknowledged:
         return "passed" if finding.marks & PASSED else "acknowledged"
     return None

@@ -1,7 +1,7 @@
 """The verdict on every finding of a subscription (contract 9.3 and 9.4, 6.5 to 6.7)."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -50,6 +50,13 @@ _PERHAPS_ACKNOWLEDGED: Final = FindingVerdict(
     ),
 )
 _OWNER_UNKNOWN: Final = FindingVerdict("not_provable", because="the selector of the broker is unknown")
+_TOTAL_VAGUE: Final = FindingVerdict(
+    "not_provable",
+    because=(
+        "a consumer left with unacknowledged messages, or another one acknowledged them, and some versions count those "
+        "twice: the broker's own count may have been below the limit (#24096, #26422)"
+    ),
+)
 _REDELIVERY_LOST: Final = unexplained("every redeliver request must raise the count")
 
 
@@ -76,6 +83,8 @@ def judged(found: ReplayResult, config: ReplayConfig) -> list[FindingVerdict]:
             verdicts[at] = late_first(finding, overtakings, context)
         elif finding.rule == REDELIVERY_COUNT:
             verdicts[at] = _UNSEEN_REDELIVERY if finding.value > finding.expected else _REDELIVERY_LOST
+        elif finding.rule == UNACKED_LIMIT and not found.one_sided:
+            verdicts[at] = _beyond_limit(finding, context)
         elif finding.rule in MISROUTED and (doubt := found.doubts.about(int(finding.hash), int(finding.seq))):
             verdicts[at] = FindingVerdict("not_provable", because=doubt.because)
         elif finding.rule == GAP_DELIVERY and finding.other_consumer == finding.consumer != NOBODY:
@@ -97,6 +106,16 @@ def plain_verdict(rule: int, permitted: int, context: FindingContext) -> Finding
     if rule == UNACKED_LIMIT and context.found.one_sided:
         return _PERHAPS_ACKNOWLEDGED
     return INFORMATION if RULES[NAME_OF[rule]].informs else UNEXPLAINED
+
+
+def _beyond_limit(finding: Any, context: FindingContext) -> FindingVerdict:
+    """The verdict on a dispatch beyond a limit, which may not be the broker's."""
+    disputed = context.found.limits.is_disputed(int(finding.limited), int(finding.seq))
+    if disputed is not None:
+        return FindingVerdict(
+            "not_provable", because=f"the broker does not keep the claimed {disputed} (settings_mismatch)"
+        )
+    return _TOTAL_VAGUE if finding.vague else UNEXPLAINED
 
 
 def _routed_gap(context: FindingContext) -> FindingVerdict:

@@ -54,6 +54,8 @@ CHECKED: Final = (
     "seq_end",
     "dropped",
     "dropped_events",
+    "settings",
+    "seq_begin",
     "snapshot",
     *_NOT_NEGATIVE,
 )
@@ -95,8 +97,8 @@ def _bad(batch: pa.RecordBatch) -> Iterator[Mask]:
             yield from _other_words(column(name), places(column(name), words))
     if column("ranges").null_count < batch.num_rows:
         yield _lengths(column("ranges")) > 0
-    # Gaps are rare too.
-    yield event == _EVENTS.index("gap")
+    # Gaps and settings are rare too.
+    yield from (event == _EVENTS.index(name) for name in ("gap", "settings"))
     yield from _nulls_within(column("ack_set"))
     yield from _no_positions(column("positions"))
     yield from _absent(batch, {word: event == number for number, word in enumerate(_EVENTS)}, phase == 0)

@@ -12,6 +12,8 @@ Source: TRACE_FORMAT, "Columns" and "Phases"; contract 1.1 (keyless messages), 2
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from dispatch_audit.pipeline.trace.checks.setting_values import is_possible
+
 Values = Mapping[str, Any]
 """The values of a row by columns of `EVENT_SCHEMA`, as Python objects of its types; absent columns are null."""
 
@@ -100,9 +102,9 @@ def _is_end(row: Values) -> bool:
     return not _is_start(row)
 
 
-# A gap may concern all topics of its recorder.
-def _is_gap(row: Values) -> bool:
-    return bool(row.get("event") == "gap")
+# Gaps and settings may concern all topics of their recorder.
+def _may_lack_topic(row: Values) -> bool:
+    return row.get("event") in ("gap", "settings")
 
 
 # A keyless message may lack its key: the profile has the rule for the key that replaces it.
@@ -130,6 +132,12 @@ def _is_no_consumer(consumer: Values | None) -> bool:
     return not in_order or any(found is None or found.get("hash") is None for found in draining)
 
 
+def _bad_value(row: Values) -> str | None:
+    """The first name of `settings` whose value is of another kind than the setting, or that is none."""
+    settings: Values = row["settings"]
+    return next((name for name, text in settings.items() if name == "" or not is_possible(name, text)), None)
+
+
 _PHASE = Check("unknown_phase", "phase", lambda row: row.get("phase") not in ("start", "end", None), shown=True)
 _ENTRY = [*_missing("ledger_id", "entry_id"), *_negative("ledger_id", "entry_id")]
 _BATCH_SIZE = _impossible("batch_size", lambda size: bool(size < 1))
@@ -151,6 +159,10 @@ _SNAPSHOT_ENDS = Check(
     "snapshot.seq_begin",
     lambda row: bool(row["snapshot"]["seq_begin"] > row["snapshot"]["seq_end"]),
 )
+# One that names no topic can name no subscription.
+_TOPIC_OF_SUBSCRIPTION = Check(
+    "missing_field", "topic", lambda row: row.get("topic") is None and row.get("subscription") is not None
+)
 _SNAPSHOT_CONSUMERS = Check(
     "impossible_value",
     "snapshot.consumers",
@@ -159,7 +171,7 @@ _SNAPSHOT_CONSUMERS = Check(
 
 ALL_EVENTS: Final[Sequence[Check]] = [
     *_missing("event", "seq", "ts_us"),
-    *_missing("topic", unless=_is_gap),
+    *_missing("topic", unless=_may_lack_topic),
     *_negative("seq"),
     _impossible("ts_us", lambda moment: not 0 <= moment <= TS_US_MAX),
     _name("topic"),
@@ -216,12 +228,25 @@ BY_EVENT: Final[Mapping[str, Sequence[Check]]] = {
         _SNAPSHOT_CONSUMERS,
     ],
     "gap": [
-        Check("missing_field", "topic", lambda row: row.get("topic") is None and row.get("subscription") is not None),
+        _TOPIC_OF_SUBSCRIPTION,
         _name("subscription"),
         *_missing("seq_end", "dropped"),
         Check("impossible_value", "seq_end", lambda row: bool(row["seq_end"] < row["seq"]), shown=True),
         _impossible("dropped", lambda number: bool(number < 1)),
         Check("impossible_value", "dropped_events", lambda row: None in (row.get("dropped_events") or ())),
+    ],
+    "settings": [
+        _TOPIC_OF_SUBSCRIPTION,
+        _name("subscription"),
+        *_missing("settings"),
+        Check("impossible_value", "settings", lambda row: _bad_value(row) is not None),
+        *_negative("seq_begin"),
+        Check(
+            "impossible_value",
+            "seq_begin",
+            lambda row: row.get("seq_begin") is not None and bool(row["seq_begin"] > row["seq"]),
+            shown=True,
+        ),
     ],
     "reset": [_PHASE, *_OF_SUBSCRIPTION, *_missing("reason"), _not_among("reason", RESETS)],
 }

@@ -24,6 +24,8 @@ _NESTED: Final = {
     "snapshot": JSON,
     "batch_keys": TEXTS,
     "dropped_events": ALONE,
+    "settings": ALONE,
+    "sources": ALONE,
     "ack_set": WORDS,
     "positions": POSITIONS,
     "ranges": RANGES,

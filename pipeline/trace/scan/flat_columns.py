@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, StructType
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from dispatch_audit.pipeline.trace.columnar.conform import conform
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES, EVENT_SCHEMA
@@ -25,7 +25,7 @@ _JSON: Final = "JSON of "
 _NESTED: Final = {
     field.name: field.dataType.simpleString()
     for field in EVENT_SCHEMA
-    if isinstance(field.dataType, ArrayType | StructType)
+    if isinstance(field.dataType, ArrayType | MapType | StructType)
 }
 
 

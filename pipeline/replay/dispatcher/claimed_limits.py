@@ -1,0 +1,151 @@
+"""The claimed limits of unacknowledged messages in the state: which are in force, and which the broker contradicts."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from dispatch_audit.pipeline.replay.blocking.causes import (
+    NAMES,
+    UNACKED_LIMIT_CONSUMER,
+    UNACKED_LIMIT_SUBSCRIPTION,
+)
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.settings.settings_in_force import (
+    READ_BATCH,
+    UNACKED_PER_CONSUMER,
+    UNACKED_PER_SUBSCRIPTION,
+    SettingsInForce,
+)
+from dispatch_audit.pipeline.replay.state.availability import READY
+from dispatch_audit.pipeline.replay.state.output import CONTRADICTED
+from dispatch_audit.pipeline.replay.state.state import (
+    CLAIM_CONTRADICTED,
+    CLAIM_DISREGARDED,
+    CLAIM_STANDS,
+    NOBODY,
+    UNKNOWN,
+    State,
+    common_of,
+)
+
+
+class _Limit(NamedTuple):
+    """The fields of a limit in the common record, and the cause of waiting that it is."""
+
+    at_most: str
+    blocks_at: str
+    of: str
+    cause: int
+
+
+_LIMITS: Final[Mapping[str, _Limit]] = {
+    UNACKED_PER_CONSUMER: _Limit("unacked_max", "blocks_at", "consumer", UNACKED_LIMIT_CONSUMER),
+    UNACKED_PER_SUBSCRIPTION: _Limit("subscription_max", "unacked_limit", "subscription", UNACKED_LIMIT_SUBSCRIPTION),
+}
+
+
+class ContradictedLimit(NamedTuple):
+    """A claimed limit that the broker does not have.
+
+    Attributes:
+        setting: its name.
+        cause: the cause of waiting that it would be.
+        at: the dispatch that completed the evidence.
+        first_seq: the first dispatch beyond it.
+        passes: how often it was passed.
+        held_back: how often the broker held back at it.
+        most: unacknowledged messages, the most that were seen.
+        consumer: the index of the consumer that held them; NOBODY: it is the limit of the subscription.
+    """
+
+    setting: str
+    cause: str
+    at: TracePoint
+    first_seq: int
+    passes: int
+    held_back: int
+    most: int
+    consumer: int
+
+
+def take_limits(state: State, in_force: SettingsInForce) -> None:
+    """Takes over the limits that are in force, but for those that are disregarded."""
+    common = common_of(state)
+    for name, limit in _LIMITS.items():
+        known = in_force.is_known(name)
+        stands = common[f"{limit.of}_claim"] == CLAIM_STANDS
+        common[limit.at_most] = in_force.highest(name) if known and stands else 0
+        if known or not stands:
+            # Where the limit is unknown, the former one still explains why the broker holds back.
+            common[limit.blocks_at] = in_force.lowest(name) if stands else 0
+    common["read_batch_max"] = in_force.highest(READ_BATCH)
+
+
+def stand_again(state: State, setting: str) -> None:
+    """Judges by a limit again, because a row says another one; what was counted about the former one is dropped."""
+    common, of = common_of(state), _LIMITS[setting].of
+    for name in ("claim", "passes", "held_back"):
+        common[f"{of}_{name}"] = CLAIM_STANDS if name == "claim" else 0
+    common["most_held" if of == "consumer" else "most_unacked"] = 0
+    if of == "consumer":
+        for name in ("full_ts", "freed_ts", "freed_from_ts", "passing"):
+            state.consumers.view(np.ndarray)[name] = 0
+    else:
+        common["full_since_ts"] = common["full"] = 0
+
+
+def disregard(state: State) -> list[ContradictedLimit]:
+    """Drops the limits that the kernel has found contradicted, and that anything waits for them."""
+    common: Any = common_of(state)
+    found: list[ContradictedLimit] = []
+    for name, limit in _LIMITS.items():
+        if common[f"{limit.of}_claim"] != CLAIM_CONTRADICTED:
+            continue
+        of_consumer = limit.cause == UNACKED_LIMIT_CONSUMER
+        found.append(
+            ContradictedLimit(
+                name,
+                NAMES[limit.cause],
+                TracePoint(int(common["contradicted_seq"]), int(common["contradicted_ts"])),
+                int(common["passed_seq" if of_consumer else "subscription_passed_seq"]),
+                int(common[f"{limit.of}_passes"]),
+                int(common[f"{limit.of}_held_back"]),
+                int(common["most_held" if of_consumer else "most_unacked"]),
+                int(common["most_held_by"]) if of_consumer else NOBODY,
+            )
+        )
+        common[f"{limit.of}_claim"] = CLAIM_DISREGARDED
+        common[limit.at_most] = common[limit.blocks_at] = 0
+        hashes = state.hashes.view(np.ndarray)
+        hashes["why"][hashes["why"] == limit.cause] = READY
+        if of_consumer:
+            _unblock_all(state)
+        else:
+            common["blocked_on_unacked"] = common["full"] = 0
+    if common["stop_reason"] == CONTRADICTED:
+        common["stop_reason"] = 0
+    return found
+
+
+def _unblock_all(state: State) -> None:
+    consumers = state.consumers.view(np.ndarray)
+    consumers["permits"] += consumers["withheld"]
+    consumers["withheld"] = consumers["blocked"] = 0
+    consumers["cause"][consumers["cause"] == UNACKED_LIMIT_CONSUMER] = READY
+
+
+def look_at_reads(state: State, read_position: tuple[int, int] | None, since_us: int) -> None:
+    """Notes that nothing from a read position on had been read, if the subscription was at its limit before.
+
+    Args:
+        state: the state.
+        read_position: of a snapshot.
+        since_us: the broker took the snapshot at this time or later.
+    """
+    common = common_of(state)
+    if read_position is None or not 0 < common["full_since_ts"] < since_us:
+        return
+    before = int(common["unread_ledger"]), int(common["unread_entry"])
+    if before[0] == UNKNOWN or read_position < before:
+        common["unread_ledger"], common["unread_entry"] = read_position

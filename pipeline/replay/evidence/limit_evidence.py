@@ -1,0 +1,146 @@
+"""The claimed limits of unacknowledged messages: when they changed, and which of them the broker contradicts.
+
+The kernel counts how often a limit is passed, and how often the broker holds back at it (`rules.unacked_limits`). Here
+is what follows for the findings: those under a contradicted limit are not provable, and one within the bracket of a
+change stands only if both values make it one.
+"""
+
+import json
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
+from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
+from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, Contradiction
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.settings.settings_in_force import (
+    UNACKED_PER_CONSUMER,
+    UNACKED_PER_SUBSCRIPTION,
+    Setting,
+    SettingsInForce,
+)
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
+from dispatch_audit.pipeline.replay.state.output import OF_CONSUMER, OF_SUBSCRIPTION
+from dispatch_audit.pipeline.replay.state.state import Records, chosen
+
+LIMIT_OF: Final = {UNACKED_PER_CONSUMER: OF_CONSUMER, UNACKED_PER_SUBSCRIPTION: OF_SUBSCRIPTION}
+"""`limited` of a finding, by the name of the limit."""
+_NEVER: Final = 1 << 62
+_JUDGED: Final = (
+    "no wait is put down to this limit any more, and dispatches beyond it are not provable instead of violations"
+)
+
+
+class _ChangedLimit(NamedTuple):
+    """A limit that may have been in force between two rows, before the row that says so."""
+
+    setting: str
+    after_seq: int
+    before_seq: int
+    limit: int
+    ts_us: int
+
+
+class _Disputed(NamedTuple):
+    """The rows in which a claimed limit is contradicted: behind `after_seq`, up to `until_seq`."""
+
+    setting: str
+    after_seq: int
+    until_seq: int
+
+
+class _Reported(NamedTuple):
+    """The most unacknowledged messages that a snapshot reports of one consumer."""
+
+    messages: int
+    seq: int
+
+
+class LimitEvidence:
+    """What rows and snapshots say of the limits of one subscription."""
+
+    def __init__(self) -> None:
+        """Starts in front of the first row."""
+        self._changed: list[_ChangedLimit] = []
+        self._disputed: list[_Disputed] = []
+        self._since = dict.fromkeys(LIMIT_OF, -1)
+        self._reported: _Reported | None = None
+
+    def put(self, row: SettingsRow, in_force: SettingsInForce, dispatcher: Dispatcher) -> None:
+        """Puts the values of a row in force; a limit that it changes is judged anew."""
+        before = [in_force.of(name).limit for name in LIMIT_OF]
+        in_force.put(row)
+        for name, was in zip(LIMIT_OF, before, strict=True):
+            limit = in_force.of(name).limit
+            if limit == was:
+                continue
+            self._disputed = [
+                disputed._replace(until_seq=min(disputed.until_seq, row.seq)) if disputed.setting == name else disputed
+                for disputed in self._disputed
+            ]
+            self._since[name] = row.seq
+            if name == UNACKED_PER_CONSUMER:
+                self._reported = None
+            dispatcher.judge_anew(name)
+            if row.seq_begin < row.seq:
+                self._changed.append(_ChangedLimit(name, row.seq_begin, row.seq, limit, row.ts_us))
+
+    def look(self, snapshot: Snapshot) -> None:
+        """Remembers the most unacknowledged messages that the broker reports of a consumer."""
+        most = max((consumer.unacked or 0 for consumer in snapshot.consumers), default=0)
+        if self._reported is None or most > self._reported.messages:
+            self._reported = _Reported(most, snapshot.seq)
+
+    def contradicted(self, found: ContradictedLimit, in_force: SettingsInForce) -> Contradiction:
+        """What a contradicted limit is reported as; from its beginning on, findings under it are not provable."""
+        setting = in_force.of(found.setting)
+        self._disputed.append(_Disputed(found.setting, self._since[found.setting], _NEVER))
+        held = count(found.most, "unacknowledged message")
+        who = "the subscription" if found.setting == UNACKED_PER_SUBSCRIPTION else "a consumer"
+        rows = [(found.first_seq, f"{who} is sent more than the limit and batches allow")]
+        if found.at.seq != found.first_seq:
+            rows.append((found.at.seq, f"{who} is sent more, with up to {held} by now"))
+        reported = self._reported
+        if found.setting == UNACKED_PER_CONSUMER and reported is not None and reported.messages > setting.limit:
+            rows.append((reported.seq, f"a snapshot reports {reported.messages} unacknowledged messages of a consumer"))
+        shown = (
+            f"{who} gets up to {held} and goes past the limit {count(found.passes, 'time')}, while the broker holds "
+            f"back at it {count(found.held_back, 'time')}"
+        )
+        return Contradiction(_claim(setting), shown, f"at least {found.most}", found.at, tuple(sorted(rows)), _JUDGED)
+
+    def is_disputed(self, limited: int, seq: int) -> str | None:
+        """The name of the contradicted limit that a finding is about; None: it stands."""
+        return next(
+            (
+                disputed.setting
+                for disputed in self._disputed
+                if LIMIT_OF[disputed.setting] == limited and disputed.after_seq < seq <= disputed.until_seq
+            ),
+            None,
+        )
+
+    def holding(self, findings: Records) -> Records:
+        """The findings without those that a limit explains which may have been in force by then."""
+        explained = np.zeros(findings.size, dtype=np.bool_)
+        for changed in self._changed:
+            within = (findings.rule == UNACKED_LIMIT) & (findings.limited == LIMIT_OF[changed.setting])
+            within &= (findings.seq > changed.after_seq) & (findings.seq < changed.before_seq)
+            if changed.limit > 0:
+                largest = findings.largest if changed.setting == UNACKED_PER_CONSUMER else 1
+                within &= findings.value <= changed.limit * largest
+            explained |= within
+        return chosen(findings, ~explained) if explained.any() else findings
+
+    def forget(self, recent_us: int) -> None:
+        """Drops what concerns no finding that a later window reports."""
+        self._changed = [changed for changed in self._changed if changed.ts_us > recent_us]
+
+
+def _claim(setting: Setting) -> Claim:
+    if setting.where == "settings row":
+        return Claim(setting.name, json.dumps(setting.value), "settings row", setting.seq)
+    return Claim(setting.name, json.dumps(setting.value), "default" if setting.where == "default" else "trace.json")
