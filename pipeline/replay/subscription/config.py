@@ -100,6 +100,10 @@ class ReplayConfig:
     @property
     def limits(self) -> BrokerLimits:
         """The broker's limits: those of look-ahead only as far as the dispatcher of this release heeds them."""
-        heeded = [name for name in self.profile.settings if name in LOOK_AHEAD]
+        heeded = LOOK_AHEAD & self.profile.settings.keys()
         broker = {name: value for name, value in self.broker.items() if name in heeded or name not in LOOK_AHEAD}
-        return limits_of(broker, looks_ahead=bool(heeded))
+        limits = limits_of(broker, looks_ahead=bool(heeded))
+        if heeded != LOOK_AHEAD and limits.replay_per_subscription <= 0:
+            # Whether other limits stand in for it is known of the draining dispatcher only (4.7, 6.2).
+            return limits._replace(looks_ahead=False)
+        return limits

@@ -79,6 +79,16 @@ def test_the_classic_dispatcher_heeds_no_threshold_that_the_broker_has() -> None
     # A recorder writes down all of broker.conf, whichever dispatcher is in use (6.2).
     settings = {**CLASSIC, PER_CONSUMER: 50, PER_SUBSCRIPTION: 200}
     assert limits_on("4.0.8", settings).look_ahead(3) is None
+    assert limits_on("4.0.13", settings).look_ahead(3) is None
+    assert limits_on("4.1.3", settings).look_ahead(3) is None
+    assert limits_on("4.2.4", settings).look_ahead(3) is None
+
+
+@pytest.mark.parametrize("version", ["4.0.14", "4.2.5"])
+def test_the_last_classic_dispatchers_heed_the_threshold_of_the_subscription_alone(version: str) -> None:
+    assert limits_on(version, {**CLASSIC, PER_CONSUMER: 50, PER_SUBSCRIPTION: 200}).look_ahead(30) == 200
+    assert limits_on(version, CLASSIC).look_ahead(3) == 20_000
+    assert limits_on(version, {**CLASSIC, PER_SUBSCRIPTION: 0}).look_ahead(3) is None
 
 
 @pytest.mark.parametrize(("version", "expected"), [("4.0.1", 6_000), ("4.0.8", 6_000), ("4.2.4", 6_000)])
