@@ -51,7 +51,7 @@ final class Consumers {
     private RecordedSubscription of(Subscription subscription) {
         return subscriptions.computeIfAbsent(subscription, added -> {
             RecordedSubscription recorded =
-                    new RecordedSubscription(Group.of(added.getTopicName(), added.getName()), added);
+                    new RecordedSubscription(Group.of(added.getTopicName(), added.getName()), added, recording.now());
             live.add(recorded);
             return recorded;
         });

@@ -40,15 +40,30 @@ final class RecordedSubscription {
     private final Map<Long, RecordedConsumer> present = new ConcurrentHashMap<>();
     final AtomicBoolean snapshotIsDue = new AtomicBoolean();
 
-    /** Of the thread that takes snapshots: the last one's members, their ranges as JSON, and a number from before it. */
+    /** Of the thread that takes snapshots: the last one's members, their ranges as JSON, and what was written when. */
     final Set<Long> members = new HashSet<>();
     final Map<Long, String> ranges = new HashMap<>();
     int rangesOfBreak = -1;
-    volatile Moment before;
+    private volatile Moment seen;
 
-    RecordedSubscription(Group group, Subscription subscription) {
+    /**
+     * Returns what the recorder keeps about a subscription object.
+     *
+     * @param met from before its first row
+     */
+    RecordedSubscription(Group group, Subscription subscription, Moment met) {
         this.group = group;
         this.subscription = new WeakReference<>((PersistentSubscription) subscription);
+        seen = met;
+    }
+
+    /** The moment of the last snapshot that showed its members; before there is one, the moment at which it was met. */
+    Moment seen() {
+        return seen;
+    }
+
+    void seenAt(Moment moment) {
+        seen = moment;
     }
 
     Group group() {

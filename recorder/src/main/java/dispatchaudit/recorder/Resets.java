@@ -122,11 +122,9 @@ final class Resets implements TopicEventsListener {
         consumers.remove(subscription);
         RecordedSubscription.Ended ended = subscription.endReset();
         if (ended == null) {
-            // A load balancer unloads without asking by a request. All consumers left before this event.
-            Moment now = recording.now();
-            Moment since = subscription.before;
-            recording.missed(subscription.group(), Row.Event.RESET, since == null ? now : since, now);
-            subscription.begin(new RecordedSubscription.Reset(recording.now(), "unload", true));
+            // A load balancer, or a broker that stops, unloads without asking by a request, and all consumers left before
+            // this event. When they were last seen, it had not begun.
+            subscription.begin(new RecordedSubscription.Reset(subscription.seen(), "unload", true));
             ended = subscription.endReset();
         }
         if (ended != null) {

@@ -14,8 +14,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Takes the statistics of subscriptions, at an interval and after each change of their members, on a thread of its own. It
- * locks the subscription and then its dispatcher, as joins do, so that nothing is dispatched meanwhile; hooks that hold
+ * Takes the statistics of subscriptions, at an interval and after each change of their members, on a thread of its own.
+ * It locks the subscription and then its dispatcher, as joins do, so that nothing is dispatched meanwhile; hooks that hold
  * the dispatcher's lock must not ask for either.
  */
 final class Snapshots implements Runnable {
@@ -89,6 +89,7 @@ final class Snapshots implements Runnable {
             return;
         }
         Moment before = recording.now();
+        Moment seen;
         SnapshotText text = new SnapshotText(recorded.group());
         Set<Long> members = new HashSet<>();
         synchronized (subscription) {
@@ -108,11 +109,16 @@ final class Snapshots implements Runnable {
                     }
                 }
                 text.ended(begin, recording.lastSeq());
+                seen = recording.now();
             }
+        }
+        if (Closing.of(subscription.getTopic())) {
+            // The event of its end says of all consumers that they are gone.
+            return;
         }
         List<RecordedConsumer> vanished = recorded.vanished(members);
         if (!vanished.isEmpty()) {
-            recording.missed(recorded.group(), Row.Event.LEAVE, recorded.before, before);
+            recording.missed(recorded.group(), Row.Event.LEAVE, recorded.seen(), before);
             vanished.forEach(consumer -> recording.put(consumer.leave(recording.now(), "start", "closed_by_broker")));
         }
         int breaksNow = breaks.get();
@@ -121,7 +127,7 @@ final class Snapshots implements Runnable {
         }
         recording.put(new Rows.Text(recording.now(), recorded.group(), Row.Event.STATS, null, text.json(recorded.ranges)));
         recorded.rangesOfBreak = breaksNow;
-        recorded.before = before;
+        recorded.seenAt(seen);
         counters.snapshots.increment();
     }
 }

@@ -74,7 +74,7 @@ public final class WriterBenchmark {
     private static void traffic(Recording recording, RowQueue queue, int messages) throws InterruptedException {
         Group topic = Group.of("persistent://public/default/benchmark", null);
         RecordedSubscription subscription =
-                new RecordedSubscription(Group.of("persistent://public/default/benchmark", "ks"), null);
+                new RecordedSubscription(Group.of("persistent://public/default/benchmark", "ks"), null, recording.now());
         RecordedConsumer[] consumers = new RecordedConsumer[4];
         for (int i = 0; i < consumers.length; i++) {
             consumers[i] = new RecordedConsumer(i, subscription, JsonLine.bytesOf(

@@ -2,16 +2,9 @@ package dispatchaudit.recorder.broker;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import java.io.BufferedReader;
-import java.io.EOFException;
-import java.io.IOException;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -21,8 +14,6 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
-import java.util.stream.Stream;
-import java.util.zip.GZIPInputStream;
 import org.apache.pulsar.client.api.Consumer;
 import org.apache.pulsar.client.api.Message;
 import org.apache.pulsar.client.api.MessageId;
@@ -31,6 +22,7 @@ import org.apache.pulsar.client.api.PulsarClient;
 import org.apache.pulsar.client.api.SubscriptionType;
 import org.apache.pulsar.common.policies.data.ConsumerStats;
 import org.apache.pulsar.common.policies.data.SubscriptionStats;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -44,21 +36,11 @@ class RecordedStatisticsIT {
     @TempDir
     private Path directory;
 
-    private Map<String, String> settings(String... more) {
-        Map<String, String> settings = new HashMap<>(Map.of(
-                "dispatchAuditRecorderDirectory", directory.toString(),
-                "dispatchAuditRecorderSnapshotMs", "100",
-                "dispatchAuditRecorderFlushMs", "50"));
-        for (int i = 0; i < more.length; i += 2) {
-            settings.put(more[i], more[i + 1]);
-        }
-        return settings;
-    }
+    private RecorderUnderTest recorder;
 
-    private static Path nar() {
-        assertThrows(ClassNotFoundException.class, () -> Class.forName("dispatchaudit.recorder.DispatchRecorder"),
-                "the recorder is on the class path, so the broker would not take it from its NAR");
-        return Path.of(System.getProperty("recorder.nar")).toAbsolutePath();
+    @BeforeEach
+    void recorder() {
+        recorder = new RecorderUnderTest(directory);
     }
 
     private static Consumer<byte[]> join(PulsarClient client, String name) throws Exception {
@@ -74,31 +56,6 @@ class RecordedStatisticsIT {
             }
             producer.flush();
         }
-    }
-
-    /** The rows on disk so far, in the order of their numbers. */
-    private List<JsonNode> rows() throws IOException {
-        TreeMap<Long, JsonNode> rows = new TreeMap<>();
-        List<Path> files;
-        try (Stream<Path> found = Files.walk(directory)) {
-            files = found.filter(path -> path.toString().contains(".jsonl.gz")).toList();
-        }
-        for (Path file : files) {
-            try (BufferedReader lines = new BufferedReader(new InputStreamReader(
-                    new GZIPInputStream(Files.newInputStream(file)), StandardCharsets.UTF_8))) {
-                for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                    JsonNode row = new ObjectMapper().readTree(line);
-                    assertEquals(null, rows.put(row.get("seq").asLong(), row), "two rows have one number");
-                }
-            } catch (EOFException e) {
-                // The file is still written to; what it has so far was read.
-            }
-        }
-        return new ArrayList<>(rows.values());
-    }
-
-    private List<JsonNode> rows(String event) throws IOException {
-        return rows().stream().filter(row -> row.get("event").asText().equals(event)).toList();
     }
 
     private static String text(List<?> values) {
@@ -124,7 +81,7 @@ class RecordedStatisticsIT {
     private Map<String, String> recorded() throws Exception {
         Map<String, String> ranges = new HashMap<>();
         Map<String, String> found = new TreeMap<>();
-        for (JsonNode row : rows("stats")) {
+        for (JsonNode row : recorder.rows("stats")) {
             found.clear();
             for (JsonNode consumer : row.get("snapshot").get("consumers")) {
                 String name = consumer.get("consumer_name").asText();
@@ -156,7 +113,7 @@ class RecordedStatisticsIT {
 
     @Test
     void rangesAndDrainingHashesAreThoseOfTheBroker() throws Exception {
-        try (EmbeddedBroker broker = EmbeddedBroker.start(nar(), settings());
+        try (EmbeddedBroker broker = recorder.broker();
                 PulsarClient client = PulsarClient.builder().serviceUrl(broker.serviceUrl()).build()) {
             Consumer<byte[]> first = join(client, "first");
             assertSnapshotsFollow(broker);
@@ -183,16 +140,16 @@ class RecordedStatisticsIT {
             }
             assertSnapshotsFollow(broker);
         }
-        assertEquals(3, rows("join").stream().filter(row -> row.get("phase").asText().equals("end")).count());
-        assertEquals(150, rows("publish").size());
+        assertEquals(3, recorder.rows("join").stream().filter(row -> row.get("phase").asText().equals("end")).count());
+        assertEquals(150, recorder.rows("publish").size());
     }
 
     @Test
     void digestsHideKeysAndTheirHashesAreThoseOfTheSelector() throws Exception {
         Path secret = directory.resolveSibling(directory.getFileName() + ".secret");
         Files.writeString(secret, "0123456789abcdef0123456789abcdef");
-        try (EmbeddedBroker broker = EmbeddedBroker.start(nar(), settings("dispatchAuditRecorderKeys", "digest",
-                "dispatchAuditRecorderKeySecretFile", secret.toString()));
+        try (EmbeddedBroker broker = recorder.broker("dispatchAuditRecorderKeys", "digest",
+                "dispatchAuditRecorderKeySecretFile", secret.toString());
                 PulsarClient client = PulsarClient.builder().serviceUrl(broker.serviceUrl()).build()) {
             Consumer<byte[]> only = join(client, "only");
             publish(client, 50);
@@ -203,19 +160,19 @@ class RecordedStatisticsIT {
         }
         Map<String, Integer> ofPublishes = new HashMap<>();
         Map<String, Integer> ofDispatches = new HashMap<>();
-        rows("publish").forEach(row -> ofPublishes.put(row.get("key_b64").asText(), row.get("sticky_hash").asInt()));
-        rows("dispatch").stream().filter(row -> row.get("phase").asText().equals("start"))
+        recorder.rows("publish").forEach(row -> ofPublishes.put(row.get("key_b64").asText(), row.get("sticky_hash").asInt()));
+        recorder.rows("dispatch").stream().filter(row -> row.get("phase").asText().equals("start"))
                 .forEach(row -> ofDispatches.put(row.get("key_b64").asText(), row.get("sticky_hash").asInt()));
         assertEquals(50, ofPublishes.size());
         assertEquals(ofPublishes, ofDispatches);
-        assertFalse(rows().toString().contains("a2V5L"), "key- as base64");
+        assertFalse(recorder.rows().toString().contains("a2V5L"), "key- as base64");
     }
 
     @Test
     void onlyWhatIsAskedForIsRecorded() throws Exception {
-        try (EmbeddedBroker broker = EmbeddedBroker.start(nar(), settings(
+        try (EmbeddedBroker broker = recorder.broker(
                 "dispatchAuditRecorderTopics", "persistent://public/default/.*",
-                "dispatchAuditRecorderSubscriptionsExcluded", "audit-.*"));
+                "dispatchAuditRecorderSubscriptionsExcluded", "audit-.*");
                 PulsarClient client = PulsarClient.builder().serviceUrl(broker.serviceUrl()).build()) {
             join(client, "first");
             client.newConsumer().topic(TOPIC).subscriptionName("audit-1")
@@ -225,18 +182,18 @@ class RecordedStatisticsIT {
             publish(client, 20);
         }
         TreeSet<String> subscriptions = new TreeSet<>();
-        rows().stream().filter(row -> row.has("subscription")).forEach(row -> subscriptions.add(row.get("subscription").asText()));
+        recorder.rows().stream().filter(row -> row.has("subscription")).forEach(row -> subscriptions.add(row.get("subscription").asText()));
         assertEquals(new TreeSet<>(List.of(SUBSCRIPTION)), subscriptions);
-        assertEquals(20, rows("publish").size());
+        assertEquals(20, recorder.rows("publish").size());
     }
 
     @Test
     void aWrongSettingTurnsTheRecorderOffAndTheBrokerRuns() throws Exception {
-        try (EmbeddedBroker broker = EmbeddedBroker.start(nar(), settings("dispatchAuditRecorderSnapshots", "100"));
+        try (EmbeddedBroker broker = recorder.broker("dispatchAuditRecorderSnapshots", "100");
                 PulsarClient client = PulsarClient.builder().serviceUrl(broker.serviceUrl()).build()) {
             join(client, "first");
             publish(client, 5);
         }
-        assertEquals(List.of(), rows());
+        assertEquals(List.of(), recorder.rows());
     }
 }

@@ -1,0 +1,67 @@
+package dispatchaudit.recorder.broker;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.nio.file.Path;
+import java.util.List;
+import org.apache.pulsar.client.api.Consumer;
+import org.apache.pulsar.client.api.Producer;
+import org.apache.pulsar.client.api.PulsarClient;
+import org.apache.pulsar.client.api.SubscriptionType;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A broker that stops in order gives up its topics; the trace says so by rows, and by no gap. */
+@Timeout(120)
+class OrderlyStopIT {
+    private static final String TOPIC = "persistent://public/default/orders";
+
+    @TempDir
+    private Path directory;
+
+    private static void join(PulsarClient client, String name) throws Exception {
+        client.newConsumer().topic(TOPIC).subscriptionName("billing").consumerName(name)
+                .subscriptionType(SubscriptionType.Key_Shared).messageListener(Consumer::acknowledgeAsync).subscribe();
+    }
+
+    @Test
+    void theTopicsOfAStoppingBrokerEndWithAReset() throws Exception {
+        RecorderUnderTest recorder = new RecorderUnderTest(directory);
+        EmbeddedBroker broker = recorder.broker();
+        PulsarClient client = PulsarClient.builder().serviceUrl(broker.serviceUrl()).build();
+        try {
+            join(client, "first");
+            join(client, "second");
+            try (Producer<byte[]> producer = client.newProducer().topic(TOPIC).enableBatching(false).create()) {
+                for (int i = 0; i < 50; i++) {
+                    producer.newMessage().key("key-" + i % 5).value(new byte[10]).send();
+                }
+            }
+            Thread.sleep(500);
+        } finally {
+            broker.close();
+            client.shutdown();
+        }
+        List<JsonNode> resets = recorder.rows("reset");
+        assertEquals(List.of(), recorder.rows("gap"));
+        assertEquals(List.of("start", "end"), resets.stream().map(row -> row.get("phase").asText()).toList());
+        assertTrue(resets.stream().allMatch(row -> row.get("reason").asText().equals("unload")));
+        long begins = resets.get(0).get("seq").asLong();
+        long ends = resets.get(1).get("seq").asLong();
+        List<JsonNode> leaves = recorder.rows("leave");
+        assertEquals(2, leaves.size());
+        for (JsonNode leave : leaves) {
+            assertEquals("closed_by_broker", leave.get("reason").asText());
+            assertTrue(begins < leave.get("seq").asLong() && leave.get("seq").asLong() < ends);
+        }
+        // The bracket of the reset begins at the last snapshot, which shows both; it holds nothing else that happened.
+        List<JsonNode> snapshots = recorder.rows("stats");
+        JsonNode last = snapshots.get(snapshots.size() - 1);
+        assertEquals(2, last.get("snapshot").get("consumers").size());
+        assertTrue(last.get("snapshot").get("seq_end").asLong() < begins);
+        assertTrue(recorder.rows("ack").stream().allMatch(row -> row.get("seq").asLong() < begins));
+    }
+}
