@@ -37,14 +37,18 @@ class RecordingBroker:
         (found,) = self.folder.iterdir()
         return found
 
-    def ask(self, method: str, path: str) -> None:
-        """Sends a request without a body to the admin API.
+    def ask(self, method: str, path: str, body: object = None) -> None:
+        """Sends a request to the admin API.
 
         Args:
             method: of HTTP.
             path: below `/admin/v2/`.
+            body: sent as JSON; None: there is none.
         """
-        with urlopen(Request(f"{self.admin_url}/admin/v2/{path}", method=method), timeout=30) as response:
+        data = None if body is None else json.dumps(body).encode()
+        json_type = {"Content-Type": "application/json"}
+        request = Request(f"{self.admin_url}/admin/v2/{path}", data, json_type, method=method)
+        with urlopen(request, timeout=30) as response:
             assert response.status < 300
 
     def metric(self, name: str) -> int:
@@ -82,6 +86,18 @@ def complete_rows(trace: Path) -> list[dict[str, Any]]:
         for log in sorted((trace / "events").glob("*.jsonl.gz"))
         for line in gzip.decompress(log.read_bytes()).splitlines()
     ]
+
+
+def rows_so_far(trace: Path, event: str) -> list[dict[str, Any]]:
+    """The rows of one event in a trace that a broker still writes to, in the order of their numbers."""
+    begins = f'{{"event":"{event}",'.encode()
+    rows = []
+    for log in (trace / "events").iterdir():
+        # A file that is complete by now has lost its ending.
+        path = log if log.exists() else log.with_suffix("")
+        text = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(path.read_bytes())
+        rows += [json.loads(line) for line in text.split(b"\n")[:-1] if line.startswith(begins)]
+    return sorted(rows, key=lambda row: int(row["seq"]))
 
 
 def wait_for(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:

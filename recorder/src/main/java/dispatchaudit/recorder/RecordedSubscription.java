@@ -44,6 +44,8 @@ final class RecordedSubscription {
     final Set<Long> members = new HashSet<>();
     final Map<Long, String> ranges = new HashMap<>();
     int rangesOfBreak = -1;
+    int settingsOfBreak = -1;
+    private final Moment met;
     private volatile Moment seen;
 
     /**
@@ -54,7 +56,12 @@ final class RecordedSubscription {
     RecordedSubscription(Group group, Subscription subscription, Moment met) {
         this.group = group;
         this.subscription = new WeakReference<>((PersistentSubscription) subscription);
+        this.met = met;
         seen = met;
+    }
+
+    Moment met() {
+        return met;
     }
 
     /** The moment of the last snapshot that showed its members; before there is one, the moment at which it was met. */

@@ -115,6 +115,7 @@ final class Resets implements TopicEventsListener {
         }
         if (event == TopicEvent.DELETE) {
             recording.removeTopic(topic);
+            snapshots.forget(topic);
         }
     }
 

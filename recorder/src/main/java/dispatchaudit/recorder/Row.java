@@ -2,15 +2,15 @@ package dispatchaudit.recorder;
 
 /** A row of the trace between the hook that saw it and the writer. It keeps what the hook knew; the writer makes the text. */
 abstract class Row {
-    /** Names of events; their order is that of the bits of a gap. */
+    /** Names of events, in the order in which a gap names them; from JOIN on, few of them say much. */
     enum Event {
-        PUBLISH, DISPATCH, ACK, REDELIVER, JOIN, LEAVE, RESET, STATS;
+        PUBLISH, DISPATCH, ACK, REDELIVER, JOIN, LEAVE, RESET, STATS, SETTINGS;
 
         final String text = name().toLowerCase(java.util.Locale.ROOT);
 
         /** Whether an audit loses more than this row without it, so that it is dropped last. */
         boolean isReserved() {
-            return this == JOIN || this == LEAVE || this == RESET || this == STATS;
+            return compareTo(JOIN) >= 0;
         }
     }
 

@@ -16,7 +16,7 @@ import org.slf4j.LoggerFactory;
 /**
  * Takes the statistics of subscriptions, at an interval and after each change of their members, on a thread of its own.
  * It locks the subscription and then its dispatcher, as joins do, so that nothing is dispatched meanwhile; hooks that hold
- * the dispatcher's lock must not ask for either.
+ * the dispatcher's lock must not ask for either. After that it looks at the settings, without a lock.
  */
 final class Snapshots implements Runnable {
     private static final Logger log = LoggerFactory.getLogger(Snapshots.class);
@@ -24,6 +24,7 @@ final class Snapshots implements Runnable {
     private final Recording recording;
     private final Consumers consumers;
     private final Counters counters;
+    private final SettingsRows settings;
     private final long intervalNs;
     private final LinkedBlockingQueue<RecordedSubscription> changed = new LinkedBlockingQueue<>();
     private final AtomicInteger breaks = new AtomicInteger();
@@ -34,6 +35,7 @@ final class Snapshots implements Runnable {
         this.recording = recording;
         this.consumers = consumers;
         this.counters = counters;
+        this.settings = new SettingsRows(recording);
         this.intervalNs = intervalMs == 0 ? Long.MAX_VALUE / 2 : TimeUnit.MILLISECONDS.toNanos(intervalMs);
         thread.setDaemon(true);
     }
@@ -58,6 +60,11 @@ final class Snapshots implements Runnable {
     void breakOff() {
         breaks.incrementAndGet();
         consumers.subscriptions().forEach(this::changed);
+    }
+
+    /** A topic was deleted. */
+    void forget(String topic) {
+        settings.forget(topic);
     }
 
     @Override
@@ -90,6 +97,7 @@ final class Snapshots implements Runnable {
         }
         Moment before = recording.now();
         Moment seen;
+        StickyKeyDispatcher keyShared;
         SnapshotText text = new SnapshotText(recorded.group());
         Set<Long> members = new HashSet<>();
         synchronized (subscription) {
@@ -98,6 +106,7 @@ final class Snapshots implements Runnable {
                 return;
             }
             recorded.learn(dispatcher);
+            keyShared = dispatcher;
             synchronized (persistent) {
                 long begin = recording.lastSeq();
                 text.subscription(subscription, persistent, dispatcher);
@@ -129,5 +138,6 @@ final class Snapshots implements Runnable {
         recorded.rangesOfBreak = breaksNow;
         recorded.seenAt(seen);
         counters.snapshots.increment();
+        settings.looked(recorded, recording.now(), EffectiveSettings.of(subscription, keyShared), breaksNow);
     }
 }

@@ -46,6 +46,15 @@ class DropsTest {
     }
 
     @Test
+    void aGapThatLostSettingsLetsThemBeWrittenAgain() throws Exception {
+        Drops drops = new Drops();
+        drops.add(row(ORDERS, Row.Event.SETTINGS));
+        Drops.Gap gap = drops.takeGaps().get(0);
+        assertEquals("[\"settings\"]", json(gap).get("dropped_events").toString());
+        assertTrue(gap.needsSnapshot());
+    }
+
+    @Test
     void aGapThatIsLostItselfKeepsWhatItNamed() throws Exception {
         Drops drops = new Drops();
         drops.add(row(ORDERS, Row.Event.DISPATCH));
