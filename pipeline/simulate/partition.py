@@ -5,8 +5,10 @@ from dataclasses import replace
 from heapq import heappop
 from random import Random
 
+from dispatch_audit.pipeline.simulate.changing_settings import ChangingSettings
 from dispatch_audit.pipeline.simulate.clients.client import Broker, Client
 from dispatch_audit.pipeline.simulate.clients.processing import AtOnce, PerKey, Processing, Threads
+from dispatch_audit.pipeline.simulate.dispatcher.faulty_read_loop import FaultyReadLoop
 from dispatch_audit.pipeline.simulate.dispatcher.membership import Membership
 from dispatch_audit.pipeline.simulate.dispatcher.read_loop import ReadLoop
 from dispatch_audit.pipeline.simulate.dispatcher.sending import Sender
@@ -19,7 +21,9 @@ from dispatch_audit.pipeline.simulate.setup import Setup
 from dispatch_audit.pipeline.simulate.state.agenda import NEVER, Agenda
 from dispatch_audit.pipeline.simulate.state.consumer import Consumer
 from dispatch_audit.pipeline.simulate.state.cursor import Cursor
+from dispatch_audit.pipeline.simulate.state.delayed_entries import DelayedEntries
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState, Entries
+from dispatch_audit.pipeline.simulate.state.misrouting_state import MisroutingState
 from dispatch_audit.pipeline.simulate.state.switches import Switches
 from dispatch_audit.pipeline.simulate.workload.partition_workload import Action, PartitionWorkload
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
@@ -48,7 +52,8 @@ class PartitionSimulation:
         hashes = [by_key[key] for key in workload.keys]
         rng = Random(setup.seed)
         self.cursor = Cursor(len(workload))
-        self.state = DispatcherState(
+        state = MisroutingState if setup.faults.of_routing else DispatcherState
+        self.state = state(
             self.agenda,
             self.cursor,
             Entries(hashes, workload.messages, workload.sizes),
@@ -62,9 +67,17 @@ class PartitionSimulation:
         )
         self.policy = make_policy(setup.policy, self.state, setup.options)
         self._sender = Sender(self.state, self.policy)
-        self.loop = ReadLoop(self.state, self.policy, self._sender)
+        self.loop = self._read_loop()
         self.settlements = Settlements(self.state, self.policy, self.loop)
         self.membership = Membership(self.state, self.policy, self.loop)
+        if workload.deliver_at_us is not None:
+            self.state.delayed = DelayedEntries(
+                workload.deliver_at_us, self.agenda, setup.settings.tick_us, self.loop.read_soon
+            )
+        self._settings = ChangingSettings(setup, self.state, self.log)
+        if isinstance(self.state, MisroutingState):
+            key, nobody = max((setup.faults.starved_key, True), (setup.faults.misrouted_key, False))
+            self.agenda.at(setup.faults.from_us, self.state.misroute, (by_key[key], nobody))
         self._service_us = [plan.service_us for plan in workload.clients]
         broker = Broker(self._acknowledge, self._flow, self._redeliver)
         self.clients = [
@@ -146,10 +159,13 @@ class PartitionSimulation:
             client.hang()
         elif action.kind == "resume":
             client.resume()
-        else:
+        elif action.kind == "processing":
             self._service_us[client.number] = action.amount
 
     def _administer(self, action: Action) -> None:
+        if action.kind == "settings":
+            self._settings.change(action.settings or {})
+            return
         self.log.reset(self.agenda.now_us, action.kind, ended=False)
         if action.kind in {"seek", "unload"}:
             self._begin_anew(action)
@@ -177,7 +193,7 @@ class PartitionSimulation:
         if client.consumer is not None:
             return
         self._numbers += 1
-        consumer = Consumer(self._numbers, client.name, client.number, self.setup.settings.unacked_per_consumer)
+        consumer = Consumer(self._numbers, client.name, client.number, self.state.settings.unacked_per_consumer)
         ranges = self.workload.clients[client.number].ranges
         if self.membership.join(consumer, ranges):
             self.log.joined(self.agenda.now_us, consumer.number, client.number, client.name)
@@ -223,6 +239,12 @@ class PartitionSimulation:
         self.log.redelivered(self.agenda.now_us, consumer.number, positions)
         self.settlements.redeliver(consumer, positions)
 
+    def _read_loop(self) -> ReadLoop:
+        faults = self.setup.faults
+        if faults.stuck_read is None:
+            return ReadLoop(self.state, self.policy, self._sender)
+        return FaultyReadLoop(self.state, self.policy, self._sender, faults)
+
     def _processing(self, threads: int) -> Processing:
         if threads > 0:
             return Threads(threads)
@@ -239,6 +261,9 @@ def _switches(setup: Setup, sticky: bool, out_of_order: bool) -> Switches:
     """Without draining where the broker has none (contract 3.1), and out of order where the consumers allow that."""
     switches = setup.switches
     if out_of_order:
-        needs_backlog = switches.look_ahead_needs_backlog and setup.profile.look_ahead_at_the_end == "none"
-        return replace(switches, draining=False, replay_order_check=False, look_ahead_needs_backlog=needs_backlog)
+        reads_ahead_at_tail = not switches.filtered_out_of_order or not switches.look_ahead_needs_backlog
+        return replace(
+            switches, draining=False, replay_order_check=False, look_ahead_needs_backlog=not reads_ahead_at_tail
+        )
+    switches = replace(switches, filtered_out_of_order=True)
     return replace(switches, draining=False) if sticky else switches

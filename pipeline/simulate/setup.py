@@ -7,8 +7,10 @@ from dispatch_audit.pipeline.assignment.selectors.factory import DEFAULT_POINTS,
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
 from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind, profile_for
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.simulate.output.settings_rows import RecordedSettings
 from dispatch_audit.pipeline.simulate.policy_names import PolicyName
 from dispatch_audit.pipeline.simulate.state.broker_settings import BrokerSettings, Timing, broker_settings
+from dispatch_audit.pipeline.simulate.state.faults import NO_FAULTS, Faults
 from dispatch_audit.pipeline.simulate.state.switches import Switches, switches_of
 
 # The policies of the dispatcher before PIP-379; the others are of the draining one.
@@ -30,6 +32,10 @@ class Setup:
         options: settings that no release has, such as those of PIP-474, by name.
         timing: the times that the model assumes.
         seed: decides what is random.
+        faults: of the broker, for tests of the audit.
+        recorded_settings: whether the trace says when settings change: `not`; at the row where they do (`exactly`); or
+            when the recorder next looks (`late`), every `settings_us`.
+        settings_us: time between two looks of the recorder.
         stats_us: time between two snapshots; 0: none.
         stall_us: from how long on nothing sent to anybody counts as a stall.
     """
@@ -42,6 +48,9 @@ class Setup:
     options: Mapping[str, object] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
     seed: int = 0
+    faults: Faults = NO_FAULTS
+    recorded_settings: RecordedSettings = "not"
+    settings_us: int = 0
     stats_us: int = 0
     stall_us: int = 1_000_000
 

@@ -4,15 +4,16 @@ Everything is small and short, so that races are frequent: few keys, small queue
 the time between two changes.
 """
 
+from dataclasses import replace
 from random import Random
 from typing import Final
 
-from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING
+from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, profile_for
 from dispatch_audit.pipeline.simulate.clients.client import ClientSettings
 from dispatch_audit.pipeline.simulate.policy_names import PolicyName
 from dispatch_audit.pipeline.simulate.setup import Setup, setup_for
 from dispatch_audit.pipeline.simulate.state.broker_settings import Timing
-from dispatch_audit.pipeline.simulate.state.switches import Switches
+from dispatch_audit.pipeline.simulate.state.switches import Switches, switches_of
 from dispatch_audit.pipeline.simulate.workload.partition_workload import (
     Action,
     ActionKind,
@@ -85,6 +86,11 @@ def drawn_setup(
         stats_us=rng.choice([0, 7 * _MS, 50 * _MS]),
         stall_us=100 * _MS,
     )
+
+
+def switched(version: str, **switches: object) -> Switches:
+    """The switches of a version but for some."""
+    return replace(switches_of(profile_for(version, {})), **switches)  # type: ignore[arg-type]  # passed on as given
 
 
 def _client(rng: Random, number: int) -> ClientPlan:

@@ -13,13 +13,12 @@ import pytest
 from examples import examples
 from hypothesis import example, given
 from hypothesis import strategies as st
-from random_workloads import drawn_setup, drawn_workload
+from random_workloads import drawn_setup, drawn_workload, switched
 from simulated import Audited, audited, audited_as_recorded, rows_of
 
-from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
 from dispatch_audit.pipeline.simulate.policy_names import PolicyName
-from dispatch_audit.pipeline.simulate.state.switches import Switches, switches_of
+from dispatch_audit.pipeline.simulate.state.switches import Switches
 
 SEEDS: Final = st.integers(0, 2**32)
 MANY: Final = 1_000
@@ -53,10 +52,6 @@ def drawn_as_recorded(
     rng = Random(seed)
     workload = drawn_workload(rng)
     return audited_as_recorded(workload, drawn_setup(rng, version, classic=classic), rng, without)
-
-
-def switched(version: str, **switches: object) -> Switches:
-    return replace(switches_of(profile_for(version, {})), **switches)  # type: ignore[arg-type]  # passed on as given
 
 
 def unfinished(simulation: PartitionSimulation) -> dict[str, set[int]]:

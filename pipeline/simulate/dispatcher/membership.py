@@ -42,11 +42,13 @@ class Membership:
         del state.by_number[consumer.number]
         state.ownership_changed()
         consumer.closed = True
-        state.unacked -= consumer.unacked
+        unblocked = state.count_unacked(-consumer.unacked)
         if not state.consumers:
             self._loop.cancel_normal_read()
             state.replay.clear()
             state.redelivery_counts.clear()
+            if state.delayed is not None:
+                state.delayed.clear()
             state.total_permits = 0
             state.unacked = 0
             state.blocked_on_unacked = False
@@ -60,12 +62,9 @@ class Membership:
                 state.wait_in_replay(position)
             policy.removed_pending(consumer, consumer.pending[position], closing=True)
         policy.end_batch()
-        queued = bool(consumer.pending)
+        queued = unblocked or bool(consumer.pending)
         consumer.pending.clear()
         state.total_permits -= consumer.permits
-        if state.blocked_on_unacked and state.unacked * 2 < state.settings.unacked_per_subscription:
-            state.blocked_on_unacked = False
-            queued = True
         if policy.left(consumer, before) or queued:
             self._loop.read_soon()
 

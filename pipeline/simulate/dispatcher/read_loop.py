@@ -5,6 +5,7 @@ from typing import NamedTuple
 from dispatch_audit.pipeline.simulate.dispatcher.sending import Sender
 from dispatch_audit.pipeline.simulate.policies.policy import Policy
 from dispatch_audit.pipeline.simulate.state.agenda import NEVER
+from dispatch_audit.pipeline.simulate.state.dispatch_rates import RETRY_US
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
 
 
@@ -111,15 +112,10 @@ class ReadLoop:
             if state.switches.clean_up_in_read_loop:
                 self.clean_up()
         policy.read_cycle()
-        first_permits = state.first_permits()
-        if not first_permits or self._pending_replay:
+        entries_max = self._entries_to_read()
+        if not entries_max:
             return
-        entries_max = min(max(state.total_permits, first_permits), state.settings.read_batch)
-        candidates: list[int] = []
-        if self._sender.skip_next_replay:
-            self._sender.skip_next_replay = False
-        elif state.replay.hash_of:
-            candidates = policy.replay_candidates(entries_max)
+        candidates = self._replay_candidates(entries_max)
         if candidates:
             self._start_replay_read(candidates)
         elif policy.normal_reads_stop():
@@ -132,6 +128,32 @@ class ReadLoop:
             self._pending_normal = True
             self._first_in_replay = policy.first_to_replay()
             self._start_normal_read(policy.normal_read_max(entries_max))
+
+    def _entries_to_read(self) -> int:
+        """The most entries of the next read; 0: there is none (contract 4.2, steps 4 and 5)."""
+        state = self._state
+        first_permits = state.first_permits()
+        if not first_permits:
+            return 0
+        entries_max = min(max(state.total_permits, first_permits), state.settings.read_batch)
+        if state.rates is not None:
+            entries_max = state.rates.allowed(entries_max, state.entries.mean_bytes, state.agenda.now_us)
+            if not entries_max:
+                self._reschedule(RETRY_US)
+        return 0 if self._pending_replay else entries_max
+
+    def _replay_candidates(self, entries_max: int) -> list[int]:
+        """The entries of a replay read, once none after a read that is to look ahead (contract 4.2, step 6; 4.3)."""
+        state = self._state
+        if self._sender.skip_next_replay:
+            self._sender.skip_next_replay = False
+            return []
+        if state.delayed is not None:
+            for position in state.delayed.take_due(entries_max):
+                if position > state.cursor.mark_delete:
+                    # Without its hash.
+                    state.replay.add(position)
+        return self._policy.replay_candidates(entries_max) if state.replay.hash_of else []
 
     def _start_replay_read(self, candidates: list[int]) -> None:
         state = self._state
@@ -214,7 +236,7 @@ class ReadLoop:
 
     def _written(self, _: object) -> None:
         # A read that is queued already is the same one.
-        if not self._read_queued:
+        if not self._read_queued and self._state.switches.reads_after_writes:
             self.read_more()
 
     # --- everything anew ---------------------------------------------------------------------------------------------
@@ -251,6 +273,8 @@ class ReadLoop:
         self._results.clear()
         self._sender.skip_next_replay = self._sender.skip_next_backoff = False
         self.parked = 0
+        if self._state.delayed is not None:
+            self._state.delayed.clear()
 
     def clean_up(self) -> None:
         """Releases what mark-delete has passed: replay, and pending entries without an ack (contract 3.11)."""

@@ -13,13 +13,15 @@ class Sender:
         skip_next_backoff: whether the next read follows without a backoff.
     """
 
-    __slots__ = ("_policy", "_state", "processed", "skip_next_backoff", "skip_next_replay")
+    __slots__ = ("_policy", "_sent", "_state", "processed", "skip_next_backoff", "skip_next_replay")
 
     def __init__(self, state: DispatcherState, policy: Policy) -> None:
         self._state = state
         self._policy = policy
         state.send = self.send
         self.processed = 0
+        # Of those the entries that were sent: not those that turn out to be delayed.
+        self._sent = 0
         self.skip_next_replay = False
         self.skip_next_backoff = False
 
@@ -32,7 +34,7 @@ class Sender:
             first_in_replay: the first entry of replay when the read began.
         """
         state = self._state
-        self.processed = 0
+        self.processed = self._sent = 0
         if not entries:
             return True
         if not state.consumers:
@@ -49,7 +51,7 @@ class Sender:
             # Another replay read has sent these: F10.
             state.overlapped.update(position for position in entries if position not in state.replay.hash_of)
         groups, look_ahead, diverted = self._policy.group(entries, replay_read)
-        self.processed = diverted
+        self.processed = self._sent = diverted
         consumers = list(groups)
         if len(consumers) > 1:
             # The broker goes through a hash map of consumers: their order is not specified.
@@ -61,7 +63,7 @@ class Sender:
             self.skip_next_replay = True
             self.skip_next_backoff = state.cursor.has_more
             return True
-        return not self.processed
+        return not self._sent
 
     def _discard(self, entries: list[int], replay_read: bool) -> None:
         """Sends nothing, because an older entry waits in replay; what was read from there still does."""
@@ -80,6 +82,11 @@ class Sender:
         if replay_read:
             for position in chosen:
                 state.replay.remove(position)
+        if state.delayed is not None:
+            chosen = [position for position in chosen if not state.delayed.keep(position)]
+            if not chosen:
+                return
+        self._sent += len(chosen)
         if state.switches.send_gap_us:
             state.agenda.after(state.switches.send_gap_us, self._send_late, (number, chosen))
         else:
@@ -109,10 +116,11 @@ class Sender:
         messages = len(positions) if of_one is None else sum(of_one[position] for position in positions)
         # What the guard refuses was charged before, and is not given back (contract 3.7).
         consumer.sent(len(positions), messages)
-        state.unacked += messages
         state.total_permits -= messages
-        if state.settings.unacked_per_subscription and state.unacked >= state.settings.unacked_per_subscription:
-            state.blocked_on_unacked = True
+        # If the limit is gone meanwhile, the read that follows the writes goes on.
+        state.count_unacked(messages)
+        if state.rates is not None:
+            self._charge(positions, messages)
         for position in refused:
             state.counters.guarded += 1
             state.wait_in_replay(position)
@@ -120,6 +128,13 @@ class Sender:
         state.counters.sent += len(sent)
         policy.sent(sent)
         state.deliver(consumer, sent)
+
+    def _charge(self, positions: list[int], messages: int) -> None:
+        """Charges what was sent to the dispatch rate limits (contract 4.10, step 5)."""
+        state = self._state
+        if state.rates is not None:
+            counted = len(positions) if state.settings.rates_count_entries else messages
+            state.rates.charge(counted, sum(state.entries.bytes_in(position) for position in positions))
 
     def _send_late(self, chosen: tuple[int, list[int]]) -> None:
         """Sends without the lock, some time after the consumer was chosen: it may have left, or others joined."""

@@ -51,7 +51,8 @@ class Settlements:
             self._policy.removed_pending(consumer, sticky_hash)
             messages = state.entries.messages_in(position)
             consumer.unacked -= messages
-            self._lower_total(messages)
+            if state.count_unacked(-messages):
+                self._loop.read_soon()
             if position in self._policy.holds:
                 self._policy.take_back(position)
             elif position > state.cursor.mark_delete:
@@ -81,14 +82,6 @@ class Settlements:
         unblocked = holder.settled(messages)
         if unblocked:
             self._state.total_permits += holder.unblock()
-        self._lower_total(messages)
-        if unblocked:
-            # Even if no permits came while it was blocked: what waits for it can be sent (contract 4.1, 4.14).
-            self._loop.read_soon()
-
-    def _lower_total(self, messages: int) -> None:
-        state = self._state
-        state.unacked -= messages
-        if state.blocked_on_unacked and state.unacked * 2 < state.settings.unacked_per_subscription:
-            state.blocked_on_unacked = False
+        # Unblocked even if no permits came while it was blocked: what waits for it can be sent (contract 4.1, 4.14).
+        if self._state.count_unacked(-messages) or unblocked:
             self._loop.read_soon()

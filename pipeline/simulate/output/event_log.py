@@ -16,12 +16,22 @@ LEAVE: Final = 5
 FLOW: Final = 6
 STATS: Final = 7
 RESET: Final = 8
+SETTINGS: Final = 9
 
 NUMBERS: Final = 5
 """Numbers of an event: kind, microseconds, consumer, position, and one more.
 
-In place of the position: the permits of a flow, the client of a join, 1 at the end of a reset.
+In place of the position: the permits of a flow, the client of a join, 1 at the end of a reset, and of settings one of
+`CHANGED_HERE`, `CHANGED_SINCE`, `LOOKED_AT`.
 """
+
+
+CHANGED_HERE: Final = 0
+"""Settings are in force from their row on."""
+CHANGED_SINCE: Final = 1
+"""Settings came into force between the row at which the recorder looked before, and this one."""
+LOOKED_AT: Final = 2
+"""The recorder saw no change; this event makes no row."""
 
 
 class EventLog:
@@ -29,8 +39,8 @@ class EventLog:
 
     Attributes:
         events: `NUMBERS` integers for each event. The last is of a dispatch the redelivery count; of an ack and of a
-            redeliver 1 for the first position of a command, else 0; of stats, join, leave and reset an index into
-            `texts`.
+            redeliver 1 for the first position of a command, else 0; of stats, join, leave, reset and settings an index
+            into `texts`.
         texts: what is no number: snapshots as JSON, names, reasons.
     """
 
@@ -79,6 +89,10 @@ class EventLog:
     def stats(self, now_us: int, snapshot: str) -> None:
         """The broker reported its state, as JSON without the seqs that frame it."""
         self._extend((STATS, now_us, -1, 0, self._text(snapshot)))
+
+    def settings(self, now_us: int, settings: str, when: int) -> None:
+        """The recorder looked at the settings, as JSON; `when` says whether and since when they are others."""
+        self._extend((SETTINGS, now_us, -1, when, self._text(settings)))
 
     def take(self) -> tuple["array[int]", list[str]]:
         """Returns `events` and `texts` so far, and begins anew."""

@@ -9,10 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dispatch_audit.pipeline.simulate.output import event_log as kinds
+from dispatch_audit.pipeline.simulate.output.settings_rows import SettingsRows
 from dispatch_audit.pipeline.simulate.workload.partition_workload import PartitionWorkload
 
 _POSITION: Final = pa.struct([("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("ack_set", pa.list_(pa.int64()))])
 _RANGES: Final = pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())]))
+_TEXTS: Final = pa.map_(pa.string(), pa.string())
 
 SCHEMA: Final = pa.schema(
     [
@@ -39,11 +41,15 @@ SCHEMA: Final = pa.schema(
         ("ranges", _RANGES),
         ("reason", pa.string()),
         ("snapshot", pa.string()),
+        ("deliver_at_ms", pa.int64()),
+        ("settings", _TEXTS),
+        ("sources", _TEXTS),
+        ("seq_begin", pa.int64()),
     ]
 )
 """The columns that a simulated trace has."""
 
-_EVENTS: Final = ("publish", "dispatch", "ack", "redeliver", "join", "leave", "flow", "stats", "reset")
+_EVENTS: Final = ("publish", "dispatch", "ack", "redeliver", "join", "leave", "flow", "stats", "reset", "settings")
 _BOTH_PHASES: Final = np.isin(np.arange(len(_EVENTS)), [kinds.DISPATCH, kinds.ACK, kinds.JOIN, kinds.LEAVE])
 _CLOSED_BY_BROKER: Final = "closed_by_broker"
 
@@ -57,6 +63,7 @@ class RowWriter:
     def __init__(self, workload: PartitionWorkload) -> None:
         self._workload = workload
         self._seq = 0
+        self._settings = SettingsRows()
         entries = len(workload)
         positions = workload.positions
         if positions is None:
@@ -67,6 +74,8 @@ class RowWriter:
         self._key_bytes = pa.array(list(workload.key_bytes), pa.binary())
         messages = workload.messages
         self._batch = np.ones(entries, np.int32) if messages is None else np.asarray(messages, np.int32)
+        delayed = workload.deliver_at_us
+        self._deliver_at = None if delayed is None else np.asarray(delayed, np.int64)
         self._sizes = None if workload.sizes is None else np.asarray(workload.sizes, np.int64)
         self._ranges = [[{"start": start, "end": end} for start, end in plan.ranges or ()] for plan in workload.clients]
 
@@ -85,6 +94,7 @@ class RowWriter:
             # A leave that the broker made has no end.
             both[leave] = texts[extra[leave]] != _CLOSED_BY_BROKER
         of_event = np.where(both, 2, 1) * begins
+        of_event[(kind == kinds.SETTINGS) & (position == kinds.LOOKED_AT)] = 0
         at = np.repeat(np.arange(kind.size), of_event)
         second = np.zeros(at.size, np.bool_)
         second[1:] = at[1:] == at[:-1]
@@ -96,6 +106,12 @@ class RowWriter:
         phase = np.where(second | (of_row == kinds.RESET) & (position[at] == 1), 1, 0)
         with_phase = _BOTH_PHASES[of_row] | (of_row == kinds.RESET)
         publish, join, stats = (of_row == code for code in (kinds.PUBLISH, kinds.JOIN, kinds.STATS))
+        settings = of_row == kinds.SETTINGS
+        looks = np.flatnonzero(kind == kinds.SETTINGS)
+        changed = self._settings.taken(
+            [(texts[extra[look]], int(position[look])) for look in looks.tolist()],
+            (self._seq - at.size + np.cumsum(of_event)[looks] - of_event[looks]).tolist(),
+        )
         with_reason = (of_row == kinds.LEAVE) | (of_row == kinds.RESET)
         mode = ["STICKY" if any(self._ranges) else "AUTO_SPLIT"]
 
@@ -126,9 +142,20 @@ class RowWriter:
             "ranges": _scattered([self._ranges[client] for client in position[at[join]].tolist()], join, _RANGES),
             "reason": _scattered(text_of(with_reason), with_reason, pa.string()),
             "snapshot": _scattered([*map(_framed, text_of(stats), seq[stats].tolist())], stats, pa.string()),
+            "deliver_at_ms": self._due(where, publish),
+            "settings": _scattered([row.settings for row in changed], settings, _TEXTS),
+            "sources": _scattered([row.sources for row in changed], settings, _TEXTS),
+            "seq_begin": _scattered([row.seq_begin for row in changed], settings, pa.int64()),
         }
         typed = [columns[field.name].cast(field.type) for field in SCHEMA]
         return pa.RecordBatch.from_arrays(typed, schema=SCHEMA)
+
+    def _due(self, where: _Ints, publish: _Mask) -> pa.Array:
+        """When delayed entries are to be delivered, milliseconds since 1970 UTC."""
+        if self._deliver_at is None:
+            return pa.nulls(where.size, pa.int64())
+        due = self._deliver_at[where]
+        return pa.array((self._workload.start_us + due) // 1000, mask=~publish | (due < 0))
 
     def _positions(self, command: _Mask, begins: _Mask, position: _Ints, at: _Ints) -> pa.ListArray:
         """The positions of each command, which both of its rows have."""

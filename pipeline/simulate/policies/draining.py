@@ -21,8 +21,8 @@ class DrainingPolicy(Policy):
     def __init__(self, state: DispatcherState) -> None:
         super().__init__(state)
         self.draining = DrainingHashes(self._unblocked)
-        # The limit, and the number of consumers that it holds for: it is asked for several times a read.
-        self._limit, self._limit_for = 0, -1
+        # The limit, and what it holds for: it is asked for several times a read.
+        self._limit, self._limit_for, self._limit_of = 0, -1, state.settings
 
     def _unblocked(self) -> None:
         # Looked up when it happens, because the read loop sets it later.
@@ -34,6 +34,8 @@ class DrainingPolicy(Policy):
         """Takes what its owner has permits for and what does not drain elsewhere (contract 4.5)."""
         state = self.state
         replay = state.replay
+        if not state.switches.filtered_out_of_order:
+            return replay.lowest(entries_max)
         heads: list[tuple[int, int, HashQueue | None, int]] = []
         rooms: dict[int, int] = {}
         for owner, queues in replay.by_owner.items():
@@ -66,9 +68,9 @@ class DrainingPolicy(Policy):
 
     def limit(self) -> int:
         """The effective look-ahead limit; 0: none."""
-        consumers = len(self.state.consumers)
-        if consumers != self._limit_for:
-            self._limit, self._limit_for = self.state.settings.look_ahead_limit(consumers), consumers
+        consumers, settings = len(self.state.consumers), self.state.settings
+        if consumers != self._limit_for or settings is not self._limit_of:
+            self._limit, self._limit_for, self._limit_of = settings.look_ahead_limit(consumers), consumers, settings
         return self._limit
 
     def counted_in_replay(self) -> int:

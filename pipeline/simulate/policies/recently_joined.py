@@ -82,7 +82,10 @@ class RecentlyJoinedPolicy(Policy):
         # (ManagedCursorImpl.getNumberOfEntriesSinceFirstNotAckedMessage, 4.2.4).
         since_first_unacknowledged = state.cursor.read_position - state.cursor.mark_delete
         if len(state.consumers) > 1 and since_first_unacknowledged > 1:
-            self.recently[consumer.number] = consumer
+            if state.switches.joins_in_order:
+                self.recently[consumer.number] = consumer
+            else:
+                self.recently = {consumer.number: consumer, **self.recently}
 
     def left(self, consumer: Consumer, before: dict[int, int]) -> bool:
         """A single consumer that is left may have everything."""

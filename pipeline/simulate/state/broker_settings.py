@@ -2,8 +2,29 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from dispatch_audit.pipeline.errors import UsageError
+
+UNACKED_PER_CONSUMER: Final = "maxUnackedMessagesPerConsumer"
+UNACKED_PER_SUBSCRIPTION: Final = "maxUnackedMessagesPerSubscription"
+_THROTTLING: Final = "dispatchThrottlingRate"
+_LEVELS: Final = ("", "PerTopic", "PerSubscription")
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchRate:
+    """A dispatch rate limit of the broker, the topic or the subscription; at least one of the two is a limit.
+
+    Attributes:
+        messages: in a period; 0: no limit.
+        size_bytes: in a period; 0: no limit.
+        period_us: the period.
+    """
+
+    messages: int
+    size_bytes: int
+    period_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +41,12 @@ class BrokerSettings:
         unacked_per_consumer: `maxUnackedMessagesPerConsumer`, messages; 0: off.
         unacked_per_subscription: `maxUnackedMessagesPerSubscription`, messages; 0: off.
         persisted_ranges: `managedLedgerMaxUnackedRangesToPersist`.
+        configured_unacked: the values of the two limits above in broker.conf, which the look-ahead limit falls back to
+            (contract 4.7); a policy of the namespace or the topic changes only the limits.
+        rates: the dispatch rates that are limited: of the broker, the topic, the subscription.
+        rates_count_entries: `dispatchThrottlingOnBatchMessageEnabled`: rates count entries, not messages.
+        tick_us: `delayedDeliveryTickTimeMillis`.
+        delays: `delayedDeliveryEnabled`.
     """
 
     read_batch: int
@@ -31,6 +58,11 @@ class BrokerSettings:
     unacked_per_consumer: int
     unacked_per_subscription: int
     persisted_ranges: int
+    configured_unacked: tuple[int, int]
+    rates: tuple[DispatchRate, ...]
+    rates_count_entries: bool
+    tick_us: int
+    delays: bool
 
     def look_ahead_limit(self, consumers: int) -> int:
         """The most entries in replay with which a normal read is allowed (contract 4.7); 0: no limit."""
@@ -42,22 +74,25 @@ class BrokerSettings:
             limit = min(limit, per_subscription) if per_subscription > 0 else limit
         if limit > 0:
             return limit
-        unacked = [self.unacked_per_subscription, self.unacked_per_consumer * consumers]
+        per_consumer, per_subscription = self.configured_unacked
+        unacked = [per_subscription, per_consumer * consumers]
         return min((limit for limit in unacked if limit > 0), default=0)
 
 
-def broker_settings(broker: Mapping[str, object]) -> BrokerSettings:
+def broker_settings(broker: Mapping[str, object], policies: Mapping[str, object] | None = None) -> BrokerSettings:
     """The settings of a broker.
 
     Args:
         broker: broker.conf names to values, complete for the line of versions (`Profile.broker`).
+        policies: the same names to values that policies of the namespace or the topic give instead.
 
     Raises:
         UsageError: a value is no number, or below 0.
     """
+    in_force = {**broker, **(policies or {})}
 
-    def number(name: str, default: int = 0) -> int:
-        value = broker.get(name, default)
+    def number(name: str, default: int = 0, of: Mapping[str, object] = in_force) -> int:
+        value = of.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise UsageError(f"setting {name} is {value!r}", "give a whole number, 0 or more")
         return value
@@ -69,10 +104,39 @@ def broker_settings(broker: Mapping[str, object]) -> BrokerSettings:
         unblocking_interval_us=number("keySharedUnblockingIntervalMs") * 1000,
         backoff_initial_us=number("dispatcherRetryBackoffInitialTimeInMs") * 1000,
         backoff_max_us=number("dispatcherRetryBackoffMaxTimeInMs") * 1000,
-        unacked_per_consumer=number("maxUnackedMessagesPerConsumer"),
-        unacked_per_subscription=number("maxUnackedMessagesPerSubscription"),
+        unacked_per_consumer=number(UNACKED_PER_CONSUMER),
+        unacked_per_subscription=number(UNACKED_PER_SUBSCRIPTION),
         persisted_ranges=number("managedLedgerMaxUnackedRangesToPersist", 10_000),
+        configured_unacked=(number(UNACKED_PER_CONSUMER, of=broker), number(UNACKED_PER_SUBSCRIPTION, of=broker)),
+        rates=_rates(in_force),
+        rates_count_entries=in_force.get("dispatchThrottlingOnBatchMessageEnabled") is True,
+        tick_us=number("delayedDeliveryTickTimeMillis", 1000) * 1000,
+        delays=in_force.get("delayedDeliveryEnabled") is not False,
     )
+
+
+def _rates(in_force: Mapping[str, object]) -> tuple[DispatchRate, ...]:
+    """The dispatch rates that are limited; 0 and -1 are no limit.
+
+    A cursor that keeps up with the topic is not limited if `dispatchThrottlingOnNonBacklogConsumerEnabled` is off
+    (contract 4.2, step 5d); a simulated one always does.
+    """
+    if in_force.get("dispatchThrottlingOnNonBacklogConsumerEnabled") is False:
+        return ()
+
+    def number(name: str, default: int) -> int:
+        value = in_force.get(name, default)
+        return value if isinstance(value, int) else default
+
+    rates = (
+        DispatchRate(
+            max(number(f"{_THROTTLING}{level}InMsg", 0), 0),
+            max(number(f"{_THROTTLING}{level}InByte", 0), 0),
+            number(f"{_THROTTLING}{level}PeriodInSeconds", 1) * 1_000_000,
+        )
+        for level in _LEVELS
+    )
+    return tuple(rate for rate in rates if rate.messages or rate.size_bytes)
 
 
 @dataclass(frozen=True, slots=True)

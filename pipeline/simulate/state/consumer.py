@@ -94,7 +94,7 @@ class Consumer:
     def settled(self, messages: int) -> bool:
         """Lowers the unacknowledged messages; returns whether it is to be unblocked."""
         self.unacked -= messages
-        return self.blocked and self.unacked * 2 <= self.unacked_max
+        return self.blocked and (not self.unacked_max or self.unacked * 2 <= self.unacked_max)
 
     def unblock(self) -> int:
         """Ends the blocking; returns the permits that count from now on."""

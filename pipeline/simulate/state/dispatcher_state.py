@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 from typing import Protocol
 
@@ -12,6 +13,8 @@ from dispatch_audit.pipeline.simulate.state.agenda import NEVER, Agenda
 from dispatch_audit.pipeline.simulate.state.broker_settings import BrokerSettings, Timing
 from dispatch_audit.pipeline.simulate.state.consumer import Consumer
 from dispatch_audit.pipeline.simulate.state.cursor import Cursor
+from dispatch_audit.pipeline.simulate.state.delayed_entries import DelayedEntries
+from dispatch_audit.pipeline.simulate.state.dispatch_rates import DispatchRates
 from dispatch_audit.pipeline.simulate.state.draws import drawn_between
 from dispatch_audit.pipeline.simulate.state.replay_queue import ReplayQueue
 from dispatch_audit.pipeline.simulate.state.switches import Switches
@@ -53,7 +56,7 @@ class DispatchLog(Protocol):
         """An entry was sent to a consumer."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Entries:
     """The entries of a topic partition, by position.
 
@@ -66,6 +69,11 @@ class Entries:
     hashes: Sequence[int]
     messages: Sequence[int] | None = None
     sizes: Sequence[int] | None = None
+
+    @cached_property
+    def mean_bytes(self) -> int:
+        """The mean size of an entry, by which a read is bounded (contract 4.3)."""
+        return 0 if not self.sizes else sum(self.sizes) // len(self.sizes)
 
     def messages_in(self, position: int) -> int:
         """The messages of an entry."""
@@ -90,6 +98,8 @@ class DispatcherState:
         overlapped: entries that two results in flight contain: of replay reads (F10, contract 6.6), or of reads before
             and after a rewind.
         normal_in_flight: the first entry of a normal read that is read and not dispatched; `NEVER`: there is none.
+        rates: the dispatch rate limits; None: there is none.
+        delayed: the entries that a producer delayed; None: no producer does.
         redelivery_counts: of entries that were given back by a command.
         first_sent_us: when each entry was sent for the first time; -1: not yet.
         last_sent_us: when anything was sent.
@@ -109,6 +119,7 @@ class DispatcherState:
         "consumers",
         "counters",
         "cursor",
+        "delayed",
         "deliver",
         "draw_dispatch_us",
         "draw_read_us",
@@ -121,6 +132,7 @@ class DispatcherState:
         "normal_in_flight",
         "overlapped",
         "owners",
+        "rates",
         "redelivery_counts",
         "replay",
         "rng",
@@ -176,6 +188,8 @@ class DispatcherState:
         self.acked_while_held = False
         self.normal_in_flight = NEVER
         self.overlapped: set[int] = set()
+        self.rates: DispatchRates | None = None
+        self.delayed: DelayedEntries | None = None
         self.redelivery_counts: dict[int, int] = {}
 
     def owner_of(self, sticky_hash: int) -> int:
@@ -199,6 +213,31 @@ class DispatcherState:
             if not consumer.blocked and consumer.available() > 0:
                 return True
         return False
+
+    def count_unacked(self, messages: int) -> bool:
+        """Counts so many messages more as unacknowledged, or fewer (contract 4.14).
+
+        Returns:
+            Whether normal reads were stopped and may go on, which is a reason to read.
+        """
+        self.unacked += messages
+        limit = self.settings.unacked_per_subscription
+        if not self.blocked_on_unacked:
+            self.blocked_on_unacked = bool(limit) and self.unacked >= limit
+            return False
+        self.blocked_on_unacked = bool(limit) and self.unacked * 2 >= limit
+        return not self.blocked_on_unacked
+
+    def change_settings(self, settings: BrokerSettings) -> None:
+        """Puts other settings in force; the broker asks for each when it needs it."""
+        self.settings = settings
+        for consumer in self.consumers:
+            consumer.unacked_max = settings.unacked_per_consumer
+        if settings.rates or self.rates is not None:
+            self.rates = self.rates or DispatchRates()
+            self.rates.change(settings.rates, self.agenda.now_us)
+        if self.delayed is not None:
+            self.delayed.tick_us, self.delayed.enabled = settings.tick_us, settings.delays
 
     def ownership_changed(self) -> None:
         """Call after every change of the selector."""

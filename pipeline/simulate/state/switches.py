@@ -24,6 +24,12 @@ class Switches:
         draining: hashes drain at all. Off: a broken variant.
         race_guard: a consumer is asked once more when an entry is sent (3.7). Off: a broken variant.
         replay_order_check: a normal read passes no entry of its hash that waits in replay. Off: a broken variant.
+        filtered_out_of_order: a replay read takes only what consumers have permits for, and nothing is read ahead at
+            the tail, with out-of-order delivery too (#26268, contract 4.5). Off: as before that was mended.
+        reads_after_writes: a dispatch that was written to its connections is followed by a read (4.1). Off: a broken
+            variant (#26635).
+        joins_in_order: recently joined consumers are remembered in the order of their positions (6.3). Off: the newest
+            comes first, a broken variant (F8).
         send_gap_us: time between choosing a consumer and sending to it, without the lock; 0: one action, as in 4.x.
     """
 
@@ -35,6 +41,9 @@ class Switches:
     draining: bool = True
     race_guard: bool = True
     replay_order_check: bool = True
+    filtered_out_of_order: bool = True
+    reads_after_writes: bool = True
+    joins_in_order: bool = True
     send_gap_us: int = 0
 
 
@@ -48,6 +57,7 @@ def switches_of(profile: Profile) -> Switches:
         eager_return=profile.draining_return == "eager",
         clean_up_in_read_loop=cleans_up,
         look_ahead_needs_backlog=draining and profile.look_ahead_at_the_end != "any",
+        filtered_out_of_order=not draining or profile.look_ahead_at_the_end == "none",
         # E7 is permitted where the guard is missing.
         replay_addition_guard=draining and "E7" not in profile.exceptions,
     )

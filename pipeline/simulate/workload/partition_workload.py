@@ -1,6 +1,6 @@
 """The workload of one topic partition, resolved: everything that is published and done, with its time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -8,9 +8,12 @@ from dispatch_audit.pipeline.assignment.ranges.membership_change import Declared
 from dispatch_audit.pipeline.simulate.clients.client import ClientSettings
 
 ActionKind = Literal[
-    "join", "close", "crash", "hang", "resume", "processing", "expire", "skip", "clear", "seek", "unload"
+    "join", "close", "crash", "hang", "resume", "processing", "expire", "skip", "clear", "seek", "unload", "settings"
 ]
-"""What happens: `close` acknowledges what is done first, `crash` does not; `processing` changes a processing time."""
+"""What happens: `close` acknowledges what is done first, `crash` does not; `processing` changes a processing time.
+
+`settings`: policies of the topic change settings of the broker.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +26,14 @@ class Action:
         client: the number of the client that it happens to; -1: to the subscription.
         amount: of `processing` the new time in microseconds; of `expire` and `skip` how many
             unacknowledged entries mark-delete passes; of `seek` the entry to go to.
+        settings: of `settings` broker.conf names to their new values; None: what broker.conf says.
     """
 
     at_us: int
     kind: ActionKind
     client: int = -1
     amount: int = 0
+    settings: Mapping[str, int | bool | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ class PartitionWorkload:
         positions: ledger and entry id of each entry; None: (1, 0), (1, 1) and so on.
         reconnects: whether clients that a seek or an unload disconnects come back by themselves; in a recording each
             connection is a client of its own.
+        deliver_at_us: when each entry is to be delivered at the earliest, -1: at once; None: everywhere.
         allow_out_of_order: whether the consumers allow out-of-order delivery.
     """
 
@@ -87,6 +93,7 @@ class PartitionWorkload:
     service_us: Sequence[int] | None = None
     positions: Sequence[tuple[int, int]] | None = None
     reconnects: bool = True
+    deliver_at_us: Sequence[int] | None = None
     allow_out_of_order: bool = False
 
     def __len__(self) -> int:

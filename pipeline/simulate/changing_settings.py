@@ -1,0 +1,75 @@
+"""The settings of a simulated broker while it runs: policies that change them, and what the recorder sees of that."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from dispatch_audit.pipeline.simulate.output.event_log import EventLog
+from dispatch_audit.pipeline.simulate.output.settings_rows import SettingsRecorder, Values
+from dispatch_audit.pipeline.simulate.setup import Setup
+from dispatch_audit.pipeline.simulate.state.broker_settings import BrokerSettings, broker_settings
+from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
+from dispatch_audit.pipeline.simulate.state.faults import Faults
+
+# What a recorder looks at (TRACE_FORMAT), as far as the simulation heeds it.
+_WATCHED: Final = (
+    "maxUnackedMessagesPer",
+    "dispatchThrottling",
+    "keySharedLookAheadMsgInReplayThresholdPer",
+    "keySharedUnblockingIntervalMs",
+    "delayedDelivery",
+    "dispatcherMaxReadBatchSize",
+)
+
+
+class ChangingSettings:
+    """The settings in force."""
+
+    def __init__(self, setup: Setup, state: DispatcherState, log: EventLog) -> None:
+        self._setup = setup
+        self._state = state
+        self._policies: dict[str, int | bool] = {}
+        self._recorder = SettingsRecorder(log)
+        state.change_settings(self._in_force())
+        if setup.recorded_settings == "late":
+            state.agenda.at(0, self._look)
+        elif setup.recorded_settings == "exactly":
+            self._recorder.changed(0, self._effective())
+
+    def change(self, values: Values) -> None:
+        """Policies give settings other values, or take them back (None)."""
+        for name, value in values.items():
+            if value is None:
+                self._policies.pop(name, None)
+            else:
+                self._policies[name] = value
+        self._state.change_settings(self._in_force())
+        if self._setup.recorded_settings == "exactly":
+            effective = self._effective()
+            self._recorder.changed(self._state.agenda.now_us, {name: effective.get(name) for name in values})
+
+    def _look(self, _: object) -> None:
+        self._recorder.look(self._state.agenda.now_us, self._effective())
+        self._state.agenda.after(self._setup.settings_us, self._look)
+
+    def _in_force(self) -> BrokerSettings:
+        return faulty(broker_settings(self._setup.broker, self._policies), self._setup.faults)
+
+    def _effective(self) -> dict[str, int | bool | None]:
+        """What a recorder is told."""
+        in_force: Mapping[str, object] = {**self._setup.broker, **self._policies}
+        return {
+            name: value
+            for name, value in in_force.items()
+            if name.startswith(_WATCHED) and isinstance(value, int | bool)
+        }
+
+
+def faulty(settings: BrokerSettings, faults: Faults) -> BrokerSettings:
+    """The settings with limits as high as a faulty broker takes them for; where there is no limit it stays so."""
+    per_consumer, per_subscription = settings.unacked_per_consumer, settings.unacked_per_subscription
+    return replace(
+        settings,
+        unacked_per_consumer=per_consumer and per_consumer + faults.over_consumer_limit,
+        unacked_per_subscription=per_subscription and per_subscription + faults.over_subscription_limit,
+    )
