@@ -18,15 +18,16 @@ _ENDS_LATE: Final = ("ack", "join", "leave", "dispatch")
 _OF_CLIENTS: Final = ("ack", "join", "leave", "redeliver")
 
 
-def displaced(simulated: pa.Table, rng: Random, most_us: float) -> pa.RecordBatch:
+def displaced(simulated: pa.Table, rng: Random, most_us: float, flows: bool = False) -> pa.RecordBatch:
     """The rows of a simulation as recorded, renumbered and without those that no hook sees.
 
     Args:
         simulated: all rows, in their order.
         rng: decides which rows move, and how far.
         most_us: none moves as far as that.
+        flows: whether the recorder sees the commands that grant permits.
     """
-    rows = [row for row in simulated.to_pylist() if row["event"] != "flow"]
+    rows = [row for row in simulated.to_pylist() if flows or row["event"] != "flow"]
     moments: list[float] = []
     latest: dict[int, float] = {}
     for number, row in enumerate(rows):
@@ -39,7 +40,8 @@ def displaced(simulated: pa.Table, rng: Random, most_us: float) -> pa.RecordBatc
             latest[client] = max(moment, latest.get(client, 0))
         moments.append(moment)
     order = sorted(range(len(rows)), key=moments.__getitem__)
-    recorded = [_recorded(rows[at], seq, int(max(moments[at], 0))) for seq, at in enumerate(order, 1)]
+    moved = {rows[at]["seq"]: seq for seq, at in enumerate(order, 1)}
+    recorded = [_recorded(rows[at], seq, int(max(moments[at], 0)), moved) for seq, at in enumerate(order, 1)]
     return pa.RecordBatch.from_pylist(recorded, schema=simulated.schema)
 
 
@@ -51,8 +53,12 @@ def _direction(row: Mapping[str, Any]) -> int:
     return -int(row["event"] in _BEGINS_EARLY and row["phase"] == "start")
 
 
-def _recorded(row: Mapping[str, Any], seq: int, ts_us: int) -> dict[str, Any]:
+def _recorded(row: Mapping[str, Any], seq: int, ts_us: int, moved: Mapping[int, int]) -> dict[str, Any]:
     recorded: dict[str, Any] = {**row, "seq": seq, "ts_us": ts_us}
+    if row["seq_begin"] is not None:
+        # A row that moved to an earlier place has moved past others that were there when the recorder looked.
+        known = (moved[number] for number in range(row["seq_begin"], 0, -1) if number in moved)
+        recorded["seq_begin"] = min(next(known, 0), seq - 1)
     if row.get("snapshot") is not None:
         recorded["snapshot"] = json.dumps({**json.loads(row["snapshot"]), "seq_begin": seq, "seq_end": seq})
     return recorded

@@ -1,0 +1,279 @@
+"""Schedules drawn at random of what real clusters do: policies that change, rate limits, delays, unloads, and waits.
+
+Everything lasts for seconds, because a stall does (`blocking.stall_threshold_ms`). A schedule is drawn from its seed
+and its kind: `none`, or the name of a fault that the broker has (`FAULTS`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, Final
+
+from random_workloads import TOPIC, switched
+
+from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING
+from dispatch_audit.pipeline.simulate.clients.client import ClientSettings
+from dispatch_audit.pipeline.simulate.output.settings_rows import RecordedSettings
+from dispatch_audit.pipeline.simulate.setup import Setup, setup_for
+from dispatch_audit.pipeline.simulate.state.broker_settings import Timing
+from dispatch_audit.pipeline.simulate.state.faults import Faults
+from dispatch_audit.pipeline.simulate.workload.partition_workload import (
+    Action,
+    ActionKind,
+    ClientPlan,
+    PartitionWorkload,
+)
+
+NONE: Final = "none"
+MS: Final = 1000
+S: Final = 1_000_000
+
+PER_CONSUMER: Final = "maxUnackedMessagesPerConsumer"
+PER_SUBSCRIPTION: Final = "maxUnackedMessagesPerSubscription"
+LOOK_AHEAD_PER_CONSUMER: Final = "keySharedLookAheadMsgInReplayThresholdPerConsumer"
+LOOK_AHEAD: Final = "keySharedLookAheadMsgInReplayThresholdPerSubscription"
+RATE: Final = "dispatchThrottlingRate"
+
+# A version, and whether its broker uses the classic dispatcher.
+Broker = tuple[str, bool]
+DRAINING: Final[tuple[Broker, ...]] = (("4.0.8", False), ("4.2.4", False), ("5.0.1", False))
+RECENTLY_JOINED: Final[tuple[Broker, ...]] = (("3.0.7", False), ("3.3.2", False), ("4.2.4", True))
+_FIXED: Final[tuple[Broker, ...]] = (("4.2.4", False), ("5.0.1", False))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A schedule, and how it is recorded.
+
+    Attributes:
+        workload: what is published and done.
+        setup: of the broker.
+        as_recorded: whether rows move as those of a recorder do.
+    """
+
+    workload: PartitionWorkload
+    setup: Setup
+    as_recorded: bool
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault that a broker can have.
+
+    Attributes:
+        brokers: those that it is drawn for.
+        switches: of the dispatcher.
+        faults: draws what it has from a moment on.
+        rules: one of which its finding must have.
+        shapes: what a schedule needs so that the fault shows.
+    """
+
+    brokers: tuple[Broker, ...]
+    rules: tuple[str, ...]
+    switches: Mapping[str, object] | None = None
+    faults: Callable[[Random, int], Faults] = lambda _, __: Faults()
+    shapes: Mapping[str, Any] | None = None
+
+
+_STALLS: Final = ("stalled", "draining_stuck")
+
+FAULTS: Final[Mapping[str, Fault]] = {
+    "stuck_read": Fault(
+        DRAINING + RECENTLY_JOINED,
+        _STALLS,
+        faults=lambda rng, from_us: Faults(from_us, rng.choice(["normal", "normal", "replay"])),
+    ),
+    "stuck_for_a_while": Fault(
+        DRAINING + RECENTLY_JOINED,
+        _STALLS,
+        faults=lambda rng, from_us: Faults(
+            from_us, rng.choice(["normal", "normal", "replay"]), rng.randint(2500, 4000) * MS
+        ),
+    ),
+    "reads_ahead_at_the_tail": Fault(_FIXED, _STALLS, {"look_ahead_needs_backlog": False}, shapes={"tail": True}),
+    "out_of_order_unfiltered": Fault(
+        _FIXED, _STALLS, {"filtered_out_of_order": False}, shapes={"tail": True, "out_of_order": True}
+    ),
+    "no_read_after_writes": Fault(DRAINING, _STALLS, {"reads_after_writes": False}, shapes={"bursts": True}),
+    "joins_out_of_order": Fault(RECENTLY_JOINED, _STALLS, {"joins_in_order": False}, shapes={"joins": True}),
+    "unlimited_replay": Fault(RECENTLY_JOINED, _STALLS, shapes={"slow": True}),
+    "starved_key": Fault(
+        DRAINING + RECENTLY_JOINED, _STALLS, faults=lambda rng, from_us: Faults(from_us, starved_key=rng.randrange(2))
+    ),
+    "misrouted_key": Fault(
+        DRAINING,
+        ("ownership",),
+        faults=lambda rng, from_us: Faults(from_us, misrouted_key=rng.randrange(2)),
+        shapes={"stable": True},
+    ),
+    "over_consumer_limit": Fault(
+        DRAINING + RECENTLY_JOINED,
+        ("unacked_limit",),
+        faults=lambda rng, _: Faults(over_consumer_limit=rng.randint(15, 60)),
+        shapes={"single_messages": True, PER_CONSUMER: True},
+    ),
+    "over_subscription_limit": Fault(
+        DRAINING + RECENTLY_JOINED,
+        ("unacked_limit",),
+        faults=lambda rng, _: Faults(over_subscription_limit=rng.randint(60, 100)),
+        shapes={"single_messages": True, PER_SUBSCRIPTION: True},
+    ),
+}
+"""The faults by name."""
+
+
+def drawn_schedule(seed: int, kind: str = NONE) -> Schedule:
+    """The schedule of a seed; `kind` is `NONE` or one of `FAULTS`."""
+    rng = Random(f"{seed}/{kind}")
+    fault = FAULTS.get(kind)
+    version, classic = rng.choice(fault.brokers if fault else DRAINING + RECENTLY_JOINED)
+    shapes = (fault.shapes if fault else None) or {}
+    workload = _workload(rng, shapes)
+    setup = _setup(rng, version, classic, shapes)
+    if fault is not None:
+        from_us = rng.randint(500, 2500) * MS
+        setup = replace(
+            setup,
+            faults=fault.faults(rng, from_us),
+            switches=replace(setup.switches, **(fault.switches or {})),  # type: ignore[arg-type]  # passed on as given
+        )
+    return Schedule(workload, setup, as_recorded=rng.random() < 0.5)
+
+
+def _workload(rng: Random, shapes: Mapping[str, Any]) -> PartitionWorkload:
+    entries, keys = rng.randint(60, 300), rng.randint(2, 24)
+    duration_us = rng.choice([2, 4, 6]) * S
+    clients = [_client(rng, number, shapes) for number in range(rng.randint(2, 5))]
+    actions = [Action(rng.randrange(5 * MS), "join", number) for number in range(len(clients))]
+    if not shapes.get("stable"):
+        for number in range(len(clients)):
+            actions += _life(rng, number, duration_us, bool(shapes.get("joins")))
+        actions += _resets(rng, len(clients), duration_us)
+    if shapes.get("slow") or rng.random() < 0.2:
+        actions.append(Action(rng.randint(10, 500) * MS, "hang", rng.randrange(len(clients))))
+    actions += _policies(rng, duration_us)
+    published = _publish_us(rng, entries, duration_us, bool(shapes.get("bursts")))
+    batches = not shapes.get("single_messages") and rng.random() < 0.3
+    return PartitionWorkload(
+        topic=TOPIC,
+        subscription="ks",
+        publish_us=published,
+        keys=[rng.randrange(keys) for _ in range(entries)],
+        key_bytes=[b"key-%02d" % number for number in range(keys)],
+        clients=clients,
+        actions=sorted(actions, key=lambda action: action.at_us),
+        end_us=duration_us + rng.choice([1500, 3000, 5000]) * MS,
+        start_us=1_767_225_600_000_000,
+        messages=[rng.randint(1, 5) for _ in range(entries)] if batches else None,
+        sizes=[rng.choice([100, 1000, 10_000]) for _ in range(entries)],
+        deliver_at_us=_delays(rng, published, bool(shapes.get("tail"))),
+        allow_out_of_order=bool(shapes.get("out_of_order")) or (not shapes and rng.random() < 0.1),
+    )
+
+
+def _publish_us(rng: Random, entries: int, duration_us: int, bursts: bool) -> list[int]:
+    if bursts or rng.random() < 0.4:
+        # Few moments with many entries each, and silence between them.
+        moments = [rng.randrange(10 * MS, duration_us) for _ in range(rng.randint(2, 8))]
+        return sorted(rng.choice(moments) + rng.randrange(2 * MS) for _ in range(entries))
+    return sorted(rng.randrange(10 * MS, duration_us) for _ in range(entries))
+
+
+def _delays(rng: Random, published: list[int], needed: bool) -> list[int] | None:
+    share = rng.choice([0.0, 0.0, 0.1, 0.5]) or (0.2 if needed else 0.0)
+    if not share:
+        return None
+    # Due at whole milliseconds, as a producer asks for it.
+    return [(at // MS + rng.randint(0, 3000)) * MS if rng.random() < share else -1 for at in published]
+
+
+def _client(rng: Random, number: int, shapes: Mapping[str, Any]) -> ClientPlan:
+    nacks = shapes.get("tail") or rng.random() < 0.25
+    settings = ClientSettings(
+        receiver_queue=rng.choice([1, 2, 10, 100, 1000]),
+        ack_group_us=rng.choice([0, 0, 50 * MS, 100 * MS]),
+        nack_ratio=rng.choice([0.05, 0.3]) if nacks else 0.0,
+        nack_delay_us=rng.choice([10, 500]) * MS,
+    )
+    service_us = rng.choice([100, MS, 10 * MS, 100 * MS, 1500 * MS])
+    return ClientPlan(f"c{number}", settings, threads=rng.choice([-1, 0, 1, 4]), service_us=service_us)
+
+
+def _life(rng: Random, number: int, duration_us: int, joins: bool) -> list[Action]:
+    actions, at_us = [], 100 * MS
+    for _ in range(rng.randint(1, 4) if joins else rng.choice([0, 0, 1, 3])):
+        at_us += rng.randrange(duration_us // 2)
+        actions.append(Action(at_us, rng.choice(["close", "crash"]), number))
+        at_us += rng.choice([0, 5 * MS, 300 * MS, 1500 * MS])
+        actions.append(Action(at_us, "join", number))
+    if rng.random() < 0.2:
+        hung_us = rng.randrange(duration_us)
+        actions += [Action(hung_us, "hang", number), Action(hung_us + rng.randrange(3 * S), "resume", number)]
+    return actions
+
+
+def _resets(rng: Random, clients: int, duration_us: int) -> list[Action]:
+    """Unloads, seeks and the like, and moments at which everybody leaves."""
+    actions: list[Action] = []
+    if rng.random() < 0.4:
+        kinds: list[ActionKind] = ["unload", "unload", "seek", "expire", "skip", "clear"]
+        chosen = rng.sample(kinds, rng.randint(1, 2))
+        actions += [Action(rng.randrange(duration_us), kind, -1, rng.randint(1, 30)) for kind in chosen]
+    if rng.random() < 0.25:
+        gone_us = rng.randrange(duration_us)
+        away_us = rng.choice([1, 100, 1500]) * MS
+        for number in range(clients):
+            actions.append(Action(gone_us, rng.choice(["close", "crash"]), number))
+            actions.append(Action(gone_us + away_us + rng.randrange(5 * MS), "join", number))
+    return actions
+
+
+def _policies(rng: Random, duration_us: int) -> list[Action]:
+    if rng.random() < 0.4:
+        return []
+    choices: list[Mapping[str, list[int | bool | None]]] = [
+        {PER_CONSUMER: [None, 0, 5, 20, 200]},
+        {PER_SUBSCRIPTION: [None, 0, 20, 60, 1000]},
+        {LOOK_AHEAD: [None, 0, 10, 100]},
+        {LOOK_AHEAD_PER_CONSUMER: [None, 0, 5, 50]},
+        {f"{RATE}PerSubscriptionInMsg": [None, -1, 5, 30, 300]},
+        {f"{RATE}PerTopicInMsg": [None, 0, 10, 100]},
+        {f"{RATE}PerTopicInByte": [None, 20_000, 200_000]},
+        {"delayedDeliveryEnabled": [None, True, False]},
+    ]
+    actions = []
+    for _ in range(rng.randint(1, 5)):
+        changed = {name: rng.choice(values) for name, values in rng.choice(choices).items()}
+        actions.append(Action(rng.randrange(duration_us), "settings", settings=changed))
+    return actions
+
+
+def _setup(rng: Random, version: str, classic: bool, shapes: Mapping[str, Any]) -> Setup:
+    slow_us = rng.choice([100, 2 * MS, 10 * MS])
+    limits = {
+        PER_CONSUMER: [10, 20] if shapes.get(PER_CONSUMER) else [0, 10, 100],
+        PER_SUBSCRIPTION: [20, 40] if shapes.get(PER_SUBSCRIPTION) else [0, 40, 1000],
+        LOOK_AHEAD_PER_CONSUMER: [0, 5, 50, 2000],
+        LOOK_AHEAD: [0, 10, 100, 20_000],
+        "keySharedUnblockingIntervalMs": [0, 1, 10],
+        "dispatcherMaxReadBatchSize": [1, 5, 100],
+        "delayedDeliveryTickTimeMillis": [10, 100, 1000],
+    }
+    broker: dict[str, object] = {name: rng.choice(values) for name, values in limits.items()}
+    broker["subscriptionKeySharedUseConsistentHashing"] = rng.random() < 0.5
+    if classic:
+        broker[CLASSIC_SETTING] = True
+    if rng.random() < 0.3:
+        level = rng.choice(["", "PerTopic", "PerSubscription"])
+        broker |= rng.choice([{f"{RATE}{level}InMsg": rng.choice([5, 40])}, {f"{RATE}{level}InByte": 30_000}])
+    recorded: RecordedSettings = rng.choice(["exactly", "late", "late", "not"])
+    return setup_for(
+        version,
+        broker,
+        seed=rng.getrandbits(32),
+        switches=switched(version) if not classic else None,
+        timing=Timing((10, slow_us), (0, slow_us // 2), write_us=rng.choice([0, 500]), network_us=slow_us),
+        stats_us=rng.choice([0, 50 * MS, 500 * MS]),
+        recorded_settings=recorded,
+        settings_us=rng.choice([20, 300, 2000]) * MS,
+    )

@@ -1,0 +1,119 @@
+"""Audits drawn schedules and compares what the audit says with what the simulated broker did."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Final
+
+import pyarrow as pa
+from broker_truth import Truth
+from displaced import displaced
+from drawn_schedules import FAULTS, NONE, Schedule, drawn_schedule
+from simulated import SETTINGS, Audited
+
+from dispatch_audit.pipeline.simulate.judge import batches_of, config_of, rows_by_table, tables_of
+from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
+
+MS: Final = 1000
+THRESHOLD_US: Final = SETTINGS.blocking.stall_threshold_ms * MS
+_PROGRESS: Final = frozenset({"stalled", "draining_stuck"})
+# Longer than the threshold by what rows and looks at the simulation do not show.
+_CERTAIN_US: Final = THRESHOLD_US + 700 * MS
+# Messages beyond a limit that reads in flight do not explain.
+_OVER: Final = 12
+
+
+@dataclass
+class Judged:
+    """A schedule, its audit and what is wrong with that.
+
+    Attributes:
+        false: findings without a fault, as sentences.
+        missed: what should have been found.
+        effect: whether the fault did anything that an audit can see.
+        found: the findings of broken rules, by rule, severity and known bug.
+    """
+
+    seed: int
+    kind: str
+    version: str
+    false: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+    effect: bool = False
+    found: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+
+def simulated_rows(schedule: Schedule, seed: int) -> tuple[PartitionSimulation, Truth, pa.RecordBatch]:
+    """Simulates a schedule; returns its rows as its recorder writes them."""
+    simulation = PartitionSimulation(schedule.workload, schedule.setup)
+    truth = Truth(simulation)
+    table = pa.Table.from_batches(list(batches_of(simulation)))
+    if schedule.as_recorded:
+        batch = displaced(table, Random(seed), 0.8 * min(schedule.setup.timing.network_us, 3 * MS), flows=True)
+    else:
+        batch = table.combine_chunks().to_batches()[0]
+    return simulation, truth, batch
+
+
+def judged_schedule(seed: int, kind: str = NONE) -> Judged:
+    """Simulates and audits the schedule of a seed."""
+    schedule = drawn_schedule(seed, kind)
+    simulation, truth, batch = simulated_rows(schedule, seed)
+    config = config_of(schedule.setup, SETTINGS)
+    if schedule.as_recorded:
+        config = replace(config, skew_us=SETTINGS.trace.recorder_skew_us)
+    tables = rows_by_table(tables_of([batch], schedule.workload, config))
+    assert tables["coverage"][0]["rows_refused"] == 0, tables.get("refused")
+    came = Audited(simulation, tables)
+    result = Judged(seed, kind, schedule.setup.version)
+    for row in tables.get("violations", []):
+        if row["severity"] in {"violation", "known_bug"}:
+            result.found[row["rule"], row["severity"], row.get("known_bug") or ""] += 1
+    _compare(result, came, truth, batch)
+    return result
+
+
+def _compare(result: Judged, came: Audited, truth: Truth, batch: pa.RecordBatch) -> None:
+    broken = [row for row in came.tables.get("violations", []) if row["severity"] in {"violation", "known_bug"}]
+    fault = FAULTS.get(result.kind)
+    expected = fault.rules if fault else ()
+    unexplained = set(came.unexplained)
+    for row in broken:
+        if row["rule"] in _PROGRESS:
+            if not _was_stalled(row, came, truth):
+                result.false.append(f"{row['rule']} {row['severity']}: {row['explanation']}")
+        elif row["rule"] not in expected and row["explanation"] in unexplained:
+            result.false.append(f"{row['rule']}: {row['explanation']}")
+    if fault is None:
+        return
+    result.effect = _had_effect(result.kind, came, truth, batch)
+    if result.effect and not any(row["rule"] in expected for row in broken):
+        spans = [(s.from_us // MS, s.to_us // MS, sorted(s.entries)[:5]) for s in truth.silences]
+        result.missed.append(f"{' or '.join(expected)}; silences (ms, entries) {spans}")
+
+
+def _was_stalled(row: dict[str, Any], came: Audited, truth: Truth) -> bool:
+    """Whether the broker could have sent something in the interval of a finding, or the entry it names for long."""
+    if row["entry_id"] is not None and truth.starved_us.get(row["entry_id"], 0) >= THRESHOLD_US - 200 * MS:
+        return True
+    return truth.longest_us >= THRESHOLD_US - 200 * MS
+
+
+def _had_effect(kind: str, came: Audited, truth: Truth, batch: pa.RecordBatch) -> bool:
+    if kind == "over_consumer_limit":
+        return truth.over_consumer >= _OVER
+    if kind == "over_subscription_limit":
+        return truth.over_subscription >= _OVER + came.simulation.state.settings.read_batch
+    if kind == "misrouted_key":
+        return _misrouted(came.simulation, batch)
+    return truth.longest_us >= _CERTAIN_US
+
+
+def _misrouted(simulation: PartitionSimulation, batch: pa.RecordBatch) -> bool:
+    """Whether an entry went to another consumer than its owner; the consumers of these schedules stay."""
+    state = simulation.state
+    sent = batch.select(["event", "consumer", "entry_id"]).to_pylist()
+    return any(
+        row["event"] == "dispatch" and row["consumer"] != state.selector.select(state.hashes[row["entry_id"]])
+        for row in sent
+    )
