@@ -16,6 +16,8 @@ from dispatch_audit.pipeline.simulate.state.dispatch_rates import RETRY_US
 LOOK_US: Final = 50_000
 NOTED_US: Final = 300_000
 """Shorter silences are not kept."""
+_RESETS: Final = frozenset({"unload", "seek", "expire", "skip", "clear"})
+_AROUND_US: Final = 200_000
 
 
 @dataclass
@@ -32,63 +34,76 @@ class Span:
         return self.to_us - self.from_us
 
 
+class Silences:
+    """The intervals in which entries could have been sent and nothing was sent to anybody.
+
+    Attributes:
+        spans: those of at least `NOTED_US`, in their order.
+    """
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self._could_since: dict[int, int] = {}
+        self._now: Span | None = None
+
+    @property
+    def longest_us(self) -> int:
+        """How long the longest one lasted."""
+        return max((span.lasted_us for span in self.spans), default=0)
+
+    def look(self, able: set[int], now_us: int, last_sent_us: int) -> Iterator[tuple[int, int]]:
+        """Notes which entries could be sent; yields each with the time for which it could be sent."""
+        self._could_since = {position: self._could_since.get(position, now_us) for position in able}
+        yield from ((position, now_us - since_us) for position, since_us in self._could_since.items())
+        if not able:
+            self._now = None
+            return
+        if self._now is None or last_sent_us > self._now.from_us:
+            since_us = max(last_sent_us, min(self._could_since.values()))
+            self._now = Span(since_us, since_us)
+        before_us = self._now.lasted_us
+        self._now.to_us = now_us
+        self._now.entries |= able
+        if before_us < NOTED_US <= self._now.lasted_us:
+            self.spans.append(self._now)
+
+
 class Truth:
     """Looks at a simulation that has not begun.
 
     Attributes:
         silences: nothing was sent to anybody although entries could have been sent.
+        certain: the same, of entries of which rows show that they wait: no reset has come since they were published.
         starved_us: of each entry the longest time in which it could have been sent and was not.
         over_consumer: the most messages that a consumer held beyond its limit.
         over_subscription: the same of the subscription.
     """
 
     def __init__(self, simulation: PartitionSimulation) -> None:
-        self.silences: list[Span] = []
+        self.silences = Silences()
+        self.certain = Silences()
         self.starved_us: dict[int, int] = {}
         self.over_consumer = 0
         self.over_subscription = 0
         self._simulation = simulation
-        self._could_since: dict[int, int] = {}
-        self._silence: Span | None = None
+        self._resets_us = [action.at_us for action in simulation.workload.actions if action.kind in _RESETS]
         self._rates_reached = 0
         self._rates_reached_us = -RETRY_US * 2
         simulation.agenda.at(LOOK_US, self._look)
 
-    def stalled(self, from_us: int, to_us: int, slack_us: int = 0) -> bool:
-        """Whether a silence overlaps an interval."""
-        return any(span.from_us - slack_us < to_us and from_us < span.to_us + slack_us for span in self.silences)
-
-    @property
-    def longest_us(self) -> int:
-        """How long the longest silence lasted."""
-        return max((span.lasted_us for span in self.silences), default=0)
-
     def _look(self, _: object) -> None:
         state = self._simulation.state
-        now_us = state.agenda.now_us
+        now_us, last_us = state.agenda.now_us, state.last_sent_us
         self._note_limits()
         able = set(self._able())
-        for position in [position for position in self._could_since if position not in able]:
-            del self._could_since[position]
-        for position in able:
-            since_us = self._could_since.setdefault(position, now_us)
-            self.starved_us[position] = max(self.starved_us.get(position, 0), now_us - since_us)
-        if able:
-            self._note_silence(able)
-        else:
-            self._silence = None
+        for position, could_us in self.silences.look(able, now_us, last_us):
+            self.starved_us[position] = max(self.starved_us.get(position, 0), could_us)
+        reset_us = max((at_us for at_us in self._resets_us if at_us <= now_us), default=-1)
+        published_us = self._simulation.workload.publish_us
+        # Hooks run on several threads, so what was published just before may be a row after it and the other way round.
+        known = {position for position in able if published_us[position] > reset_us + _AROUND_US}
+        list(self.certain.look(known, now_us, last_us))
         state.agenda.after(LOOK_US, self._look)
-
-    def _note_silence(self, able: set[int]) -> None:
-        state = self._simulation.state
-        if self._silence is None or state.last_sent_us > self._silence.from_us:
-            since_us = max(state.last_sent_us, min(self._could_since[position] for position in able))
-            self._silence = Span(since_us, since_us)
-        silence, before_us = self._silence, self._silence.lasted_us
-        silence.to_us = state.agenda.now_us
-        silence.entries |= able
-        if before_us < NOTED_US <= silence.lasted_us:
-            self.silences.append(silence)
 
     def _able(self) -> Iterator[int]:
         """The entries that could be sent now."""
@@ -99,7 +114,7 @@ class Truth:
         reads = not policy.normal_reads_stop() and policy.normal_read_allowed()
         held = {position for consumer in state.consumers for position in consumer.pending}
         due = simulation.workload.deliver_at_us
-        may_have = {consumer.number: self._may_have(consumer) for consumer in state.consumers}
+        served = {c.number: c for c in state.consumers if not c.blocked and c.available() > 0}
         for position in range(cursor.mark_delete + 1, cursor.end):
             if cursor.acked[position] or position in held:
                 continue
@@ -108,7 +123,8 @@ class Truth:
             if position not in state.replay.hash_of and not reads and position >= cursor.read_position:
                 continue
             owner = state.selector.select(state.hashes[position])
-            if owner is not None and may_have[owner] and not self._drains(owner, position):
+            consumer = None if owner is None else served.get(owner)
+            if consumer is not None and not self._waits(consumer, position):
                 yield position
 
     def _waits_for_its_time(self, due_us: int) -> bool:
@@ -117,19 +133,20 @@ class Truth:
         delayed = state.delayed
         return delayed is not None and delayed.enabled and due_us + 2 * delayed.tick_us > state.agenda.now_us
 
-    def _may_have(self, consumer: Consumer) -> bool:
+    def _waits_for_older(self, consumer: Consumer, position: int) -> bool:
+        """Whether a recently joined consumer must wait until older entries are acknowledged (contract 6.1)."""
         policy = self._simulation.policy
-        if consumer.blocked or consumer.available() <= 0:
+        if not isinstance(policy, RecentlyJoinedPolicy) or consumer.number not in policy.recently:
             return False
-        if isinstance(policy, RecentlyJoinedPolicy) and consumer.number in policy.recently:
-            return policy.is_released(consumer)
-        return True
+        limit = min(consumer.joined_at, next(iter(policy.recently.values())).joined_at)
+        return position >= limit and not policy.is_released(consumer)
 
-    def _drains(self, owner: int, position: int) -> bool:
+    def _waits(self, consumer: Consumer, position: int) -> bool:
+        """Whether the contract makes an entry wait for what another consumer holds."""
         policy = self._simulation.policy
-        return isinstance(policy, DrainingPolicy) and policy.draining.blocks(
-            owner, self._simulation.state.hashes[position]
-        )
+        if isinstance(policy, DrainingPolicy):
+            return policy.draining.blocks(consumer.number, self._simulation.state.hashes[position])
+        return self._waits_for_older(consumer, position)
 
     def _throttled(self) -> bool:
         rates, now_us = self._simulation.state.rates, self._simulation.agenda.now_us

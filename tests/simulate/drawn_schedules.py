@@ -65,6 +65,7 @@ class Fault:
         switches: of the dispatcher.
         faults: draws what it has from a moment on.
         rules: one of which its finding must have.
+        follow: rules that it breaks besides.
         shapes: what a schedule needs so that the fault shows.
     """
 
@@ -73,6 +74,7 @@ class Fault:
     switches: Mapping[str, object] | None = None
     faults: Callable[[Random, int], Faults] = lambda _, __: Faults()
     shapes: Mapping[str, Any] | None = None
+    follow: tuple[str, ...] = ()
 
 
 _STALLS: Final = ("stalled", "draining_stuck")
@@ -90,9 +92,11 @@ FAULTS: Final[Mapping[str, Fault]] = {
             from_us, rng.choice(["normal", "normal", "replay"]), rng.randint(2500, 4000) * MS
         ),
     ),
-    "reads_ahead_at_the_tail": Fault(_FIXED, _STALLS, {"look_ahead_needs_backlog": False}, shapes={"tail": True}),
+    "reads_ahead_at_the_tail": Fault(
+        _FIXED, _STALLS, {"look_ahead_needs_backlog": False}, shapes={"tail": True, "slow": True}
+    ),
     "out_of_order_unfiltered": Fault(
-        _FIXED, _STALLS, {"filtered_out_of_order": False}, shapes={"tail": True, "out_of_order": True}
+        _FIXED, _STALLS, {"filtered_out_of_order": False}, shapes={"tail": True, "slow": True, "out_of_order": True}
     ),
     "no_read_after_writes": Fault(DRAINING, _STALLS, {"reads_after_writes": False}, shapes={"bursts": True}),
     "joins_out_of_order": Fault(RECENTLY_JOINED, _STALLS, {"joins_in_order": False}, shapes={"joins": True}),
@@ -105,6 +109,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
         ("ownership",),
         faults=lambda rng, from_us: Faults(from_us, misrouted_key=rng.randrange(2)),
         shapes={"stable": True},
+        follow=("single_holder", "first_delivery_order", "redelivery_order", "replay_overtaken"),
     ),
     "over_consumer_limit": Fault(
         DRAINING + RECENTLY_JOINED,
@@ -141,7 +146,7 @@ def drawn_schedule(seed: int, kind: str = NONE) -> Schedule:
 
 
 def _workload(rng: Random, shapes: Mapping[str, Any]) -> PartitionWorkload:
-    entries, keys = rng.randint(60, 300), rng.randint(2, 24)
+    entries, keys = rng.randint(150 if shapes.get("slow") else 60, 300), rng.randint(2, 24)
     duration_us = rng.choice([2, 4, 6]) * S
     clients = [_client(rng, number, shapes) for number in range(rng.randint(2, 5))]
     actions = [Action(rng.randrange(5 * MS), "join", number) for number in range(len(clients))]
@@ -150,7 +155,8 @@ def _workload(rng: Random, shapes: Mapping[str, Any]) -> PartitionWorkload:
             actions += _life(rng, number, duration_us, bool(shapes.get("joins")))
         actions += _resets(rng, len(clients), duration_us)
     if shapes.get("slow") or rng.random() < 0.2:
-        actions.append(Action(rng.randint(10, 500) * MS, "hang", rng.randrange(len(clients))))
+        hung = 0 if shapes.get("tail") else rng.randrange(len(clients))
+        actions.append(Action(rng.randint(10, 500) * MS, "hang", hung))
     actions += _policies(rng, duration_us)
     published = _publish_us(rng, entries, duration_us, bool(shapes.get("bursts")))
     batches = not shapes.get("single_messages") and rng.random() < 0.3
@@ -180,7 +186,11 @@ def _publish_us(rng: Random, entries: int, duration_us: int, bursts: bool) -> li
 
 
 def _delays(rng: Random, published: list[int], needed: bool) -> list[int] | None:
-    share = rng.choice([0.0, 0.0, 0.1, 0.5]) or (0.2 if needed else 0.0)
+    if needed:
+        # Many are due at one moment, when nothing else goes on any more.
+        due_ms = max(published) // MS + rng.randint(0, 300)
+        return [due_ms * MS if rng.random() < 0.5 else -1 for _ in published]
+    share = rng.choice([0.0, 0.0, 0.1, 0.5])
     if not share:
         return None
     # Due at whole milliseconds, as a producer asks for it.
@@ -188,9 +198,9 @@ def _delays(rng: Random, published: list[int], needed: bool) -> list[int] | None
 
 
 def _client(rng: Random, number: int, shapes: Mapping[str, Any]) -> ClientPlan:
-    nacks = shapes.get("tail") or rng.random() < 0.25
+    nacks = rng.random() < 0.25
     settings = ClientSettings(
-        receiver_queue=rng.choice([1, 2, 10, 100, 1000]),
+        receiver_queue=rng.choice([1, 2] if shapes.get("tail") and not number else [1, 2, 10, 100, 1000]),
         ack_group_us=rng.choice([0, 0, 50 * MS, 100 * MS]),
         nack_ratio=rng.choice([0.05, 0.3]) if nacks else 0.0,
         nack_delay_us=rng.choice([10, 500]) * MS,
@@ -256,7 +266,7 @@ def _setup(rng: Random, version: str, classic: bool, shapes: Mapping[str, Any]) 
         LOOK_AHEAD_PER_CONSUMER: [0, 5, 50, 2000],
         LOOK_AHEAD: [0, 10, 100, 20_000],
         "keySharedUnblockingIntervalMs": [0, 1, 10],
-        "dispatcherMaxReadBatchSize": [1, 5, 100],
+        "dispatcherMaxReadBatchSize": [1, 5] if shapes.get("tail") else [1, 5, 100],
         "delayedDeliveryTickTimeMillis": [10, 100, 1000],
     }
     broker: dict[str, object] = {name: rng.choice(values) for name, values in limits.items()}
