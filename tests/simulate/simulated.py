@@ -23,13 +23,14 @@ S: Final = 1_000_000
 
 # Reads overlap beyond the signature of F10 in rows (contract 6.6): nothing behind a block was sent before it, so no row
 # shows that it came from replay; or three reads overlap, where recordings have two, and what the second of them could
-# not send is in replay again, behind entries that came back meanwhile.
+# not send is in replay again, behind entries that came back meanwhile, or until its consumer has permits again.
 _BEYOND_ROWS: Final = (
     "a normal read sent it the first time",
     "it was sent more than twice",
     "in another order the second time",
     "came back, after the first of them was sent",
     "no read that was in flight then had it",
+    "more time passed between the two dispatches than a read takes",
 )
 
 
