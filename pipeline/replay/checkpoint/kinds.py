@@ -56,6 +56,7 @@ from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollec
 from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting, SettingsInForce
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
+from dispatch_audit.pipeline.replay.snapshots.cleared_hashes import ClearedHashes, _Total
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Mismatch, Moment
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Bounds, Reconstruction
 from dispatch_audit.pipeline.replay.state.output import EPISODE, FINDING, INTERVAL, WITHDRAWAL, Output
@@ -111,7 +112,11 @@ _OF_A_GROUP: Final = (
         "began changes in_force known_since shares _shared_us _opened _closed _of_former_selectors",
     ),
     Kind("opened_epoch", OpenedEpoch),
-    Kind("snapshot_check", SnapshotCheck, "comparison blocked_attempts joined_at surpluses listed _begun _lazy_return"),
+    Kind(
+        "snapshot_check",
+        SnapshotCheck,
+        "comparison blocked_attempts cleared joined_at surpluses listed _begun _lazy_return",
+    ),
     Kind("stay", Stay),
     Kind("surplus", Surplus),
     Kind("refused_row", Refused),
@@ -203,6 +208,8 @@ _OF_THE_TIMELINE: Final = (
     Kind("reconstruction", Reconstruction),
     Kind("bounds", Bounds),
     Kind("blocked_attempts", BlockedAttempts, "_counts _listed"),
+    Kind("cleared_hashes", ClearedHashes, "_totals"),
+    Kind("cleared_total", _Total),
 )
 
 _OF_THE_ASSIGNMENT: Final = (

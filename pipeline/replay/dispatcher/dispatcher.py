@@ -61,6 +61,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     common_of,
     new_state,
 )
+from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP, GivenUp
 from dispatch_audit.pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
 
@@ -193,9 +194,9 @@ class Dispatcher:
         if self.consumers.add(number):
             self._make_room(Need(0, len(self.consumers), 0, 0), 0)
 
-    def reconstruct(self, snapshot: Snapshot) -> Reconstruction:
-        """The present values of the dispatcher for a comparison with a snapshot, see `reconstruction.reconstruct`."""
-        returned_us = snapshot.ts_us - SNAPSHOT_LAG_US - self.policy.skew_us
+    def reconstruct(self, snapshot: Snapshot, taken_us: int) -> Reconstruction:
+        """The present values, for a comparison with a snapshot taken by then, see `reconstruction.reconstruct`."""
+        returned_us = taken_us - SNAPSHOT_LAG_US - self.policy.skew_us
         return reconstruct(self._state, snapshot.read_position, returned_us, self.policy.mark_delete_releases)
 
     def hash_state(self, sticky_hash: int) -> HashState:
@@ -241,7 +242,14 @@ class Dispatcher:
         self.drains = drains
         self.holds_back = holds_back
 
-    def route(self, routing: Routing, at: TracePoint, over_us: int, served: Routing | None = None) -> None:
+    def route(
+        self,
+        routing: Routing,
+        at: TracePoint,
+        over_us: int,
+        served: Routing | None = None,
+        given_up: GivenUp = NOTHING_GIVEN_UP,
+    ) -> None:
         """Puts another routing in force; moved hashes with pending entries start to drain, if the dispatcher drains.
 
         Args:
@@ -249,6 +257,7 @@ class Dispatcher:
             at: the point from which on it is in force.
             over_us: the time by which it certainly was; rows may be far apart.
             served: the routing of the broker's selector, if a flaw makes it another one (contract 2.4).
+            given_up: the entries that consumers gave up while it came into force.
         """
         self._drain_output()
         promised = self.consumers.routing(routing)
@@ -256,9 +265,27 @@ class Dispatcher:
         before = self._routings.change(promised, served_by, over_us, self.policy.skew_us)
         if self.drains:
             _remap(self._state, before, self._mapping, at.seq, at.ts_us)
+            self._doubt_episodes(at, given_up)
             self.monitor.ownership_moved(self._state, before, self._mapping, at)
         _change_owners(self._state, self._out, self._mapping, at.seq, at.ts_us, BY_JOIN, self.policy)
         self.monitor.take_intervals(self._state, self._out, self._mapping)
+
+    def _doubt_episodes(self, at: TracePoint, given_up: GivenUp) -> None:
+        """Marks the episodes that begin here though all their entries may have been given up before."""
+        if not given_up.any:
+            return
+        hashes, entries = self._state.hashes.view(np.ndarray), self._state.entries.view(np.ndarray)
+        begun = (hashes["hash"] != UNKNOWN) & (hashes["draining_seq"] == at.seq) & (hashes["away"] == 1)
+        for slot in np.flatnonzero(begun).tolist():
+            holder = int(hashes["holder"][slot])
+            if self.consumers.numbers[holder] in given_up.consumers:
+                hashes["doubtful_to_seq"][slot] = given_up.over_seq
+                continue
+            held = entries[
+                (entries["ledger"] != UNKNOWN) & (entries["hash_at"] == slot) & (entries["holder"] == holder)
+            ]
+            if given_up.entries.issuperset(zip(held["ledger"].tolist(), held["entry"].tolist(), strict=True)):
+                hashes["doubtful_to_seq"][slot] = given_up.over_seq
 
     def rehash(self, sticky: Callable[[Ints], Ints]) -> None:
         """Hashes all keys anew with another selector; no consumer is connected at that time (E16)."""

@@ -50,6 +50,7 @@ def end_episode(state: State, out: Output, at: int, seq: int, ts: int, ended_by:
     report[row].to_seq = seq
     report[row].from_ts = hashes[at].draining_ts
     report[row].to_ts = ts
+    report[row].doubtful_to_seq = hashes[at].doubtful_to_seq
     report[row].held_at_start = hashes[at].held_at_start
     report[row].held_at_end = hashes[at].held
     report[row].root_ledger = hashes[at].root_ledger
@@ -71,6 +72,7 @@ def _begin_episode(state: State, at: int, seq: int, ts: int) -> None:
     hashes, entries = state.hashes, state.entries
     hashes[at].draining_seq = seq
     hashes[at].draining_ts = ts
+    hashes[at].doubtful_to_seq = UNKNOWN
     hashes[at].held_at_start = hashes[at].held
     hashes[at].blocked_seq = UNKNOWN
     hashes[at].awaited = 0

@@ -31,6 +31,7 @@ class ConsumerSnapshot(NamedTuple):
         ranges: `keyHashRanges`, both ends inclusive; None: as in the snapshot before (`LatestRanges`).
         draining: pending entries by draining hash (`drainingHashes`).
         refused: attempts to send something of a draining hash to another consumer (`blockedAttempts`), by hash.
+        cleared: `drainingHashesClearedTotal`, how many draining hashes of it were cleared since it connected.
         joined_at: `readPositionWhenJoining` of the dispatcher of recently joined consumers.
     """
 
@@ -40,6 +41,7 @@ class ConsumerSnapshot(NamedTuple):
     ranges: frozenset[tuple[int, int]] | None
     draining: Mapping[int, int] | None
     refused: Mapping[int, int]
+    cleared: int | None
     joined_at: Position | None
 
 
@@ -101,5 +103,6 @@ def _consumer(values: Mapping[str, Any]) -> ConsumerSnapshot:
         None if ranges is None else frozenset((start, end) for start, end in ranges),
         None if draining is None else {d["hash"]: _or(d.get("unacked_messages"), 0) for d in draining},
         {d["hash"]: d["blocked_attempts"] for d in draining or () if d.get("blocked_attempts") is not None},
+        values.get("draining_hashes_cleared_total"),
         parsed_position(values.get("read_position_when_joining")),
     )

@@ -103,6 +103,7 @@ EPISODE = np.dtype(
             "to_seq",
             "from_ts",
             "to_ts",
+            "doubtful_to_seq",  # if it ends in front of this row, nothing may have been pending when it began
             "held_at_start",
             "held_at_end",
             "root_ledger",

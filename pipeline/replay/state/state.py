@@ -136,6 +136,10 @@ HASH = np.dtype(
         ("waiting_messages", np.int64),
         ("draining_seq", np.int64),
         ("draining_ts", np.int64),
+        (
+            "doubtful_to_seq",
+            np.int64,
+        ),  # if the episode ends in front of this row, nothing may have been pending at first
         ("new_owner", np.int32),
         ("held_at_start", np.int32),
         ("root_ledger", np.int64),

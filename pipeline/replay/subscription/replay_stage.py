@@ -30,6 +30,7 @@ from dispatch_audit.pipeline.replay.subscription.result import Stay
 from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
 from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered
+from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP, GivenUp
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from dispatch_audit.pipeline.replay.timeline.reported_ranges import view_of
 from dispatch_audit.pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US
@@ -155,7 +156,7 @@ class ReplayStage:
         seqs = [bracket.row.seq for bracket in changes]
         return self.owners.enter(entered, seqs, bounds, precedes, behind, passages)
 
-    def commit_change(self, change: Bracket, at: TracePoint) -> None:
+    def commit_change(self, change: Bracket, at: TracePoint, given_up: GivenUp) -> None:
         """Applies a change; the broker too changes the assignment first (contract 3.5, 3.6)."""
         row, dispatcher = change.row, self.dispatcher
         if self._perhaps_empty:
@@ -163,6 +164,7 @@ class ReplayStage:
         if row.kind == "join":
             self.stays[row.consumer].joined = at
             dispatcher.connect(row.consumer, at)
+            self.snapshots.cleared.begin(dispatcher.consumers.of[row.consumer], at)
         elif row.kind == "leave":
             self._leave(row.consumer, at, row.reason)
             self.stays[row.consumer].perhaps_last = self._perhaps_empty
@@ -174,11 +176,13 @@ class ReplayStage:
             self._note_known(at)
         over_us = max(at.ts_us, change.bounds_ts_us(self._config.skew_us)[1])
         self._certain_us = max(self._certain_us, over_us + self._config.skew_us)
-        self._route(self.owners.epochs.begin(at), at, over_us)
+        self._route(self.owners.epochs.begin(at), at, over_us, given_up)
 
-    def _route(self, epoch: OpenedEpoch | None, at: TracePoint, over_us: int) -> None:
+    def _route(
+        self, epoch: OpenedEpoch | None, at: TracePoint, over_us: int, given_up: GivenUp = NOTHING_GIVEN_UP
+    ) -> None:
         if epoch is not None:
-            self.dispatcher.route(epoch.promised, at, over_us, epoch.served)
+            self.dispatcher.route(epoch.promised, at, over_us, epoch.served, given_up)
 
     def _connected(self) -> set[int]:
         return {number for number, stay in self.stays.items() if stay.joined is not None and stay.left is None}
@@ -280,6 +284,7 @@ class ReplayStage:
         was_judged = cold_start.settled or cold_start.interrupted
         highest = dispatcher.highest_position
         dispatcher.interrupt(at)
+        self.snapshots.cleared.interrupt()
         if not was_judged:
             dispatcher.monitor.disregard(at.seq)
             dispatcher.monitor.suspend()
@@ -315,7 +320,7 @@ class ReplayStage:
 
     def begin_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Notes that the broker took a snapshot here or later."""
-        self.snapshots.begin(snapshot, self.dispatcher, self.owners.epochs.ranges)
+        self.snapshots.begin(snapshot, at, self.dispatcher, self.owners.epochs.ranges)
 
     def end_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Compares a snapshot, which the broker took here or earlier."""
@@ -326,7 +331,7 @@ class ReplayStage:
         if reported is not None:
             self._route(self.owners.learn(Behind(reported, NO_DISPATCHES), at), at, at.ts_us)
             self.snapshots.assume(snapshot, epochs.ranges)
-        moments = self.snapshots.end(snapshot, self.dispatcher, epochs.ranges)
+        moments = self.snapshots.end(snapshot, at, self.dispatcher, epochs.ranges)
         before, after = moments
         interrupted = self.cold_start.interrupted and not self.cold_start.settled
         agrees = not interrupted or self.snapshots.agrees(snapshot, moments, self.dispatcher, doubts)

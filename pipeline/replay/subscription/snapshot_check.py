@@ -6,6 +6,7 @@ from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
+from dispatch_audit.pipeline.replay.snapshots.cleared_hashes import ClearedHashes
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Moment
 from dispatch_audit.pipeline.replay.subscription.result import Surplus
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
@@ -24,6 +25,7 @@ class SnapshotCheck:
     Attributes:
         comparison: the agreements and mismatches between broker and reconstruction.
         blocked_attempts: how often draining hashes blocked a dispatch, as the broker reports.
+        cleared: how many draining hashes of each consumer the broker has cleared.
         joined_at: the broker's read position when a consumer joined, by the trace's number.
         surpluses: by how much the broker counts more unacknowledged messages than the reconstruction.
         listed: the consumers that a snapshot lists.
@@ -32,15 +34,16 @@ class SnapshotCheck:
     def __init__(self, dispatcher: Dispatcher, lazy_return: bool) -> None:
         self.comparison = Comparison(dispatcher.consumers.of, lazy_return)
         self.blocked_attempts = BlockedAttempts()
+        self.cleared = ClearedHashes()
         self.joined_at: dict[int, Position] = {}
         self.surpluses: list[Surplus] = []
         self.listed: set[int] = set()
         self._begun: dict[int, Moment] = {}
         self._lazy_return = lazy_return
 
-    def begin(self, snapshot: Snapshot, dispatcher: Dispatcher, ranges: Ranges) -> None:
+    def begin(self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: Ranges) -> None:
         """Notes the state at the earliest moment at which the broker took the snapshot."""
-        self._begun[snapshot.seq] = Moment(dispatcher.reconstruct(snapshot), ranges)
+        self._begun[snapshot.seq] = Moment(dispatcher.reconstruct(snapshot, at.ts_us), ranges)
 
     def began_with(self, snapshot: Snapshot) -> Ranges:
         """The ranges in force at the earliest moment of the snapshot."""
@@ -50,10 +53,10 @@ class SnapshotCheck:
         """Replaces the ranges at the earliest moment of the snapshot, because the snapshot itself has shown them."""
         self._begun[snapshot.seq] = self._begun[snapshot.seq]._replace(ranges=ranges)
 
-    def end(self, snapshot: Snapshot, dispatcher: Dispatcher, ranges: Ranges) -> tuple[Moment, Moment]:
+    def end(self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: Ranges) -> tuple[Moment, Moment]:
         """The two moments between which the broker took the snapshot; the later one is now."""
         self.listed |= {consumer.consumer for consumer in snapshot.consumers}
-        return self._begun.pop(snapshot.seq), Moment(dispatcher.reconstruct(snapshot), ranges)
+        return self._begun.pop(snapshot.seq), Moment(dispatcher.reconstruct(snapshot, at.ts_us), ranges)
 
     def agrees(
         self, snapshot: Snapshot, moments: tuple[Moment, Moment], dispatcher: Dispatcher, doubts: UndecidedRanges
@@ -78,6 +81,7 @@ class SnapshotCheck:
         self.comparison.compare(snapshot, before, after, dispatcher.drains, doubts, vague)
         dispatcher.apply_snapshot(snapshot, at)
         self.blocked_attempts.note(snapshot, dispatcher.consumers.of)
+        self.cleared.note(snapshot, at.ts_us, dispatcher.consumers.of)
         for consumer in snapshot.consumers:
             if consumer.joined_at is not None:
                 self.joined_at.setdefault(consumer.consumer, consumer.joined_at)
@@ -98,5 +102,6 @@ class SnapshotCheck:
         """
         self.comparison.forget(reported_seq)
         self.blocked_attempts.forget(recent_us, draining)
+        self.cleared.forget(recent_us)
         newest = {surplus.consumer: surplus for surplus in self.surpluses if surplus.ts_us <= recent_us}
         self.surpluses = [s for s in self.surpluses if s.ts_us > recent_us or s is newest[s.consumer]]

@@ -3,6 +3,8 @@
 from collections import deque
 from collections.abc import Sequence
 
+import numpy as np
+
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
@@ -123,7 +125,7 @@ class Subscription:
         return ReplayResult(
             findings,
             dispatcher.beyond,
-            episodes,
+            snapshots.cleared.certain(episodes, np.array([at.seq for at in epochs.began], dtype=np.int64)),
             stage.stays,
             {number: dispatcher.counts(number) for number in dispatcher.consumers.numbers},
             dispatcher.checked,

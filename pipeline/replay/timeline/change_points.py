@@ -107,9 +107,16 @@ def behind(reported: ReportedRanges | None, decisions: Callable[[], Evidence], r
     return Behind(reported, SeenDispatches(sent, in_order=not recorded_late))
 
 
+class Located(NamedTuple):
+    """The point at which a change takes effect, and the row in front of which it certainly has."""
+
+    at: TracePoint
+    over_seq: int
+
+
 def locate_changes(
     brackets: Sequence[Bounds], seq: Column, ts_us: Column, evidence: Evidence, routings: Sequence[Routing]
-) -> list[TracePoint]:
+) -> list[Located]:
     """The point at which each change took effect, in their order.
 
     Args:
@@ -122,20 +129,25 @@ def locate_changes(
     if len(brackets) == 1 and not evidence.between(*brackets[0]).seq.size:
         # Most changes have no dispatch inside of their bracket, so its bounds are all that is known.
         after, before = brackets[0]
-        return [TracePoint(*_middle(after, max(before, after + 1), seq, ts_us))]
+        return [_located(after, before, seq, ts_us)]
     disagrees = evidence.disagrees(routings)
     # No change comes after the end of a later one.
     ends = np.minimum.accumulate([end for _, end in reversed(brackets)])[::-1].tolist()
     bounds = [(after, before) for (after, _), before in zip(brackets, ends, strict=True)]
-    points: list[TracePoint] = []
+    located: list[Located] = []
     for change in range(len(bounds)):
         after, before = _window(bounds, change, evidence.seq, disagrees)
-        if points:
-            after = max(after, points[-1].seq)
-        at = TracePoint(*_middle(after, max(before, after + 1), seq, ts_us))
-        points.append(at)
-        bounds[change] = (at.seq, at.seq + 1)
-    return points
+        if located:
+            after = max(after, located[-1].at.seq)
+        found = _located(after, before, seq, ts_us)
+        located.append(found)
+        bounds[change] = (found.at.seq, found.at.seq + 1)
+    return located
+
+
+def _located(after: int, before: int, seq: Column, ts_us: Column) -> Located:
+    before = max(before, after + 1)
+    return Located(TracePoint(*_middle(after, before, seq, ts_us)), before)
 
 
 def _all_costs(bounds: Sequence[Bounds], seq: Ints, disagrees: NDArray[np.bool_]) -> tuple[Ints, Ints]:

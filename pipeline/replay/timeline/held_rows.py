@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, 
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.timeline.change_points import Evidence
+from dispatch_audit.pipeline.replay.timeline.given_up import EFFECT_US_MAX, NOTHING_GIVEN_UP, GivenUp, given_up
 
 HashesOf: TypeAlias = Callable[[Events], Ints]
 """Returns the sticky hash of each row, -1 where it has none."""
@@ -79,6 +80,16 @@ class HeldRows:
             return TracePoint(int(self._rows.seq[first]) - 1, ts_us)
         return TracePoint(int(self._rows.seq[at]), int(self._rows.ts_us[at]))
 
+    def are_behind(self, seq: int, ts_us: int) -> bool:
+        """Whether rows behind the row `seq` are older than `ts_us`."""
+        at = int(self._clock.searchsorted(ts_us)) - 1
+        return at >= 0 and int(self._rows.seq[at]) > seq
+
+    def ts_us_behind(self, seq: int, otherwise: int) -> int:
+        """The time of the first held row behind the row `seq`; `otherwise` if there is none."""
+        at = int(self._rows.seq.searchsorted(seq, "right"))
+        return int(self._clock[at]) if at < self._rows.seq.size else otherwise
+
     def count_behind(self, seq: int) -> int:
         """The number of rows behind the row `seq`."""
         return self._rows.seq.size - self._index_behind(seq)
@@ -102,6 +113,15 @@ class HeldRows:
         # Of the rows that took effect only the last one is still held.
         first_seq = int(self._rows.seq[self._first])
         return self._decisions.between(max(after, first_seq - 1), before)
+
+    def given_up(self, after: int, before: int) -> GivenUp:
+        """The entries that consumers gave up between two held rows."""
+        first, last = int(self._rows.seq.searchsorted(after, "right")), int(self._rows.seq.searchsorted(before))
+        if first >= last:
+            return NOTHING_GIVEN_UP
+        # So many rows behind a change are held when it is located, however the trace is cut.
+        until = int(self._clock.searchsorted(self._clock[last - 1] + EFFECT_US_MAX))
+        return given_up(self._rows.rows(first, last), self._rows.rows(last, max(last, until)), before)
 
     def release(self, seq: int) -> None:
         """Lets all rows up to and including the row `seq` take effect."""

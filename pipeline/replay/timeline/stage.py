@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
 from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Ordered
+from dispatch_audit.pipeline.replay.timeline.given_up import GivenUp
 
 
 class Stage(Protocol):
@@ -50,8 +51,15 @@ class Stage(Protocol):
                 snapshot both happened.
         """
 
-    def commit_change(self, change: Bracket, at: TracePoint) -> None:
-        """Applies a change; called in the order that `update_assignment` returned."""
+    def commit_change(self, change: Bracket, at: TracePoint, given_up: GivenUp) -> None:
+        """Applies a change; called in the order that `update_assignment` returned.
+
+        Args:
+            change: the change.
+            at: the point at which it takes effect.
+            given_up: the entries that consumers gave up between this point and the row in front of which the change
+                certainly took effect.
+        """
 
     def begin_leaving(self, row: MembershipEvent, at: TracePoint) -> None:
         """Notes that a consumer may be gone from here on."""

@@ -30,8 +30,11 @@ from dispatch_audit.pipeline.replay.timeline.presence_bounds import (
 from dispatch_audit.pipeline.replay.timeline.reported_ranges import View, view_of
 from dispatch_audit.pipeline.replay.timeline.stage import Stage
 
-# The longest time between the moment that a snapshot describes and its row.
+# How much longer than to their rows effects may take that a snapshot shows, or does not show yet.
 SNAPSHOT_LAG_US = 100_000
+# The longest time between the moment at which a snapshot was taken and its row. Behind it the state of that moment is
+# gone, so that a snapshot whose row comes later still is compared with nothing, and shows nothing.
+SNAPSHOT_LATE_US = 1_000_000
 
 
 _Act: TypeAlias = Literal[
@@ -76,7 +79,7 @@ class Timeline:
         """Takes the stage to drive, the recorder skew, and the number of rows that an open order waits for evidence."""
         self._stage = stage
         self._skew_us = skew_us
-        self._held_us = max(skew_us, SNAPSHOT_LAG_US)
+        self._held_us = max(skew_us, SNAPSHOT_LATE_US)
         self._held = HeldRows()
         self._changes = OpenChanges(self._held, skew_us, undecided_rows_max)
         self._steps: list[_Step] = []  # in the order in which they are due
@@ -117,18 +120,23 @@ class Timeline:
         for row in rows:
             self._note(row)
         for snapshot in snapshots:
-            # Rows that came so shortly before are still held, however the trace is cut.
-            held_back = self._held.point_before(snapshot.ts_us - self._held_us)
-            steps: list[tuple[int, _Act]] = [(snapshot.seq_begin, _LOOK), (snapshot.seq_end, _COMPARE)]
-            points = [max(held_back, TracePoint(min(seq, snapshot.seq), snapshot.ts_us)) for seq, _ in steps]
-            for point, (_, act) in zip(points, steps, strict=True):
-                self._plan(_Step(point, act, snapshot))
-            self._changes.views.append(view_of(snapshot, *points))
+            self._take(snapshot)
         self._settle(final=False)
 
     def finish(self) -> None:
         """Releases all rows at the end of the trace; missing sides will not come."""
         self._settle(final=True)
+
+    def _take(self, snapshot: Snapshot) -> None:
+        """Plans the comparison of a snapshot with the moments between which it was taken."""
+        # Rows that came so shortly before are still held, however the trace is cut.
+        if self._held.are_behind(snapshot.seq_begin, snapshot.ts_us - self._held_us):
+            return
+        taken_us = min(snapshot.ts_us, self._held.ts_us_behind(snapshot.seq_end, snapshot.ts_us))
+        since, until = (TracePoint(min(seq, snapshot.seq), taken_us) for seq in (snapshot.seq_begin, snapshot.seq_end))
+        self._plan(_Step(since, _LOOK, snapshot))
+        self._plan(_Step(until, _COMPARE, snapshot))
+        self._changes.views.append(view_of(snapshot, since, until))
 
     def _note(self, row: MembershipEvent) -> None:
         if row.kind == "reset" and row.reason not in RESTARTS:
@@ -191,14 +199,16 @@ class Timeline:
         ordered = self._stage.update_assignment(cluster, bounds, known, self._behind(over, view), brief)
         in_order = [bounds[number] for number in ordered.order]
         # The row that closes the bracket stays in as well.
-        points = locate_changes(in_order, *self._held.up_to(over), self._decisions(-1, over + 1), ordered.routings)
-        for done, (number, at) in enumerate(zip(ordered.order, points, strict=True)):
+        located = locate_changes(in_order, *self._held.up_to(over), self._decisions(-1, over + 1), ordered.routings)
+        # The rows are dropped as they take effect.
+        given_up = [self._held.given_up(at.seq, over_seq) for at, over_seq in located]
+        for done, (number, (at, _)) in enumerate(zip(ordered.order, located, strict=True)):
             bracket = cluster[number]
             # A snapshot that shows a later change was taken after this one too.
             self._advance(at.seq, set().union(*(cluster[later].shown_by for later in ordered.order[done:])))
             self._changes.place(bracket, at)
             self._replay()
-            self._stage.commit_change(bracket, at)
+            self._stage.commit_change(bracket, at, given_up[done])
 
     def _there_behind(self, cluster: Sequence[Bracket], over: int, view: View | None) -> Collection[int]:
         """Consumers that are certainly connected after changes that are over by the row `over`."""

@@ -12,7 +12,7 @@ from recorded import ALL, RECORDINGS, of_each
 
 from dispatch_audit.pipeline.replay.verdicts import FindingVerdict
 
-# Of 4.0.8 and 4.2.4, the draining dispatcher, without resets.
+# Of the draining dispatcher, without resets.
 DRAINING = [
     f"{story}-{version}"
     for version, stories in {
@@ -30,8 +30,10 @@ DRAINING = [
             "equal-names",
             "last-consumer-leaves",
             "batch-index-ack",
+            "pause",
         ),
-        "4.2.4": ("join-leave-1", "crash-1", "hung-consumer"),
+        "4.2.4": ("join-leave-1", "crash-1", "hung-consumer", "rate-limited"),
+        "5.0.0-M1": ("hung-consumer", "rolling-restart-crash-1"),
     }.items()
     for story in stories
 ]

@@ -133,7 +133,8 @@ def test_an_earlier_change_leaves_room_for_a_later_one_that_ends_before_it() -> 
     rows = np.arange(20, dtype=np.int64)
     evidence = Evidence(nothing, nothing, nothing, recorded_late=False)
     routing = routing_of_ranges([(0, 65_535, 1)])
-    places = locate_changes([(0, 15), (0, 5)], rows, rows * STEP_US, evidence, [routing] * 3)
+    located = locate_changes([(0, 15), (0, 5)], rows, rows * STEP_US, evidence, [routing] * 3)
+    places = [place.at for place in located]
     assert [0 <= at.seq < 5 for at in places] == [True, True]
     assert places[0] <= places[1]
 
