@@ -143,6 +143,21 @@ def _sent_though_acknowledged(rows: list[Columns]) -> list[Sent]:
     return sent
 
 
+def _lowered_late(rows: list[Columns], replay: Replay, excess: Excess) -> bool:
+    """Whether a count is too high by messages that were acknowledged just before, and right in the next snapshot.
+
+    5.0.0-M1 lowers the counter up to some milliseconds after its interceptor is told that an entry is acknowledged.
+    """
+    later = [e for e in replay.excesses if e.consumer == excess.consumer and e.seq_begin > excess.seq_begin]
+    taken_us = max(row["ts_us"] for row in rows if row["seq"] <= excess.seq_end)
+    acknowledged = sum(
+        row["event"] == "ack" and row["consumer"] == excess.consumer and row.get("phase") == "end"
+        for row in rows
+        if row["seq"] <= excess.seq_begin and row["ts_us"] >= taken_us - 30_000
+    )
+    return bool(later) and later[0].messages == 0 and 0 < excess.messages <= acknowledged
+
+
 def _counts_parts(replay: Replay) -> bool:
     return is_4_0(replay) and replay.config.broker["acknowledgmentAtBatchIndexLevelEnabled"] is True
 
@@ -161,7 +176,7 @@ def _explanation(
     in_part = [p for row in rows if row["seq"] <= excess.seq_end for p in row.get("positions") or () if p["ack_set"]]
     if _counts_parts(replay) and in_part:
         return "acknowledged in part"
-    return None
+    return "lowered late" if _lowered_late(rows, replay, excess) else None
 
 
 @of_each(ALL)
@@ -187,7 +202,11 @@ def test_wherever_entries_were_sent_twice_the_broker_counts_them_twice(name: str
     for replay in told.replays.values():
         if not _counts_parts(replay) and not (is_4_0(replay) and _mark_delete_moved(told.rows, told.rows[-1]["seq"])):
             twice, late = _sent_twice(replay), _sent_though_acknowledged(told.rows)
-            clear = [e for e in replay.excesses if not is_4_0(replay) or not _until(late, e)]
+            clear = [
+                e
+                for e in replay.excesses
+                if (not is_4_0(replay) or not _until(late, e)) and not _lowered_late(told.rows, replay, e)
+            ]
             assert [(e, e.messages) for e in clear] == [(e, _until(twice, e)) for e in clear]
 
 
