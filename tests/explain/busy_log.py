@@ -120,6 +120,12 @@ def _other_ranges_in_a_snapshot(log: Log, first: int) -> None:
     log.snapshot(*(reported(n, key_hash_ranges=ranges[n]) for n in (1, 2)), seq_begin=seq, seq_end=seq)
 
 
+def _the_ranges_of_another_selector_in_a_snapshot(log: Log, first: int) -> None:
+    seq = len(log.rows)
+    ranges = {1: [[32_769, 65_536]], 2: [[0, 32_768]]}
+    log.snapshot(*(reported(n, key_hash_ranges=ranges[n]) for n in (1, 2)), seq_begin=seq, seq_end=seq)
+
+
 def _a_batch_of_two_keys(log: Log, first: int) -> None:
     log.publish(first, LOW, batch_size=2, batch_keys=["key-2", "key-5"])
     log.dispatch(2, first, LOW, batch_size=2)
@@ -147,6 +153,10 @@ FAULTS: Mapping[RuleName, tuple[Fault, Mapping[str, object]]] = {
     "foreign_ack": (_an_acknowledgement_of_another_consumer, {}),
     "unacked_limit": (_more_than_the_limit, {"maxUnackedMessagesPerConsumer": 5}),
     "assignment_mismatch": (_other_ranges_in_a_snapshot, {}),
+    "settings_mismatch": (
+        _the_ranges_of_another_selector_in_a_snapshot,
+        {"subscriptionKeySharedUseConsistentHashing": True},
+    ),
     "mixed_key_batch": (_a_batch_of_two_keys, {}),
     "stalled": (_nothing_although_it_could, {}),
 }

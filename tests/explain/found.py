@@ -75,7 +75,7 @@ def found_in(rows: Sequence[Mapping[str, Any]], config: ReplayConfig) -> Found:
 
 def again(rows: pa.Table, found: Found) -> list[Columns]:
     """The findings of the audit of some of the rows alone; none of them may be refused."""
-    packed = packed_rows(rows.to_batches(), found.events.config, [found.events.group])
-    tables = replayed_rows(packed, found.events.group, found.events.config)
+    packed = packed_rows(rows.to_batches(), found.events.claimed, [found.events.group])
+    tables = replayed_rows(packed, found.events.group, found.events.claimed)
     assert "refused" not in tables
     return tables.get("violations", [])

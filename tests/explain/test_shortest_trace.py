@@ -59,7 +59,7 @@ def _given_by(rows: Any, found: Found) -> list[Columns]:
     kept = rows.to_pylist()
     if not any(row["subscription"] for row in kept):
         return []
-    smaller = found_in(kept, found.events.config)
+    smaller = found_in(kept, found.events.claimed)
     return [] if smaller.refused else smaller.findings
 
 
