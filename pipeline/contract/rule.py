@@ -18,6 +18,9 @@ Counted = Literal[
     "settings",
     "batches with their keys",
 ]
+About = Literal["order", "progress", "facts"]
+"""The question that the findings of a rule answer: whether order was kept (what was delivered to whom, in which order),
+whether messages made progress (what waited, and the limits that make it wait), or neither."""
 Case = Literal["leaving", "acknowledged", "passed", "subscription"]
 """The holder of the older entry was leaving; the entry was acknowledged; mark-delete had passed the entry."""
 
@@ -31,6 +34,7 @@ class Rule:
         found_when: what the audit reports as a finding.
         unless: when a finding is not a violation; empty: it always is.
         counted: what `checked` of `metrics` counts.
+        about: the question that its findings answer.
         invariants: the names of the rule in contract 9.2.
         dispatcher: the dispatcher that the rule applies to; None: both.
         informs: whether its findings are facts outside of the contract.
@@ -47,6 +51,7 @@ class Rule:
     found_when: str
     unless: str
     counted: Counted
+    about: About
     invariants: tuple[str, ...] = ()
     dispatcher: Dispatcher | None = None
     informs: bool = False

@@ -70,6 +70,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
             "flaws F1 to F4, F11"
         ),
         counted="dispatches",
+        about="order",
         invariants=("V1", "V3"),
         number=SINGLE_HOLDER,
         sentence="{sent}{owned}, but {draining}{other} still held entry {other_entry}, {held}",
@@ -81,6 +82,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         found_when="an entry goes to a consumer that does not own its hash",
         unless="",
         counted="dispatches",
+        about="order",
         invariants=("V2",),
         number=OWNERSHIP,
         sentence="{sent}, but {epoch} the hash is routed to {other}",
@@ -90,6 +92,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         found_when="the first dispatch of an entry comes after the first dispatch of a later entry of its hash",
         unless="E5; #23870 on 4.0.0 to 4.0.2; F11 on the classic dispatcher, and F12, where the overtaking is one",
         counted="first deliveries",
+        about="order",
         invariants=("V4",),
         number=FIRST_DELIVERY_ORDER,
         sentence=(
@@ -112,6 +115,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
             "wait before or another consumer had left); F11 on the classic dispatcher; F12"
         ),
         counted="dispatches",
+        about="order",
         invariants=("V5",),
         number=REDELIVERY_ORDER,
         sentence=_OVERTOOK,
@@ -124,6 +128,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         found_when="an entry is dispatched while an older entry of its hash waits for its first dispatch",
         unless="E1, E2, E5, E6, E7; #23870; F11 on the classic dispatcher; F12",
         counted="dispatches",
+        about="order",
         invariants=("V6",),
         number=REPLAY_OVERTAKEN,
         sentence=_OVERTOOK,
@@ -139,6 +144,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
             "read in flight sends an entry that mark-delete passed and nobody acknowledged (E6)"
         ),
         counted="dispatches",
+        about="order",
         invariants=("V7",),
         number=EARLY_DUPLICATE,
         sentence="{sent} once more, although {other} still held it, {held}",
@@ -153,6 +159,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         found_when="the recorded count is not the number of redeliver requests",
         unless="too high: not provable, because filters and transactions raise it without a row (E4, E11)",
         counted="dispatches with a redelivery count",
+        about="order",
         invariants=("V8",),
         # Without its tracker the broker sends 0 with everything (contract 5.8).
         needs="subscriptionRedeliveryTrackerEnabled",
@@ -178,6 +185,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
             "some versions get wrong: after a consumer left with messages, or acknowledged those of another one"
         ),
         counted="dispatches under a limit",
+        about="progress",
         number=UNACKED_LIMIT,
         sentence="{sent}, which then held {held_messages}; maxUnackedMessagesPerConsumer is {expected}",
         otherwise={
@@ -199,6 +207,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
             "row of `blocking`"
         ),
         counted="dispatches",
+        about="progress",
         invariants=("V10",),
     ),
     "draining_stuck": Rule(
@@ -206,6 +215,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         found_when="a hash fulfils the condition of `stalled` and had drained before",
         unless="#23845 up to 4.0.6, if the broker counted the hash as draining twice",
         counted="hashes that drained",
+        about="progress",
         invariants=("V11",),
         dispatcher="draining",
     ),
@@ -214,6 +224,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         found_when="an entry is dispatched although its hash lies in no declared range",
         unless="up to 4.0.4 the hashes between two ranges of one consumer went to it (`exclusive_gap`)",
         counted="dispatches of STICKY subscriptions",
+        about="order",
         invariants=("V12",),
         number=GAP_DELIVERY,
         sentence="{sent}, but {epoch} no consumer declares a range with this hash{routed}",
@@ -223,15 +234,18 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         found_when="a snapshot has other ranges than follow from the joins and leaves",
         unless="not provable where consumers joined at about the same time: two ring points may collide",
         counted="consumers in snapshots",
+        about="order",
     ),
     "draining_mismatch": Rule(
         statement="The draining hashes that the broker reports are the reconstructed ones.",
         found_when="a snapshot lists other draining hashes, or other numbers of entries",
         unless="#23845, if the broker lists more",
         counted="consumers in snapshots",
+        about="order",
         dispatcher="draining",
     ),
     "settings_mismatch": Rule(
+        about="facts",
         statement="The settings that the trace claims are those that the broker shows.",
         found_when=(
             "snapshots or dispatches certainly contradict a setting of trace.json, of a row `settings`, or a default: "
@@ -248,6 +262,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         found_when="a batch holds messages of several keys",
         unless=_ALWAYS_INFORMATION,
         counted="batches with their keys",
+        about="facts",
         informs=True,
     ),
     "cumulative_ack": Rule(
@@ -255,6 +270,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         found_when="a consumer acknowledges all entries up to one",
         unless=_ALWAYS_INFORMATION,
         counted="acknowledgements",
+        about="facts",
         informs=True,
         number=CUMULATIVE_ACK,
         sentence="{receiver} acknowledged all entries up to {entry} {here}, which the broker ignores for Key_Shared",
@@ -264,6 +280,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         found_when="a consumer acknowledges an entry that another consumer holds",
         unless=_ALWAYS_INFORMATION,
         counted="acknowledgements",
+        about="facts",
         informs=True,
         number=FOREIGN_ACK,
         sentence="{receiver} acknowledged entry {entry} {here}, but {other} held it, sent at seq {other_seq}",

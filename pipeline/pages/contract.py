@@ -69,9 +69,10 @@ def rules_page() -> str:
     assert begin, "docs/RULES.md lacks the line that begins the table of rules"
     assert end, "docs/RULES.md lacks the line that ends the table of rules"
     rows = (
-        [_named(name, rule), rule.statement, rule.found_when, rule.unless, rule.counted] for name, rule in RULES.items()
+        [_named(name, rule), rule.about, rule.statement, rule.found_when, rule.unless, rule.counted]
+        for name, rule in RULES.items()
     )
-    specified = table(["rule", "what holds", "found when", "a violation unless", "asked of"], rows)
+    specified = table(["rule", "about", "what holds", "found when", "a violation unless", "asked of"], rows)
     return "\n".join([f"{before}{begin}", *specified, f"{end}{after}"])
 
 

@@ -61,3 +61,9 @@ def test_a_dispatcher_is_held_to_what_it_promises() -> None:
     assert rules_of("draining") == tuple(RULES)
     assert set(EXCEPTIONS) - set(exceptions_of("draining")) == {"E14"}
     assert set(EXCEPTIONS) - set(exceptions_of("recently_joined")) == {"E8", "E15"}
+
+
+def test_a_rule_that_only_informs_answers_neither_question() -> None:
+    assert {name for name, rule in RULES.items() if rule.informs} <= {n for n, r in RULES.items() if r.about == "facts"}
+    assert {"stalled", "draining_stuck"} <= {name for name, rule in RULES.items() if rule.about == "progress"}
+    assert all(rule.about == "order" for rule in RULES.values() if rule.ordered)
