@@ -46,10 +46,12 @@ def log_stage(stage: str, seconds: float) -> None:
 
 
 def log_runs(summary: Summary, exit_code: int) -> None:
-    """Logs the verdict of each trace, and that of the job with its exit code."""
+    """Logs the answers on each trace, and those of the job with its exit code."""
     for run in summary.runs:
         found = {counts.rule: counts.findings for counts in run.rules if any(counts.findings.values())}
-        about = {"run_key": run.run_key, "inputs": run.inputs, "verdict": run.verdict, "completeness": run.completeness}
+        about = {"run_key": run.run_key, "inputs": run.inputs, "verdict": run.verdict, "order": run.order}
+        seconds = {"progress": run.progress, "held_up_seconds": run.held_up_seconds, "completeness": run.completeness}
         rows = {"events": run.events_in, "quarantined": run.events_quarantined, "findings": found}
-        _log.info("run", extra={**about, **rows})
-    _log.info("end", extra={"verdict": summary.verdict, "exit_code": exit_code})
+        _log.info("run", extra={**about, **seconds, **rows})
+    answers = {"verdict": summary.verdict, "order": summary.order, "progress": summary.progress}
+    _log.info("end", extra={**answers, "exit_code": exit_code})

@@ -12,12 +12,12 @@ import typer
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from dispatch_audit.pipeline.contract.severity import FailOn
+from dispatch_audit.pipeline.contract.fail_on import FailOn
 from dispatch_audit.pipeline.errors import UsageError
-from dispatch_audit.pipeline.report.github import annotations, markdown
+from dispatch_audit.pipeline.report.ci.github import annotations, markdown
+from dispatch_audit.pipeline.report.ci.junit import junit_report
+from dispatch_audit.pipeline.report.ci.sarif import sarif_report
 from dispatch_audit.pipeline.report.json_summary import json_summary
-from dispatch_audit.pipeline.report.junit import junit_report
-from dispatch_audit.pipeline.report.sarif import sarif_report
 from dispatch_audit.pipeline.report.summary import Summary
 from dispatch_audit.pipeline.report.text.report import print_report
 from dispatch_audit.pipeline.run.run_key import code_version
@@ -89,7 +89,7 @@ def write_reports(
         spark: the session; None is enough for tables below a local path.
         summary: of the audit.
         traces: the audited traces, in the order of the summary's runs.
-        fail_on: the lowest severity that fails the audit.
+        fail_on: what fails the audit.
         shown: the format on stdout. `github` also appends to the page of the step, if there is one.
         reports: the files.
         findings_max: findings of each trace that a text shows; None: a few.

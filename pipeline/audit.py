@@ -31,7 +31,7 @@ from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.run.request import AuditRequest, AuditResult
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.run.stages import Progress, Stages
-from dispatch_audit.pipeline.run.verdict import completeness_of, severities_in
+from dispatch_audit.pipeline.run.verdict import answers_in, completeness_of, severities_in
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.create import open_tables
 from dispatch_audit.pipeline.tables.rows import Rows
@@ -260,13 +260,15 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
     refused_early = found.survey.refused + found.without_seq.number
     completeness = completeness_of(rows.get("coverage"), found.rows_in, refused_early)
     severities = severities_in(rows.get("metrics"))
+    answers = answers_in(rows.get("coverage"))
     recorded_by = found.trace.manifest.recorded_by
-    if completeness == 0 or recorded_by != BROKER:
-        # Without a judged row, or with rows that prove nothing, a trace cannot be clean.
+    if completeness == 0 or recorded_by != BROKER or answers.order_verdict == "not_provable":
+        # Without a judged row or dispatch, or with rows that prove nothing, a trace cannot be clean.
         severities.append("not_provable")
     tables.finish(
         {
             "verdict": worst_verdict(severities),
+            **answers._asdict(),
             "completeness": completeness,
             "events_in": found.rows_in,
             "events_audited": found.rows_in - refused,

@@ -21,8 +21,9 @@ from dispatch_audit.jobs.logs import log_runs, log_stage
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.reports import FILE_FORMATS, Format, parse_reports, write_reports
 from dispatch_audit.jobs.stderr import errors_on_one_line
-from dispatch_audit.pipeline.contract.severity import FailOn, fails
+from dispatch_audit.pipeline.contract.fail_on import parse_fail_on
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.report.ci.failing import failed
 from dispatch_audit.pipeline.report.warnings import warnings_about
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.windows.window import WHOLE, moment_us, window_of
@@ -53,9 +54,16 @@ def audit(
         ),
     ] = None,
     fail_on: Annotated[
-        FailOn,
-        typer.Option(help="Exit with 1 on findings of this severity or worse; a known bug counts as a violation."),
-    ] = "violation",
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Exit with 1 if one of these holds. violation (the default; a known bug counts as one), not_provable, "
+            "permitted, info: a finding of this severity or worse. only:violation, only:known_bug: a finding of this "
+            "kind. order, stalled: a violation or known bug that is about this. held-up:30s: nothing was sent to any "
+            "consumer for longer although entries waited. never. Several with commas, or repeated.",
+            show_default=False,
+        ),
+    ] = None,
     begin_at: Annotated[
         str | None,
         typer.Option(
@@ -81,6 +89,7 @@ def audit(
         request, needs = parsed_request(traces, out, profile, config)
         request = _with_window(request, begin_at, end_at, reaudit)
         reports = parse_reports(report or (), FILE_FORMATS)
+        conditions = parse_fail_on(fail_on or ("violation",))
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             clock = [time.monotonic()]
             begin("start the engine")
@@ -99,11 +108,11 @@ def audit(
             log_stage("report", clock[-1] - clock[-2])
         for warning in warnings_about(summary):
             stderr.warning(warning)
-        write_reports(spark, summary, result.traces, fail_on, report_format, reports, findings)
+        write_reports(spark, summary, result.traces, conditions, report_format, reports, findings)
         if report_format == "text":
             start_up, audited, reported = (after - before for before, after in pairwise(clock))
             typer.echo(f"Took    {start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report")
-        exit_code = 1 if fails(fail_on, summary.severities) else 0
+        exit_code = 1 if failed(summary, conditions) else 0
         log_runs(summary, exit_code)
         raise typer.Exit(exit_code)
 

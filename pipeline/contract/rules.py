@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from dispatch_audit.pipeline.contract.exceptions import Dispatcher
-from dispatch_audit.pipeline.contract.rule import Rule
+from dispatch_audit.pipeline.contract.rule import About, Rule
 
 RuleName = Literal[
     "single_holder",
@@ -241,11 +241,10 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         found_when="a snapshot lists other draining hashes, or other numbers of entries",
         unless="#23845, if the broker lists more",
         counted="consumers in snapshots",
-        about="order",
+        about="progress",
         dispatcher="draining",
     ),
     "settings_mismatch": Rule(
-        about="facts",
         statement="The settings that the trace claims are those that the broker shows.",
         found_when=(
             "snapshots or dispatches certainly contradict a setting of trace.json, of a row `settings`, or a default: "
@@ -256,6 +255,7 @@ RULES: Final[Mapping[RuleName, Rule]] = {
             "is certain, and the rest that depends on the setting is not provable"
         ),
         counted="settings",
+        about="facts",
     ),
     "mixed_key_batch": Rule(
         statement="All messages of a batch have one key; other keys in it are not kept in order.",
@@ -297,3 +297,8 @@ NAME_OF: Final[Mapping[int, RuleName]] = MappingProxyType(
 def rules_of(dispatcher: Dispatcher) -> tuple[RuleName, ...]:
     """The rules that apply to a dispatcher."""
     return tuple(name for name, rule in RULES.items() if rule.dispatcher in (None, dispatcher))
+
+
+def about(name: str) -> About:
+    """The question that the findings of a rule answer; of a rule that this version does not know: neither."""
+    return next((rule.about for known, rule in RULES.items() if known == name), "facts")

@@ -168,4 +168,4 @@ def _of_interest(tables: Tables, run: AuditedRun, group: Group, sticky_hash: int
 
 
 def _source(run: AuditedRun, question: Question) -> str:
-    return f"{question.trace or ', '.join(run.inputs)}, run {run.run_key}"
+    return f"{question.trace or ', '.join(run.inputs)}, run {run.run_key}: {run.answers}"

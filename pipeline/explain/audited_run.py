@@ -36,6 +36,7 @@ class AuditedRun:
         settings: of the audit.
         seqs: the rows from the beginning of its chain of windows to its own end.
         from_beginning: whether the chain begins with the log.
+        answers: whether order was kept and messages made progress, in a few words.
     """
 
     run_key: str
@@ -44,6 +45,7 @@ class AuditedRun:
     settings: Settings
     seqs: SeqRange
     from_beginning: bool
+    answers: str
 
     def trace(self, moved_to: str | None = None) -> Trace:
         """Returns the trace, with the rows that the run depends on.
@@ -124,6 +126,7 @@ def run_with(tables: Tables, run_key: str | None = None) -> AuditedRun:
         Settings.model_validate_json(run["settings"]),
         seqs,
         from_beginning,
+        _answers(run),
     )
 
 
@@ -155,6 +158,13 @@ def subscription_of(tables: Tables, run_key: str, topic: str | None, subscriptio
 def _runs(tables: Tables) -> list[Row]:
     """Returns the rows of `runs`, the newest first."""
     return tables.query("runs", "*", "ORDER BY started_at_us DESC, run_key")
+
+
+def _answers(run: Row) -> str:
+    """Returns the answers of a run; an older version of the audit gave a verdict only."""
+    order, progress = run.get("order_verdict"), run.get("progress")
+    said = f"verdict {run['verdict']}" if order is None else f"order {order}, progress {progress}"
+    return said.replace("_", " ")
 
 
 def _columns(tables: Tables, table_name: str) -> dict[str, str]:

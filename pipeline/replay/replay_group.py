@@ -131,10 +131,12 @@ def _replayed_group(
     yield from _any("assignments", rows.assignments(*group, [*ended, *range_ownership.going_on()]))
     of_rest = replay.take_refused()
     yield from _any("refused", _refused(group, of_rest))
-    coverage = rows.coverage(*group, counted, refused + len(of_rest), found.seen, found.monitor.left_out.total())
+    refused += len(of_rest)
+    coverage = rows.coverage(*group, counted, refused, found.seen, found.monitor.left_out.total())
     sources = (rows.dispatch_findings, rows.stuck_findings, rows.mismatch_findings, rows.settings_findings)
     findings = [of_rule for source in sources for of_rule in source(found, config, findings_per_rule_max)]
     findings.append(rows.mixed_key_batches(senders, recorders))
+    coverage = [row | rows.answers(found, findings, counted, refused) for row in coverage]
     for table, found_rows in (
         ("violations", rows.violations(*group, findings)),
         ("metrics", rows.with_completeness(rows.metrics(*group, config.profile.rules, findings), coverage)),

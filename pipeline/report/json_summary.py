@@ -6,8 +6,17 @@ from dataclasses import asdict
 from typing import Any
 
 from dispatch_audit.pipeline.contract.severity import WORST_FIRST
+from dispatch_audit.pipeline.report.answers import answers_on
 from dispatch_audit.pipeline.report.explain_command import explain_command
-from dispatch_audit.pipeline.report.summary import CauseTotals, Finding, RuleCounts, RunSummary, Summary
+from dispatch_audit.pipeline.report.keyless import keyless_line
+from dispatch_audit.pipeline.report.summary import (
+    CauseTotals,
+    Finding,
+    RuleCounts,
+    RunSummary,
+    SubscriptionAnswers,
+    Summary,
+)
 
 
 def json_summary(summary: Summary) -> str:
@@ -18,6 +27,9 @@ def json_summary(summary: Summary) -> str:
     return json.dumps(
         {
             "verdict": summary.verdict,
+            "order": summary.order,
+            "progress": summary.progress,
+            "held_up_seconds": summary.held_up_seconds,
             "events": summary.events_in,
             "quarantined": summary.events_quarantined,
             "completeness": summary.completeness,
@@ -37,6 +49,11 @@ def _trace(run: RunSummary, target: str) -> dict[str, Any]:
         "run_key": run.run_key,
         "inputs": list(run.inputs),
         "verdict": run.verdict,
+        "order": run.order,
+        "progress": run.progress,
+        "held_up_seconds": run.held_up_seconds,
+        "answers": {answer.question: answer.text for answer in answers_on(run)},
+        "subscriptions": [_subscription(subscription) for subscription in run.subscriptions],
         "events": run.events_in,
         "quarantined": run.events_quarantined,
         "quarantined_by_reason": run.refused,
@@ -60,7 +77,15 @@ def _trace(run: RunSummary, target: str) -> dict[str, Any]:
         "incomplete": [asdict(partition) for partition in run.incomplete],
         "hot_keys": [asdict(key) for key in run.hot_keys],
         "mixed_producers": [asdict(producer) for producer in run.mixed_producers],
+        "keyless_producers": [
+            {**asdict(producer), "said": keyless_line(producer)} for producer in run.keyless_producers
+        ],
     }
+
+
+def _subscription(answers: SubscriptionAnswers) -> dict[str, Any]:
+    of_coverage = asdict(answers)
+    return {"order" if name == "order_verdict" else name: value for name, value in of_coverage.items()}
 
 
 def _finding(finding: Finding, target: str) -> dict[str, Any]:

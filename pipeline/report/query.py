@@ -5,6 +5,7 @@ because the exchange has to be planned and compiled. So the counts, which are fe
 are picked by order and limit; and tables that have no rows by the counts are not queried.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
@@ -21,10 +22,12 @@ from dispatch_audit.pipeline.report.summary import (
     Finding,
     GroupCounts,
     HotKey,
+    KeylessProducer,
     MixedProducer,
     Partition,
     RuleCounts,
     RunSummary,
+    SubscriptionAnswers,
     Summary,
     Wait,
     total_causes,
@@ -32,13 +35,13 @@ from dispatch_audit.pipeline.report.summary import (
 )
 from dispatch_audit.pipeline.report.widest_scopes import widest_scopes
 from dispatch_audit.pipeline.tables.schemas import TABLES
-from dispatch_audit.pipeline.tables.tables import Tables, of_run
+from dispatch_audit.pipeline.tables.tables import Tables, every_column, of_run
 from dispatch_audit.pipeline.tables.target import Target, parse_target
 from dispatch_audit.pipeline.tables.threads import at_one_time
 from dispatch_audit.pipeline.tables.way import tables_of
 from dispatch_audit.pipeline.windows.window import Window
 
-Record = TypeVar("Record", Finding, Partition, HotKey, MixedProducer)
+Record = TypeVar("Record", Finding, Partition, HotKey, MixedProducer, KeylessProducer, SubscriptionAnswers)
 _Row = dict[str, Any]
 # Asks for rows of one table and run, with `select`, `where` and `rest` of the query.
 _Ask = Callable[..., list[_Row]]
@@ -99,9 +102,12 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
         partial(_left_out, ask("coverage"), causes),
         partial(_hottest, ask("hot_keys")),
         partial(_mixed, ask("producers"), _info(rules, "mixed_key_batch")),
+        partial(_keyless, ask("producers")),
+        partial(_answers, ask("coverage"), run["order_verdict"]),
         *(partial(_worst_findings, ask("violations"), counts.rule) for counts in by_badness),
     ]
-    refused, blocks, incomplete, left_out, hot_keys, mixed, *findings = at_one_time(lambda query: query(), queries)
+    refused, blocks, incomplete, left_out, hot_keys, *others = at_one_time(lambda query: query(), queries)
+    mixed, keyless, answers, *findings = others
     return RunSummary(
         run_key=run_key,
         inputs=tuple(run["inputs"]),
@@ -125,6 +131,11 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
         incomplete=tuple(_record(Partition, row) for row in incomplete),
         hot_keys=tuple(_record(HotKey, row) for row in hot_keys),
         mixed_producers=tuple(_record(MixedProducer, row) for row in mixed),
+        keyless_producers=tuple(_record(KeylessProducer, row) for row in keyless),
+        order=run["order_verdict"],
+        progress=run["progress"],
+        subscriptions=tuple(_record(SubscriptionAnswers, row) for row in answers),
+        stall_threshold_s=_stall_threshold_s(run["settings"]),
         starts_from=run["starts_from"],
         window=None if run["starts_from"] is None else Window(run["window_from_us"], run["window_to_us"]),
         events_late=run["events_late"] or 0,
@@ -136,7 +147,7 @@ def _rows(
     tables: Tables, table_name: str, run_key: str, *, select: str = "", where: str = "TRUE", rest: str = ""
 ) -> list[_Row]:
     return tables.query(
-        table_name, select or TABLES[table_name].without_timestamps, f"WHERE {of_run(run_key)} AND ({where}) {rest}"
+        table_name, select or every_column(tables, table_name), f"WHERE {of_run(run_key)} AND ({where}) {rest}"
     )
 
 
@@ -232,6 +243,24 @@ def _mixed(producers: _Ask, number: int) -> list[_Row]:
         return []
     most_first = "ORDER BY mixed_batches DESC, topic, producer_name NULLS FIRST, subscription"
     return producers(where="mixed_batches > 0", rest=f"{most_first} LIMIT {_PRODUCERS}")
+
+
+def _keyless(producers: _Ask) -> list[_Row]:
+    most_first = "ORDER BY keyless_entries DESC, topic, producer_name NULLS FIRST, subscription"
+    return producers(where="keyless_entries > 0", rest=f"{most_first} LIMIT {_PRODUCERS}")
+
+
+def _answers(coverage: _Ask, order: str | None) -> list[_Row]:
+    if order is None:
+        return []
+    columns = ", ".join(field.name for field in fields(SubscriptionAnswers))
+    return coverage(select=columns, rest="ORDER BY topic, subscription")
+
+
+def _stall_threshold_s(settings: str) -> float:
+    """Returns the setting of a run; runs of tests may have no settings."""
+    blocking = json.loads(settings).get("blocking", {})
+    return float(blocking.get("stall_threshold_ms", 1000)) / 1000
 
 
 def _info(rules: Sequence[RuleCounts], rule: str) -> int:

@@ -7,7 +7,10 @@ Times are microseconds since 1970 UTC, because a collected timestamp would be in
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dispatch_audit.pipeline.contract.answers import Missing, Order, Progress, worst_order, worst_progress
 from dispatch_audit.pipeline.contract.profile import judged_as, profile_named
+from dispatch_audit.pipeline.contract.rule import About
+from dispatch_audit.pipeline.contract.rules import about
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, RunVerdict, Severity, worst_verdict
 from dispatch_audit.pipeline.windows.window import Window
 
@@ -43,6 +46,34 @@ class GroupCounts:
     checked: int
     findings: dict[Severity, int]
     completeness: float | None
+
+
+@dataclass(frozen=True)
+class SubscriptionAnswers:
+    """The two answers on one subscription of one topic partition: columns of `coverage`.
+
+    Attributes:
+        dispatches: recorded.
+        dispatches_judged: those that rules about order were applied to.
+        held_up_seconds: the longest time without progress for any consumer; 0: there is none.
+        held_up_cause: its cause; None: there is none.
+        held_up_by: the consumer that held it up; None: none did.
+        expected_wait_seconds: the longest such time for an expected cause.
+        missing: what the trace lacks, where an answer is not provable for that reason.
+    """
+
+    topic: str
+    subscription: str
+    order_verdict: Order
+    progress: Progress
+    dispatches: int
+    dispatches_judged: int
+    held_up_seconds: float = 0.0
+    held_up_cause: str | None = None
+    held_up_by: str | None = None
+    expected_wait_seconds: float = 0.0
+    expected_wait_cause: str | None = None
+    missing: tuple[Missing, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,6 +208,17 @@ class MixedProducer:
 
 
 @dataclass(frozen=True)
+class KeylessProducer:
+    """A row of `producers` with entries without a key."""
+
+    topic: str
+    subscription: str
+    producer_name: str | None
+    entries: int
+    keyless_entries: int
+
+
+@dataclass(frozen=True)
 class RunSummary:
     """One run: the audit of one trace.
 
@@ -191,6 +233,11 @@ class RunSummary:
         incomplete: subscriptions of which not every row could be judged, the least complete first.
         hot_keys: the most dispatched ones.
         mixed_producers: producers of batches of several keys, those with the most first.
+        keyless_producers: producers of entries without a key, those with the most first.
+        order: whether order was kept, the worst of the subscriptions; None: an older version of the audit did not say.
+        progress: whether messages made progress, the same way.
+        subscriptions: the answers on each subscription, by topic and name; none if `order` is None.
+        stall_threshold_s: from how many seconds on a time without progress counts (`blocking.stall_threshold_ms`).
         starts_from: the column of `runs`; None: the whole log was audited.
         engine: the engine that ran the audit, and its version; None: an older version of the audit did not say.
         window: the part of a log that was audited; None: all of it.
@@ -219,6 +266,11 @@ class RunSummary:
     keys_digested: bool = False
     hot_keys: tuple[HotKey, ...] = ()
     mixed_producers: tuple[MixedProducer, ...] = ()
+    keyless_producers: tuple[KeylessProducer, ...] = ()
+    order: Order | None = None
+    progress: Progress | None = None
+    subscriptions: tuple[SubscriptionAnswers, ...] = ()
+    stall_threshold_s: float = 1.0
     starts_from: str | None = None
     engine: str | None = None
     recorded_by: str | None = None
@@ -235,6 +287,15 @@ class RunSummary:
     def severities(self) -> frozenset[Severity]:
         """The severities with at least one finding."""
         return frozenset(s for s in SEVERITIES for counts in self.rules if counts.findings[s])
+
+    @property
+    def held_up_seconds(self) -> float:
+        """The longest time without progress for any consumer."""
+        return max((of.held_up_seconds for of in self.subscriptions), default=0.0)
+
+    def about(self, question: About) -> tuple[RuleCounts, ...]:
+        """Returns the counts of the rules whose findings answer a question."""
+        return tuple(counts for counts in self.rules if about(counts.rule) == question)
 
 
 @dataclass(frozen=True)
@@ -255,6 +316,23 @@ class Summary:
     def verdict(self) -> RunVerdict:
         """The worst of the runs."""
         return worst_verdict(run.verdict for run in self.runs)
+
+    @property
+    def order(self) -> Order | None:
+        """The worst of the runs; None: an older version of the audit wrote one of them."""
+        known = [run.order for run in self.runs if run.order is not None]
+        return worst_order(known) if len(known) == len(self.runs) else None
+
+    @property
+    def progress(self) -> Progress | None:
+        """The worst of the runs; None: an older version of the audit wrote one of them."""
+        known = [run.progress for run in self.runs if run.progress is not None]
+        return worst_progress(known) if len(known) == len(self.runs) else None
+
+    @property
+    def held_up_seconds(self) -> float:
+        """The longest time without progress for any consumer."""
+        return max((run.held_up_seconds for run in self.runs), default=0.0)
 
     @property
     def events_in(self) -> int:

@@ -1,9 +1,33 @@
 """Sums up the rows of one run: the severities found, and the share of the trace that was judged."""
 
+from typing import NamedTuple
+
 import pyarrow.compute as pc
 
+from dispatch_audit.pipeline.contract.answers import Order, Progress, worst_order, worst_progress
 from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, Severity
 from dispatch_audit.pipeline.tables.rows import Rows
+
+
+class Answers(NamedTuple):
+    """The two answers on a run, the worst of its subscriptions; the fields are columns of `runs`."""
+
+    order_verdict: Order
+    progress: Progress
+    held_up_seconds: float
+
+
+def answers_in(coverage: Rows | None) -> Answers:
+    """Returns the answers on a run.
+
+    Args:
+        coverage: rows of that table; None: there are none.
+    """
+    if coverage is None:
+        return Answers("nothing_sent", "nothing_sent", 0.0)
+    columns = coverage.select(*Answers._fields)
+    order, progress, seconds = (columns[name].to_pylist() for name in Answers._fields)
+    return Answers(worst_order(order), worst_progress(progress), max(seconds, default=0.0))
 
 
 def severities_in(metrics: Rows | None) -> list[Severity]:

@@ -6,6 +6,7 @@ recorded (`ts_us`) and the timestamp made of them (`ts`). An interval is `from_*
 and that a report states. They use only functions that both Spark and delta-rs know.
 """
 
+from dispatch_audit.pipeline.contract.answers import MISSING, ORDERS, PROGRESSES
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, VERDICTS
 from dispatch_audit.pipeline.tables.table_schema import RUN_KEY, Column, ColumnType, TableSchema
 
@@ -57,6 +58,18 @@ RUNS = TableSchema(
     (
         _RUN_KEY,
         Column("verdict", "string", f"worst of what was found: {', '.join(VERDICTS)}"),
+        _optional(
+            "order_verdict",
+            "string",
+            f"whether order was kept, the worst of all subscriptions: {', '.join(ORDERS)}; NULL, here and in the next "
+            "two columns: an older version of the audit wrote the row",
+        ),
+        _optional(
+            "progress",
+            "string",
+            f"whether messages made progress, the worst of all subscriptions: {', '.join(PROGRESSES)}",
+        ),
+        _optional("held_up_seconds", "double", "the longest coverage.held_up_seconds"),
         Column("completeness", "double", "share of the trace that could carry a verdict, 0 to 1"),
         Column("events_in", "bigint", "rows read"),
         Column("events_audited", "bigint", "rows that the audit used"),
@@ -383,6 +396,46 @@ COVERAGE = TableSchema(
             "bigint",
             "intervals of waiting that blocking lacks, because others of their scope and cause cost more (setting "
             "blocking.intervals_max); metrics still counts those that are findings",
+        ),
+        _optional(
+            "dispatches",
+            "bigint",
+            "dispatches recorded, those that could not be judged included; NULL, here and in the following columns: an "
+            "older version of the audit wrote the row",
+        ),
+        _optional("dispatches_judged", "bigint", "dispatches that rules about order were applied to"),
+        _optional(
+            "order_verdict",
+            "string",
+            "nothing_sent: nothing was dispatched; kept: no rule about order was broken in dispatches_judged; "
+            "not_provable: none could be judged, or findings are not provable; known_bug: broken in ways that match "
+            "known bugs; broken",
+        ),
+        _optional(
+            "progress",
+            "string",
+            "nothing_sent: nothing was dispatched, nothing waited; flowing; not_provable: the trace does not show "
+            "which entries waited, or findings are not provable; held_up: see held_up_seconds; stalled: rules stalled "
+            "or draining_stuck found that entries that could be sent were not",
+        ),
+        _optional(
+            "held_up_seconds",
+            "double",
+            "longest time in which nothing was sent to any consumer although entries waited, seconds; times below "
+            "blocking.stall_threshold_ms and expected causes do not count",
+        ),
+        _optional("held_up_cause", "string", "its cause, as in blocking"),
+        _optional("held_up_by", "string", "name and number of the consumer that held it up; NULL: none did"),
+        _optional(
+            "expected_wait_seconds",
+            "double",
+            "the same for expected causes: a dispatch rate limit, delayed delivery, no connected consumer",
+        ),
+        _optional("expected_wait_cause", "string", "its cause, as in blocking"),
+        _optional(
+            "missing",
+            "array<string>",
+            f"what the trace lacks where an answer is not provable for that reason: {', '.join(MISSING)}",
         ),
     ),
     {

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.tables.rows import Rows
+from dispatch_audit.pipeline.tables.schemas import TABLES
 from dispatch_audit.pipeline.tables.staging import Staging
 from dispatch_audit.pipeline.tables.table_schema import RUN_KEY, TableSchema
 from dispatch_audit.pipeline.tables.target import Target
@@ -77,6 +78,13 @@ class Tables(Protocol):
 
     def staging(self, run_key: str) -> Staging:
         """Returns the staging area of a new attempt at a run."""
+
+
+def every_column(tables: Tables, table_name: str) -> str:
+    """Returns the columns of a table for `query`, but for its timestamps; those that an older table lacks are NULL."""
+    held = tables.columns(table_name) or {}
+    wanted = TABLES[table_name].without_timestamps.split(", ")
+    return ", ".join(name if name in held else f"NULL AS {name}" for name in wanted)
 
 
 def of_run(run_key: str) -> str:

@@ -37,6 +37,7 @@ ROOMS = (
     "dispatch_audit.pipeline.report.page",
     "dispatch_audit.pipeline.report.text",
     "dispatch_audit.pipeline.report.charts",
+    "dispatch_audit.pipeline.report.ci",
     "dispatch_audit.pipeline.report.charts.parts",
     "dispatch_audit.pipeline.report",
     "dispatch_audit.pipeline.run",

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from report_rows import BOTH, BROKEN, DUPLICATE, FINDING, HOSTILE, OF_HOSTILES, ONLY_CLEAN, TABLES, trace_at
 
-from dispatch_audit.pipeline.report.github import annotations, markdown
+from dispatch_audit.pipeline.report.ci.github import annotations, markdown
 from dispatch_audit.pipeline.report.summary import Summary
 from dispatch_audit.pipeline.report.wording import printable
 

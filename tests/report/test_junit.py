@@ -7,7 +7,7 @@ import pytest
 from report_rows import BOTH, BROKEN, CLEAN, FINDING, HOSTILE, OF_HOSTILES, TABLES, counts, group
 
 from dispatch_audit.pipeline.contract.severity import FailOn
-from dispatch_audit.pipeline.report.junit import junit_report
+from dispatch_audit.pipeline.report.ci.junit import junit_report
 from dispatch_audit.pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
 from dispatch_audit.pipeline.report.wording import printable
 from dispatch_audit.pipeline.windows.window import Window

@@ -8,8 +8,8 @@ import pytest
 import zstandard
 from report_rows import FINDING
 
-import dispatch_audit.pipeline.report.locations
-from dispatch_audit.pipeline.report.locations import SourceLocation, source_locations
+import dispatch_audit.pipeline.report.ci.locations
+from dispatch_audit.pipeline.report.ci.locations import SourceLocation, source_locations
 from dispatch_audit.pipeline.trace import Trace, open_traces
 
 OTHER_TOPIC = replace(FINDING, topic="persistent://shop/eu/orders-partition-1")
@@ -74,7 +74,7 @@ def test_a_log_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None
 
 def test_large_logs_are_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = trace_of(tmp_path / "night", events__jsonl=row(20).encode())
-    monkeypatch.setattr(dispatch_audit.pipeline.report.locations, "_SEARCHED_BYTES_MAX", 10)
+    monkeypatch.setattr(dispatch_audit.pipeline.report.ci.locations, "_SEARCHED_BYTES_MAX", 10)
     assert source_locations(trace, [FINDING]) == [SourceLocation("night/events.jsonl")]
 
 

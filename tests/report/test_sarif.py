@@ -15,7 +15,7 @@ from report_rows import BOTH, BROKEN, CLEAN, DUPLICATE, FINDING, HOSTILE, OF_HOS
 
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import SEVERITIES
-from dispatch_audit.pipeline.report.sarif import sarif_report
+from dispatch_audit.pipeline.report.ci.sarif import sarif_report
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
 from dispatch_audit.pipeline.report.wording import printable
 from dispatch_audit.pipeline.trace import open_traces

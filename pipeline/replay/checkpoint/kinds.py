@@ -135,7 +135,8 @@ _OF_A_GROUP: Final = (
     Kind(
         "rows_seen",
         RowsSeen,
-        "rows clock_steps gaps dropped first_gap_us _skew_us _first_seq _last_seq _last_us _distinct",
+        "rows clock_steps gaps dropped publishes first_gap_us _starts _ends _skew_us _first_seq _last_seq _last_us"
+        " _distinct",
     ),
     Kind("producers", Producers, "_parts _mixed"),
     Kind("sent", Sent),

@@ -70,7 +70,8 @@ def outside_tables(
         unjoined=len(listed),
         censored_by_gaps=0,
     )
-    coverage = rows.coverage(*group, counted, refused, seen, 0)
+    answers = rows.answers_from_outside(counted.dispatches)
+    coverage = [row | answers for row in rows.coverage(*group, counted, refused, seen, 0)]
     for table, found_rows in (
         ("violations", rows.violations(*group, findings)),
         ("metrics", rows.with_completeness(rows.metrics(*group, config.profile.rules, findings), coverage)),

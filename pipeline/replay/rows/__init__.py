@@ -1,5 +1,6 @@
 """Rows of the tables from the result of a replay: without `run_key`, times in microseconds."""
 
+from dispatch_audit.pipeline.replay.rows.answers import answers, answers_from_outside
 from dispatch_audit.pipeline.replay.rows.assignments import assignments
 from dispatch_audit.pipeline.replay.rows.blocking import blocking
 from dispatch_audit.pipeline.replay.rows.capacity import capacity
@@ -16,6 +17,8 @@ from dispatch_audit.pipeline.replay.verdicts.snapshot_findings import mismatch_f
 from dispatch_audit.pipeline.replay.verdicts.stall_findings import stuck_findings
 
 __all__ = [
+    "answers",
+    "answers_from_outside",
     "assignments",
     "blocking",
     "capacity",

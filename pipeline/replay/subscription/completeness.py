@@ -8,7 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dispatch_audit.pipeline.replay.packing.events import Code, among
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
+
+_PUBLISHES = among(Code.PUBLISH, Code.PUBLISH_DELAYED)
+_STARTS = among(Code.DISPATCH_START)
+_ENDS = among(Code.DISPATCH_END)
 
 
 class Seen(NamedTuple):
@@ -44,6 +49,7 @@ class RowsSeen:
         rows: recorded; one that was delivered more than once counts once.
         clock_steps: how often a row is earlier than the row before it by more than the recorder's skew.
         gaps: rows that say that others were dropped; they are among `rows`.
+        publishes: publishes among them.
         dropped: rows that a recorder dropped.
         first_gap_us: when the first gap began; None: there is none.
         seq_missing: how many numbers between the first and the last seq no row has.
@@ -55,7 +61,10 @@ class RowsSeen:
         self.clock_steps = 0
         self.gaps = 0
         self.dropped = 0
+        self.publishes = 0
         self.first_gap_us: int | None = None
+        self._starts = 0
+        self._ends = 0
         self._skew_us = skew_us
         self._first_seq: int | None = None
         self._last_seq = 0
@@ -76,6 +85,10 @@ class RowsSeen:
         if numbered:
             self._first_seq = min(numbered) if self._first_seq is None else self._first_seq
             self._last_seq = max(numbered)
+        code = part.events.code[whole]
+        self.publishes += int(np.count_nonzero(_PUBLISHES[code]))
+        self._starts += int(np.count_nonzero(_STARTS[code]))
+        self._ends += int(np.count_nonzero(_ENDS[code]))
         if seq.size == 0:
             return
         before = ts_us[0] if self._last_us is None else self._last_us
@@ -91,8 +104,14 @@ class RowsSeen:
         """Restarts the counts after the last row."""
         self.rows, self.clock_steps, self._distinct = 0, 0, 0
         self.gaps, self.dropped, self.first_gap_us = 0, 0, None
+        self.publishes = self._starts = self._ends = 0
         if self._first_seq is not None:
             self._first_seq = self._last_seq + 1
+
+    @property
+    def dispatches(self) -> int:
+        """The number of dispatches, those that could not be judged included; a recorder may write one side only."""
+        return max(self._starts, self._ends)
 
     @property
     def seq_missing(self) -> int:

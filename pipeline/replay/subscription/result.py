@@ -146,6 +146,8 @@ class ReplayResult:
         owners_unknown: whether the broker has another selector than the trace claims, and which one is unknown.
         limits: the limits of unacknowledged messages among them, and which are contradicted.
         recorders: the recorders of the topic.
+        waits_known: whether the trace shows which entries waited; False where entries from before its beginning were
+            open to the end.
     """
 
     findings: Records
@@ -175,6 +177,7 @@ class ReplayResult:
     owners_unknown: bool = False
     limits: LimitEvidence = field(default_factory=LimitEvidence)
     recorders: Recorders = ONE
+    waits_known: bool = True
 
     @property
     def reported_findings(self) -> Ints:

@@ -117,7 +117,8 @@ class Subscription:
         epochs, snapshots, cold_start = stage.owners.epochs, stage.snapshots, stage.cold_start
         epochs.share(self._last.ts_us)
         dispatcher.close(self._last, goes_on=not report_range.final)
-        if not cold_start.settled and not cold_start.interrupted:
+        waits_known = cold_start.settled or cold_start.interrupted
+        if not waits_known:
             dispatcher.monitor.disregard(self._last.seq)
         findings, episodes = dispatcher.findings_and_episodes()
         findings = stage.limits.holding(findings)
@@ -158,6 +159,7 @@ class Subscription:
             stage.settings,
             stage.owners.unknown,
             stage.limits,
+            waits_known=waits_known,
         )
 
     def take_epochs(self) -> list[PlacedEpoch]:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pyspark.sql import SparkSession
 
 from dispatch_audit.pipeline.contract.recorded_by import BROKER, OUTSIDE
-from dispatch_audit.pipeline.contract.severity import WORST_FIRST, RunVerdict, Severity
+from dispatch_audit.pipeline.contract.severity import WORST_FIRST, Severity
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.answers import answers_on
 from dispatch_audit.pipeline.report.charts.hash_timeline import hash_timeline
 from dispatch_audit.pipeline.report.charts.parts.data import cost
 from dispatch_audit.pipeline.report.charts.theme import config
@@ -30,12 +31,6 @@ from dispatch_audit.pipeline.report.wording import DIGESTS, duration, moment, to
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.way import tables_of
 
-_MEANING: dict[RunVerdict, str] = {
-    "violation": "The contract of Key_Shared was broken.",
-    "known_bug": "The contract of Key_Shared was broken, in ways that match known bugs of the broker.",
-    "not_provable": "No violation is proven, but the trace cannot rule one out.",
-    "clean": "Nothing broke the contract of Key_Shared.",
-}
 # What the number of findings of a severity counts: of one, and of several.
 _COUNTED: dict[Severity, tuple[str, str]] = {
     "violation": ("violation", "violations"),
@@ -74,9 +69,8 @@ def built_page(spark: SparkSession | None, target: str, run: RunSummary) -> Page
     return Page(
         title=together(run.inputs),
         run_key=run.run_key,
-        verdict=run.verdict,
-        meaning=_MEANING[run.verdict],
-        held_up=_held_up(run, rows),
+        answers=answers_on(run),
+        held_up=_held_up(run),
         completeness=run.completeness,
         basis=tuple(_basis(run, rows)),
         key_figures=tuple(_key_figures(run, rows)),
@@ -88,7 +82,7 @@ def built_page(spark: SparkSession | None, target: str, run: RunSummary) -> Page
         sections=(
             blocking_section(run, rows),
             assignment_section(run, rows),
-            hot_key_section(rows),
+            hot_key_section(run, rows),
             trend_section(rows),
             quarantine_section(run, rows),
             limits_section(run, rows),
@@ -99,15 +93,11 @@ def built_page(spark: SparkSession | None, target: str, run: RunSummary) -> Page
     )
 
 
-def _held_up(run: RunSummary, rows: PageRows) -> str:
+def _held_up(run: RunSummary) -> str:
     block = worth_a_look(run)
-    if block is None:
+    if block is None or run.progress in ("held_up", "stalled"):
         return ""
-    begin = f"{'But messages' if run.verdict == 'clean' else 'Messages'} were held up"
-    if rows.longest:
-        length = duration(open_seconds(rows.longest[0], run.to_ts_us))
-        return f"{begin}: {length} without progress for any consumer."
-    return f"{begin}, by {block.cause} for up to {duration(block.longest_s)}."
+    return f"Some messages waited for up to {duration(block.longest_s)} ({block.cause})."
 
 
 def _timeline() -> dict[str, object]:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dispatch_audit.pipeline.contract.severity import WORST_FIRST, RunVerdict, Severity
+from dispatch_audit.pipeline.contract.severity import WORST_FIRST, Severity
+from dispatch_audit.pipeline.report.answers import Answer, Tone
 
 # Pixels of the axis and the legend of a chart, and of the header of a lane.
 _AXIS = 50
@@ -126,9 +127,10 @@ class Page:
     """The page of one run.
 
     Attributes:
-        held_up: what held messages up, if it is worth a look; may be empty.
-        basis: what the verdict rests on, as names and texts.
-        key_figures: the few numbers under the verdict, each with what it counts and the section that it comes from.
+        answers: whether order was kept, and whether messages made progress.
+        held_up: what held messages up, if it is worth a look and no answer says it; may be empty.
+        basis: what the answers rest on, as names and texts.
+        key_figures: the few numbers under the answers, each with what it counts and the section that it comes from.
         next_steps: sentences, each with the anchor of the place that it is about.
         findings: the worst, the worst first.
         findings_total: how many there are in all.
@@ -139,8 +141,7 @@ class Page:
 
     title: str
     run_key: str
-    verdict: RunVerdict
-    meaning: str
+    answers: tuple[Answer, ...]
     held_up: str
     completeness: float
     basis: tuple[tuple[str, str], ...]
@@ -154,6 +155,12 @@ class Page:
     timeline: Mapping[str, Any]
     target: str
     themes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def tone(self) -> Tone:
+        """The tone of the worse answer."""
+        tones: tuple[Tone, ...] = ("good", "plain", "careful", "bad")
+        return max((answer.tone for answer in self.answers), key=tones.index)
 
     @property
     def severities(self) -> tuple[Severity, ...]:

@@ -7,9 +7,10 @@ from dispatch_audit.pipeline.contract.known_bugs import catalogue, release_of
 from dispatch_audit.pipeline.contract.profile import profile_named
 from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.answers import lacking, missing_in, to_record
 from dispatch_audit.pipeline.report.page.model import FindingView
 from dispatch_audit.pipeline.report.summary import RunSummary
-from dispatch_audit.pipeline.report.text.next_step import look_at, worth_a_look
+from dispatch_audit.pipeline.report.text.next_step import is_worth_a_look, look_at, worth_a_look
 from dispatch_audit.pipeline.report.wording import printable, sentence
 
 _REPEATED = "repeated_row"
@@ -17,18 +18,18 @@ _REPEATED = "repeated_row"
 
 def next_steps(run: RunSummary, findings: Sequence[FindingView]) -> tuple[tuple[str, str], ...]:
     """Returns sentences with the anchor of the place that each is about."""
-    return tuple(_steps(run, findings)) or (
-        ("Nothing to do: no rule was broken, and entries waited briefly or not at all.", ""),
-    )
+    return tuple(_steps(run, findings)) or (("Nothing to do: entries waited briefly or not at all.", ""),)
 
 
 def _steps(run: RunSummary, findings: Sequence[FindingView]) -> Iterator[tuple[str, str]]:
-    if run.verdict != "clean" and findings:
+    if is_worth_a_look(run) and findings:
         worst = findings[0]
         yield f"Look at the worst finding ({worst.rule}), and the events around it.", worst.anchor
     release = release_of(run.pulsar_version, profile_named(run.profile))
     for remedy in remedies((finding.reason for finding in findings if finding.severity == "known_bug"), release):
         yield remedy, "findings"
+    if missing := missing_in(run):
+        yield f"Record {to_record(missing)}: this trace does not show {lacking(missing)}.", "limits"
     if block := worth_a_look(run):
         yield sentence(printable(look_at(block))), "blocking"
     refused = sum(number for reason, number in run.refused.items() if reason != _REPEATED)

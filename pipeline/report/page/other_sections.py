@@ -6,6 +6,7 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.charts.hot_keys import hottest, traffic_of_keys
 from dispatch_audit.pipeline.report.charts.parts.data import clipped, cost
 from dispatch_audit.pipeline.report.charts.trend import trend_of_findings, trend_of_waiting
+from dispatch_audit.pipeline.report.keyless import keyless_routing
 from dispatch_audit.pipeline.report.page.model import Figure, Section, Table
 from dispatch_audit.pipeline.report.page.rows import PageRows, Row
 from dispatch_audit.pipeline.report.summary import RunSummary
@@ -34,11 +35,11 @@ _NOT_SHOWN = {
 """Not `seq_missing`: recorders number all topics together, so gaps are normal."""
 
 
-def hot_key_section(rows: PageRows) -> Section:
-    """Returns the section on hot keys."""
-    found = hottest(rows.hot_keys)
+def hot_key_section(run: RunSummary, rows: PageRows) -> Section:
+    """Returns the section on hot keys, and on messages without a key."""
+    found, keyless = hottest(rows.hot_keys), _keyless_tables(run)
     if not found:
-        return Section("hot-keys", "Hot keys", "No dispatches of a key were recorded.")
+        return Section("hot-keys", "Hot keys", "No dispatches of a key were recorded.", tables=keyless)
     first = found[0]
     name = "a key that is not recorded" if first["key"] is None else f"key {clipped(first['key'])}"
     part = "" if first["dispatched_share"] is None else f", {share(first['dispatched_share'])} of all"
@@ -58,7 +59,25 @@ def hot_key_section(rows: PageRows) -> Section:
         ),
         "A hash waits for any cause; several keys may share it.",
     )
-    return Section("hot-keys", "Hot keys", lead, "", (("", (figure,)),))
+    return Section("hot-keys", "Hot keys", lead, "", (("", (figure,)),), keyless)
+
+
+def _keyless_tables(run: RunSummary) -> tuple[tuple[str, Table], ...]:
+    """Returns the table of the producers of messages without a key, if there are any."""
+    if not run.keyless_producers:
+        return ()
+    rows = tuple(
+        (
+            "a producer without a name" if producer.producer_name is None else producer.producer_name,
+            f"{producer.keyless_entries:,}",
+            f"{producer.entries:,}",
+            share(producer.keyless_entries / producer.entries),
+            producer.topic,
+        )
+        for producer in run.keyless_producers
+    )
+    table = Table(("producer", "entries without a key", "entries", "share", "topic"), rows, frozenset({1, 2, 3}))
+    return ((f"Messages without a key: {keyless_routing(run.profile)}.", table),)
 
 
 def _key(row: Row) -> tuple[str, ...]:

@@ -15,8 +15,7 @@ from dispatch_audit.pipeline.contract.severity import COUNT_COLUMNS, SEVERITIES
 from dispatch_audit.pipeline.report.charts.hash_timeline import earlier_event
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary
 from dispatch_audit.pipeline.report.widest_scopes import widest_scopes
-from dispatch_audit.pipeline.tables.schemas import TABLES
-from dispatch_audit.pipeline.tables.tables import Tables, of_run, of_runs
+from dispatch_audit.pipeline.tables.tables import Tables, every_column, of_run, of_runs
 from dispatch_audit.pipeline.tables.threads import at_one_time
 
 Row = dict[str, Any]
@@ -99,7 +98,7 @@ def read_rows(tables: Tables, run: RunSummary, shown: Sequence[Finding]) -> Page
         return partial(
             tables.query,
             table,
-            select or TABLES[table].without_timestamps,
+            select or every_column(tables, table),
             f"WHERE {of_run(run.run_key)} AND ({where}) {rest}",
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from dispatch_audit.pipeline.contract.severity import WORST_FIRST, Severity
+from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK, WORST_FIRST, Severity
 from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.summary import Finding, RuleCounts, RunSummary
 from dispatch_audit.pipeline.report.text.topics import TopicNames
@@ -21,12 +21,12 @@ _SEVERITY_STYLE: dict[Severity, str] = {
 }
 # The first findings of a rule often cause the later ones.
 _FINDINGS = 3
-# Permitted findings and facts are counted only, unless more are asked for.
-_NEED_A_LOOK: frozenset[Severity] = frozenset({"violation", "known_bug", "not_provable"})
 
 
 def worst_of_each(by_rule: Sequence[Finding], number: int | None) -> list[Finding]:
     """Returns the worst finding of each rule, then the second worst of each, up to a number of them.
+
+    Permitted findings and facts are counted only, unless more are asked for.
 
     Args:
         by_rule: all that are known, the worst rule first, and the worst of a rule first.
@@ -35,7 +35,7 @@ def worst_of_each(by_rule: Sequence[Finding], number: int | None) -> list[Findin
     before: Counter[str] = Counter()
     ranks = []
     for at, finding in enumerate(by_rule):
-        if number is not None or finding.severity in _NEED_A_LOOK:
+        if number is not None or finding.severity in NEED_A_LOOK:
             ranks.append((before[finding.rule], at))
             before[finding.rule] += 1
     shown = sorted(ranks)[: _FINDINGS if number is None else number]

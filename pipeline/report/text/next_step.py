@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from dispatch_audit.pipeline.contract.recorded_by import OUTSIDE
+from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
+from dispatch_audit.pipeline.report.answers import lacking, missing_in, to_record
 from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.summary import Block, RunSummary
 from dispatch_audit.pipeline.report.text.topics import TopicNames
@@ -48,7 +50,8 @@ _LONG_S = 1.0
 def next_step(run: RunSummary, target: str, topics: TopicNames) -> str:
     """Returns the sentence.
 
-    A finding comes first, then rows that could not be used, then waiting that is worth a look.
+    A finding comes first, then rows that the trace lacks for an answer, rows that could not be used, and waiting that
+    is worth a look.
 
     Args:
         run: what was found.
@@ -57,23 +60,41 @@ def next_step(run: RunSummary, target: str, topics: TopicNames) -> str:
     """
     if run.recorded_by in OUTSIDE:
         return "for a verdict on the broker, record inside of it (docs/RECORDING.md)"
-    if run.verdict != "clean" and run.findings and run.findings[0].finding_id is not None:
+    if is_worth_a_look(run) and run.findings[0].finding_id is not None:
         command = explain_command(target, run.findings[0].finding_id)
         return f"see how the worst finding came about, event by event: {printable(command)}"
+    if missing := missing_in(run):
+        return f"record {to_record(missing)}: this trace does not show {lacking(missing)}"
     refused = sum(number for reason, number in run.refused.items() if reason != _REPEATED)
     if refused:
         traces = " ".join(map(shlex.quote, run.inputs))
         return f"see which rows could not be used: dispatch-audit validate {printable(traces)}, and table quarantine"
+    return _about_waits(run, topics)
+
+
+def _about_waits(run: RunSummary, topics: TopicNames) -> str:
     if block := worth_a_look(run):
         return f"{look_at(block)}{topics.behind(block)}"
+    if run.progress == "held_up":
+        return "see table blocking, the rows of scope subscription: what each time without progress waited for"
     return "nothing to do: entries waited briefly or not at all"
 
 
+def is_worth_a_look(run: RunSummary) -> bool:
+    """Whether the worst finding needs a look; permitted ones and facts do not."""
+    return bool(run.findings) and run.findings[0].severity in NEED_A_LOOK
+
+
 def worth_a_look(run: RunSummary) -> Block | None:
-    """Returns the costliest block of which messages waited for long, or many all the time.
+    """Returns the block that held up all consumers, else the costliest of which messages waited for long or many did.
 
     Joins and leaves make a few messages wait briefly, which needs no look.
     """
+    if run.progress == "held_up":
+        longest = max(run.subscriptions, key=lambda subscription: subscription.held_up_seconds)
+        where = (longest.topic, longest.subscription, longest.held_up_cause)
+        if held_up := next((b for b in run.blocks if (b.topic, b.subscription, b.cause) == where), None):
+            return held_up
     seconds = 0.0 if run.from_ts_us is None or run.to_ts_us is None else (run.to_ts_us - run.from_ts_us) / 1e6
     for block in run.blocks:
         on_average = block.message_seconds / seconds if seconds else block.message_seconds

@@ -1,19 +1,20 @@
-"""The report as text: the verdict, what it rests on, the rules with findings, the costliest blocks, the next step.
+"""The report as text: order and progress, what that rests on, rules with findings, the costliest blocks, the next step.
 
 Answers Q1 to Q5 and Q7 (what broke, where, with what evidence), Q8 to Q11 (who blocked whom), Q18 (hot keys), Q26 and
-Q27 (what the verdict rests on), Q29 (batches of several keys). Every list is short; the tables named at the end hold
-the rest.
+Q27 (what the answers rest on), Q29 (batches of several keys, messages without a key). Every list is short; the tables
+named at the end hold the rest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from dispatch_audit.pipeline.contract.recorded_by import BROKER, OUTSIDE
-from dispatch_audit.pipeline.contract.severity import RunVerdict
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.answers import Answer, Tone, answers_on, answers_on_all
+from dispatch_audit.pipeline.report.keyless import keyless_line, keyless_routing
 from dispatch_audit.pipeline.report.summary import HotKey, MixedProducer, Partition, RunSummary, Summary
 from dispatch_audit.pipeline.report.text.blocking import blocking
 from dispatch_audit.pipeline.report.text.findings import findings, rules, worst_of_each
@@ -21,18 +22,7 @@ from dispatch_audit.pipeline.report.text.next_step import next_step
 from dispatch_audit.pipeline.report.text.topics import TopicNames
 from dispatch_audit.pipeline.report.wording import DIGESTS, duration, moment, printable, share, together
 
-_VERDICT_STYLE: dict[RunVerdict, str] = {
-    "violation": "bold red",
-    "known_bug": "bold yellow",
-    "not_provable": "bold yellow",
-    "clean": "bold green",
-}
-_MEANING: dict[RunVerdict, str] = {
-    "violation": "the contract of Key_Shared was broken",
-    "known_bug": "the contract of Key_Shared was broken, in ways that match known bugs",
-    "not_provable": "no violation is proven, but the trace cannot rule one out",
-    "clean": "nothing broke the contract of Key_Shared",
-}
+_STYLE: dict[Tone, str] = {"bad": "bold red", "careful": "bold yellow", "plain": "bold", "good": "bold green"}
 # A window that starts with the log needs no words.
 _STARTS_FROM: dict[str | None, str] = {
     "state": ", from where the window before ended",
@@ -57,15 +47,17 @@ def print_report(summary: Summary, console: Console, findings_max: int | None = 
             console.print(part, soft_wrap=isinstance(part, Text), markup=False, highlight=False)
         console.print()
     if len(summary.runs) > 1:
-        console.print(_verdict(summary.verdict, f"all {len(summary.runs)} traces"), soft_wrap=True)
+        for line in _answers(answers_on_all(summary), f"all {len(summary.runs)} traces"):
+            console.print(line, soft_wrap=True)
     console.print(Text(f"Tables  {printable(summary.target)}: {', '.join(summary.tables)}"), soft_wrap=True)
 
 
 def _run(run: RunSummary, target: str, findings_max: int | None) -> Iterator[Text | Table]:
     shown = worst_of_each(run.findings, findings_max)
     incomplete, mixed = run.incomplete[:_LISTED], run.mixed_producers[:_LISTED]
-    topics = TopicNames(run.groups, [*incomplete, *shown, *run.blocks, *run.hot_keys, *mixed])
-    yield _verdict(run.verdict, together(run.inputs))
+    keyless = run.keyless_producers[:_LISTED]
+    topics = TopicNames(run.groups, [*incomplete, *shown, *run.blocks, *run.hot_keys, *mixed, *keyless])
+    yield from _answers(answers_on(run), together(run.inputs))
     yield Text("\n".join([*_basis(run), *topics.legend()]))
     yield from (_incomplete(partition, topics, run) for partition in incomplete)
     yield Text()
@@ -84,13 +76,24 @@ def _run(run: RunSummary, target: str, findings_max: int | None) -> Iterator[Tex
         yield Text()
         yield Text("Batches of several keys; the broker routes a batch by the key of its first message", style="bold")
         yield from (_mixed_producer(producer, topics) for producer in mixed)
+    if keyless:
+        yield Text()
+        yield Text(f"Messages without a key; {keyless_routing(run.profile)}", style="bold")
+        yield from (Text(f"  {keyless_line(producer)}{topics.behind(producer)}") for producer in keyless)
     yield Text()
     yield Text("Next    ", style="bold").append(next_step(run, target, topics), style="not bold")
 
 
-def _verdict(verdict: RunVerdict, of: str) -> Text:
-    word = Text(verdict.replace("_", " ").upper(), style=_VERDICT_STYLE[verdict])
-    return word.append(f"  {printable(of)}: {_MEANING[verdict]}", style="not bold default")
+def _answers(answers: Sequence[Answer], of: str) -> Iterator[Text]:
+    """The lines with the answers; the first one names what they are about."""
+    width = max(len(answer.question) for answer in answers)
+    for answer in answers:
+        line = Text(f"{answer.question.upper():{width}}  ", style="bold").append(
+            answer.word.upper(), _STYLE[answer.tone]
+        )
+        about = f"  {printable(of)}" if answer is answers[0] else ""
+        colon = "" if not about and answer.text.startswith("for ") else ":"
+        yield line.append(f"{about}{colon} {answer.text}", style="not bold default")
 
 
 def _basis(run: RunSummary) -> Iterator[str]:

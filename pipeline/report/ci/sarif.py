@@ -14,9 +14,10 @@ from dispatch_audit.pipeline.contract.known_bugs import KnownBug, known_bugs, re
 from dispatch_audit.pipeline.contract.profile import Profile, profile_named
 from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.rules import RULES, RuleName
+from dispatch_audit.pipeline.report.answers import answers_on
+from dispatch_audit.pipeline.report.ci.levels import LEVELS
+from dispatch_audit.pipeline.report.ci.locations import SourceLocation, source_locations
 from dispatch_audit.pipeline.report.explain_command import explain_command
-from dispatch_audit.pipeline.report.levels import LEVELS
-from dispatch_audit.pipeline.report.locations import SourceLocation, source_locations
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
 from dispatch_audit.pipeline.report.wording import printable, together
 from dispatch_audit.pipeline.trace import Trace
@@ -55,6 +56,10 @@ def _run(run: RunSummary, trace: Trace, target: str, version: str) -> dict[str, 
         "properties": {
             "run_key": run.run_key,
             "verdict": run.verdict,
+            "order": run.order,
+            "progress": run.progress,
+            "held_up_seconds": run.held_up_seconds,
+            "answers": {answer.question: answer.text for answer in answers_on(run)},
             "completeness": run.completeness,
             "events": run.events_in,
             "quarantined": run.events_quarantined,

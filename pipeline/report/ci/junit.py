@@ -1,20 +1,25 @@
-"""The summary as JUnit XML: a test suite for each trace, a test case for each rule on each subscription.
+"""The summary as JUnit XML: a test suite for each trace, a test case for each rule and answer on each subscription.
 
-A case fails if its findings make the command line exit with 1. A rule that could not be judged is skipped with the
-reason and never passes: a passed case means that the rule was checked.
+A case fails if what it is about makes the command line exit with 1. A rule that could not be judged, and an answer that
+is not provable, is skipped with the reason and never passes: a passed case means that the rule was checked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from junitparser import Failure, JUnitXml, Skipped, SystemOut, TestCase, TestSuite
 
-from dispatch_audit.pipeline.contract.severity import SEVERITIES, FailOn, Severity, fails
+from dispatch_audit.pipeline.contract.fail_on import FailOn
+from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.answers import answer_on, answers_on, line_of
+from dispatch_audit.pipeline.report.ci.failing import found_in, order_failed, progress_failed, rule_failed
+from dispatch_audit.pipeline.report.ci.levels import tally
 from dispatch_audit.pipeline.report.explain_command import explain_command
-from dispatch_audit.pipeline.report.levels import tally
-from dispatch_audit.pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
+from dispatch_audit.pipeline.report.summary import Finding, GroupCounts, RunSummary, SubscriptionAnswers, Summary
 from dispatch_audit.pipeline.report.wording import printable, share, together
 
+# How answers begin that say nothing of the broker.
+_NO_ANSWER = ("not provable", "nothing sent")
 # Findings shown in a test case; the table has the rest.
 _SHOWN = 5
 
@@ -24,7 +29,7 @@ def junit_report(summary: Summary, fail_on: FailOn) -> bytes:
 
     Args:
         summary: of the audit.
-        fail_on: from which severity on a finding is a failure.
+        fail_on: what is a failure.
     """
     report = JUnitXml("dispatch-audit")
     # Not `add_testsuite`, which merges two suites that look alike.
@@ -41,6 +46,7 @@ def _suite(run: RunSummary, target: str, fail_on: FailOn) -> TestSuite:
     for name, value in (
         ("run_key", run.run_key),
         ("verdict", run.verdict),
+        *((answer.question, line_of(answer)) for answer in answers_on(run)),
         ("completeness", share(run.completeness)),
         ("events", str(run.events_in)),
         ("quarantined", str(run.events_quarantined)),
@@ -58,15 +64,33 @@ def _suite(run: RunSummary, target: str, fail_on: FailOn) -> TestSuite:
             for group in run.groups
         ]
     )
+    suite.add_testcases([case for answers in run.subscriptions for case in _answers(answers, fail_on)])
     return suite
+
+
+def _answers(answers: SubscriptionAnswers, fail_on: FailOn) -> Iterator[TestCase]:
+    """Yields a case for each of the two answers on a subscription; findings fail the cases of their rules."""
+    order, progress = answer_on(answers)
+    yield _answered("order", order, answers, failed=order_failed(answers, fail_on))
+    yield _answered("progress", progress, answers, failed=progress_failed(answers, fail_on))
+
+
+def _answered(question: str, said: str, answers: SubscriptionAnswers, *, failed: bool) -> TestCase:
+    case = TestCase(question, f"{printable(answers.topic)}, {printable(answers.subscription)}")
+    if failed:
+        case.result = Failure(said, question)
+    elif said.startswith(_NO_ANSWER):
+        case.result = Skipped(said)
+    case.append(SystemOut(said))
+    return case
 
 
 def _case(group: GroupCounts, findings: Sequence[Finding], target: str, fail_on: FailOn) -> TestCase:
     case = TestCase(group.rule, f"{printable(group.topic)}, {printable(group.subscription)}")
-    found = [severity for severity in SEVERITIES if group.findings[severity]]
+    found = found_in(group)
     numbers = tally(group.findings)
-    if fails(fail_on, found):
-        # The findings are sorted with the worst first, so the sentence is about one that failed the case.
+    if rule_failed(group, fail_on):
+        # The findings are sorted with the worst first.
         failure = Failure(f"{numbers}: {_sentence(findings)}", found[-1])
         failure.text = _with_evidence(findings, target)
         case.result = failure

@@ -7,15 +7,16 @@ Source: GitHub, "Workflow commands for GitHub Actions"; the escapes are those of
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from operator import itemgetter
 
 from dispatch_audit.pipeline.contract.recorded_by import BROKER, OUTSIDE
-from dispatch_audit.pipeline.contract.severity import worst_verdict
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.answers import answers_on, answers_on_all, line_of
+from dispatch_audit.pipeline.report.ci.levels import LEVELS, Level, tally
+from dispatch_audit.pipeline.report.ci.locations import SourceLocation, source_locations
 from dispatch_audit.pipeline.report.explain_command import explain_command
-from dispatch_audit.pipeline.report.levels import LEVELS, Level, tally
-from dispatch_audit.pipeline.report.locations import SourceLocation, source_locations
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
 from dispatch_audit.pipeline.report.wording import DIGESTS, dropped, printable, sentence, share, together
 from dispatch_audit.pipeline.trace import Trace
@@ -38,6 +39,7 @@ def annotations(summary: Summary, traces: Sequence[Trace]) -> str:
     """
     by_level: dict[Level, list[tuple[int, str]]] = {level: [] for level in _COMMANDS}
     for run, trace in zip(summary.runs, traces, strict=True):
+        by_level["warning"] += [(0, command) for command in _held_up(run)]
         before: Counter[str] = Counter()
         for finding, location in zip(run.findings, source_locations(trace, run.findings), strict=True):
             command = _command(finding, location, summary.target)
@@ -46,6 +48,14 @@ def annotations(summary: Summary, traces: Sequence[Trace]) -> str:
     # The worst of every rule and trace, then the second worst, so that no trace takes all the annotations.
     shown = (sorted(commands, key=itemgetter(0))[:_ANNOTATIONS] for commands in by_level.values())
     return "".join(command for commands in shown for _, command in commands)
+
+
+def _held_up(run: RunSummary) -> Iterator[str]:
+    """Yields the annotation on a run of which a subscription was held up; a stall has its findings."""
+    if run.progress == "held_up":
+        *_, progress = answers_on(run)
+        file = _property(together(run.inputs))
+        yield f"::warning file={file},title=progress%3A held up::{_data(line_of(progress))}\n"
 
 
 def _command(finding: Finding, location: SourceLocation, target: str) -> str:
@@ -79,12 +89,16 @@ def markdown(summary: Summary) -> str:
     left = summary.runs[shown:]
     if not left:
         return "".join(parts)
-    worst = worst_verdict(run.verdict for run in left).replace("_", " ")
+    answers = answers_on_all(replace(summary, runs=left))
+    worst = ", ".join(f"{answer.question} {answer.word}" for answer in answers)
     return "".join(parts[:shown]) + f"{count(len(left), 'more trace')}, at worst {worst}: see table `runs`.\n"
 
 
 def _run(run: RunSummary, target: str) -> Iterator[str]:
-    yield f"### {_literal(together(run.inputs))}: {run.verdict.replace('_', ' ')}"
+    answers = answers_on(run)
+    yield f"### {_literal(together(run.inputs))}: {', '.join(f'{answer.question} {answer.word}' for answer in answers)}"
+    yield ""
+    yield from (f"- {sentence(answer.question)[:-1]}: {_literal(answer.text)}" for answer in answers)
     yield ""
     broker = f"Pulsar {_literal(run.pulsar_version)}, " if run.pulsar_version else ""
     yield (

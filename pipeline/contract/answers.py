@@ -1,0 +1,113 @@
+"""The two answers of an audit: whether order was kept, and whether messages made progress.
+
+A broker may keep the order of every key while it delivers nothing, so one verdict cannot say both. Both answers are
+about what could be judged: where a trace shows nothing that a rule could be applied to, the answer is `not_provable`,
+and `Missing` names the rows that would have allowed one.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple, get_args
+
+from dispatch_audit.pipeline.contract.severity import Severity
+
+Order = Literal["nothing_sent", "kept", "not_provable", "known_bug", "broken"]
+"""Whether the rules about order held: nothing was dispatched; none was broken; the trace decides neither; it was broken
+in ways that match known bugs only; it was broken."""
+Progress = Literal["nothing_sent", "flowing", "not_provable", "held_up", "stalled"]
+"""Whether messages made progress: nothing was dispatched and nothing waited; entries were sent while entries waited;
+the trace does not show it; for `blocking.stall_threshold_ms` or longer nothing was sent to any consumer although
+entries waited; entries that could have been sent were not (rules `stalled` and `draining_stuck`)."""
+Missing = Literal["keys", "consumers", "publishes", "open_entries", "broker"]
+
+ORDERS: Final[tuple[Order, ...]] = get_args(Order)
+PROGRESSES: Final[tuple[Progress, ...]] = get_args(Progress)
+"""Both from the best to the worst."""
+
+
+class Lack(NamedTuple):
+    """Something that a trace does not show.
+
+    Attributes:
+        what: that it does not show, as an object.
+        record: what to record so that the next trace does, as an object.
+    """
+
+    what: str
+    record: str
+
+
+MISSING: Final[Mapping[Missing, Lack]] = MappingProxyType(
+    {
+        "keys": Lack("the keys of the entries", "publishes or dispatches with their keys"),
+        "consumers": Lack(
+            "who was connected with which hashes",
+            "from the first join on, or the broker's statistics with the hash ranges as snapshots",
+        ),
+        "publishes": Lack("what was published", "publishes"),
+        "open_entries": Lack(
+            "which entries were open when the recording began",
+            "from the first join on, or the broker's statistics with the mark-delete position as snapshots",
+        ),
+        "broker": Lack("what the dispatcher did", "inside of the broker (docs/RECORDING.md)"),
+    }
+)
+"""What a trace may lack, by the name in `coverage.missing`."""
+
+_EXPECTED: Final = frozenset({"dispatch_rate_limit", "delayed_delivery"})
+_NO_OWNER: Final = "no_owner"
+
+
+def is_expected(cause: str, consumers: object) -> bool:
+    """Whether a wait of a whole subscription is what its users asked for, and no reason for an alarm.
+
+    Args:
+        cause: of `blocking`.
+        consumers: the number of connected consumers; without one nothing can be sent.
+    """
+    return cause in _EXPECTED or (cause == _NO_OWNER and consumers == 0)
+
+
+def order_of(found: Collection[Severity], dispatches: int, missing: Collection[Missing]) -> Order:
+    """Returns whether order was kept.
+
+    Args:
+        found: the severities of the findings of rules about order.
+        dispatches: recorded, whether they could be judged or not.
+        missing: what the trace lacks, if not one dispatch could be judged.
+    """
+    if "violation" in found:
+        return "broken"
+    if "known_bug" in found:
+        return "known_bug"
+    if "not_provable" in found or missing:
+        return "not_provable"
+    return "kept" if dispatches else "nothing_sent"
+
+
+def progress_of(found: Collection[Severity], held_up: bool, seen: bool, missing: Collection[Missing]) -> Progress:
+    """Returns whether messages made progress.
+
+    Args:
+        found: the severities of the findings of `stalled` and `draining_stuck`.
+        held_up: whether nothing was sent to any consumer for long although entries waited, for no expected cause.
+        seen: whether anything was dispatched, or waited.
+        missing: what the trace lacks, so that it does not show which entries waited.
+    """
+    if "violation" in found or "known_bug" in found:
+        return "stalled"
+    if held_up:
+        return "held_up"
+    if "not_provable" in found or missing:
+        return "not_provable"
+    return "flowing" if seen else "nothing_sent"
+
+
+def worst_order(answers: Iterable[Order]) -> Order:
+    """Returns the worst answer of several subscriptions or runs."""
+    return max(answers, key=ORDERS.index, default="nothing_sent")
+
+
+def worst_progress(answers: Iterable[Progress]) -> Progress:
+    """Returns the worst answer of several subscriptions or runs."""
+    return max(answers, key=PROGRESSES.index, default="nothing_sent")

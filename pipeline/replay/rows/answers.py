@@ -1,0 +1,150 @@
+"""The columns of `coverage` with the two answers on a subscription: order and progress (`contract.answers`)."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from dispatch_audit.pipeline.contract.answers import Missing, is_expected, order_of, progress_of
+from dispatch_audit.pipeline.contract.rule import About
+from dispatch_audit.pipeline.contract.rules import RULES
+from dispatch_audit.pipeline.contract.severity import Severity
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
+from dispatch_audit.pipeline.replay.state.state import NOBODY
+from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Seen
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.naming import Names
+from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
+
+_OF_DISPATCHES: Final = ("dispatches", "first deliveries")
+_STUCK: Final = ("stalled", "draining_stuck")
+
+
+class _Wait(NamedTuple):
+    """A time in which nothing was sent to any consumer although entries waited, in microseconds.
+
+    Attributes:
+        since_us: its beginning.
+        until_us: its end, or that of the trace.
+        longest: the longest of the intervals that it consists of.
+    """
+
+    since_us: int
+    until_us: int
+    longest: Blocked
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return (self.until_us - self.since_us) / 1e6
+
+
+def answers(
+    found: ReplayResult, findings: Sequence[RuleFindings], counted: RowsSeen, refused: int
+) -> dict[str, object]:
+    """The columns.
+
+    Args:
+        found: the result of the replay.
+        findings: those of all rules.
+        counted: the counts of the rows.
+        refused: the number of rows that the replay refused.
+    """
+    judged = max(
+        (f.checked for f in findings if RULES[f.rule].about == "order" and RULES[f.rule].counted in _OF_DISPATCHES),
+        default=0,
+    )
+    unjudged = _unjudged(found.seen, counted, refused) if counted.dispatches and not judged else []
+    waits_unseen = [*unjudged, *(m for m in _waits_unseen(found, counted) if m not in unjudged)]
+    held_up, expected = _no_progress(found)
+    stuck = {severity for f in findings if f.rule in _STUCK for severity, number in f.counts.items() if number}
+    progress = progress_of(stuck, held_up is not None, counted.dispatches > 0 or expected is not None, waits_unseen)
+    return {
+        "dispatches": counted.dispatches,
+        "dispatches_judged": min(judged, counted.dispatches),
+        "order_verdict": order_of(_severities("order", findings), counted.dispatches, unjudged),
+        "progress": progress,
+        **_columns("held_up", held_up),
+        "held_up_by": None if held_up is None else _blamed(held_up.longest, found),
+        **_columns("expected_wait", expected),
+        "missing": waits_unseen if progress == "not_provable" else unjudged,
+    }
+
+
+def answers_from_outside(dispatches: int) -> dict[str, object]:
+    """The columns for a subscription that was recorded outside of the broker: such rows prove nothing."""
+    return {
+        "dispatches": dispatches,
+        "dispatches_judged": 0,
+        "order_verdict": "not_provable",
+        "progress": "not_provable",
+        **_columns("held_up", None),
+        "held_up_by": None,
+        **_columns("expected_wait", None),
+        "missing": ["broker"],
+    }
+
+
+def _severities(about: About, findings: Iterable[RuleFindings]) -> Counter[Severity]:
+    total: Counter[Severity] = Counter()
+    for of_rule in findings:
+        if RULES[of_rule.rule].about == about:
+            total.update({severity: number for severity, number in of_rule.counts.items() if number})
+    return total
+
+
+def _unjudged(seen: Seen, counted: RowsSeen, refused: int) -> list[Missing]:
+    """What the trace lacks, if not one of its dispatches could be judged.
+
+    Nothing is missing where a window ends before the replay has placed its dispatches in time: the next one has them.
+    """
+    missing: list[Missing] = []
+    if seen.unkeyed:
+        missing.append("keys")
+    if seen.censored or seen.undecided or refused:
+        missing.append("consumers")
+    if missing and not counted.publishes:
+        missing.append("publishes")
+    return missing
+
+
+def _waits_unseen(found: ReplayResult, counted: RowsSeen) -> list[Missing]:
+    """What the trace lacks so that it does not show which entries waited."""
+    missing: list[Missing] = []
+    if not counted.publishes and found.seen.without_publish:
+        missing.append("publishes")
+    if not found.waits_known and (counted.publishes or counted.dispatches):
+        missing.append("open_entries")
+    return missing
+
+
+def _no_progress(found: ReplayResult) -> tuple[_Wait | None, _Wait | None]:
+    """The longest time without progress for any consumer, and the longest one for an expected cause."""
+    by_kind: dict[bool, list[_Wait]] = {False: [], True: []}
+    for interval in sorted(found.reported_waits, key=lambda interval: interval.span.from_ts):
+        if interval.scope == "subscription":
+            kind = is_expected(interval.cause, interval.detail.get("consumers"))
+            by_kind[kind] = _continued(by_kind[kind], interval)
+    held_up, expected = (max(waits, key=lambda w: w.seconds, default=None) for waits in by_kind.values())
+    return held_up, expected
+
+
+def _continued(waits: list[_Wait], interval: Blocked) -> list[_Wait]:
+    """The waits with one more interval: a join or leave divides a time without progress, and does not end it."""
+    span = interval.span
+    if not waits or span.from_ts > waits[-1].until_us:
+        return [*waits, _Wait(span.from_ts, span.to_ts, interval)]
+    since_us, until_us, longest = waits[-1]
+    is_longer = span.to_ts - span.from_ts > longest.span.to_ts - longest.span.from_ts
+    return [*waits[:-1], _Wait(since_us, max(until_us, span.to_ts), interval if is_longer else longest)]
+
+
+def _columns(name: str, wait: _Wait | None) -> dict[str, object]:
+    return {
+        f"{name}_seconds": 0.0 if wait is None else wait.seconds,
+        f"{name}_cause": None if wait is None else wait.longest.cause,
+    }
+
+
+def _blamed(interval: Blocked, found: ReplayResult) -> str | None:
+    names = Names(found.numbers, found.stays, found.recorders)
+    return None if interval.blocking == NOBODY else names.spoken(interval.blocking)

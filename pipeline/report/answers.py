@@ -1,0 +1,217 @@
+"""The two answers on a run in words: whether order was kept, and whether messages made progress."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+from dispatch_audit.pipeline.contract.answers import MISSING, Missing, Order, Progress
+from dispatch_audit.pipeline.contract.severity import RunVerdict, Severity
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.summary import RuleCounts, RunSummary, SubscriptionAnswers, Summary
+from dispatch_audit.pipeline.report.wording import duration, printable
+
+Tone = Literal["good", "plain", "careful", "bad"]
+
+_ORDER_TONE: Final[Mapping[Order, Tone]] = {
+    "nothing_sent": "plain",
+    "kept": "good",
+    "not_provable": "careful",
+    "known_bug": "careful",
+    "broken": "bad",
+}
+_PROGRESS_TONE: Final[Mapping[Progress, Tone]] = {
+    "nothing_sent": "plain",
+    "flowing": "good",
+    "not_provable": "careful",
+    "held_up": "careful",
+    "stalled": "bad",
+}
+_VERDICT_TONE: Final[Mapping[RunVerdict, Tone]] = {
+    "clean": "good",
+    "not_provable": "careful",
+    "known_bug": "careful",
+    "violation": "bad",
+}
+_BY_AN_OLDER_VERSION: Final = (
+    "the worst of what was found; an older version of the audit wrote this run, and did not say more: audit again"
+)
+_EXPECTED: Final = {
+    "no_owner": "no consumer was connected",
+    "dispatch_rate_limit": "a dispatch rate limit was reached",
+    "delayed_delivery": "entries waited for the time that their producer had asked for",
+}
+_STUCK: Final = ("stalled", "draining_stuck")
+
+
+class Answer(NamedTuple):
+    """An answer in words.
+
+    Attributes:
+        question: "order" or "progress"; of a run that an older version of the audit wrote: "verdict".
+        word: the answer in a word or two.
+        tone: how good that is.
+        text: what it rests on, beginning with a small letter.
+    """
+
+    question: str
+    word: str
+    tone: Tone
+    text: str
+
+
+def answers_on(run: RunSummary) -> tuple[Answer, ...]:
+    """Returns the answers on a run."""
+    if run.order is None or run.progress is None:
+        return (Answer("verdict", _spoken(run.verdict), _VERDICT_TONE[run.verdict], _BY_AN_OLDER_VERSION),)
+    order = Answer("order", _spoken(run.order), _ORDER_TONE[run.order], _order(run, run.order))
+    tone = _PROGRESS_TONE[run.progress]
+    if tone in ("good", "plain") and _besides(run):
+        tone = "careful"
+    return order, Answer("progress", _spoken(run.progress), tone, _progress(run, run.progress))
+
+
+def line_of(answer: Answer) -> str:
+    """Returns the word of an answer with its text."""
+    return f"{answer.word}{' ' if answer.text.startswith('for ') else ': '}{answer.text}"
+
+
+def answers_on_all(summary: Summary) -> tuple[Answer, ...]:
+    """Returns the worst answers of several runs, each with the number of runs that have it."""
+    if summary.order is None or summary.progress is None:
+        alike = sum(run.verdict == summary.verdict for run in summary.runs)
+        return (Answer("verdict", _spoken(summary.verdict), _VERDICT_TONE[summary.verdict], _among(alike, summary)),)
+    kept, flowing = summary.order, summary.progress
+    orders, flows = (
+        sum(run.order == kept for run in summary.runs),
+        sum(run.progress == flowing for run in summary.runs),
+    )
+    return (
+        Answer("order", _spoken(kept), _ORDER_TONE[kept], _among(orders, summary)),
+        Answer("progress", _spoken(flowing), _PROGRESS_TONE[flowing], _among(flows, summary)),
+    )
+
+
+def answer_on(subscription: SubscriptionAnswers) -> tuple[str, str]:
+    """Returns both answers on one subscription as short texts, for programs that show one line each."""
+    held_up = _held_up(subscription) if subscription.held_up_seconds else ""
+    progress = f"{_spoken(subscription.progress)}{f' {held_up}' if held_up else ''}"
+    lacks = f": the trace does not show {lacking(subscription.missing)}" if subscription.missing else ""
+    is_unproven = subscription.order_verdict == "not_provable"
+    return f"{_spoken(subscription.order_verdict)}{lacks if is_unproven else ''}", (
+        f"{progress}{lacks if subscription.progress == 'not_provable' else ''}"
+    )
+
+
+def lacking(missing: Iterable[Missing]) -> str:
+    """Returns what a trace does not show, as an object."""
+    return " and ".join(MISSING[name].what for name in missing)
+
+
+def to_record(missing: Iterable[Missing]) -> str:
+    """Returns what to record next time, as an object."""
+    return ", and ".join(MISSING[name].record for name in missing)
+
+
+def missing_in(run: RunSummary) -> tuple[Missing, ...]:
+    """Returns what the trace lacks, so that an answer on one of its subscriptions is not provable."""
+    return tuple(dict.fromkeys(name for of in run.subscriptions for name in of.missing))
+
+
+def _among(number: int, summary: Summary) -> str:
+    return f"{number:,} of {count(len(summary.runs), 'trace')}"
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _order(run: RunSummary, order: Order) -> str:
+    of = [subscription for subscription in run.subscriptions if subscription.order_verdict == order]
+    rules = run.about("order")
+    if order == "nothing_sent":
+        return "nothing was sent to a consumer"
+    if order == "kept":
+        sent, judged = sum(s.dispatches for s in of), sum(s.dispatches_judged for s in of)
+        part = f"the {judged:,} of " if judged < sent else ""
+        could = " that could be judged" if part else ""
+        return f"no rule about order was broken in {part}{count(sent, 'dispatch', 'dispatches')}{could}"
+    if order == "not_provable":
+        return f"{_unproven(of, rules, 'no rule about order could be checked')}{_share(of, run)}"
+    found = [_found(rules, "violation"), _found(rules, "known_bug")]
+    return f"{', and '.join(filter(None, found))}{_share(of, run)}"
+
+
+def _progress(run: RunSummary, progress: Progress) -> str:
+    of = [subscription for subscription in run.subscriptions if subscription.progress == progress]
+    rules = [counts for counts in run.about("progress") if counts.rule in _STUCK]
+    return f"{_of_progress(run, of, rules, progress)}{_share(of, run)}{_besides(run)}"
+
+
+def _of_progress(
+    run: RunSummary, of: Sequence[SubscriptionAnswers], rules: Sequence[RuleCounts], progress: Progress
+) -> str:
+    longest = max(of, key=lambda subscription: subscription.held_up_seconds, default=None)
+    if progress == "nothing_sent":
+        return "nothing was sent, and nothing waited"
+    if progress == "flowing":
+        return f"whenever entries waited, some were sent within {duration(run.stall_threshold_s)}{_expected(of)}"
+    if progress == "not_provable":
+        return _unproven(of, rules, "it is not known which entries waited")
+    nothing = "nothing was sent to any consumer although entries waited"
+    if progress == "held_up":
+        return f"{'' if longest is None else _held_up(longest)}: {nothing}"
+    found = filter(None, (_found(rules, "violation"), _found(rules, "known_bug")))
+    stalled = f"{', and '.join(found)}: entries that could have been sent were not"
+    if longest is None or not longest.held_up_seconds:
+        return stalled
+    return f"{stalled}; for {duration(longest.held_up_seconds)} {nothing}"
+
+
+def _held_up(subscription: SubscriptionAnswers) -> str:
+    """How long a subscription was held up, by whom, and why."""
+    by = "" if subscription.held_up_by is None else f" by {printable(subscription.held_up_by)}"
+    return f"for {duration(subscription.held_up_seconds)}{by} ({subscription.held_up_cause})"
+
+
+def _expected(of: Iterable[SubscriptionAnswers]) -> str:
+    longest: dict[str, float] = {}
+    for subscription in of:
+        if cause := subscription.expected_wait_cause:
+            longest[cause] = max(longest.get(cause, 0.0), subscription.expected_wait_seconds)
+    waits = (
+        f"{duration(seconds)} in which {_EXPECTED.get(cause, cause)}" for cause, seconds in sorted(longest.items())
+    )
+    text = " and ".join(waits)
+    return f", but for up to {text}" if text else ""
+
+
+def _besides(run: RunSummary) -> str:
+    """Findings of rules about progress that no word of the answer says: of limits, and of what the broker reports."""
+    rules = [counts for counts in run.about("progress") if counts.rule not in _STUCK]
+    severities: tuple[Severity, ...] = ("violation", "known_bug", "not_provable")
+    return "".join(f"; {found}" for severity in severities if (found := _found(rules, severity)))
+
+
+def _unproven(of: Iterable[SubscriptionAnswers], rules: Iterable[RuleCounts], because: str) -> str:
+    missing = tuple(dict.fromkeys(name for subscription in of for name in subscription.missing))
+    if missing:
+        return f"{because}, because the trace does not show {lacking(missing)}"
+    return _found(rules, "not_provable") or because
+
+
+def _found(rules: Iterable[RuleCounts], severity: Severity) -> str:
+    """The number of findings of a severity, with the names of their rules; empty: there are none."""
+    by_rule = {counts.rule: counts.findings[severity] for counts in rules if counts.findings[severity]}
+    number, names = sum(by_rule.values()), ", ".join(by_rule)
+    if not number:
+        return ""
+    if severity == "violation":
+        return f"{count(number, 'violation')} of {names}"
+    one, many = ("is not provable", "are not provable")
+    if severity == "known_bug":
+        one, many = ("matches a known bug", "match known bugs")
+    return f"{count(number, 'finding')} of {names} {one if number == 1 else many}"
+
+
+def _share(of: Sequence[SubscriptionAnswers], run: RunSummary) -> str:
+    whole = len(run.subscriptions)
+    return f", in {len(of):,} of {whole:,} subscriptions" if whole > 1 and len(of) < whole else ""
