@@ -15,10 +15,10 @@ Order = Literal["nothing_sent", "kept", "not_provable", "known_bug", "broken"]
 """Whether the rules about order held: nothing was dispatched; none was broken; the trace decides neither; it was broken
 in ways that match known bugs only; it was broken."""
 Progress = Literal["nothing_sent", "flowing", "not_provable", "held_up", "stalled"]
-"""Whether messages made progress: nothing was dispatched and nothing waited; entries were sent while entries waited;
-the trace does not show it; for `blocking.stall_threshold_ms` or longer nothing was sent to any consumer although
-entries waited; entries that could have been sent were not (rules `stalled` and `draining_stuck`)."""
-Missing = Literal["keys", "consumers", "publishes", "open_entries", "broker"]
+"""Whether messages made progress: nothing was dispatched; whenever entries waited, some were sent before long; the
+trace does not show which entries waited; for `blocking.stall_threshold_ms` or longer nothing was sent to any consumer
+although entries waited; entries that could have been sent were not (rules `stalled` and `draining_stuck`)."""
+Missing = Literal["keys", "consumers", "dispatches", "publishes", "open_entries", "broker"]
 
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 PROGRESSES: Final[tuple[Progress, ...]] = get_args(Progress)
@@ -42,8 +42,9 @@ MISSING: Final[Mapping[Missing, Lack]] = MappingProxyType(
         "keys": Lack("the keys of the entries", "publishes or dispatches with their keys"),
         "consumers": Lack(
             "who was connected with which hashes",
-            "from the first join on, or the broker's statistics with the hash ranges as snapshots",
+            "from the first join on, or the broker's statistics with hash ranges as snapshots",
         ),
+        "dispatches": Lack("what was dispatched", "dispatches"),
         "publishes": Lack("what was published", "publishes"),
         "open_entries": Lack(
             "which entries were open when the recording began",
@@ -85,13 +86,13 @@ def order_of(found: Collection[Severity], dispatches: int, missing: Collection[M
     return "kept" if dispatches else "nothing_sent"
 
 
-def progress_of(found: Collection[Severity], held_up: bool, seen: bool, missing: Collection[Missing]) -> Progress:
+def progress_of(found: Collection[Severity], held_up: bool, dispatches: int, missing: Collection[Missing]) -> Progress:
     """Returns whether messages made progress.
 
     Args:
         found: the severities of the findings of `stalled` and `draining_stuck`.
         held_up: whether nothing was sent to any consumer for long although entries waited, for no expected cause.
-        seen: whether anything was dispatched, or waited.
+        dispatches: recorded.
         missing: what the trace lacks, so that it does not show which entries waited.
     """
     if "violation" in found or "known_bug" in found:
@@ -100,7 +101,7 @@ def progress_of(found: Collection[Severity], held_up: bool, seen: bool, missing:
         return "held_up"
     if "not_provable" in found or missing:
         return "not_provable"
-    return "flowing" if seen else "nothing_sent"
+    return "flowing" if dispatches else "nothing_sent"
 
 
 def worst_order(answers: Iterable[Order]) -> Order:

@@ -135,7 +135,8 @@ def _order(run: RunSummary, order: Order) -> str:
         could = " that could be judged" if part else ""
         return f"no rule about order was broken in {part}{count(sent, 'dispatch', 'dispatches')}{could}"
     if order == "not_provable":
-        return f"{_unproven(of, rules, 'no rule about order could be checked')}{_share(of, run)}"
+        checked = "no rule about order could be checked"
+        return f"{_unproven(of, rules, checked, leave_out=('open_entries',))}{_share(of, run)}"
     found = [_found(rules, "violation"), _found(rules, "known_bug")]
     return f"{', and '.join(filter(None, found))}{_share(of, run)}"
 
@@ -151,7 +152,7 @@ def _of_progress(
 ) -> str:
     longest = max(of, key=lambda subscription: subscription.held_up_seconds, default=None)
     if progress == "nothing_sent":
-        return "nothing was sent, and nothing waited"
+        return f"nothing was sent{_expected(of)}"
     if progress == "flowing":
         return f"whenever entries waited, some were sent within {duration(run.stall_threshold_s)}{_expected(of)}"
     if progress == "not_provable":
@@ -191,8 +192,12 @@ def _besides(run: RunSummary) -> str:
     return "".join(f"; {found}" for severity in severities if (found := _found(rules, severity)))
 
 
-def _unproven(of: Iterable[SubscriptionAnswers], rules: Iterable[RuleCounts], because: str) -> str:
-    missing = tuple(dict.fromkeys(name for subscription in of for name in subscription.missing))
+def _unproven(
+    of: Iterable[SubscriptionAnswers], rules: Iterable[RuleCounts], because: str, leave_out: Sequence[Missing] = ()
+) -> str:
+    """Why an answer is not provable: because of what is missing, else because of findings."""
+    lacks = dict.fromkeys(name for subscription in of for name in subscription.missing)
+    missing = tuple(name for name in lacks if name not in leave_out)
     if missing:
         return f"{because}, because the trace does not show {lacking(missing)}"
     return _found(rules, "not_provable") or because

@@ -414,7 +414,7 @@ COVERAGE = TableSchema(
         _optional(
             "progress",
             "string",
-            "nothing_sent: nothing was dispatched, nothing waited; flowing; not_provable: the trace does not show "
+            "nothing_sent: nothing was dispatched; flowing: else; not_provable: the trace does not show "
             "which entries waited, or findings are not provable; held_up: see held_up_seconds; stalled: rules stalled "
             "or draining_stuck found that entries that could be sent were not",
         ),

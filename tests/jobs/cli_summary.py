@@ -1,7 +1,15 @@
 """What an audit found, for the tests of the command line, which run none."""
 
+from dispatch_audit.pipeline.contract.answers import order_of
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity, worst_verdict
-from dispatch_audit.pipeline.report.summary import Finding, GroupCounts, RuleCounts, RunSummary, Summary
+from dispatch_audit.pipeline.report.summary import (
+    Finding,
+    GroupCounts,
+    RuleCounts,
+    RunSummary,
+    SubscriptionAnswers,
+    Summary,
+)
 
 _GROUP = ("orders-0", "workers")
 _FINDINGS = {
@@ -12,8 +20,10 @@ _FINDINGS = {
 }
 
 
-def summary_of(*found: Severity) -> Summary:
-    """One run with a finding of each of these severities."""
+def summary_of(*found: Severity, held_up_seconds: float = 0.0) -> Summary:
+    """One run with a finding of each of these severities, held up for some time."""
+    order, progress = order_of(found, 9, ()), "held_up" if held_up_seconds else "flowing"
+    cause = "no_permits" if held_up_seconds else None
     counts = RuleCounts("single_holder", 9, {severity: int(severity in found) for severity in SEVERITIES})
     run = RunSummary(
         run_key="0123456789abcdef",
@@ -33,5 +43,8 @@ def summary_of(*found: Severity) -> Summary:
         blocks=(),
         refused={},
         groups=(GroupCounts(*_GROUP, counts.rule, counts.checked, counts.findings, 1.0),),
+        order=order,
+        progress=progress,
+        subscriptions=(SubscriptionAnswers(*_GROUP, order, progress, 9, 9, held_up_seconds, cause),),
     )
     return Summary("out", {"runs": "out/runs"}, (run,))

@@ -11,7 +11,8 @@ from cli_summary import summary_of
 import dispatch_audit.jobs.session
 import dispatch_audit.pipeline.validation
 from dispatch_audit.jobs.nightly_audit import audit_arguments
-from dispatch_audit.pipeline.contract.severity import Severity, worst_verdict
+from dispatch_audit.pipeline.contract.answers import order_of
+from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.run.request import ValidationResult
 
@@ -35,7 +36,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["audit"], "Missing argument 'TRACE...'; see dispatch-audit --help"),
         (["audit", "{trace}"], "Missing option '--out'; see"),
-        (["audit", "{trace}", "--out", "out", "--fail-on", "sometimes"], "'sometimes' is not one of 'violation', "),
+        (["audit", "{trace}", "--out", "out", "--fail-on", "sometimes"], "--fail-on sometimes is no condition; the "),
         (["audit", "{trace}", "--out", "out", "--format", "xml"], "'xml' is not one of 'text', 'json', 'junit', "),
         (
             ["audit", "{trace}", "--out", "out", "--report", "xml=a"],
@@ -117,7 +118,25 @@ def test_findings_decide_on_the_exit_code(
     audited(summary_of(*found))
     code, out, err = run_cli("audit", trace, "--out", "out", *options)
     assert (code, err) == (expected, "")
-    assert out.startswith(worst_verdict(found).replace("_", " ").upper())
+    assert out.startswith(f"ORDER     {order_of(found, 9, ()).replace('_', ' ').upper()}  night: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), 0),
+        (("--fail-on", "held-up"), 1),
+        (("--fail-on", "violation,held-up:7s"), 1),
+        (("--fail-on", "violation", "--fail-on", "held-up:7300ms"), 0),
+    ],
+)
+def test_a_time_without_progress_decides_on_the_exit_code_if_asked_for(
+    run_cli: RunCli, audited: Any, trace: Path, options: tuple[str, ...], expected: int
+) -> None:
+    audited(summary_of(held_up_seconds=7.3))
+    code, out, err = run_cli("audit", trace, "--out", "out", *options)
+    assert (code, err) == (expected, "")
+    assert "\nPROGRESS  HELD UP for 7.3 s (no_permits): nothing was sent to any consumer" in out
 
 
 def test_arguments_become_a_request(run_cli: RunCli, audited: Any, trace: Path, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_github_annotates_and_adds_to_the_page_of_the_step(
     _, out, _ = run_cli("audit", trace, "--out", "out", "--format", "github")
     assert out.startswith("::error file=")
     assert out.count("\n") == 1
-    assert page.read_text().startswith("# before\n### night: violation\n")
+    assert page.read_text().startswith("# before\n### night: order broken, progress flowing\n")
 
 
 def test_github_needs_no_page(run_cli: RunCli, audited: Any, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_one_audit_writes_every_format(run_cli: RunCli, audited: Any, trace: Pat
     assert json.loads(files["json"].read_text()) == json.loads(out)
     assert json.loads(files["sarif"].read_text())["version"] == "2.1.0"
     assert ET.fromstring(files["junit"].read_bytes()).tag == "testsuites"
-    assert files["text"].read_text().startswith("KNOWN BUG  night: ")
+    assert files["text"].read_text().startswith("ORDER     KNOWN BUG  night: ")
 
 
 @pytest.mark.parametrize("form", ["text", "sarif", "github"])

@@ -10,10 +10,12 @@ from dispatch_audit.pipeline.report.summary import (
     Finding,
     GroupCounts,
     HotKey,
+    KeylessProducer,
     MixedProducer,
     Partition,
     RuleCounts,
     RunSummary,
+    SubscriptionAnswers,
     Summary,
     Wait,
 )
@@ -92,6 +94,10 @@ HOT = HotKey(*_SHOP, 4711, "order-7", 2, 1_980, 0, 0.4, 37, 5.1)
 NAMELESS = HotKey(*_SHOP, 56505, None, 1, 9, 2, None, None, 0.0)
 MIXED = MixedProducer(*_SHOP, "shop-1", batches=12, batches_inspected=10, mixed_batches=4)
 
+KEYLESS = KeylessProducer(*_SHOP, "shop-2", entries=40, keyless_entries=10)
+OUT_OF_ORDER = SubscriptionAnswers(*_SHOP, "broken", "flowing", 3_000, 3_000)
+FLOWING = SubscriptionAnswers(*_SHOP, "kept", "flowing", 700, 700)
+
 _BROKEN_RULES = (
     counts("early_duplicate", 3_000, known_bug=1),
     counts("ownership", 3_000),
@@ -119,6 +125,9 @@ BROKEN = RunSummary(
     incomplete=(INCOMPLETE,),
     hot_keys=(HOT, NAMELESS),
     mixed_producers=(MIXED,),
+    order="broken",
+    progress="flowing",
+    subscriptions=(OUT_OF_ORDER,),
 )
 
 CLEAN = RunSummary(
@@ -137,6 +146,21 @@ CLEAN = RunSummary(
     causes=(CauseTotals("draining", 2, 0.75),),
     blocks=(),
     refused={},
+    order="kept",
+    progress="flowing",
+    subscriptions=(FLOWING,),
+)
+
+_WAITED = SubscriptionAnswers(*_SHOP, "kept", "held_up", 700, 700, 7.3, "draining", "red (consumer 1)")
+HELD_UP = replace(CLEAN, inputs=("traces/hung",), progress="held_up", subscriptions=(_WAITED,), blocks=(BLOCK,))
+_NO_KEYS = SubscriptionAnswers(*_SHOP, "not_provable", "not_provable", 700, 0, missing=("keys", "publishes"))
+UNPROVEN = replace(
+    CLEAN,
+    inputs=("traces/keys",),
+    verdict="not_provable",
+    order="not_provable",
+    progress="not_provable",
+    subscriptions=(_NO_KEYS,),
 )
 
 TABLES = {"runs": "/tmp/report/runs", "violations": "/tmp/report/violations"}

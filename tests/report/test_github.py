@@ -6,7 +6,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from report_rows import BOTH, BROKEN, DUPLICATE, FINDING, HOSTILE, OF_HOSTILES, ONLY_CLEAN, TABLES, trace_at
+from report_rows import BOTH, BROKEN, DUPLICATE, FINDING, HELD_UP, HOSTILE, OF_HOSTILES, ONLY_CLEAN, TABLES, trace_at
 
 from dispatch_audit.pipeline.report.ci.github import annotations, markdown
 from dispatch_audit.pipeline.report.summary import Summary
@@ -85,11 +85,19 @@ def test_a_path_or_a_bug_does_not_end_its_property() -> None:
     assert data.startswith(DUPLICATE.explanation)
 
 
+def test_a_time_without_progress_is_a_warning(tmp_path: Path) -> None:
+    name, properties, data = parsed(annotations(Summary("/tmp/report", TABLES, (HELD_UP,)), [trace_at(tmp_path)]))
+    assert (name, properties) == ("warning", {"file": "traces/hung", "title": "progress: held up"})
+    assert data == (
+        "held up for 7.3 s by red (consumer 1) (draining): nothing was sent to any consumer although entries waited"
+    )
+
+
 def test_the_page_counts_rules_and_lists_findings() -> None:
     page = markdown(BOTH)
     tokens = MarkdownIt("commonmark").enable("table").parse(page)
     headings = [text_of([tokens[at + 1]]) for at, token in enumerate(tokens) if token.type == "heading_open"]
-    assert headings == ["traces/night: violation", "traces/day: clean"]
+    assert headings == ["traces/night: order broken, progress flowing", "traces/day: order kept, progress flowing"]
     subscription = [text_of([tokens[at + 1]]) for at, token in enumerate(tokens) if token.type == "td_open"]
     assert subscription[:3] == ["early_duplicate", "3,000", "1 known bug"]
     assert FINDING.explanation in subscription
@@ -103,7 +111,7 @@ def test_a_page_of_many_traces_stays_below_what_a_step_may_show() -> None:
     shown = page.count("### traces")
     assert 0 < shown < 9
     assert len(page.encode()) < 1 << 20
-    assert page.endswith(f"{9 - shown} more traces, at worst violation: see table `runs`.\n")
+    assert page.endswith(f"{9 - shown} more traces, at worst order broken, progress flowing: see table `runs`.\n")
 
 
 def test_names_of_clients_are_text_on_the_page() -> None:

@@ -2,7 +2,7 @@ import json
 import shlex
 from dataclasses import replace
 
-from report_rows import BOTH, BROKEN, CLEAN, FINDING, TABLES
+from report_rows import BOTH, BROKEN, CLEAN, FINDING, HELD_UP, KEYLESS, TABLES
 
 from dispatch_audit.pipeline.report.json_summary import json_summary
 from dispatch_audit.pipeline.windows.window import Window
@@ -26,6 +26,28 @@ def test_totals_over_all_traces() -> None:
         "no_permits": {"intervals": 1, "message_seconds": 0.25},
     }
     assert report["tables"] == TABLES
+
+
+def test_order_and_progress_are_said_beside_the_verdict() -> None:
+    runs = (replace(HELD_UP, keyless_producers=(KEYLESS,)), BROKEN)
+    report = json.loads(json_summary(replace(BOTH, runs=runs)))
+    assert (report["verdict"], report["order"], report["progress"], report["held_up_seconds"]) == (
+        "violation",
+        "broken",
+        "held_up",
+        7.3,
+    )
+    held_up, broken = report["traces"]
+    assert (held_up["order"], held_up["progress"], held_up["verdict"]) == ("kept", "held_up", "clean")
+    assert (broken["order"], broken["progress"], broken["held_up_seconds"]) == ("broken", "flowing", 0.0)
+    (subscription,) = held_up["subscriptions"]
+    assert (subscription["order"], subscription["held_up_by"], subscription["held_up_cause"]) == (
+        "kept",
+        "red (consumer 1)",
+        "draining",
+    )
+    (keyless,) = held_up["keyless_producers"]
+    assert (keyless["keyless_entries"], keyless["said"]) == (10, "shop-2: 10 of 40 entries without a key (25 %)")
 
 
 def test_each_trace_by_itself() -> None:

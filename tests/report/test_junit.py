@@ -4,9 +4,9 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
-from report_rows import BOTH, BROKEN, CLEAN, FINDING, HOSTILE, OF_HOSTILES, TABLES, counts, group
+from report_rows import BOTH, BROKEN, CLEAN, FINDING, HELD_UP, HOSTILE, OF_HOSTILES, TABLES, UNPROVEN, counts, group
 
-from dispatch_audit.pipeline.contract.severity import FailOn
+from dispatch_audit.pipeline.contract.fail_on import parse_fail_on
 from dispatch_audit.pipeline.report.ci.junit import junit_report
 from dispatch_audit.pipeline.report.summary import Finding, GroupCounts, RunSummary, Summary
 from dispatch_audit.pipeline.report.wording import printable
@@ -29,8 +29,8 @@ ATTRIBUTES = {
 }
 
 
-def read(summary: Summary, fail_on: FailOn = "violation") -> ET.Element:
-    report = ET.fromstring(junit_report(summary, fail_on))
+def read(summary: Summary, fail_on: str = "violation") -> ET.Element:
+    report = ET.fromstring(junit_report(summary, parse_fail_on([fail_on])))
     for element in report.iter():
         assert {child.tag for child in element} <= CHILDREN.get(element.tag, set())
         assert element.attrib.keys() == ATTRIBUTES.get(element.tag, set())
@@ -48,8 +48,8 @@ def only(group: GroupCounts, *findings: Finding) -> Summary:
     return Summary("/tmp/report", TABLES, (replace(BROKEN, groups=(group,), findings=findings),))
 
 
-def case_of(summary: Summary, fail_on: FailOn = "violation") -> ET.Element:
-    (case,) = read(summary, fail_on).iter("testcase")
+def case_of(summary: Summary, fail_on: str = "violation") -> ET.Element:
+    case, *_ = read(summary, fail_on).iter("testcase")
     return case
 
 
@@ -63,19 +63,19 @@ def test_windows_of_one_trace_are_suites_of_their_own_names() -> None:
 def test_a_suite_is_a_trace_and_a_case_a_rule_of_a_subscription() -> None:
     suites = list(read(BOTH))
     assert [(suite.attrib["name"], suite.attrib["tests"]) for suite in suites] == [
-        ("traces/night", "3"),
-        ("traces/day", "0"),
+        ("traces/night", "5"),
+        ("traces/day", "2"),
     ]
     assert [(case.attrib["name"], case.attrib["classname"]) for case in suites[0].iter("testcase")] == [
         (rule, "persistent://shop/eu/orders-partition-0, workers")
-        for rule in ("early_duplicate", "ownership", "single_holder")
+        for rule in ("early_duplicate", "ownership", "single_holder", "order", "progress")
     ]
     properties = {p.attrib["name"]: p.attrib["value"] for p in suites[0].iter("property")}
     assert (properties["run_key"], properties["completeness"]) == ("0123456789abcdef", "99.9 %")
 
 
 def test_a_broken_rule_fails_with_its_worst_finding_and_the_evidence() -> None:
-    _, _, holder = read(BOTH).iter("testcase")
+    _, _, holder, *_ = read(BOTH).iter("testcase")
     failure = holder.find("failure")
     assert failure is not None
     assert failure.attrib["type"] == "violation"
@@ -86,7 +86,7 @@ def test_a_broken_rule_fails_with_its_worst_finding_and_the_evidence() -> None:
 
 
 def test_a_known_bug_is_named() -> None:
-    duplicate, _, _ = read(BOTH).iter("testcase")
+    duplicate, *_ = read(BOTH).iter("testcase")
     failure = duplicate.find("failure")
     assert failure is not None
     assert failure.attrib == {
@@ -107,11 +107,30 @@ def test_a_known_bug_is_named() -> None:
         ("never", "violation", False),
     ],
 )
-def test_what_fails_the_audit_fails_the_case_and_nothing_else(fail_on: FailOn, severity: str, failed: bool) -> None:
+def test_what_fails_the_audit_fails_the_case_and_nothing_else(fail_on: str, severity: str, failed: bool) -> None:
     case = case_of(only(group(counts("single_holder", 9, **{severity: 1}))), fail_on)
     assert (case.find("failure") is not None) == failed
     out = case.findtext("system-out")
     assert out == f"9 checks: 1 {severity.replace('_', ' ')}"
+
+
+@pytest.mark.parametrize(("fail_on", "failed"), [("violation", False), ("held-up:7s", True), ("held-up:8s", False)])
+def test_a_time_without_progress_fails_its_case_if_it_fails_the_audit(fail_on: str, failed: bool) -> None:
+    order, progress = read(Summary("/tmp/report", TABLES, (HELD_UP,)), fail_on).iter("testcase")
+    assert (order.attrib["name"], progress.attrib["name"]) == ("order", "progress")
+    assert order.find("failure") is None
+    assert (progress.find("failure") is not None) == failed
+    assert progress.findtext("system-out") == "held up for 7.3 s by red (consumer 1) (draining)"
+
+
+@pytest.mark.parametrize(("fail_on", "tag"), [("violation", "skipped"), ("not_provable", "failure")])
+def test_an_answer_that_is_not_provable_does_not_pass(fail_on: str, tag: str) -> None:
+    for case in read(Summary("/tmp/report", TABLES, (UNPROVEN,)), fail_on).iter("testcase"):
+        result = case.find(tag)
+        assert result is not None
+        assert result.attrib["message"] == (
+            "not provable: the trace does not show the keys of the entries and what was published"
+        )
 
 
 def test_what_cannot_be_proved_is_skipped_with_the_reason() -> None:
@@ -146,7 +165,7 @@ def test_two_traces_of_one_name_stay_two() -> None:
 
 def test_names_of_clients_break_nothing() -> None:
     report = read(OF_HOSTILES)
-    (suite,), (case,) = report.iter("testsuite"), report.iter("testcase")
+    (suite,), (case, *_) = report.iter("testsuite"), report.iter("testcase")
     name = printable(HOSTILE)
     assert suite.attrib["name"] == name
     assert case.attrib["classname"] == f"{name}, {name}"

@@ -37,10 +37,21 @@ def interval(
     return {**GROUPS[0], "scope": scope, "cause": cause, **waiting, **blamed, **times, **rest}
 
 
+_TEXTS: dict[str, Any] = {
+    "order_verdict": "kept",
+    "progress": "held_up",
+    "held_up_cause": "no_permits",
+    "held_up_by": "c7 (consumer 7)",
+    "expected_wait_cause": None,
+    "missing": ["keys"],
+}
+
+
 def partition(group: dict[str, str], left_out: int) -> dict[str, Any]:
     recorded = (column.name for column in TABLES["coverage"].columns if column.derived_from is None)
     names = (name for name in recorded if name not in ("run_key", *group))
-    return {**group, **dict.fromkeys(names, 0), "completeness": 1.0, "intervals_left_out": left_out}
+    numbers = {name: 0 for name in names if name not in _TEXTS}
+    return {**group, **numbers, **_TEXTS, "completeness": 1.0, "intervals_left_out": left_out}
 
 
 def run(verdict: str, quarantined: int) -> dict[str, Any]:

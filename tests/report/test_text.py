@@ -7,14 +7,18 @@ from report_rows import (
     BLOCK,
     BOTH,
     BROKEN,
+    CLEAN,
     FINDING,
+    HELD_UP,
     HOSTILE,
     HOT,
     INCOMPLETE,
+    KEYLESS,
     MIXED,
     OF_HOSTILES,
     ONLY_CLEAN,
     TABLES,
+    UNPROVEN,
     WAIT,
     counts,
     group,
@@ -47,7 +51,8 @@ def test_a_broken_and_a_clean_trace() -> None:
     assert (
         text_of(BOTH)
         == """\
-VIOLATION  traces/night: the contract of Key_Shared was broken
+ORDER     BROKEN  traces/night: 13 violations of single_holder, and 1 finding of early_duplicate matches a known bug
+PROGRESS  FLOWING: whenever entries waited, some were sent within 1.0 s
 Read    12,000 events, 12 quarantined (broken_json 10, missing_field 2); completeness 99.9 %
 Time    2026-01-01 00:00:00.000 to 2026-01-01 00:01:30.000 UTC (90.0 s)
 Broker  Pulsar 4.0.8, by the rules of profile pulsar-4.0.7
@@ -90,7 +95,8 @@ Batches of several keys; the broker routes a batch by the key of its first messa
 Next    see how the worst finding came about, event by event: \
 dispatch-audit explain /tmp/report --violation 3f2a9c04d1b7
 
-CLEAN  traces/day: nothing broke the contract of Key_Shared
+ORDER     KEPT  traces/day: no rule about order was broken in 700 dispatches
+PROGRESS  FLOWING: whenever entries waited, some were sent within 1.0 s
 Read    3,000 events, 0 quarantined; completeness 100 %
 Broker  by the rules of profile pulsar-4.2.4
 Run     fedcba9876543210
@@ -99,14 +105,94 @@ Nothing found by ownership, single_holder
 
 Next    nothing to do: entries waited briefly or not at all
 
-VIOLATION  all 2 traces: the contract of Key_Shared was broken
+ORDER     BROKEN  all 2 traces: 1 of 2 traces
+PROGRESS  FLOWING: 2 of 2 traces
 Tables  /tmp/report: runs, violations
 """
     )
 
 
-def test_one_trace_has_one_verdict() -> None:
-    assert text_of(ONLY_CLEAN).count("CLEAN") == 1
+def test_one_trace_has_each_answer_once() -> None:
+    text = text_of(ONLY_CLEAN)
+    assert (text.count("KEPT"), text.count("FLOWING")) == (1, 1)
+
+
+def lines_of(run: RunSummary) -> list[str]:
+    return text_of(Summary("/tmp/report", TABLES, (run,))).splitlines()
+
+
+def test_who_held_up_a_subscription_and_for_how_long_is_an_answer_of_its_own() -> None:
+    lines = lines_of(HELD_UP)
+    assert lines[:2] == [
+        "ORDER     KEPT  traces/hung: no rule about order was broken in 700 dispatches",
+        "PROGRESS  HELD UP for 7.3 s by red (consumer 1) (draining): nothing was sent to any consumer although entries "
+        "waited",
+    ]
+    assert "Next    look at why red (consumer 1) took so long to acknowledge entry 7:118" in "\n".join(lines)
+
+
+def test_what_was_not_checked_is_not_kept_and_the_next_step_says_what_is_missing() -> None:
+    lines = lines_of(UNPROVEN)
+    assert lines[:2] == [
+        "ORDER     NOT PROVABLE  traces/keys: no rule about order could be checked, because the trace does not show the "
+        "keys of the entries and what was published",
+        "PROGRESS  NOT PROVABLE: it is not known which entries waited, because the trace does not show the keys of the "
+        "entries and what was published",
+    ]
+    assert (
+        "Next    record publishes or dispatches with their keys, and publishes: this trace does not show the keys of the "
+        "entries and what was published"
+    ) in lines
+
+
+def test_one_subscription_of_several_may_be_the_one_that_is_not_provable() -> None:
+    (doubtful,) = UNPROVEN.subscriptions
+    run = replace(UNPROVEN, subscriptions=(*CLEAN.subscriptions, doubtful))
+    assert lines_of(run)[0].endswith("and what was published, in 1 of 2 subscriptions")
+
+
+def test_only_the_dispatches_that_could_be_judged_are_said_to_keep_order() -> None:
+    (some,) = CLEAN.subscriptions
+    line, *_ = lines_of(replace(CLEAN, subscriptions=(replace(some, dispatches_judged=64),)))
+    assert line.endswith(": no rule about order was broken in the 64 of 700 dispatches that could be judged")
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        ("no_owner", "no consumer was connected"),
+        ("dispatch_rate_limit", "a dispatch rate limit was reached"),
+        ("delayed_delivery", "entries waited for the time that their producer had asked for"),
+    ],
+)
+def test_an_expected_wait_is_said_and_no_alarm(cause: str, said: str) -> None:
+    (some,) = CLEAN.subscriptions
+    waited = replace(some, expected_wait_seconds=60.0, expected_wait_cause=cause)
+    line = lines_of(replace(CLEAN, subscriptions=(waited,)))[1]
+    assert (
+        line
+        == f"PROGRESS  FLOWING: whenever entries waited, some were sent within 1.0 s, but for up to 60.0 s in which {said}"
+    )
+
+
+def test_other_findings_about_progress_stand_beside_the_answer() -> None:
+    line = lines_of(replace(CLEAN, rules=(counts("unacked_limit", 9, violation=3),)))[1]
+    assert line.endswith("within 1.0 s; 3 violations of unacked_limit")
+
+
+def test_a_run_of_an_older_version_has_a_verdict_only() -> None:
+    old = replace(BROKEN, order=None, progress=None, subscriptions=())
+    assert lines_of(old)[0].startswith(
+        "VERDICT  VIOLATION  traces/night: the worst of what was found; an older version"
+    )
+
+
+def test_messages_without_a_key_are_a_fact_with_numbers() -> None:
+    for profile, routing in (("pulsar-4.0.7", "they are spread over the consumers"), ("pulsar-3.0", "to one consumer")):
+        text = text_of(Summary("/tmp/report", TABLES, (replace(CLEAN, profile=profile, keyless_producers=(KEYLESS,)),)))
+        assert "  shop-2: 10 of 40 entries without a key (25 %)\n" in text
+        assert routing in text
+    assert "without a key" not in text_of(BOTH)
 
 
 def test_rules_with_nothing_to_check_are_told_from_those_that_found_nothing() -> None:

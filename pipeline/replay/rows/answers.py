@@ -9,8 +9,8 @@ from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.contract.rules import RULES
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
-from dispatch_audit.pipeline.replay.state.state import NOBODY
-from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Seen
+from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, NOBODY
+from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
@@ -53,11 +53,11 @@ def answers(
         (f.checked for f in findings if RULES[f.rule].about == "order" and RULES[f.rule].counted in _OF_DISPATCHES),
         default=0,
     )
-    unjudged = _unjudged(found.seen, counted, refused) if counted.dispatches and not judged else []
-    waits_unseen = [*unjudged, *(m for m in _waits_unseen(found, counted) if m not in unjudged)]
+    unjudged = [] if judged else _unjudged(found, counted, refused)
+    waits_unseen = _waits_unseen(found, counted, unjudged)
     held_up, expected = _no_progress(found)
     stuck = {severity for f in findings if f.rule in _STUCK for severity, number in f.counts.items() if number}
-    progress = progress_of(stuck, held_up is not None, counted.dispatches > 0 or expected is not None, waits_unseen)
+    progress = progress_of(stuck, held_up is not None, counted.dispatches, waits_unseen)
     return {
         "dispatches": counted.dispatches,
         "dispatches_judged": min(judged, counted.dispatches),
@@ -92,27 +92,32 @@ def _severities(about: About, findings: Iterable[RuleFindings]) -> Counter[Sever
     return total
 
 
-def _unjudged(seen: Seen, counted: RowsSeen, refused: int) -> list[Missing]:
-    """What the trace lacks, if not one of its dispatches could be judged.
+def _unjudged(found: ReplayResult, counted: RowsSeen, refused: int) -> list[Missing]:
+    """What the trace lacks, where not one dispatch could be judged.
 
     Nothing is missing where a window ends before the replay has placed its dispatches in time: the next one has them.
     """
+    seen = found.seen
+    if not counted.dispatches:
+        # Entries that no consumer was sent were acknowledged.
+        settled = any(acknowledged for _, acknowledged in found.counts.values())
+        return ["dispatches"] if found.checked[ACKNOWLEDGEMENTS] and not settled else []
     missing: list[Missing] = []
     if seen.unkeyed:
         missing.append("keys")
-    if seen.censored or seen.undecided or refused:
+    if seen.censored or seen.undecided or (refused and not missing):
         missing.append("consumers")
     if missing and not counted.publishes:
         missing.append("publishes")
     return missing
 
 
-def _waits_unseen(found: ReplayResult, counted: RowsSeen) -> list[Missing]:
-    """What the trace lacks so that it does not show which entries waited."""
-    missing: list[Missing] = []
-    if not counted.publishes and found.seen.without_publish:
+def _waits_unseen(found: ReplayResult, counted: RowsSeen, unjudged: Sequence[Missing]) -> list[Missing]:
+    """What the trace lacks so that it does not show which entries waited; `unjudged` is missing anyway."""
+    missing = list(unjudged)
+    if not counted.publishes and found.seen.without_publish and "publishes" not in missing:
         missing.append("publishes")
-    if not found.waits_known and (counted.publishes or counted.dispatches):
+    if not found.waits_known and (counted.publishes or counted.dispatches) and "consumers" not in missing:
         missing.append("open_entries")
     return missing
 

@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRa
 
 Ranges = Mapping[int, frozenset[tuple[int, int]]]
 
+_NO_KEYS = "the trace has no key of a dispatch, so it does not show which hashes were held"
 _PASSED = (
     "an administrator had moved mark-delete, and no read since in which the broker releases what that passed is shown"
 )
@@ -77,7 +78,9 @@ class SnapshotCheck:
     ) -> None:
         """Compares a snapshot with the reconstruction at both moments, and takes the values that only it shows."""
         before, after = moments
-        vague = one_sided.about(snapshot) or (_PASSED if before.rebuilt.passed else "")
+        sent = dispatcher.traffic
+        keyless = _NO_KEYS if sent.unkeyed and sent.unkeyed == sent.dispatched else ""
+        vague = one_sided.about(snapshot) or (_PASSED if before.rebuilt.passed else keyless)
         self.comparison.compare(snapshot, before, after, dispatcher.drains, doubts, vague)
         dispatcher.apply_snapshot(snapshot, at)
         self.blocked_attempts.note(snapshot, dispatcher.consumers.of)

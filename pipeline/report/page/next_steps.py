@@ -22,13 +22,14 @@ def next_steps(run: RunSummary, findings: Sequence[FindingView]) -> tuple[tuple[
 
 
 def _steps(run: RunSummary, findings: Sequence[FindingView]) -> Iterator[tuple[str, str]]:
-    if is_worth_a_look(run) and findings:
+    missing = missing_in(run)
+    if is_worth_a_look(run, unproven=not missing) and findings:
         worst = findings[0]
         yield f"Look at the worst finding ({worst.rule}), and the events around it.", worst.anchor
     release = release_of(run.pulsar_version, profile_named(run.profile))
     for remedy in remedies((finding.reason for finding in findings if finding.severity == "known_bug"), release):
         yield remedy, "findings"
-    if missing := missing_in(run):
+    if missing:
         yield f"Record {to_record(missing)}: this trace does not show {lacking(missing)}.", "limits"
     if block := worth_a_look(run):
         yield sentence(printable(look_at(block))), "blocking"

@@ -60,10 +60,12 @@ def next_step(run: RunSummary, target: str, topics: TopicNames) -> str:
     """
     if run.recorded_by in OUTSIDE:
         return "for a verdict on the broker, record inside of it (docs/RECORDING.md)"
-    if is_worth_a_look(run) and run.findings[0].finding_id is not None:
+    missing = missing_in(run)
+    # A finding is often not provable because of what is missing.
+    if is_worth_a_look(run, unproven=not missing) and run.findings[0].finding_id is not None:
         command = explain_command(target, run.findings[0].finding_id)
         return f"see how the worst finding came about, event by event: {printable(command)}"
-    if missing := missing_in(run):
+    if missing:
         return f"record {to_record(missing)}: this trace does not show {lacking(missing)}"
     refused = sum(number for reason, number in run.refused.items() if reason != _REPEATED)
     if refused:
@@ -80,9 +82,10 @@ def _about_waits(run: RunSummary, topics: TopicNames) -> str:
     return "nothing to do: entries waited briefly or not at all"
 
 
-def is_worth_a_look(run: RunSummary) -> bool:
-    """Whether the worst finding needs a look; permitted ones and facts do not."""
-    return bool(run.findings) and run.findings[0].severity in NEED_A_LOOK
+def is_worth_a_look(run: RunSummary, *, unproven: bool = True) -> bool:
+    """Whether the worst finding needs a look; permitted ones and facts do not, nor without `unproven` the unproven."""
+    severity = run.findings[0].severity if run.findings else "info"
+    return run.verdict != "clean" and severity in NEED_A_LOOK and (unproven or severity != "not_provable")
 
 
 def worth_a_look(run: RunSummary) -> Block | None:
