@@ -35,8 +35,20 @@ NAMES: Final[dict[str, str]] = {
 _SENTENCES: Final = {"explanation": bool, "evidence": len, "undecided": bool}
 """Columns of sentences, which may be worded anew, and what is compared of each."""
 
-_ASIDE: Final = ("finding_id", "gaps", "rows_dropped", "rows_censored_by_gaps", "first_gap_ts_us")
-"""Columns that follow from others of their row, and those that say that a recording has no gaps."""
+_ANSWERS: Final = (
+    "dispatches",
+    "dispatches_judged",
+    "order_verdict",
+    "progress",
+    "held_up_seconds",
+    "held_up_cause",
+    "held_up_by",
+    "expected_wait_seconds",
+    "expected_wait_cause",
+    "missing",
+)
+_ASIDE: Final = ("finding_id", "gaps", "rows_dropped", "rows_censored_by_gaps", "first_gap_ts_us", *_ANSWERS)
+"""Columns that follow from others of their row or from other rows, and those that say that a recording has no gaps."""
 
 Digests = npt.NDArray[np.uint32]
 
