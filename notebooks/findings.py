@@ -60,7 +60,16 @@ def rows_of(table: str) -> Any:
     return target.read(session, table).where(f"run_key = '{run_key}'")
 
 
-runs = rows_of("runs").select("verdict", "completeness", "events_in", "events_quarantined", "profile", "inputs")
+runs = rows_of("runs").select(
+    "order_verdict",
+    "progress",
+    "held_up_seconds",
+    "completeness",
+    "events_in",
+    "events_quarantined",
+    "profile",
+    "inputs",
+)
 show(runs.toPandas())
 
 # COMMAND ----------

@@ -1,4 +1,4 @@
-"""The answers on a subscription: what follows from the rows of a trace, and what a trace with fewer rows still shows."""
+"""The answers on a subscription: what follows from the rows of a trace, and what one with fewer rows still shows."""
 
 from collections.abc import Callable, Mapping, Sequence
 
