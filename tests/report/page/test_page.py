@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import altair
+import pyarrow as pa
 import pytest
 from chart_rows import HOSTILE, finding, tables
 from outline import Outline
@@ -216,3 +217,19 @@ def test_a_trace_from_outside_of_the_broker_says_what_it_cannot_show(tmp_path: P
     write_run(tmp_path, "9999", {}, {"verdict": "not_provable", "recorded_by": "client"})
     shown = page_of(tmp_path, "9999")
     assert "recorded in a client, behind the dispatch: the order of a key at each consumer" in shown
+
+
+def test_a_run_of_older_tables_has_a_page(tmp_path: Path) -> None:
+    """Their `runs` and `coverage` lack the columns of the answers, and nothing is added to them."""
+    from deltalake import DeltaTable, write_deltalake
+
+    write_run(tmp_path, "dddd", tables([finding(1, "k")]), {"verdict": "violation"})
+    for name in ("runs", "coverage"):
+        folder = str(tmp_path / name)
+        held = pa.table(DeltaTable(folder).to_pyarrow_table())
+        answers = {"order_verdict", "progress", "held_up_seconds", "held_up_by", "missing", "dispatches"}
+        older = held.select([column for column in held.column_names if column not in answers])
+        write_deltalake(folder, older, mode="overwrite", schema_mode="overwrite")
+    text = " ".join(Outline(page_of(tmp_path, "dddd")).text.split())
+    assert "Verdict: violation." in text
+    assert "an older version of the audit wrote this run" in text.lower()
