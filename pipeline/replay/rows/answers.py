@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from dispatch_audit.pipeline.contract.answers import Missing, is_expected, order_of, progress_of
 from dispatch_audit.pipeline.contract.rule import About
@@ -17,25 +17,6 @@ from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
 _OF_DISPATCHES: Final = ("dispatches", "first deliveries")
 _STUCK: Final = ("stalled", "draining_stuck")
-
-
-class _Wait(NamedTuple):
-    """A time in which nothing was sent to any consumer although entries waited, in microseconds.
-
-    Attributes:
-        since_us: its beginning.
-        until_us: its end, or that of the trace.
-        longest: the longest of the intervals that it consists of.
-    """
-
-    since_us: int
-    until_us: int
-    longest: Blocked
-
-    @property
-    def seconds(self) -> float:
-        """Its length."""
-        return (self.until_us - self.since_us) / 1e6
 
 
 def answers(
@@ -64,7 +45,7 @@ def answers(
         "order_verdict": order_of(_severities("order", findings), counted.dispatches, unjudged),
         "progress": progress,
         **_columns("held_up", held_up),
-        "held_up_by": None if held_up is None else _blamed(held_up.longest, found),
+        "held_up_by": None if held_up is None else _blamed(held_up, found),
         **_columns("expected_wait", expected),
         "missing": waits_unseen if progress == "not_provable" else unjudged,
     }
@@ -122,31 +103,24 @@ def _waits_unseen(found: ReplayResult, counted: RowsSeen, unjudged: Sequence[Mis
     return missing
 
 
-def _no_progress(found: ReplayResult) -> tuple[_Wait | None, _Wait | None]:
+def _no_progress(found: ReplayResult) -> tuple[Blocked | None, Blocked | None]:
     """The longest time without progress for any consumer, and the longest one for an expected cause."""
-    by_kind: dict[bool, list[_Wait]] = {False: [], True: []}
-    for interval in sorted(found.reported_waits, key=lambda interval: interval.span.from_ts):
+    by_kind: dict[bool, list[Blocked]] = {False: [], True: []}
+    for interval in found.reported_waits:
         if interval.scope == "subscription":
-            kind = is_expected(interval.cause, interval.detail.get("consumers"))
-            by_kind[kind] = _continued(by_kind[kind], interval)
-    held_up, expected = (max(waits, key=lambda w: w.seconds, default=None) for waits in by_kind.values())
+            by_kind[is_expected(interval.cause, interval.detail.get("consumers"))].append(interval)
+    held_up, expected = (max(waits, key=_seconds, default=None) for waits in by_kind.values())
     return held_up, expected
 
 
-def _continued(waits: list[_Wait], interval: Blocked) -> list[_Wait]:
-    """The waits with one more interval: a join or leave divides a time without progress, and does not end it."""
-    span = interval.span
-    if not waits or span.from_ts > waits[-1].until_us:
-        return [*waits, _Wait(span.from_ts, span.to_ts, interval)]
-    since_us, until_us, longest = waits[-1]
-    is_longer = span.to_ts - span.from_ts > longest.span.to_ts - longest.span.from_ts
-    return [*waits[:-1], _Wait(since_us, max(until_us, span.to_ts), interval if is_longer else longest)]
+def _seconds(interval: Blocked) -> float:
+    return (interval.span.to_ts - interval.span.from_ts) / 1e6
 
 
-def _columns(name: str, wait: _Wait | None) -> dict[str, object]:
+def _columns(name: str, interval: Blocked | None) -> dict[str, object]:
     return {
-        f"{name}_seconds": 0.0 if wait is None else wait.seconds,
-        f"{name}_cause": None if wait is None else wait.longest.cause,
+        f"{name}_seconds": 0.0 if interval is None else _seconds(interval),
+        f"{name}_cause": None if interval is None else interval.cause,
     }
 
 
