@@ -1,6 +1,6 @@
 """What an audit found, for the tests of the command line, which run none."""
 
-from dispatch_audit.pipeline.contract.answers import order_of
+from dispatch_audit.pipeline.contract.answers import Progress, order_of
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity, worst_verdict
 from dispatch_audit.pipeline.report.summary import (
     Finding,
@@ -22,7 +22,8 @@ _FINDINGS = {
 
 def summary_of(*found: Severity, held_up_seconds: float = 0.0) -> Summary:
     """One run with a finding of each of these severities, held up for some time."""
-    order, progress = order_of(found, 9, ()), "held_up" if held_up_seconds else "flowing"
+    order = order_of(found, 9, ())
+    progress: Progress = "held_up" if held_up_seconds else "flowing"
     cause = "no_permits" if held_up_seconds else None
     counts = RuleCounts("single_holder", 9, {severity: int(severity in found) for severity in SEVERITIES})
     run = RunSummary(

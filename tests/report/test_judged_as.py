@@ -8,7 +8,7 @@ from io import StringIO
 from report_rows import BROKEN, TABLES
 from rich.console import Console
 
-from dispatch_audit.pipeline.report.github import markdown
+from dispatch_audit.pipeline.report.ci.github import markdown
 from dispatch_audit.pipeline.report.json_summary import json_summary
 from dispatch_audit.pipeline.report.summary import Summary
 from dispatch_audit.pipeline.report.text.report import print_report

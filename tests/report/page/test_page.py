@@ -17,6 +17,7 @@ from outline import Outline
 from page_fixtures import page_of, write_run
 
 from dispatch_audit.jobs.reports import ReportFile, write_reports
+from dispatch_audit.pipeline.contract.fail_on import parse_fail_on
 from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.report.page.findings import FINDINGS_MAX, shown_findings
 from dispatch_audit.pipeline.report.page.next_steps import remedies
@@ -132,10 +133,9 @@ def test_the_command_writes_the_newest_run(page_target: Path, tmp_path: Path, ru
 
 def test_an_audit_of_several_traces_writes_a_page_of_each(page_target: Path, tmp_path: Path) -> None:
     summary = summarise(None, str(page_target), ["aaaa", "bbbb"])
-    write_reports(None, summary, [], "never", "json", [ReportFile("html", tmp_path / "night.html")])
-    write_reports(
-        None, replace(summary, runs=summary.runs[:1]), [], "never", "json", [ReportFile("html", tmp_path / "one.html")]
-    )
+    write_reports(None, summary, [], parse_fail_on(["never"]), "json", [ReportFile("html", tmp_path / "night.html")])
+    alone = replace(summary, runs=summary.runs[:1])
+    write_reports(None, alone, [], parse_fail_on(["never"]), "json", [ReportFile("html", tmp_path / "one.html")])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["night-aaaa.html", "night-bbbb.html", "one.html"]
     assert "<code>bbbb</code>" in (tmp_path / "night-bbbb.html").read_text()
 
