@@ -67,7 +67,7 @@ def unfinished(simulation: PartitionSimulation) -> dict[str, set[int]]:
 
 @pytest.mark.heavy
 @examples(120, derandomize=True)
-@given(SEEDS, st.sampled_from(["4.0.8", "4.2.4", "5.0.1"]))
+@given(SEEDS, st.sampled_from(["4.0.8", "4.0.12", "4.1.0", "4.2.4", "5.0.0-M1", "5.0.1"]))
 def test_a_draining_dispatcher_keeps_the_contract(seed: int, version: str) -> None:
     assert drawn(seed, version).unexplained == []
 
@@ -110,7 +110,9 @@ def test_so_it_does_where_only_ends_are_recorded(seed: int) -> None:
 
 @pytest.mark.heavy
 @examples(60, derandomize=True)
-@given(SEEDS, st.sampled_from([("3.0.7", False), ("3.3.2", False), ("4.2.4", True)]))
+@given(
+    SEEDS, st.sampled_from([("3.0.7", False), ("3.1.2", False), ("3.3.1", False), ("3.3.2", False), ("4.2.4", True)])
+)
 @example(318, ("3.0.7", False))  # a dispatch inside the bracket of the receiver's join
 def test_recently_joined_consumers_do_nothing_else_in_the_rows_that_a_recorder_writes(
     seed: int, broker: tuple[str, bool]
@@ -134,7 +136,9 @@ def test_4_2_keeps_the_contract_with_each_switch_of_its_neighbours(seed: int, ch
 
 @pytest.mark.heavy
 @examples(60, derandomize=True)
-@given(SEEDS, st.sampled_from([("3.0.7", False), ("3.3.2", False), ("4.2.4", True)]))
+@given(
+    SEEDS, st.sampled_from([("3.0.7", False), ("3.1.2", False), ("3.3.1", False), ("3.3.2", False), ("4.2.4", True)])
+)
 def test_recently_joined_consumers_break_the_contract_in_known_ways_only(seed: int, broker: tuple[str, bool]) -> None:
     version, classic = broker
     rng = Random(seed)
