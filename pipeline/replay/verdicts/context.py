@@ -34,7 +34,7 @@ class FindingContext:
 
     Attributes:
         found: the result of the replay.
-        exceptions: the exceptions of the contract for this line of versions.
+        exceptions: the exceptions of the contract for this release.
         drains: whether the broker runs the draining dispatcher; the other one has recently joined consumers.
         skew_us: recorder skew.
         release: the release of the broker.

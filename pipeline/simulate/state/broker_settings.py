@@ -29,7 +29,7 @@ class DispatchRate:
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """Settings of broker.conf (contract 8); where a line of versions lacks one, the value here has no effect.
+    """Settings of broker.conf (contract 8); where a release lacks one, the value here has no effect.
 
     Attributes:
         read_batch: `dispatcherMaxReadBatchSize`, entries.
@@ -83,7 +83,7 @@ def broker_settings(broker: Mapping[str, object], policies: Mapping[str, object]
     """The settings of a broker.
 
     Args:
-        broker: broker.conf names to values, complete for the line of versions (`Profile.broker`).
+        broker: broker.conf names to values, complete for the release (`Profile.broker`).
         policies: the same names to values that policies of the namespace or the topic give instead.
 
     Raises:

@@ -48,7 +48,7 @@ class Switches:
 
 
 def switches_of(profile: Profile) -> Switches:
-    """The switches of a line of versions."""
+    """The switches of a release."""
     draining = profile.dispatcher == "draining"
     cleans_up = profile.mark_delete_releases == "any"
     return Switches(

@@ -106,3 +106,16 @@ def test_what_was_before_epochs_that_nobody_knows_does_not_go_on_behind_them() -
     found = all_of([first, third])
     assert {t.until for t in found if t.began.epoch == first.epoch.number} == {first.until}
     assert {(t.began.epoch, t.began.since) for t in found if t.until is None} == {(2, third.since)}
+
+
+def test_a_range_that_several_share_goes_on_for_each_of_them() -> None:
+    log = AssignmentLog("consistent_hashing", points=5, profile="pulsar-3.0.0")
+    for seq, name in enumerate(("same", "same", "other"), 1):
+        log.join(seq, name, None, seq)
+    assert log.current is not None
+    epochs = placed([*log.take_closed(), log.current])
+    before = {(held[0], held[1]) for held in epochs[0].epoch.ranges}
+    rows = [row for row in all_of(epochs) if row.until is None]
+    untouched = [row for row in rows if row.held[:2] in before]
+    assert len(untouched) >= 2
+    assert {(row.held[2], row.began.epoch) for row in untouched} == {(1, 0), (2, 1)}
