@@ -17,6 +17,7 @@ from trace_rows import (
     PUBLISH,
     REDELIVER,
     RESET,
+    SETTINGS,
     STATS,
     without,
 )
@@ -73,7 +74,7 @@ BAD_ROWS: tuple[tuple[Mapping[str, Any] | str, str, str | None], ...] = (
     *(
         (without(row, "subscription"), "missing_field", "subscription")
         for row in GOOD_ROWS
-        if row not in (PUBLISH, GAP)
+        if row not in (PUBLISH, GAP, SETTINGS)
     ),
     *(
         (without(row, "consumer"), "missing_field", "consumer")

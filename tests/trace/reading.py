@@ -70,7 +70,7 @@ def scanned(spark: SparkSession, trace: Trace) -> tuple[Rows, Rows]:
 def rows_of_parts(parts: Sequence[Part], rows: int) -> tuple[Rows, Rows]:
     """The good rows of parts, and the refused ones, with their snapshots parsed."""
     found = [some for part in parts for some in part.read(EVENT_SCHEMA.names, rows)]
-    good = [row for some in found for row in some.good.to_pylist()]
+    good = [row for some in found for row in some.good.to_pylist(maps_as_pydicts="strict")]
     for row in good:
         row["snapshot"] = row["snapshot"] and json.loads(row["snapshot"])
     return _in_order(good, [row for some in found for row in some.refused.to_pylist()])

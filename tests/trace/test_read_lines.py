@@ -40,7 +40,7 @@ def read(
     good, refused, lines = [], [], 0
     for part in LineReader(_COLUMNS, rows).file(str(path), begin, end):
         assert part.good.num_rows <= rows
-        good += part.good.to_pylist()
+        good += part.good.to_pylist(maps_as_pydicts="strict")
         refused += part.refused.to_pylist()
         lines += part.lines
     return good, sorted(refused, key=lambda row: int(row["line"])), lines

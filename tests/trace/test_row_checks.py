@@ -24,6 +24,7 @@ from trace_rows import (
     REDELIVER,
     REFUSED_JOIN,
     RESET,
+    SETTINGS,
     STATS,
     without,
 )
@@ -36,8 +37,8 @@ from dispatch_audit.pipeline.trace.reasons import REASONS, STRUCTURAL
 # Columns have types, so these cannot stand in them; see `test_parquet_files` for wrong types and base64.
 _OF_LINES = ("broken_json", "wrong_type", "bad_key")
 
-# Consumers with ranges of their own are rare, and so are gaps: they are looked at one by one.
-_ONE_BY_ONE = (JOIN, REFUSED_JOIN, GAP, GAP_OF_ALL)
+# Consumers with ranges of their own are rare, and so are gaps and settings: they are looked at one by one.
+_ONE_BY_ONE = (JOIN, REFUSED_JOIN, GAP, GAP_OF_ALL, SETTINGS)
 _AUTO_SPLIT = {**JOIN, "key_shared_mode": "AUTO_SPLIT", "ranges": []}
 # Good, of no meaning where they stand, and nothing that a recorder writes: not worth a test of their own there.
 _ODD = ({**PUBLISH, "phase": "of no meaning here"},)
@@ -175,7 +176,7 @@ def test_good_rows_together_are_plain() -> None:
     assert plain(encoded(batch_of([])))
 
 
-@pytest.mark.parametrize("row", _ONE_BY_ONE, ids=["named", "refused", "gap", "gap of all"])
+@pytest.mark.parametrize("row", _ONE_BY_ONE, ids=["named", "refused", "gap", "gap of all", "settings"])
 def test_rare_rows_are_looked_at_one_by_one(row: Mapping[str, Any]) -> None:
     assert not plain(batch_of([row]))
     assert not plain(encoded(batch_of([row])))
@@ -251,6 +252,36 @@ def _more_lenient(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 )
 def test_a_gap_says_what_was_lost(changed: dict[str, Any], fault: tuple[str, str] | None) -> None:
     assert _verdicts([{**GAP, **changed}]) == [fault]
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({}, None),
+        ({"subscription": None}, None),
+        ({"subscription": None, "topic": None}, None),
+        ({"sources": None, "seq_begin": None}, None),
+        ({"settings": {"maxUnackedMessagesPerConsumer": None}}, None),
+        ({"settings": {"a setting of a later release": "[1]"}}, None),
+        ({"settings": {"dispatchThrottlingRatePerTopicInMsg": "-1"}}, None),
+        ({"topic": None}, ("missing_field", "topic")),
+        ({"settings": None}, ("missing_field", "settings")),
+        ({"settings": {"": "1"}}, ("impossible_value", "settings = {'': '1'}")),
+        (
+            {"settings": {"maxUnackedMessagesPerConsumer": "many"}},
+            ("impossible_value", "settings = {'maxUnackedMessagesPerConsumer': 'many'}"),
+        ),
+        (
+            {"settings": {"delayedDeliveryEnabled": "1"}},
+            ("impossible_value", "settings = {'delayedDeliveryEnabled': '1'}"),
+        ),
+        ({"seq_begin": 23}, ("impossible_value", "seq_begin = 23")),
+        ({"seq_begin": -1}, ("impossible_value", "seq_begin = -1")),
+    ],
+    ids=str,
+)
+def test_settings_say_what_is_in_force(changed: dict[str, Any], fault: tuple[str, str] | None) -> None:
+    assert _verdicts([{**SETTINGS, **changed}]) == [fault]
 
 
 def test_no_change_of_one_field_is_surely_good_and_refused() -> None:

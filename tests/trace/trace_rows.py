@@ -101,6 +101,16 @@ GAP: Row = {
 # It holds for everything that its recorder wrote.
 GAP_OF_ALL: Row = {"event": "gap", "seq": 21, "ts_us": 1_795_225_305_572_696, "seq_end": 21, "dropped": 1}
 
+SETTINGS: Row = {
+    "event": "settings",
+    "seq": 22,
+    **_ALL,
+    "subscription": "ks",
+    "settings": {"maxUnackedMessagesPerConsumer": "3000", "delayedDeliveryEnabled": "true"},
+    "sources": {"maxUnackedMessagesPerConsumer": "namespace"},
+    "seq_begin": 20,
+}
+
 GOOD_ROWS: tuple[Row, ...] = (
     PUBLISH,
     DISPATCH,
@@ -114,6 +124,7 @@ GOOD_ROWS: tuple[Row, ...] = (
     RESET,
     STATS,
     GAP,
+    SETTINGS,
 )
 
 

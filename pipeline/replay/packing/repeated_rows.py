@@ -96,23 +96,24 @@ def once(events: NarrowEvents, membership: list[MembershipEvent], snapshots: lis
 def settings_once(rows: list[SettingsRow], seqs: Column) -> tuple[list[SettingsRow], list[Refused], list[Refused]]:
     """At most one row `settings` of each seq, in their order; the repetitions left out, and those that contradict.
 
-    One that has the seq of a row of another event gives way to it. The rows that are put in force again at the
-    beginning of a term have one place, and are none of the log.
+    One that has the seq of a row of another event gives way to it. Rows aside have the place of another row, and those
+    that are put in force again at the beginning of a term have one place.
 
     Args:
         rows: in any order.
         seqs: of the other rows, ascending.
     """
-    used: list[SettingsRow] = [row for row in rows if not row.recorded]
+    used = sorted({row for row in rows if row.aside or not row.recorded})
     repeated: list[Refused] = []
     contradicted: list[Refused] = []
-    for seq, of_seq in _by_seq(row for row in rows if row.recorded).items():
+    numbered = [row for row in rows if row.recorded and not row.aside]
+    for seq, of_seq in _by_seq(numbered).items():
         at = int(np.searchsorted(seqs, seq))
         is_taken = at < seqs.size and seqs[at] == seq
         first = min(of_seq, key=lambda row: (row.ts_us, row))
         used += [] if is_taken else [first]
         contradicted += [_contradicted(seq)] * (len(of_seq) - (not is_taken))
-        repeated += [_repeated(seq)] * (sum(row.recorded and row.seq == seq for row in rows) - len(of_seq))
+        repeated += [_repeated(seq)] * (sum(row.seq == seq for row in numbered) - len(of_seq))
     # What is put in force anew comes before what is put in force again.
     return sorted(used, key=lambda row: (row.seq, not row.anew, row.said_seq)), repeated, contradicted
 

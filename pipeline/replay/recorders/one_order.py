@@ -179,7 +179,8 @@ class _Numbering:
         term = self._term(row.seq)
         seq, begin = term.place(row.seq), term.place(row.seq_begin)
         ts_us = row.ts_us if term.until_us is None else min(row.ts_us, term.until_us)
-        return row._replace(seq=seq, ts_us=ts_us, seq_begin=begin, said_seq=seq)
+        aside = not term.first_seq <= row.seq <= term.last_seq
+        return row._replace(seq=seq, ts_us=ts_us, seq_begin=begin, said_seq=seq, aside=aside)
 
     def published(self, found: Published) -> Published:
         """The summary of the producers with new seqs."""
@@ -248,7 +249,7 @@ class Transfers:
         following = self._terms[number]
         own = [term for term in self._terms[:number] if term.recorder == following.recorder]
         place, at_us = following.first - 1, before.until_us or 0
-        anew = SettingsRow(place, at_us, place, -1, False, True, "{}", "{}")
+        anew = SettingsRow(place, at_us, place, -1, False, False, True, "{}", "{}")
         rows = [row for row in sorted(said) if any(term.first <= row.seq <= term.last for term in own)]
         again = [row._replace(seq=place, ts_us=at_us, seq_begin=place, shared=False) for row in rows]
         return _with_settings(behind, [anew, *again])

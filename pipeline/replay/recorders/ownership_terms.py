@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.replay.packing.events import Code
-from dispatch_audit.pipeline.replay.packing.gap import apart
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
@@ -94,7 +93,7 @@ def stretches(packed: PackedBatch, skew_us: int) -> list[Stretch]:
         skew_us: two rows further apart in time may have rows of another recorder between them.
     """
     # A gap shows no owner: it may hold for topics that its recorder never wrote of.
-    events, _, _ = apart(packed.events)
+    events = packed.events.take(packed.events.column("code") != Code.GAP)
     if not events.rows:
         return []
     kind = _kinds(events)

@@ -24,6 +24,8 @@ class SettingsRow(NamedTuple):
         said_seq: the row that says so. It is not `seq` where the values are put in force again, because the broker of
             its recorder owns the topic again; -1: no row says so.
         shared: whether it holds for all subscriptions of its topic.
+        aside: whether its recorder wrote it before or after its rows of the topic, so that its place is that of another
+            row.
         anew: whether what earlier rows said no longer holds: another broker owns the topic from here on.
         values: names to values, as JSON.
         sources: names to where the values come from, as JSON.
@@ -34,6 +36,7 @@ class SettingsRow(NamedTuple):
     seq_begin: int
     said_seq: int
     shared: bool
+    aside: bool
     anew: bool
     values: str
     sources: str
@@ -54,6 +57,7 @@ def settings_rows(rows: pa.RecordBatch) -> list[SettingsRow]:
             seq if seq_begin is None else seq_begin,
             seq,
             subscription is None,
+            False,
             False,
             as_json(settings),
             json.dumps(dict(sorted((sources or {}).items()))),

@@ -239,7 +239,7 @@ BY_EVENT: Final[Mapping[str, Sequence[Check]]] = {
         _TOPIC_OF_SUBSCRIPTION,
         _name("subscription"),
         *_missing("settings"),
-        Check("impossible_value", "settings", lambda row: _bad_value(row) is not None),
+        Check("impossible_value", "settings", lambda row: _bad_value(row) is not None, shown=True),
         *_negative("seq_begin"),
         Check(
             "impossible_value",

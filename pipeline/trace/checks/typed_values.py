@@ -73,7 +73,7 @@ def _nested(value: Any, wanted: pa.DataType) -> Typed:
         elements = [typed(element, wanted.value_type) for element in _of(list, value)]
         return Typed([element.value for element in elements], any(element.partial for element in elements))
     if pa.types.is_map(wanted):
-        return Typed({name: None if inner is None else _as_text(inner) for name, inner in _of(Fields, value)})
+        return Typed({_as_text(name): None if inner is None else _as_text(inner) for name, inner in _of(Fields, value)})
     return typed_fields(_of(Fields, value), {field.name: field.type for field in wanted})
 
 

@@ -18,7 +18,7 @@ def in_force(**given: object) -> SettingsInForce:
 
 def row(seq: int, source: str = "topic", anew: bool = False, **values: object) -> SettingsRow:
     sources = dict.fromkeys(values, source)
-    return SettingsRow(seq, seq * 1000, seq, seq, False, anew, json.dumps(values), json.dumps(sources))
+    return SettingsRow(seq, seq * 1000, seq, seq, False, False, anew, json.dumps(values), json.dumps(sources))
 
 
 def test_a_setting_has_the_value_of_trace_json_or_the_default_until_a_row_names_it() -> None:
