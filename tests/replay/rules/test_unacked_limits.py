@@ -1,0 +1,227 @@
+"""The limits of unacknowledged messages: of the subscription, and where the broker does not have what is claimed."""
+
+import json
+from collections.abc import Iterable
+
+import pytest
+from local_replay import AUTO_SPLIT, Log, Replay, replayed, reported, tables_of
+
+PER_CONSUMER = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
+PER_SUBSCRIPTION = {**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 6, "dispatcherMaxReadBatchSize": 3}
+HELD_BACK_US = 20_000
+
+
+def severities(replay: Replay) -> list[str]:
+    return [verdict.severity for (rule, _), verdict in replay.verdicts.items() if rule == "unacked_limit"]
+
+
+def send(log: Log, entries: Iterable[int]) -> list[int]:
+    seqs = []
+    for entry in entries:
+        log.publish(entry)
+        seqs.append(log.dispatch(1, entry))
+    return seqs
+
+
+@pytest.fixture
+def log() -> Log:
+    log = Log()
+    log.join(1)
+    return log
+
+
+# A claimed limit of a consumer that is not the broker's.
+
+
+def past_the_limit(log: Log, first: int) -> int:
+    """The consumer gets six entries and acknowledges them; returns the next entry."""
+    send(log, range(first, first + 6))
+    log.ack(1, *range(first, first + 6))
+    return first + 6
+
+
+def held_back_at_the_limit(log: Log, first: int) -> int:
+    """The consumer gets four entries, and the fifth when it has acknowledged one; returns the next entry."""
+    send(log, range(first, first + 4))
+    log.publish(first + 4)
+    log.now_us += HELD_BACK_US
+    log.ack(1, first)
+    log.dispatch(1, first + 4)
+    log.ack(1, *range(first + 1, first + 5))
+    return first + 5
+
+
+def mismatches(log: Log) -> list[dict[str, object]]:
+    found = tables_of(log.rows, settings=PER_CONSUMER).get("violations", [])
+    return [row for row in found if row["rule"] == "settings_mismatch"]
+
+
+def test_a_limit_that_the_broker_passes_again_and_again_is_not_its_own(log: Log) -> None:
+    entry = 0
+    for _ in range(5):
+        entry = past_the_limit(log, entry)
+    replay = replayed(log.rows, settings=PER_CONSUMER)
+    assert set(severities(replay)) == {"not_provable"}
+    (row,) = mismatches(log)
+    assert row["severity"] == "not_provable"
+    told = json.loads(str(row["detail"]))
+    assert told["setting"] == "maxUnackedMessagesPerConsumer"
+    assert (told["claimed"], told["claimed_by"], told["shown"]) == ("4", "trace.json", "at least 6")
+    # It is judged by no more.
+    assert len(severities(replay)) == 5
+
+
+def test_a_limit_that_the_broker_passes_once_is_broken(log: Log) -> None:
+    past_the_limit(log, 0)
+    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["violation"] * 2
+    assert mismatches(log) == []
+
+
+def test_a_limit_that_the_broker_passes_once_and_far_is_not_its_own(log: Log) -> None:
+    send(log, range(12))
+    assert set(severities(replayed(log.rows, settings=PER_CONSUMER))) == {"not_provable"}
+    assert len(mismatches(log)) == 1
+
+
+@pytest.mark.parametrize("far", [6, 12])
+def test_a_limit_at_which_the_broker_holds_back_elsewhere_is_broken(log: Log, far: int) -> None:
+    entry = 0
+    for _ in range(4):
+        entry = held_back_at_the_limit(log, entry)
+    for _ in range(3):
+        send(log, range(entry, entry + far))
+        log.ack(1, *range(entry, entry + far))
+        entry += far
+    found = severities(replayed(log.rows, settings=PER_CONSUMER))
+    assert (set(found), len(found)) == ({"violation"}, 3 * (far - 4))
+    assert mismatches(log) == []
+
+
+def test_a_snapshot_with_more_is_evidence(log: Log) -> None:
+    entry = past_the_limit(log, 0)
+    entry = past_the_limit(log, entry)
+    send(log, range(entry, entry + 5))
+    at = log.rows[-1]["seq"]
+    seq = log.snapshot(reported(1, unacked_messages=5), seq_begin=at, seq_end=at)
+    log.ack(1, *range(entry, entry + 5))
+    past_the_limit(log, entry + 5)
+    (row,) = mismatches(log)
+    # The third time completes the evidence, before the snapshot.
+    assert row["seq"] < seq
+
+
+def test_nothing_waits_for_a_limit_that_the_broker_does_not_have(log: Log) -> None:
+    entry = 0
+    for _ in range(3):
+        entry = past_the_limit(log, entry)
+    send(log, range(entry, entry + 5))
+    log.publish(entry + 5)
+    log.now_us += 500_000
+    log.ack(1, entry)
+    log.dispatch(1, entry + 5)
+    replay = replayed(log.rows, settings=PER_CONSUMER)
+    assert [wait.cause for wait in replay.waits_of("consumer")] == []
+    assert "unacked_limit_consumer" not in {wait.cause for wait in replay.waits_of("hash")}
+
+
+def test_another_limit_is_judged_by_again(log: Log) -> None:
+    entry = 0
+    for _ in range(3):
+        entry = past_the_limit(log, entry)
+    log.write("settings", settings=[("maxUnackedMessagesPerConsumer", "7")])
+    *_, eighth = send(log, range(entry, entry + 8))
+    replay = replayed(log.rows, settings=PER_CONSUMER)
+    verdicts = {seq: verdict.severity for (rule, seq), verdict in replay.verdicts.items() if rule == "unacked_limit"}
+    assert verdicts.pop(eighth) == "violation"
+    assert set(verdicts.values()) == {"not_provable"}
+
+
+# The limit of the subscription: nothing new is read while it is reached (4.2 step 8).
+
+
+def full(log: Log) -> None:
+    """The subscription reaches its limit of six; a moment later entries are published."""
+    send(log, range(6))
+    log.now_us += 100_000
+
+
+def later(log: Log, number: int) -> list[int]:
+    for entry in range(6, 6 + number):
+        log.publish(entry)
+    return [log.dispatch(1, entry) for entry in range(6, 6 + number)]
+
+
+def test_one_read_in_flight_is_no_finding_and_more_is(log: Log) -> None:
+    full(log)
+    seqs = later(log, 5)
+    found = replayed(log.rows, settings=PER_SUBSCRIPTION)
+    assert [seq for rule, seq in found.verdicts if rule == "unacked_limit"] == seqs[3:]
+    assert set(severities(found)) == {"violation"}
+    (row, _) = (r for r in tables_of(log.rows, settings=PER_SUBSCRIPTION)["violations"] if r["rule"] == "unacked_limit")
+    assert "maxUnackedMessagesPerSubscription is 6" in str(row["explanation"])
+
+
+def test_entries_that_were_published_before_may_have_been_read_before(log: Log) -> None:
+    for entry in range(20):
+        log.publish(entry)
+    for entry in range(11):
+        log.dispatch(1, entry)
+    assert severities(replayed(log.rows, settings=PER_SUBSCRIPTION)) == []
+
+
+def test_a_snapshot_shows_what_had_not_been_read(log: Log) -> None:
+    for entry in range(20):
+        log.publish(entry)
+    for entry in range(6):
+        log.dispatch(1, entry)
+    log.now_us += 500_000
+    at = log.flow(1, 100)
+    log.snapshot(read_position="1:6", seq_begin=at, seq_end=at)
+    log.now_us += 500_000
+    for entry in range(6, 11):
+        log.dispatch(1, entry)
+    assert severities(replayed(log.rows, settings=PER_SUBSCRIPTION)) == ["violation"] * 2
+
+
+def test_what_is_sent_again_is_a_replay_read_and_ignores_the_limit(log: Log) -> None:
+    full(log)
+    log.redeliver(1, 0, 1)
+    for entry in (0, 1):
+        log.dispatch(1, entry, count=1)
+    assert severities(replayed(log.rows, settings=PER_SUBSCRIPTION)) == []
+
+
+def test_below_half_of_its_limit_the_subscription_reads_again(log: Log) -> None:
+    full(log)
+    log.ack(1, 0, 1, 2, 3)
+    later(log, 4)
+    assert severities(replayed(log.rows, settings=PER_SUBSCRIPTION)) == []
+
+
+def test_after_a_consumer_left_with_messages_the_count_of_the_broker_is_not_certain(log: Log) -> None:
+    log.join(2)
+    log.publish(50, b"key-1")
+    log.dispatch(2, 50, b"key-1")
+    log.leave(2)
+    log.dispatch(1, 50, b"key-1")
+    for entry in range(6):
+        log.publish(entry, b"key-0")
+        log.dispatch(1, entry, b"key-0")
+    log.now_us += 100_000
+    for entry in range(6, 11):
+        log.publish(entry, b"key-0")
+    for entry in range(6, 11):
+        log.dispatch(1, entry, b"key-0")
+    found = severities(replayed(log.rows, settings=PER_SUBSCRIPTION))
+    assert set(found) == {"not_provable"}
+
+
+def test_a_limit_of_the_subscription_that_the_broker_passes_far_is_not_its_own(log: Log) -> None:
+    full(log)
+    later(log, 20)
+    found = replayed(log.rows, settings=PER_SUBSCRIPTION)
+    assert set(severities(found)) == {"not_provable"}
+    tables = tables_of(log.rows, settings=PER_SUBSCRIPTION)
+    (row,) = (r for r in tables["violations"] if r["rule"] == "settings_mismatch")
+    assert json.loads(str(row["detail"]))["setting"] == "maxUnackedMessagesPerSubscription"
+    assert "unacked_limit_subscription" not in {wait["cause"] for wait in tables.get("blocking", [])}
