@@ -139,21 +139,58 @@ def test_a_redelivery_count_is_wrong(by: int, severity: str) -> None:
         assert beyond(name, changed) == [("redelivery_count", wrong["seq"], severity)]
 
 
-def test_a_consumer_is_sent_more_than_its_limit() -> None:
-    name, limit = "steady-4.0.8", 3
-    logs = recorded_logs(name)
+def _at_limit(logs: Logs, limit: int) -> list[list[Columns]]:
+    """Both sides of an acknowledgement of a consumer at its limit, and of the entry that it is sent next."""
     held: dict[tuple[int, int], int] = {}
-    expected: Told = Counter()
+    published: dict[tuple[int, int], int] = {}
+    freed: dict[int, list[Columns]] = {}
+    found = []
     for row in in_order(logs):
-        if row["event"] == "dispatch" and row["phase"] == "start":
-            if Counter(held.values())[row["consumer"]] >= limit:
-                expected["unacked_limit", row["seq"], "violation"] += 1
-            held[entry(row)] = row["consumer"]
-        elif row["event"] == "ack":
+        consumer = row.get("consumer")
+        if row["event"] == "publish":
+            published[entry(row)] = row["seq"]
+        elif row["event"] == "ack" and row["phase"] == "start":
+            at_limit = Counter(held.values())[consumer] == limit and len(row["positions"]) == 1
             for position in row["positions"]:
                 held.pop((position["ledger_id"], position["entry_id"]), None)
-    assert expected
-    assert told(name, logs, {"maxUnackedMessagesPerConsumer": limit}) == expected
+            freed[consumer] = [row] if at_limit else []
+        elif row["event"] == "ack" and freed.get(consumer) and freed[consumer][0]["positions"] == row["positions"]:
+            freed[consumer].append(row)
+        elif row["event"] == "dispatch" and row["phase"] == "start":
+            sides = freed.pop(consumer, [])
+            if len(sides) == 2 and published.get(entry(row), row["seq"]) < sides[0]["seq"]:
+                found.append([*sides, row])
+            held[entry(row)] = consumer
+        elif row["event"] == "dispatch" and found and entry(found[-1][2]) == entry(row) and len(found[-1]) == 3:
+            found[-1].append(row)
+    return [rows for rows in found if len(rows) == 4]
+
+
+def test_a_consumer_is_sent_more_than_its_limit() -> None:
+    """The broker keeps the limit everywhere else, so the limit is its own."""
+    name, limit = "max-unacked-consumer-4.0.8", 50
+    logs = recorded_logs(name)
+    for acked, settled, began, ended in spread(_at_limit(logs, limit)):
+        # The entry is sent first, and then the acknowledgement comes.
+        places = [(row["seq"], row["ts_us"]) for row in (acked, settled, began, ended)]
+        moved = {row["seq"]: at for row, at in zip((began, ended, acked, settled), places, strict=True)}
+        changed = [
+            [
+                row | dict(zip(("seq", "ts_us"), moved[row["seq"]], strict=True)) if row["seq"] in moved else row
+                for row in log
+            ]
+            for log in logs
+        ]
+        assert beyond(name, changed) == [("unacked_limit", acked["seq"], "violation")]
+
+
+def test_a_limit_that_the_broker_never_had_is_a_wrong_claim_and_no_violation() -> None:
+    name = "steady-4.0.8"
+    replays = replayed_logs(name, recorded_logs(name), changed={"maxUnackedMessagesPerConsumer": 3})
+    found = _told(replays)
+    assert {(rule, severity) for rule, _, severity in found} == {("unacked_limit", "not_provable")}
+    (replay,) = replays.values()
+    assert list(replay.replayed.settings.found) == ["maxUnackedMessagesPerConsumer"]
 
 
 def test_an_acknowledgement_is_cumulative() -> None:

@@ -117,7 +117,7 @@ def test_nothing_waits_for_a_limit_that_the_broker_does_not_have(log: Log) -> No
     send(log, range(entry, entry + 5))
     log.publish(entry + 5)
     log.now_us += 500_000
-    log.ack(1, entry)
+    log.ack(1, entry, entry + 1)
     log.dispatch(1, entry + 5)
     replay = replayed(log.rows, settings=PER_CONSUMER)
     assert [wait.cause for wait in replay.waits_of("consumer")] == []
