@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.explain.trace_rows import subscription_rows
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.settings import Settings, load_settings
 from dispatch_audit.pipeline.trace import open_traces
+from dispatch_audit.pipeline.trace.checks.setting_values import values_of
 from dispatch_audit.pipeline.trace.manifest import FILE_NAME, TRACE_FORMAT
 
 _LOG = "events.jsonl"
@@ -111,6 +112,10 @@ def _lines(rows: pa.Table) -> Iterator[str]:
             written["key_b64"] = b64encode(written.pop("key")).decode()
         if "snapshot" in written:
             written["snapshot"] = json.loads(written["snapshot"])
+        if "settings" in written:
+            written["settings"] = values_of(dict(written["settings"]))
+        if "sources" in written:
+            written["sources"] = dict(written["sources"])
         yield json.dumps(written, ensure_ascii=True)
 
 

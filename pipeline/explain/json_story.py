@@ -54,6 +54,7 @@ def _step(story: Story, step: Step) -> dict[str, Any]:
         row["key"] = key_text(row["key"])
     if "snapshot" in row:
         row["snapshot"] = json.loads(row["snapshot"])
+    row |= {name: dict(row[name]) for name in ("settings", "sources") if name in row}
     return {**row, "completes_finding": step.offending, "state": _state(story, step.state)}
 
 

@@ -157,10 +157,11 @@ class _InOrder:
         until = everything[self._places <= at]
         if sticky_hash is not None:
             of_hash = np.isin(self._places, self._events.events.seq[self._events.of_hash(sticky_hash)])
-            of_members = np.array([event in ("join", "leave", "reset") for event in self._event])
+            of_members = np.array([event in ("join", "leave", "reset", "settings") for event in self._event])
             changes, of_hash_until = until[of_members[until]].tolist(), until[of_hash[until]].tolist()
             named = {self._consumer[row] for row in of_hash_until}
-            for members in ([row for row in changes if self._consumer[row] in named], changes):
+            of_named = [row for row in changes if self._consumer[row] in named or self._event[row] == "settings"]
+            for members in (of_named, changes):
                 yield from (sorted({*of_hash_until[-number:], *members}) for number in _LAST)
             # What the broker had read, for instance, shows in dispatches of other hashes.
             for number in _LAST_OF_ALL:
@@ -174,7 +175,7 @@ class _InOrder:
 
     def granularities(self) -> Iterator[Callable[[int], Hashable | None]]:
         """Yields units to leave out, the large ones first: what each row belongs to, None: nothing of the kind."""
-        yield lambda row: self._event[row] if self._event[row] in ("stats", "flow") else None
+        yield lambda row: self._event[row] if self._event[row] in ("stats", "flow", "settings") else None
         yield lambda row: self._key_of_place.get(int(self._places[row]))
         yield lambda row: self._consumer[row]
         yield lambda row: self._entry_of_place.get(int(self._places[row]))

@@ -104,8 +104,9 @@ def story_of(
         key: the key, for whoever reads the story.
     """
     concerned = events.in_general() if sticky_hash is None else events.of_hash(sticky_hash)
-    # What the dispatcher knew of any hash ends at a gap.
-    places = np.unique([*events.events.seq[concerned].tolist(), *(gap.seq for gap in events.gaps)]).astype(np.int64)
+    # What the dispatcher knew of any hash ends at a gap, and settings hold for every hash.
+    of_all = [*(gap.seq for gap in events.gaps), *(said.seq for said in events.settings)]
+    places = np.unique([*events.events.seq[concerned].tolist(), *of_all]).astype(np.int64)
     at = _place_of(middle, places, events)
     chosen = [*_around(places, at, max(_ROWS_OF_STEP * number, _ROWS_MIN)).tolist()]
     changes = _changes_between(events, chosen, at, to_the_end=chosen[-1:] == places[-1:].tolist())

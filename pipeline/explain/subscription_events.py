@@ -20,6 +20,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEve
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, merged
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.replay_rows import PackedRows, with_shown_selector
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.state.state import Ints
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.udfs.sticky_key_hash import key_ids, sticky_hashes
@@ -45,6 +46,7 @@ class SubscriptionEvents:
         events: its rows and the publishes of its topic.
         membership: the details of its joins, leaves and resets.
         gaps: in which rows of it may be missing.
+        settings: the rows that say what is in force.
         recorders: of its topic.
     """
 
@@ -55,6 +57,7 @@ class SubscriptionEvents:
     events: Events
     membership: list[MembershipEvent]
     gaps: list[Gap]
+    settings: list[SettingsRow]
     recorders: Recorders
 
     @staticmethod
@@ -63,9 +66,10 @@ class SubscriptionEvents:
         parts = list(merged(packed.of_group[group]))
         membership = [row for part in parts for row in part.membership]
         gaps = [gap for part in parts for gap in part.gaps]
+        settings = [row for part in parts for row in part.settings if row.recorded]
         events = concatenated([part.events for part in parts])
         shown, recorders = with_shown_selector(packed, group, config), packed.recorders_of(group.topic)
-        return SubscriptionEvents(packed, group, shown, config, events, membership, gaps, recorders)
+        return SubscriptionEvents(packed, group, shown, config, events, membership, gaps, settings, recorders)
 
     @cached_property
     def selector(self) -> SelectorKind:

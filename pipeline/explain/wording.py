@@ -53,6 +53,8 @@ class StoryWords:
         if event == "gap":
             lost = ", ".join(map(printable, row["dropped_events"] or ())) or "any event"
             return f"gap: the recorder dropped {count(row['dropped'], 'row')} ({lost}) up to seq {row['seq_end']}"
+        if event == "settings":
+            return f"settings: {_settings(row)}"
         return f"{event}{phase}" if row["consumer"] is None else f"{event}{phase} {self._of_row(row)}"
 
     def state(self, seen: SeenHash) -> str:
@@ -89,6 +91,15 @@ class StoryWords:
         texts = [f"{ledger}:{entry}" for ledger, entry in shown[:_POSITIONS_MAX]]
         more = len(named) - len(texts)
         return ", ".join(texts) + (f" and {more} more" if more else "")
+
+
+def _settings(row: Mapping[str, Any]) -> str:
+    sources = dict(row["sources"] or ())
+    return ", ".join(
+        f"{printable(name)} = {'the default' if value is None else printable(value)}"
+        + (f" ({printable(sources[name])})" if sources.get(name) else "")
+        for name, value in sorted(dict(row["settings"] or ()).items())
+    )
 
 
 def _position(row: Mapping[str, Any]) -> str:

@@ -131,6 +131,18 @@ def test_a_gap_is_part_of_every_story() -> None:
     assert events_of(found.story(None, Middle())).count("gap") == 2
 
 
+def test_settings_are_part_of_every_story() -> None:
+    log = moved()
+    values = [("maxUnackedMessagesPerConsumer", "30"), ("delayedDeliveryEnabled", None)]
+    log.write("settings", settings=values, sources=[("maxUnackedMessagesPerConsumer", "namespace")], subscription=None)
+    found = found_in(log.rows, config_of())
+    (line,) = (line for line in told(found.story(HASH_OF_LOW, Middle())) if "settings" in line)
+    assert line.endswith(
+        "settings: delayedDeliveryEnabled = the default, maxUnackedMessagesPerConsumer = 30 (namespace)"
+    )
+    assert events_of(found.story(None, Middle())).count("settings") == 1
+
+
 def test_what_was_pending_is_unknown_behind_a_gap() -> None:
     log = moved()
     log.publish(3, LOW)
