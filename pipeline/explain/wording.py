@@ -50,11 +50,8 @@ class StoryWords:
         if event in ("join", "leave", "reset"):
             of = "" if event == "reset" else f" {self._of_row(row)}"
             return f"{event}{phase}{of}{reason}"
-        if event == "gap":
-            lost = ", ".join(map(printable, row["dropped_events"] or ())) or "any event"
-            return f"gap: the recorder dropped {count(row['dropped'], 'row')} ({lost}) up to seq {row['seq_end']}"
-        if event == "settings":
-            return f"settings: {_settings(row)}"
+        if event in ("gap", "settings"):
+            return _gap(row) if event == "gap" else f"settings: {_settings(row)}"
         return f"{event}{phase}" if row["consumer"] is None else f"{event}{phase} {self._of_row(row)}"
 
     def state(self, seen: SeenHash) -> str:
@@ -91,6 +88,11 @@ class StoryWords:
         texts = [f"{ledger}:{entry}" for ledger, entry in shown[:_POSITIONS_MAX]]
         more = len(named) - len(texts)
         return ", ".join(texts) + (f" and {more} more" if more else "")
+
+
+def _gap(row: Mapping[str, Any]) -> str:
+    lost = ", ".join(map(printable, row["dropped_events"] or ())) or "any event"
+    return f"gap: the recorder dropped {count(row['dropped'], 'row')} ({lost}) up to seq {row['seq_end']}"
 
 
 def _settings(row: Mapping[str, Any]) -> str:
