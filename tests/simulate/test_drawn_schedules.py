@@ -1,0 +1,65 @@
+"""Drawn schedules of what real clusters do: none gives a false finding, and each fault that shows is found.
+
+`run_schedules.py` runs thousands of them; a seed that is wrong is run again by `judged_schedule(seed, kind)`.
+"""
+
+from collections import Counter
+from typing import Final
+
+import pytest
+from drawn_schedules import FAULTS, NONE, drawn_schedule
+from examples import share_of
+from judged_schedules import Judged, judged_schedule, simulated_rows
+
+# Seeds of their own, so that nobody has tuned anything to them.
+FIRST: Final = 3_900_000
+WITHOUT_FAULT: Final = 400
+OF_EACH_FAULT: Final = 40
+
+
+def judged(kind: str, whole: int) -> list[Judged]:
+    return [judged_schedule(seed, kind) for seed in range(FIRST, FIRST + share_of(whole))]
+
+
+@pytest.mark.heavy
+@pytest.mark.examples
+def test_a_broker_without_a_fault_gives_no_false_finding() -> None:
+    assert {came.seed: came.false for came in judged(NONE, WITHOUT_FAULT) if came.false} == {}
+
+
+@pytest.mark.heavy
+@pytest.mark.examples
+@pytest.mark.parametrize("kind", FAULTS)
+def test_each_fault_that_shows_is_found(kind: str) -> None:
+    came = judged(kind, OF_EACH_FAULT)
+
+    assert {run.seed: (run.missed, run.false) for run in came if run.missed or run.false} == {}
+
+
+@pytest.mark.heavy
+@pytest.mark.examples
+@pytest.mark.parametrize("kind", FAULTS)
+def test_each_fault_shows_in_some_schedule(kind: str) -> None:
+    """Else the test above proves nothing."""
+    assert any(judged_schedule(seed, kind).effect for seed in range(FIRST, FIRST + OF_EACH_FAULT))
+
+
+def test_schedules_have_what_they_are_for() -> None:
+    """Each of a hundred seeds draws some of it."""
+    found: Counter[str] = Counter()
+    for seed in range(FIRST, FIRST + 100):
+        schedule = drawn_schedule(seed)
+        found.update({action.kind for action in schedule.workload.actions})
+        found["delays"] += schedule.workload.deliver_at_us is not None
+        found["rates"] += any("Throttling" in name for name in schedule.setup.broker)
+        found[f"recorded {schedule.setup.recorded_settings}"] += 1
+
+    wanted = ("settings", "unload", "seek", "skip", "expire", "clear", "hang", "delays", "rates")
+    assert not [what for what in (*wanted, "recorded exactly", "recorded late", "recorded not") if found[what] < 3]
+
+
+@pytest.mark.parametrize("kind", [NONE, "stuck_read"])
+def test_equal_seeds_give_equal_rows(kind: str) -> None:
+    rows = [simulated_rows(drawn_schedule(FIRST, kind), FIRST)[2] for _ in range(2)]
+
+    assert rows[0].equals(rows[1])
