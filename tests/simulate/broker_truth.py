@@ -51,10 +51,9 @@ class Silences:
         """How long the longest one lasted."""
         return max((span.lasted_us for span in self.spans), default=0)
 
-    def look(self, able: set[int], now_us: int, last_sent_us: int) -> Iterator[tuple[int, int]]:
-        """Notes which entries could be sent; yields each with the time for which it could be sent."""
+    def look(self, able: set[int], now_us: int, last_sent_us: int) -> None:
+        """Notes which entries could be sent now, and when the last one was sent."""
         self._could_since = {position: self._could_since.get(position, now_us) for position in able}
-        yield from ((position, now_us - since_us) for position, since_us in self._could_since.items())
         if not able:
             self._now = None
             return
@@ -86,6 +85,7 @@ class Truth:
         self.over_consumer = 0
         self.over_subscription = 0
         self._simulation = simulation
+        self._could_since: dict[int, int] = {}
         self._resets_us = [action.at_us for action in simulation.workload.actions if action.kind in _RESETS]
         self._rates_reached = 0
         self._rates_reached_us = -RETRY_US * 2
@@ -96,20 +96,26 @@ class Truth:
         now_us, last_us = state.agenda.now_us, state.last_sent_us
         self._note_limits()
         able = set(self._able())
-        for position, could_us in self.silences.look(able, now_us, last_us):
+        # A rate limit explains a silence, and not that later entries are sent instead.
+        for position in able:
+            could_us = now_us - self._could_since.get(position, now_us)
             self.starved_us[position] = max(self.starved_us.get(position, 0), could_us)
+        self._could_since = {position: self._could_since.get(position, now_us) for position in able}
+        if self._throttled():
+            able = set()
+        self.silences.look(able, now_us, last_us)
         reset_us = max((at_us for at_us in self._resets_us if at_us <= now_us), default=-1)
         published_us = self._simulation.workload.publish_us
         # Hooks run on several threads, so what was published just before may be a row after it and the other way round.
         known = {position for position in able if published_us[position] > reset_us + _AROUND_US}
-        list(self.certain.look(known, now_us, last_us))
+        self.certain.look(known, now_us, last_us)
         state.agenda.after(LOOK_US, self._look)
 
     def _able(self) -> Iterator[int]:
         """The entries that could be sent now."""
         simulation = self._simulation
         state, policy, cursor = simulation.state, simulation.policy, simulation.cursor
-        if not state.consumers or self._throttled():
+        if not state.consumers:
             return
         reads = not policy.normal_reads_stop() and policy.normal_read_allowed()
         held = {position for consumer in state.consumers for position in consumer.pending}
