@@ -115,7 +115,11 @@ class ReadLoop:
         entries_max = self._entries_to_read()
         if not entries_max:
             return
-        candidates = self._replay_candidates(entries_max)
+        candidates: list[int] = []
+        if self._sender.skip_next_replay:
+            self._sender.skip_next_replay = False
+        elif state.replay.hash_of:
+            candidates = policy.replay_candidates(entries_max)
         if candidates:
             self._start_replay_read(candidates)
         elif policy.normal_reads_stop():
@@ -140,20 +144,14 @@ class ReadLoop:
             entries_max = state.rates.allowed(entries_max, state.entries.mean_bytes, state.agenda.now_us)
             if not entries_max:
                 self._reschedule(RETRY_US)
-        return 0 if self._pending_replay else entries_max
-
-    def _replay_candidates(self, entries_max: int) -> list[int]:
-        """The entries of a replay read, once none after a read that is to look ahead (contract 4.2, step 6; 4.3)."""
-        state = self._state
-        if self._sender.skip_next_replay:
-            self._sender.skip_next_replay = False
-            return []
-        if state.delayed is not None:
+        if self._pending_replay:
+            return 0
+        if state.delayed is not None and not self._sender.skip_next_replay:
+            # What is due enters replay without its hash (4.3), but for the one read that passes replay (4.2, step 6).
             for position in state.delayed.take_due(entries_max):
                 if position > state.cursor.mark_delete:
-                    # Without its hash.
                     state.replay.add(position)
-        return self._policy.replay_candidates(entries_max) if state.replay.hash_of else []
+        return entries_max
 
     def _start_replay_read(self, candidates: list[int]) -> None:
         state = self._state

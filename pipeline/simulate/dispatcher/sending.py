@@ -117,8 +117,9 @@ class Sender:
         # What the guard refuses was charged before, and is not given back (contract 3.7).
         consumer.sent(len(positions), messages)
         state.total_permits -= messages
-        # If the limit is gone meanwhile, the read that follows the writes goes on.
-        state.count_unacked(messages)
+        state.unacked += messages
+        if state.unacked >= state.unacked_limit:
+            state.blocked_on_unacked = True
         if state.rates is not None:
             self._charge(positions, messages)
         for position in refused:

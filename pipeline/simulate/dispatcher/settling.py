@@ -82,6 +82,10 @@ class Settlements:
         unblocked = holder.settled(messages)
         if unblocked:
             self._state.total_permits += holder.unblock()
-        # Unblocked even if no permits came while it was blocked: what waits for it can be sent (contract 4.1, 4.14).
-        if self._state.count_unacked(-messages) or unblocked:
+        state = self._state
+        state.unacked -= messages
+        if state.blocked_on_unacked or state.unacked >= state.unacked_limit:
+            unblocked |= state.count_unacked(0)
+        if unblocked:
+            # Even if no permits came while it was blocked: what waits for it can be sent (contract 4.1, 4.14).
             self._loop.read_soon()

@@ -93,6 +93,7 @@ class DispatcherState:
         owners: the owner of each hash that was asked for in this epoch.
         total_permits: the dispatcher's own sum of permits.
         unacked: messages unacknowledged at all consumers, as the broker counts them.
+        unacked_limit: how many of them stop normal reads; `NEVER`: no number does.
         blocked_on_unacked: whether normal reads stop because of them.
         acked_while_held: whether a consumer may hold an entry that the cursor has acknowledged.
         overlapped: entries that two results in flight contain: of replay reads (F10, contract 6.6), or of reads before
@@ -143,6 +144,7 @@ class DispatcherState:
         "timing",
         "total_permits",
         "unacked",
+        "unacked_limit",
         "unblocked",
     )
 
@@ -184,6 +186,7 @@ class DispatcherState:
         self.replay = ReplayQueue(self.owner_of)
         self.total_permits = 0
         self.unacked = 0
+        self.unacked_limit = settings.unacked_per_subscription or NEVER
         self.blocked_on_unacked = False
         self.acked_while_held = False
         self.normal_in_flight = NEVER
@@ -221,16 +224,16 @@ class DispatcherState:
             Whether normal reads were stopped and may go on, which is a reason to read.
         """
         self.unacked += messages
-        limit = self.settings.unacked_per_subscription
-        if not self.blocked_on_unacked:
-            self.blocked_on_unacked = bool(limit) and self.unacked >= limit
-            return False
-        self.blocked_on_unacked = bool(limit) and self.unacked * 2 >= limit
-        return not self.blocked_on_unacked
+        was_blocked = self.blocked_on_unacked
+        self.blocked_on_unacked = self.unacked >= self.unacked_limit or (
+            was_blocked and self.unacked_limit != NEVER and self.unacked * 2 >= self.unacked_limit
+        )
+        return was_blocked and not self.blocked_on_unacked
 
     def change_settings(self, settings: BrokerSettings) -> None:
         """Puts other settings in force; the broker asks for each when it needs it."""
         self.settings = settings
+        self.unacked_limit = settings.unacked_per_subscription or NEVER
         for consumer in self.consumers:
             consumer.unacked_max = settings.unacked_per_consumer
         if settings.rates or self.rates is not None:
