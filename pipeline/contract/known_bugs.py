@@ -41,6 +41,8 @@ Symptom = Literal[
     "sent_by_two_replay_reads",
     "read_before_the_rewind",
     "gap_inside_one_consumer",
+    "unacknowledged_below_zero",
+    "total_below_that_of_consumers",
 ]
 """A pattern in the rows; the code that finds it describes it."""
 

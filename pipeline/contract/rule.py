@@ -16,6 +16,7 @@ Counted = Literal[
     "hashes that drained",
     "consumers in snapshots",
     "settings",
+    "counters in snapshots",
     "batches with their keys",
 ]
 About = Literal["order", "progress", "facts"]

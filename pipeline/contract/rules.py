@@ -31,6 +31,7 @@ RuleName = Literal[
     "mixed_key_batch",
     "cumulative_ack",
     "foreign_ack",
+    "impossible_counter",
 ]
 
 # The numbers of the rules that the kernel checks. Checkpoints contain them, so no number is ever given to another rule.
@@ -284,6 +285,17 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         informs=True,
         number=FOREIGN_ACK,
         sentence="{receiver} acknowledged entry {entry} {here}, but {other} held it, sent at seq {other_seq}",
+    ),
+    "impossible_counter": Rule(
+        statement="No counter of the broker is below zero.",
+        found_when=(
+            "a snapshot has fewer than 0 unacknowledged messages of a consumer or of the subscription, or fewer than 0 "
+            "permits of a consumer that was sent single messages only"
+        ),
+        unless=_ALWAYS_INFORMATION,
+        counted="counters in snapshots",
+        about="facts",
+        informs=True,
     ),
 }
 """All rules, in the order in which reports name them."""

@@ -133,7 +133,13 @@ def _replayed_group(
     yield from _any("refused", _refused(group, of_rest))
     refused += len(of_rest)
     coverage = rows.coverage(*group, counted, refused, found.seen, found.monitor.left_out.total())
-    sources = (rows.dispatch_findings, rows.stuck_findings, rows.mismatch_findings, rows.settings_findings)
+    sources = (
+        rows.dispatch_findings,
+        rows.stuck_findings,
+        rows.mismatch_findings,
+        rows.settings_findings,
+        rows.counter_findings,
+    )
     findings = [of_rule for source in sources for of_rule in source(found, config, findings_per_rule_max)]
     findings.append(rows.mixed_key_batches(senders, recorders))
     coverage = [row | rows.answers(found, findings, counted, refused) for row in coverage]

@@ -126,6 +126,11 @@ def _the_ranges_of_another_selector_in_a_snapshot(log: Log, first: int) -> None:
     log.snapshot(*(reported(n, key_hash_ranges=ranges[n]) for n in (1, 2)), seq_begin=seq, seq_end=seq)
 
 
+def _fewer_than_no_messages(log: Log, first: int) -> None:
+    seq = len(log.rows)
+    log.snapshot(reported(2, unacked_messages=-first - 1), seq_begin=seq, seq_end=seq)
+
+
 def _a_batch_of_two_keys(log: Log, first: int) -> None:
     log.publish(first, LOW, batch_size=2, batch_keys=["key-2", "key-5"])
     log.dispatch(2, first, LOW, batch_size=2)
@@ -157,6 +162,7 @@ FAULTS: Mapping[RuleName, tuple[Fault, Mapping[str, object]]] = {
         _the_ranges_of_another_selector_in_a_snapshot,
         {"subscriptionKeySharedUseConsistentHashing": True},
     ),
+    "impossible_counter": (_fewer_than_no_messages, {}),
     "mixed_key_batch": (_a_batch_of_two_keys, {}),
     "stalled": (_nothing_although_it_could, {}),
 }

@@ -37,7 +37,7 @@ from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.replay_rows import PackedRows, packed_rows, replayed_rows
 from dispatch_audit.pipeline.replay.replay_rows import recorders_in as recorders_of_packed
-from dispatch_audit.pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
+from dispatch_audit.pipeline.replay.rows import counter_findings, dispatch_findings, mismatch_findings, stuck_findings
 from dispatch_audit.pipeline.replay.state.output import ENDINGS
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch, ReplayResult
@@ -322,7 +322,7 @@ class Replay:
     @property
     def weighed(self) -> Counter[tuple[str, str]]:
         """How many findings there are by rule and severity, of dispatches, of what was stuck and of snapshots."""
-        sources = (dispatch_findings, stuck_findings, mismatch_findings)
+        sources = (dispatch_findings, stuck_findings, mismatch_findings, counter_findings)
         told = [of_rule for source in sources for of_rule in source(self.replayed, self.config, 0)]
         return Counter({(r.rule, severity): n for r in told for severity, n in r.counts.items() if n})
 

@@ -58,6 +58,7 @@ from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
 from dispatch_audit.pipeline.replay.snapshots.cleared_hashes import ClearedHashes, _Total
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Mismatch, Moment
+from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter, ImpossibleCounters
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Bounds, Reconstruction
 from dispatch_audit.pipeline.replay.state.output import EPISODE, FINDING, INTERVAL, WITHDRAWAL, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
@@ -115,7 +116,7 @@ _OF_A_GROUP: Final = (
     Kind(
         "snapshot_check",
         SnapshotCheck,
-        "comparison blocked_attempts cleared joined_at surpluses listed _begun _lazy_return",
+        "comparison blocked_attempts cleared counters joined_at surpluses listed _begun _lazy_return",
     ),
     Kind("stay", Stay),
     Kind("surplus", Surplus),
@@ -211,6 +212,8 @@ _OF_THE_TIMELINE: Final = (
     Kind("blocked_attempts", BlockedAttempts, "_counts _listed"),
     Kind("cleared_hashes", ClearedHashes, "_totals"),
     Kind("cleared_total", _Total),
+    Kind("impossible_counters", ImpossibleCounters, "checked found beyond _below"),
+    Kind("impossible_counter", ImpossibleCounter),
 )
 
 _OF_THE_ASSIGNMENT: Final = (

@@ -140,6 +140,12 @@ class Dispatcher:
         """How often the rules were checked so far (indexes `state.DISPATCHES`, `state.FIRST_DELIVERIES`, ...)."""
         return self._state.checked
 
+    @property
+    def sent_batches(self) -> list[bool]:
+        """By the index of the consumer, whether it was sent a batch of several messages."""
+        largest: list[bool] = (self._state.consumers.view(np.ndarray)["largest"] > 1).tolist()
+        return largest
+
     def counts(self, number: int) -> tuple[int, int]:
         """The number of entries dispatched to a consumer, and of pending entries that it acknowledged."""
         consumer = self._consumer(number)

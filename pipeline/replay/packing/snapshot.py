@@ -54,6 +54,7 @@ class Snapshot(NamedTuple):
         seq_begin: it was taken after this row,
         seq_end: and before the row after this one.
         in_replay: `msgInReplay`, in entries.
+        unacked: `unackedMessages` of the subscription.
         read_position: the position of the next normal read.
         mark_delete: the position up to which all entries are deleted at the cursor.
         consumers: the connected consumers.
@@ -64,6 +65,7 @@ class Snapshot(NamedTuple):
     seq_begin: int
     seq_end: int
     in_replay: int | None
+    unacked: int | None
     read_position: Position | None
     mark_delete: Position | None
     consumers: tuple[ConsumerSnapshot, ...]
@@ -84,6 +86,7 @@ def parsed_snapshot(row: StatsRow) -> Snapshot:
         _or(values.get("seq_begin"), row.seq),
         _or(values.get("seq_end"), row.seq),
         values.get("msg_in_replay"),
+        values.get("unacked_messages"),
         parsed_position(values.get("read_position")),
         parsed_position(values.get("mark_delete_position")),
         tuple(_consumer(consumer) for consumer in values.get("consumers") or ()),

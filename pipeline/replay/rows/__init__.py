@@ -5,6 +5,7 @@ from dispatch_audit.pipeline.replay.rows.assignments import assignments
 from dispatch_audit.pipeline.replay.rows.blocking import blocking
 from dispatch_audit.pipeline.replay.rows.capacity import capacity
 from dispatch_audit.pipeline.replay.rows.consumers import consumers
+from dispatch_audit.pipeline.replay.rows.counter_findings import counter_findings
 from dispatch_audit.pipeline.replay.rows.coverage import coverage, with_completeness
 from dispatch_audit.pipeline.replay.rows.draining import draining
 from dispatch_audit.pipeline.replay.rows.hot_keys import hot_keys
@@ -23,6 +24,7 @@ __all__ = [
     "blocking",
     "capacity",
     "consumers",
+    "counter_findings",
     "coverage",
     "dispatch_findings",
     "draining",

@@ -18,6 +18,7 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEve
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Mismatch
+from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter, ImpossibleCounters
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, Records, chosen
 from dispatch_audit.pipeline.replay.subscription.completeness import Seen
@@ -131,6 +132,7 @@ class ReplayResult:
         joins: by the index of the consumer.
         surpluses: in the order of seq.
         comparison: the comparison with the broker's snapshots.
+        counters: counters in snapshots that cannot be.
         blocked_attempts: how often draining hashes kept entries back.
         monitor: the intervals of waiting, and the distance to the limits.
         traffic: the dispatches by key and hash.
@@ -163,6 +165,7 @@ class ReplayResult:
     joins: Sequence[Joined]
     surpluses: Sequence[Surplus]
     comparison: Comparison
+    counters: ImpossibleCounters
     blocked_attempts: BlockedAttempts
     monitor: BlockingMonitor
     traffic: DispatchCounts
@@ -239,6 +242,11 @@ class ReplayResult:
     def reported_mismatches(self) -> list[Mismatch]:
         """The snapshots that contradict the trace."""
         return [m for m in self.comparison.mismatches if self.report_range.contains(m.snapshot.seq)]
+
+    @property
+    def reported_impossible_counters(self) -> list[ImpossibleCounter]:
+        """The counters that snapshots show below zero."""
+        return [c for c in self.counters.found if self.report_range.contains(c.snapshot.seq)]
 
     def _in_range(self, episodes: Records, since: Ints) -> Records:
         """The episodes that ended in the range, or are open at its end and began (`since`) before it, in order."""

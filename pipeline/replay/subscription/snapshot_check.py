@@ -8,6 +8,7 @@ from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
 from dispatch_audit.pipeline.replay.snapshots.cleared_hashes import ClearedHashes
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Moment
+from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounters
 from dispatch_audit.pipeline.replay.subscription.result import Surplus
 from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
@@ -27,6 +28,7 @@ class SnapshotCheck:
         comparison: the agreements and mismatches between broker and reconstruction.
         blocked_attempts: how often draining hashes blocked a dispatch, as the broker reports.
         cleared: how many draining hashes of each consumer the broker has cleared.
+        counters: counters of the broker that cannot be.
         joined_at: the broker's read position when a consumer joined, by the trace's number.
         surpluses: by how much the broker counts more unacknowledged messages than the reconstruction.
         listed: the consumers that a snapshot lists.
@@ -36,6 +38,7 @@ class SnapshotCheck:
         self.comparison = Comparison(dispatcher.consumers.of, lazy_return)
         self.blocked_attempts = BlockedAttempts()
         self.cleared = ClearedHashes()
+        self.counters = ImpossibleCounters()
         self.joined_at: dict[int, Position] = {}
         self.surpluses: list[Surplus] = []
         self.listed: set[int] = set()
@@ -57,6 +60,7 @@ class SnapshotCheck:
     def end(self, snapshot: Snapshot, at: TracePoint, dispatcher: Dispatcher, ranges: Ranges) -> tuple[Moment, Moment]:
         """The two moments between which the broker took the snapshot; the later one is now."""
         self.listed |= {consumer.consumer for consumer in snapshot.consumers}
+        self.counters.look(snapshot, dispatcher.consumers.of, dispatcher.sent_batches)
         return self._begun.pop(snapshot.seq), Moment(dispatcher.reconstruct(snapshot, at.ts_us), ranges)
 
     def agrees(
@@ -106,5 +110,6 @@ class SnapshotCheck:
         self.comparison.forget(reported_seq)
         self.blocked_attempts.forget(recent_us, draining)
         self.cleared.forget(recent_us)
+        self.counters.forget(reported_seq)
         newest = {surplus.consumer: surplus for surplus in self.surpluses if surplus.ts_us <= recent_us}
         self.surpluses = [s for s in self.surpluses if s.ts_us > recent_us or s is newest[s.consumer]]

@@ -140,6 +140,7 @@ class Subscription:
             ],
             snapshots.surpluses,
             snapshots.comparison,
+            snapshots.counters,
             snapshots.blocked_attempts,
             dispatcher.monitor,
             dispatcher.traffic,

@@ -142,7 +142,9 @@ def _overlap_verdict(block: Ints, of_consumer: Ints, context: FindingContext) ->
     surpluses = context.surpluses_of(int(findings.consumer[block[0]]))
     before = next((s for s in reversed(surpluses) if s.seq_end < first), None)
     after = next((s for s in surpluses if s.seq_begin > last), None)
-    if not np.isin(block, held).any() or not _is_near(before, after, block, context):
+    lowered = any(s is not None and s.messages < 0 for s in (before, after))
+    if lowered or not np.isin(block, held).any() or not _is_near(before, after, block, context):
+        # A count that is too low, as other flaws make it, proves nothing either.
         after = None
     because = (
         "this is the signature of overlapping replay reads"

@@ -32,7 +32,7 @@ def test_positions(text: str | None, position: tuple[int, int] | None) -> None:
 
 
 def test_what_is_absent_is_none_and_the_row_bounds_it() -> None:
-    assert _parsed() == Snapshot(7, 9, 7, 7, None, None, None, ())
+    assert _parsed() == Snapshot(7, 9, 7, 7, None, None, None, None, ())
 
 
 def test_what_is_null_is_none() -> None:
@@ -42,7 +42,7 @@ def test_what_is_null_is_none() -> None:
 
 def test_everything_of_the_subscription() -> None:
     told = {"seq_begin": 0, "seq_end": 4, "msg_in_replay": 0, "read_position": "2:1", "mark_delete_position": "1:9"}
-    assert _parsed(**told) == Snapshot(7, 9, 0, 4, 0, (2, 1), (1, 9), ())
+    assert _parsed(**told) == Snapshot(7, 9, 0, 4, 0, None, (2, 1), (1, 9), ())
 
 
 def test_everything_of_a_consumer() -> None:

@@ -15,7 +15,7 @@ from local_replay import Columns, Replay, recorded_logs, replayed_logs, replayed
 from recorded import RECORDINGS
 
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
-from dispatch_audit.pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
+from dispatch_audit.pipeline.replay.rows import counter_findings, dispatch_findings, mismatch_findings, stuck_findings
 
 Logs = Sequence[Sequence[Columns]]
 Key = tuple[Any, ...]
@@ -88,7 +88,7 @@ def violations(replays: Mapping[Group, Replay]) -> Counter[Key]:
     """The violations: by rule, the row of a dispatch or snapshot and its consumer; of what was stuck, the hash."""
     found: Counter[Key] = Counter()
     for group, replay in replays.items():
-        for source in (dispatch_findings, stuck_findings, mismatch_findings):
+        for source in (dispatch_findings, stuck_findings, mismatch_findings, counter_findings):
             for of_rule in source(replay.replayed, replay.config, 0):
                 for row in of_rule.worst:
                     if row["severity"] == "violation":

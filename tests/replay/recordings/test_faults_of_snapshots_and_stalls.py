@@ -95,6 +95,18 @@ def test_a_snapshot_reports_other_draining_hashes() -> None:
         assert set(beyond) == {("draining_mismatch", "violation")}
 
 
+def test_a_snapshot_reports_fewer_than_no_messages() -> None:
+    name = "join-leave-1-4.0.8"
+    logs = recorded_logs(name)
+    untouched = weighed(name, logs)
+    for row in spread(snapshots(logs)[10:]):
+
+        def edit(told: dict[str, Any]) -> None:
+            told["consumers"][0]["unacked_messages"] = -5
+
+        assert weighed(name, edited(logs, row["seq"], edit)) - untouched == {("impossible_counter", "info"): 1}
+
+
 def test_everything_stands_still_for_three_seconds() -> None:
     name = "steady-4.0.8"
     logs = recorded_logs(name)
@@ -166,6 +178,7 @@ FAULT_OF: Final[dict[RuleName, tuple[str, str]]] = {
     "draining_stuck": (__name__, "test_a_hash_is_not_served_once_it_has_drained"),
     "assignment_mismatch": (__name__, "test_a_snapshot_reports_other_ranges"),
     "draining_mismatch": (__name__, "test_a_snapshot_reports_other_draining_hashes"),
+    "impossible_counter": (__name__, "test_a_snapshot_reports_fewer_than_no_messages"),
 }
 # These have tests of their own: no fault of the broker breaks them.
 ELSEWHERE: Final[set[RuleName]] = {"mixed_key_batch", "settings_mismatch"}

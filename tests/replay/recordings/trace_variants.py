@@ -23,7 +23,7 @@ from recorded import RECORDINGS
 
 from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
-from dispatch_audit.pipeline.replay.rows import dispatch_findings, mismatch_findings, stuck_findings
+from dispatch_audit.pipeline.replay.rows import counter_findings, dispatch_findings, mismatch_findings, stuck_findings
 
 Logs = Sequence[Sequence[Columns]]
 Broken = tuple[str, int]
@@ -127,7 +127,7 @@ def broken_by(replays: Mapping[Group, Replay], seqs: Mapping[int, int]) -> Count
     """
     broken: Counter[Broken] = Counter()
     for replay in replays.values():
-        for source in (dispatch_findings, stuck_findings, mismatch_findings):
+        for source in (dispatch_findings, stuck_findings, mismatch_findings, counter_findings):
             for of_rule in source(replay.replayed, replay.config, 0):
                 for row in of_rule.worst:
                     if row["severity"] in ("violation", "known_bug"):

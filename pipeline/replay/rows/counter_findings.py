@@ -1,0 +1,68 @@
+"""Findings of `impossible_counter`: counters of the broker below zero, always information.
+
+A consumer whose unacknowledged messages are below zero had them taken off twice. Where only the total is below what its
+consumers have together, a consumer that left took off more than was ever added (contract 4.14).
+"""
+
+import json
+
+from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, labels, release_of, sentence
+from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
+from dispatch_audit.pipeline.replay.state.state import NOBODY
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.verdicts.naming import Names
+from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
+from dispatch_audit.pipeline.utc import moment
+
+_SPOKEN = {"unacked_messages": "unacknowledged messages", "available_permits": "available permits"}
+
+
+def counter_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int) -> list[RuleFindings]:
+    """The counters that cannot be, in the order of the trace.
+
+    Args:
+        found: the result of the replay.
+        config: the configuration of the replay.
+        per_rule_max: how many findings are kept with their evidence; 0: every one.
+    """
+    if "impossible_counter" not in config.profile.rules:
+        return []
+    names = Names(found.numbers, found.stays, found.recorders)
+    rows = [_row(counter, names, config) for counter in found.reported_impossible_counters]
+    counts = severities(rows)
+    counts["info"] += found.counters.beyond
+    return [RuleFindings("impossible_counter", found.counters.checked, +counts, rows[: per_rule_max or None])]
+
+
+def _bugs(found: ImpossibleCounter, config: ReplayConfig) -> tuple[str, ...]:
+    shown = bugs_by_symptom(config.version, config.profile)
+    if found.counter != "unacked_messages":
+        return ()
+    if found.consumer != NOBODY or found.value >= found.of_consumers:
+        return shown["unacknowledged_below_zero"]
+    return shown["total_below_that_of_consumers"]
+
+
+def _row(found: ImpossibleCounter, names: Names, config: ReplayConfig) -> dict[str, object]:
+    snapshot, bugs = found.snapshot, _bugs(found, config)
+    begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
+    of_whom = "the subscription" if found.consumer == NOBODY else names.spoken(found.consumer)
+    together = f", and {found.of_consumers} for its consumers together" if found.consumer == NOBODY else ""
+    because = f"; {sentence(bugs, release_of(config.version, config.profile))}" if bugs else ""
+    return {
+        "severity": "info",
+        "consumer": names.number(found.consumer),
+        "consumer_name": names.name(found.consumer),
+        "seq": snapshot.seq,
+        "ts_us": snapshot.ts_us,
+        "known_bug": labels(bugs),
+        "detail": json.dumps(
+            {"counter": found.counter, "value": found.value, "seq_begin": begin, "seq_end": end},
+        ),
+        "evidence": [f"seq {names.seq(snapshot.seq)}: snapshot taken between seq {begin} and {end}"],
+        "explanation": (
+            f"for {of_whom} the broker reports {found.value} {_SPOKEN[found.counter]} at {moment(snapshot.ts_us)} (seq "
+            f"{names.seq(snapshot.seq)}){together}, and there cannot be fewer than none{because}"
+        ),
+    }

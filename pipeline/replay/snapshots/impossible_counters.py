@@ -1,0 +1,84 @@
+"""Counters in snapshots that cannot be: below zero, though what they count cannot be fewer than none.
+
+Unacknowledged messages are never fewer than none. Permits of a consumer may be, because the broker sends whole batches
+(contract 4.14), but not where it was sent single messages only.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.state.state import NOBODY
+
+Counter = Literal["unacked_messages", "available_permits"]
+
+# The number of counters that are kept with their details; all are counted.
+_KEPT_MAX: Final = 10_000
+
+
+class ImpossibleCounter(NamedTuple):
+    """A counter that a snapshot shows below zero, and the snapshot before did not.
+
+    Attributes:
+        snapshot: the snapshot.
+        consumer: the index of the consumer in the state; NOBODY: it is a counter of the subscription.
+        counter: its name in TRACE_FORMAT.
+        value: its value.
+        of_consumers: for a counter of the subscription, the sum of those of its consumers; 0 for others.
+    """
+
+    snapshot: Snapshot
+    consumer: int
+    counter: Counter
+    value: int
+    of_consumers: int
+
+
+class ImpossibleCounters:
+    """Looks at the counters of one subscription in its snapshots, in their order.
+
+    Attributes:
+        checked: the number of counters looked at.
+        found: the first that are impossible, up to the limit.
+        beyond: the number of those that were not kept.
+    """
+
+    def __init__(self) -> None:
+        self.checked = 0
+        self.found: list[ImpossibleCounter] = []
+        self.beyond = 0
+        self._below: set[tuple[int, Counter]] = set()
+
+    def look(self, snapshot: Snapshot, indexes: Mapping[int, int], sent_batches: Sequence[bool]) -> None:
+        """Looks at one snapshot.
+
+        Args:
+            snapshot: the snapshot of the broker.
+            indexes: the index in the state of each consumer's number.
+            sent_batches: by index, whether the consumer was sent a batch of several messages.
+        """
+        known = [(indexes[c.consumer], c) for c in snapshot.consumers if c.consumer in indexes]
+        for index, consumer in known:
+            self._note(snapshot, index, "unacked_messages", consumer.unacked)
+            if not sent_batches[index]:
+                self._note(snapshot, index, "available_permits", consumer.permits)
+        of_consumers = sum(consumer.unacked or 0 for consumer in snapshot.consumers)
+        self._note(snapshot, NOBODY, "unacked_messages", snapshot.unacked, of_consumers)
+
+    def forget(self, reported_seq: int) -> None:
+        """Drops what was found up to the row `reported_seq`, and all counts."""
+        self.checked = self.beyond = 0
+        self.found = [counter for counter in self.found if counter.snapshot.seq > reported_seq]
+
+    def _note(self, snapshot: Snapshot, index: int, counter: Counter, value: int | None, of_consumers: int = 0) -> None:
+        if value is None:
+            return
+        self.checked += 1
+        if value >= 0:
+            self._below.discard((index, counter))
+        elif (index, counter) not in self._below:
+            self._below.add((index, counter))
+            if len(self.found) < _KEPT_MAX:
+                self.found.append(ImpossibleCounter(snapshot, index, counter, value, of_consumers))
+            else:
+                self.beyond += 1
