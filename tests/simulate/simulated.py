@@ -63,7 +63,7 @@ class Audited:
             row["explanation"]
             for row in self.tables.get("violations", [])
             if row["severity"] == "violation"
-            and not (row["entry_id"] in overlapped and any(limit in row["explanation"] for limit in _BEYOND_ROWS))
+            and not (row.get("entry_id") in overlapped and any(limit in row["explanation"] for limit in _BEYOND_ROWS))
         ]
 
     def known_bugs(self) -> Counter[str]:

@@ -194,6 +194,7 @@ class OpenChanges:
         decisions = self._held.decisions(after, before, hashes_of)
         if decisions.seq.size:
             note_dispatches(cluster, decisions, self.bounds, self._closed_by)
+        self._narrow_leaves([b.leave for b in cluster if b.leave is not None])
         views = [view for view in self.views if after <= view.until.seq and view.since.seq < before]
         for view in views:
             note_view(cluster, view, self.bounds, self._closed_by)
@@ -201,6 +202,17 @@ class OpenChanges:
         if note_resets(cluster, self.bounds):
             for view in views:
                 note_view(cluster, view, self.bounds, self._closed_by)
+
+    def _narrow_leaves(self, leaves: Sequence[Bracket]) -> None:
+        """Narrows the bounds of leaves whose joins are looked at.
+
+        A consumer that a snapshot lists is not gone yet, so that one before, which does not list it, shows that it had
+        not joined.
+        """
+        for leave in leaves:
+            after, before = self.bounds(leave)
+            for view in (view for view in self.views if after <= view.until.seq and view.since.seq < before):
+                note_view([leave], view, self.bounds, self._closed_by)
 
     def _view_behind(self, cluster: Sequence[Bracket]) -> View | None:
         """The first snapshot that shows the ranges after all of the changes."""
