@@ -43,6 +43,11 @@ Symptom = Literal[
     "gap_inside_one_consumer",
     "unacknowledged_below_zero",
     "total_below_that_of_consumers",
+    "write_not_completed",
+    "parked_at_the_end",
+    "parked_at_the_end_out_of_order",
+    "nothing_is_read",
+    "replay_grows",
 ]
 """A pattern in the rows; the code that finds it describes it."""
 

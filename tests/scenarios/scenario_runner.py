@@ -4,7 +4,8 @@
 
 A script is blocks of commands, `----` and what they print, up to a blank line; `#` begins a comment. Every row is one
 millisecond after the one before. What a recorder writes at the start and at the end of an effect is two rows, unless
-`start` or `end` at the end of a command keeps one of them. An entry `7` is 1:7; a consumer `c2` is number 2.
+`start` or `end` at the end of a command keeps one of them. An entry `7` is 1:7, and `7-9` are three; a consumer `c2` is
+number 2.
 
     broker 4.0.8 [setting=value ...]             a new story, on that version
     key h: c2 among c1 c2, c1 among c1           a key whose hash is c2's once c1 and c2 joined in this order, and ...
@@ -12,11 +13,11 @@ millisecond after the one before. What a recorder writes at the start and at the
     key g: like h                                another key on the hash of h
     join c2 [as NAME] [ranges 0-10,20-30] [out-of-order]      `join nobody`: the broker refused it
     leave c2 [because closed_by_broker]          also `reset seek`
-    stats [mark-delete 1:5] [replay 5990]        a snapshot; entries in replay
+    stats [mark-delete 1:5] [replay 5990] [read 1:6]          a snapshot; entries in replay, read position
     stats of c1 c2                               with the ranges of c1 and c2, which joined in this order
     claim setting=value ...                      trace.json says something else from here on than the broker has
     flow c1 5                                    c1 asks for messages
-    publish 1 2 h [batch 3] [delayed]
+    publish 1 2 h [batch 3] [delayed [2500ms]]                a minute unless it says how long
     dispatch 1 2 c1 [of h]                       `of` names the key of an entry that was never published
     ack 1 2 c1 [indexes 0,2]                     with indexes: these messages of the batch only
     nack 1 2 c1                                  also `redeliver-all c1`
@@ -170,6 +171,8 @@ class Story:
             told["msg_in_replay"] = int(_behind(words, "replay"))
         if words[:1] == ["of"]:
             told["consumers"] = _reported(words[1:], self._rules(self._version))
+        if "read" in words:
+            told["read_position"] = _behind(words, "read")
         self._write("stats", snapshot=json.dumps(told))
 
     def do_flow(self, words: list[str]) -> None:
@@ -180,7 +183,8 @@ class Story:
         for entry in entries:
             batch = {"key": self._keys[key][0], "batch_size": int(_behind(words, "batch") or 1)}
             self._entries[entry] = {**_position(entry), **batch}
-            due_ms = self._now_us // 1000 + 60_000 if "delayed" in words else None
+            delay_ms = int(_behind(words, "delayed").removesuffix("ms") or 60_000)
+            due_ms = self._now_us // 1000 + delay_ms if "delayed" in words else None
             self._write("publish", **self._entries[entry], deliver_at_ms=due_ms)
 
     def do_dispatch(self, words: list[str]) -> None:
@@ -312,12 +316,17 @@ def _settings(words: list[str]) -> Columns:
 
 def _named(words: list[str]) -> tuple[list[str], str]:
     """The entries that a command begins with, and the word behind them."""
-    entries = list(takewhile(lambda word: word[0].isdigit(), words))
-    return entries, words[len(entries)]
+    named = list(takewhile(lambda word: word[0].isdigit(), words))
+    return [entry for word in named for entry in _each(word)], words[len(named)]
+
+
+def _each(word: str) -> list[str]:
+    first, _, last = word.partition("-")
+    return [str(entry) for entry in range(int(first), int(last) + 1)] if last else [word]
 
 
 def _behind(words: list[str], word: str) -> str:
-    return words[words.index(word) + 1] if word in words else ""
+    return words[words.index(word) + 1] if word in words[:-1] else ""
 
 
 def _position(entry: str) -> Columns:

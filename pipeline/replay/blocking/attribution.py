@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owners_of
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
+    DUE,
     NOBODY,
+    NOT_DUE,
     READ,
     SENT,
     UNKNOWN,
@@ -116,17 +118,19 @@ def waiters(state: State, mapping: RoutingArrays) -> Waiters:
     entries: Any = state.entries.view(np.ndarray)
     hashes: Any = state.hashes.view(np.ndarray)
     marks = entries["marks"]
-    mask = (entries["ledger"] != UNKNOWN) & (marks & WAITING != 0) & (marks & (DELAYED | SENT) != DELAYED)
+    mask = (entries["ledger"] != UNKNOWN) & (marks & WAITING != 0) & (marks & NOT_DUE != DELAYED)
     slots = np.flatnonzero(mask)
     hash_at = entries["hash_at"][slots]
     sticky = hashes["hash"][hash_at]
+    # A delayed entry could not be sent before it was due, and waited for its time until then.
+    due = marks[slots] & (DUE | SENT) == DUE
     return Waiters(
         slots,
         sticky,
         hash_at,
         owners_of(mapping, sticky),
-        entries["since_seq"][slots],
-        entries["since_ts"][slots],
+        np.where(due, entries["due_seq"][slots], entries["since_seq"][slots]),
+        np.where(due, entries["due_ts"][slots], entries["since_ts"][slots]),
         entries["messages"][slots].astype(np.int64),
         marks[slots] & READ != 0,
         hashes["away"][hash_at] == 1,
@@ -160,7 +164,8 @@ def blocked_consumer(
         return []
     roots = oldest_held(state, consumer)
     waited = waiting.waited_us(interval)
-    detail: dict[str, object] = {"hashes": largest(waiting.hash, waited)}
+    in_replay = int(np.count_nonzero(waiting.was_read))
+    detail: dict[str, object] = {"hashes": largest(waiting.hash, waited), "in_replay": in_replay}
     whole = Blocked(
         "consumer",
         cause,

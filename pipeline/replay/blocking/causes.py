@@ -1,7 +1,7 @@
 """The causes of waiting: their numbers in the compiled state, their names in `blocking`, their clauses in sentences.
 
 The compiled functions keep a cause for each consumer (why nothing can be sent to it) and for each hash (what its first
-entry waits for). The last three causes need the whole subscription. docs/BLOCKING.md explains each to operators.
+entry waits for). The last four causes need the whole subscription. docs/BLOCKING.md explains each to operators.
 
 Source: contract 3.4, 4.6 to 4.9, 4.12 to 4.14, 6.1.
 """
@@ -24,6 +24,7 @@ NOT_READ_YET: Final = 10
 DRAINING: Final = 11
 DRAINING_STUCK: Final = 12
 UNEXPLAINED: Final = 13
+DISPATCH_RATE_LIMIT: Final = 14
 
 NAMES: Final = (
     "ready",
@@ -40,6 +41,7 @@ NAMES: Final = (
     "draining",
     "draining_stuck",
     "unexplained",
+    "dispatch_rate_limit",
 )
 """The name of each cause, by its number."""
 
@@ -60,6 +62,17 @@ CLAUSES: Mapping[str, str] = MappingProxyType(
         NAMES[DRAINING]: "their hashes were draining from {blocking}",
         NAMES[DRAINING_STUCK]: "their hashes had drained from {blocking} but were still not sent to the new owner",
         NAMES[UNEXPLAINED]: "of a reason that the trace does not show",
+        NAMES[DISPATCH_RATE_LIMIT]: "the dispatch rate was limited{limit}",
     }
 )
 """The clause for each cause, behind "because"; the fields are consumers by their names in a text."""
+
+CLAUSES_OF_ALL: Mapping[str, str] = MappingProxyType(
+    {
+        **CLAUSES,
+        NAMES[RECENTLY_JOINED]: (
+            "consumers that had joined recently got no new entries while {holder} held older ones (known bug F5)"
+        ),
+    }
+)
+"""The same where no consumer at all was sent anything."""

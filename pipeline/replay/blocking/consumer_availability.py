@@ -147,28 +147,59 @@ def note_starved(state: State, out: Output, at: int, seq: int, ts: int, ended_by
     # The hash does not starve while its owner can be sent nothing.
     unavailable = unavailable_us(state, owner, ts) - before_us if owner >= 0 else 0
     if ts - from_ts - unavailable >= longest_us:
-        row = out.filled[INTERVALS]
-        out.filled[INTERVALS] = row + 1
-        report = out.intervals
-        report[row].cause = STARVED
-        report[row].consumer = owner
-        report[row].hash = hashes[at].hash
-        report[row].from_seq = from_seq
-        report[row].from_ts = from_ts
-        report[row].to_seq = seq
-        report[row].to_ts = ts
-        report[row].ended_by = ended_by
-        report[row].registered = hashes[at].registered
-        report[row].drained_from = hashes[at].drained_from
-        report[row].waiting = hashes[at].waiting
-        report[row].unavailable_us = unavailable
-        report[row].ledger = state.entries[head].ledger
-        report[row].entry = state.entries[head].entry
-        report[row].passed_ts = UNKNOWN
-        if owner >= 0:
-            report[row].passed_ledger = state.consumers[owner].sent_ledger
-            report[row].passed_entry = state.consumers[owner].sent_entry
-            report[row].passed_ts = state.consumers[owner].sent_ts
+        report_starved(state, out, at, head, seq, ts, ended_by, from_seq, from_ts, unavailable)
+
+
+@compiled
+def report_starved(
+    state: State,
+    out: Output,
+    at: int,
+    head: int,
+    seq: int,
+    ts: int,
+    ended_by: int,
+    from_seq: int,
+    from_ts: int,
+    unavailable: int,
+) -> None:
+    """Reports that an entry of a hash, and those after it, could be sent and were not.
+
+    Args:
+        state: the state.
+        out: receives the interval.
+        at: the slot of the hash.
+        head: the slot of the entry.
+        seq: the row that ends it,
+        ts: and its time.
+        ended_by: the kind of change, see `output.ENDINGS`.
+        from_seq: the row since which it could be sent,
+        from_ts: and the time.
+        unavailable: for how much of it the owner could be sent nothing, in microseconds.
+    """
+    hashes, owner = state.hashes, state.hashes[at].owner
+    row = out.filled[INTERVALS]
+    out.filled[INTERVALS] = row + 1
+    report = out.intervals
+    report[row].cause = STARVED
+    report[row].consumer = owner
+    report[row].hash = hashes[at].hash
+    report[row].from_seq = from_seq
+    report[row].from_ts = from_ts
+    report[row].to_seq = seq
+    report[row].to_ts = ts
+    report[row].ended_by = ended_by
+    report[row].registered = hashes[at].registered
+    report[row].drained_from = hashes[at].drained_from
+    report[row].waiting = hashes[at].waiting
+    report[row].unavailable_us = unavailable
+    report[row].ledger = state.entries[head].ledger
+    report[row].entry = state.entries[head].entry
+    report[row].passed_ts = UNKNOWN
+    if owner >= 0:
+        report[row].passed_ledger = state.consumers[owner].sent_ledger
+        report[row].passed_entry = state.consumers[owner].sent_entry
+        report[row].passed_ts = state.consumers[owner].sent_ts
 
 
 @compiled

@@ -15,11 +15,10 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interva
 from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits, in_force_of
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, sample
 from dispatch_audit.pipeline.replay.blocking.causes import (
-    DRAINING_STUCK,
+    DISPATCH_RATE_LIMIT,
     NAMES,
     NO_PERMITS,
     UNACKED_LIMIT_CONSUMER,
-    UNEXPLAINED,
 )
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
     INTERVAL_OVER,
@@ -28,8 +27,10 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
     STALLED,
     STARVED,
 )
+from dispatch_audit.pipeline.replay.blocking.rate_limits import HORIZON_US, DispatchPace, RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
-from dispatch_audit.pipeline.replay.blocking.stalls import Situation, is_finding, stalled
+from dispatch_audit.pipeline.replay.blocking.stall_watch import Facts, StallWatch
+from dispatch_audit.pipeline.replay.blocking.stalls import StallKind, is_finding, kind_of
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
     OwnershipMove,
     StarvedHash,
@@ -38,9 +39,9 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
 )
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
-from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
-from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, INTERVAL, INTERVALS, STILL_OPEN, Output
+from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
+from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate, SettingsInForce
+from dispatch_audit.pipeline.replay.state.output import BY_ACK, INTERVAL, INTERVALS, STILL_OPEN, Output
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,
@@ -57,14 +58,19 @@ _CONSUMER_CAUSES = (NO_PERMITS, UNACKED_LIMIT_CONSUMER)
 # The number of moves of one hash that are remembered.
 _MOVES_MAX = 16
 
+_BY_ENTRY = "dispatchThrottlingOnBatchMessageEnabled"
+
+BY_TRAFFIC = "the traffic, not by a setting"
+"""In `detail`: who shows a rate limit that no setting claims."""
+
 # A record of `output.INTERVAL`, by the name of the field.
 _Row = Mapping[str, int]
 
+# The number of stalls that are remembered, so that a hash that was passed over besides is not found for their time.
+_STALLS_MAX = 64
+
 # Behind every seq.
 _NEVER = 1 << 62
-
-# An event this shortly before a dispatch counts as the reason for it.
-_BROUGHT_ABOUT_US = 1_000_000
 
 
 class BlockingMonitor:
@@ -74,18 +80,18 @@ class BlockingMonitor:
         samples: of the capacity, in order.
         starved: the starved hashes.
         left_out: the number of intervals that were not kept, by scope and cause.
-        stalls_beyond: how many of those are unexplained stalls, so findings (`stalls.is_finding`).
+        stalls_beyond: those of them that are findings (`stalls.is_finding`), by the facts that decide their verdict.
         recent: the recently joined consumers (3.x and classic).
         limits: of the broker.
         in_force: the settings at the point up to which rows were replayed.
         open_until: the end of the window while its open intervals are noted and the trace goes on; else None.
     """
 
-    def __init__(self, limits: BrokerLimits, thresholds: Thresholds, in_force: SettingsInForce) -> None:
+    def __init__(self, limits: BrokerLimits, thresholds: Thresholds, in_force: SettingsInForce, skew_us: int) -> None:
         self.samples: list[Sample] = []
         self.starved = StarvedHashes(thresholds.intervals_max)
         self.left_out: Counter[tuple[str, str]] = Counter()
-        self.stalls_beyond = 0
+        self.stalls_beyond: Counter[StallKind] = Counter()
         self.recent = RecentlyJoined(thresholds.as_pip_282)
         self.limits = limits
         self.in_force = in_force
@@ -94,15 +100,20 @@ class BlockingMonitor:
         self._blocked: defaultdict[tuple[str, str], list[tuple[int, int, Blocked]]] = defaultdict(list)
         self._noted = 0
         self._moves: dict[int, deque[OwnershipMove]] = {}
-        self._reported: tuple[int, int] | None = None  # when, and the replay size that a snapshot said
-        self._stall: Blocked | None = None
+        self._watch = StallWatch(thresholds.stall_threshold_us, skew_us)
+        self._last_stalls: deque[Interval] = deque(maxlen=_STALLS_MAX)
+        # Stalls that dispatches after them may show to be pauses of a rate limit.
+        self._unsettled: list[Blocked] = []
+        self._pace = DispatchPace()
+        self._recent_dispatches = RecentDispatches()
+        self._rates: tuple[DispatchRate, ...] = ()
+        self._rates_of = -1
         self._since_seq = -1
-        self._brought_about = (0, BY_ACK)
 
     @property
     def blocked(self) -> list[Blocked]:
         """The intervals, in the order of their beginnings."""
-        kept = [interval for heap in self._blocked.values() for _, _, interval in heap]
+        kept = [interval for heap in self._blocked.values() for _, _, interval in heap] + self._unsettled
         return sorted(kept, key=lambda b: (b.span.from_ts, b.span.from_seq, b.scope, b.cause, b.hash, b.consumer))
 
     def settings_changed(self) -> None:
@@ -122,38 +133,43 @@ class BlockingMonitor:
         self.samples.clear()
         self.starved.clear()
         self.left_out.clear()
-        self.stalls_beyond = 0
+        self.stalls_beyond.clear()
         self._blocked.clear()
+        self._unsettled.clear()
         self._since_seq = before_seq
 
     def suspend(self) -> None:
         """Notes no interval from here on: rows are missing that would show why entries wait."""
         self._since_seq = _NEVER
-        self._stall = None
+        self._watch.suspend()
+        self._pace.interrupted()
+        self._recent_dispatches.forget()
 
     def resume(self, seq: int) -> None:
         """Notes intervals again that begin at this row or later; keeps those from before `suspend`."""
         self._since_seq = seq
 
-    def forget(self, reported_seq: int) -> None:
-        """Drops intervals that ended up to the row `reported_seq`, and all samples but the last."""
+    def forget(self, reported_seq: int, recent_us: int) -> None:
+        """Drops intervals up to the row `reported_seq`, paces of before `recent_us`, and all samples but the last."""
         # The next row of `capacity` begins at the last sample.
         self.samples = self.samples[-1:]
         self.left_out.clear()
-        self.stalls_beyond = 0
+        self.stalls_beyond.clear()
         for kind, heap in self._blocked.items():
             self._blocked[kind] = [ranked for ranked in heap if ranked[2].span.to_seq > reported_seq]
             heapq.heapify(self._blocked[kind])
+        self._unsettled = [stall for stall in self._unsettled if stall.span.to_seq > reported_seq]
+        self._pace.forget(recent_us)
         self.starved.forget(reported_seq)
 
-    def stopped(self, state: State, out: Output, mapping: RoutingArrays, at: TracePoint) -> None:
-        """Notes why the kernel has stopped in front of the row `at`, and clears the reason."""
+    def stopped(self, state: State, out: Output, mapping: RoutingArrays, at: TracePoint, named: Position) -> None:
+        """Notes why the kernel has stopped in front of the row `at`, which names an entry, and clears the reason."""
         common = common_of(state)
         reason, common["stop_reason"] = int(common["stop_reason"]), 0
         if reason == SAMPLE:
             self._sample(state, at)
         elif reason == STALLED:
-            self._end_stall(state, mapping, at)
+            self._note_stall(self._watch.dispatched(state, mapping, at, named, self._facts))
         elif reason == RELEASED:
             self.members_change(state, mapping, at, BY_ACK)
             self._note_all(self.recent.release(state, mapping, at, BY_ACK))
@@ -178,13 +194,15 @@ class BlockingMonitor:
         out.filled[INTERVALS] = 0
 
     def members_change(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
-        """Remembers the cause of a stall; call before consumers join, leave or become available and hide it."""
-        # However short the wait is: it may become a stall a little later.
-        interval = self._idle_interval(state, at, ended_by, 1)
-        found = None if interval is None else stalled(state, mapping, interval, self._situation(interval))
-        if found is not None and found.cause != NAMES[UNEXPLAINED]:
-            self._stall = found
-        self._brought_about = (at.ts_us, ended_by)
+        """Looks why nothing is sent; call before consumers join, leave or become available and hide it."""
+        self._watch.before_change(state, mapping, at, ended_by, self._facts)
+
+    def idle_over(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
+        """Notes a stall that ends without a dispatch; call before its end changes the state.
+
+        The leave of the last consumer, a reset, a gap, the end of the trace, and the join of the first consumer end it.
+        """
+        self._note_stall(self._watch.over(state, mapping, at, ended_by, self._facts))
 
     def ownership_moved(self, state: State, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
         """Remembers the moves of hashes with pending or waiting entries when another routing comes into force."""
@@ -207,16 +225,13 @@ class BlockingMonitor:
         self._note_all(self.recent.leave(state, mapping, consumer, at))
 
     def closed(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
-        """Notes what is open; call before the end of the trace or a reset."""
-        interval = self._idle_interval(state, at, ended_by, self._thresholds.stall_threshold_us)
-        if interval is not None:
-            self._note_stall(state, mapping, interval)
+        """Notes the open waits of recently joined consumers; call before the end of the trace or a reset."""
         self._note_all(self.recent.close(state, mapping, at, ended_by))
 
     def reported(self, state: State, snapshot: Snapshot) -> None:
-        """Takes the size of the replay queue from a snapshot."""
+        """Takes the size of the replay queue and the read position from a snapshot."""
+        self._watch.reported(snapshot)
         if snapshot.in_replay is not None:
-            self._reported = (snapshot.ts_us, snapshot.in_replay)
             self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
             state.common[0].next_sample_ts = snapshot.ts_us + self._thresholds.sample_us
 
@@ -227,46 +242,51 @@ class BlockingMonitor:
             self.samples.append(sample(state, at.ts_us, self.limits, None))
         common["next_sample_ts"] = at.ts_us + self._thresholds.sample_us
 
-    def _idle_interval(self, state: State, at: TracePoint, ended_by: int, report_min_us: int) -> Interval | None:
-        """The time since the last dispatch while entries waited; None if it is shorter than `report_min_us`."""
-        common = common_of(state)
-        since_us = int(max(common["last_dispatch_ts"], common["waiting_since_ts"]))
-        if common["waiting"] == 0 or at.ts_us - since_us < report_min_us:
-            return None
-        since_seq = (
-            common["last_dispatch_seq"]
-            if common["last_dispatch_ts"] >= common["waiting_since_ts"]
-            else common["waiting_since_seq"]
-        )
-        return Interval(int(since_seq), since_us, at.seq, at.ts_us, ended_by)
+    @property
+    def _facts(self) -> Facts:
+        return Facts(self.limits, *self.recent.first)
 
-    def _open_stall(self, interval: Interval) -> Blocked | None:
-        """The stall that `members_change` remembered, if it is the beginning of this interval."""
-        if self._stall is None or self._stall.span.from_ts != interval.from_ts:
-            return None
-        # A cause that ended longer ago does not explain why nothing was sent since.
-        return self._stall if interval.to_ts - self._stall.span.to_ts < self._thresholds.stall_threshold_us else None
-
-    def _end_stall(self, state: State, mapping: RoutingArrays, at: TracePoint) -> None:
-        when_us, ended_by = self._brought_about
-        lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
-        interval = self._idle_interval(state, at, ended_by if lately else BY_ACK, self._thresholds.stall_threshold_us)
-        if interval is not None:
-            self._note_stall(state, mapping, interval, lately)
-
-    def _note_stall(self, state: State, mapping: RoutingArrays, interval: Interval, lately: bool = True) -> None:
-        found = self._open_stall(interval) or stalled(state, mapping, interval, self._situation(interval))
-        self._stall = None
+    def _note_stall(self, found: Blocked | None) -> None:
         if found is not None:
-            # A stall with these causes waits for no acknowledgement, so none ends it.
-            if not lately and found.cause in (NAMES[UNEXPLAINED], NAMES[DRAINING_STUCK]):
-                interval = interval._replace(ended_by=BY_DISPATCH)
-            self._note(found._replace(span=interval))
+            self._settle(found.span.to_ts - HORIZON_US)
+            if is_finding(found) and kind_of(found).permits_known:
+                self._last_stalls.append(found.span)
+            limit = None
+            if is_finding(found):
+                by_entry = self.in_force.is_on(_BY_ENTRY)
+                limit = self._recent_dispatches.explaining(found.span, self._limits_of_rate(), by_entry)
+            if limit is not None:
+                self._note(_limited(found, limit))
+            elif is_finding(found) and self.open_until is None:
+                if found.span.from_seq >= self._since_seq:
+                    self._unsettled.append(found)
+            else:
+                self._note(self._as_paced(found))
 
-    def _situation(self, interval: Interval) -> Situation:
-        reported_us, size = self._reported or (0, None)
-        within = size if reported_us >= interval.from_ts else None
-        return Situation(self.limits, within, *self.recent.first, self._thresholds.stall_threshold_us)
+    def dispatched(self, sent: Sent) -> None:
+        """Takes the dispatches of the next rows; there may be none."""
+        if sent.ts_us.size:
+            self._pace.note(sent)
+            if self._limits_of_rate():
+                self._recent_dispatches.note(sent)
+
+    def settle(self) -> None:
+        """Notes all stalls; call at the end of the trace or of a window."""
+        self._settle(None)
+
+    def _settle(self, until_us: int | None) -> None:
+        """Notes the stalls that ended by a time: later dispatches say nothing about them."""
+        while self._unsettled and (until_us is None or self._unsettled[0].span.to_ts <= until_us):
+            self._keep(self._as_paced(self._unsettled.pop(0)))
+
+    def _as_paced(self, found: Blocked) -> Blocked:
+        paced = self._pace.during(found.span) if is_finding(found) else None
+        return found if paced is None else _limited(found, {"shown_by": BY_TRAFFIC, "messages": paced.messages})
+
+    def _limits_of_rate(self) -> tuple[DispatchRate, ...]:
+        if self._rates_of != self.in_force.changed:
+            self._rates, self._rates_of = self.in_force.rates(), self.in_force.changed
+        return self._rates
 
     def _available(self, state: State, mapping: RoutingArrays, row: _Row, interval: Interval) -> None:
         """Notes the interval of a consumer that is available again; it may have caused a stall until now."""
@@ -280,13 +300,16 @@ class BlockingMonitor:
         if row["consumer"] == NOBODY or interval.from_seq < self._since_seq or self._is_found_later(interval):
             return
         head, passed = (row["ledger"], row["entry"]), (row["passed_ledger"], row["passed_entry"])
-        if (
-            row["passed_ts"] >= interval.from_ts + row["unavailable_us"] + self._thresholds.stall_threshold_us
-            and passed > head
-        ):
+        passed_over_us = row["passed_ts"] - interval.from_ts - row["unavailable_us"]
+        passed_over_us -= self._stalled_us(interval.from_ts, row["passed_ts"])
+        if passed_over_us >= self._thresholds.stall_threshold_us and passed > head:
             moves = tuple(self._moves.get(row["hash"], ()))
             origin = (row["passed_ts"], row["drained_from"], row["registered"], moves)
             self.starved.add(StarvedHash(row["hash"], row["consumer"], interval, row["waiting"], head, passed, *origin))
+
+    def _stalled_us(self, from_us: int, to_us: int) -> int:
+        """How long nothing was sent to anybody between two times, as far as that is a finding of its own."""
+        return sum(max(0, min(stall.to_ts, to_us) - max(stall.from_ts, from_us)) for stall in self._last_stalls)
 
     def _is_found_later(self, interval: Interval) -> bool:
         """Whether an interval is open at the end of a window; the window in which it ends, or the last, finds it."""
@@ -304,6 +327,10 @@ class BlockingMonitor:
             open_at = self.open_until
             bounds = interval.span._replace(to_seq=open_at.seq, to_ts=open_at.ts_us, ended_by=STILL_OPEN)
             interval = interval._replace(span=bounds)
+        self._keep(interval)
+
+    def _keep(self, interval: Blocked) -> None:
+        """Keeps an interval if it is one of the costliest of its cause and scope."""
         heap = self._blocked[interval.scope, interval.cause]
         # The number keeps intervals of equal cost in order, so that the heap never compares intervals.
         self._noted += 1
@@ -313,7 +340,14 @@ class BlockingMonitor:
         else:
             left_out = heapq.heappushpop(heap, ranked)[2]
             self.left_out[left_out.scope, left_out.cause] += 1
-            self.stalls_beyond += is_finding(left_out) and not self._is_found_later(left_out.span)
+            if is_finding(left_out) and not self._is_found_later(left_out.span):
+                self.stalls_beyond[kind_of(left_out)] += 1
+
+
+def _limited(stall: Blocked, limit: dict[str, object]) -> Blocked:
+    """The stall as the pause of a rate limit."""
+    told = {name: value for name, value in stall.detail.items() if name not in ("symptom", "owners_matter")}
+    return stall._replace(cause=NAMES[DISPATCH_RATE_LIMIT], blocking=NOBODY, detail={**told, **limit})
 
 
 def _hash_wait(row: _Row, interval: Interval) -> Blocked:

@@ -28,11 +28,14 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
     UNACKED_LIMIT_SUBSCRIPTION,
     UNEXPLAINED,
 )
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported, symptom
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.availability import READY
+from dispatch_audit.pipeline.replay.state.output import BY_LEAVE, BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,
+    SENT,
     UNKNOWN,
     Ints,
     State,
@@ -45,17 +48,19 @@ class Situation(NamedTuple):
 
     Attributes:
         limits: of the broker.
-        replay_size: the size of the replay queue in the last snapshot of the interval; None: there was none.
         held_behind: the read position that the first of the recently joined consumers waits for (3.x and classic);
             None: there is none.
         held_by: the index of the consumer that held the oldest entry when that one joined.
+        reported: what snapshots of the interval say.
+        sent: the entry whose dispatch ends the interval; None: something else ends it.
         stall_threshold_us: the shortest time without a dispatch that is a stall.
     """
 
     limits: BrokerLimits
-    replay_size: int | None
     held_behind: Position | None
     held_by: int
+    reported: Reported
+    sent: Position | None
     stall_threshold_us: int
 
 
@@ -72,7 +77,8 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
     consumers_connected = int(np.count_nonzero(connected))
     since_us = _since_us(interval, situation)
     is_unavailable = connected & _cannot_be_sent(state, since_us)
-    with_permits = int(np.count_nonzero(connected & (consumers["cause"] == READY)))
+    # Not who has permits now that it is over.
+    with_permits = int(np.count_nonzero(connected & (_causes(state, since_us) == READY)))
     if not consumers_connected or bool(np.all(waiting.owner == NOBODY)):
         cause, blocking = NAMES[NO_OWNER], NOBODY
     else:
@@ -84,12 +90,12 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
             & (waiting.since_ts <= since_us)
             & (waiting.owner != NOBODY)
             & ~is_unavailable[waiting.owner]
+            & _belongs_to_it(state, waiting, situation.sent)
         )
         unavailable = np.flatnonzero(is_unavailable).tolist()
         if free.slot.size == 0 and not unavailable and not waiting.drains.any():
             return None
         cause, blocking = _cause(state, waiting, free, consumers_connected, unavailable, situation, interval)
-    for_blocking = waiting.where(waiting.owner == blocking)
     roots = oldest_held(state, blocking) or oldest(state, waiting.slot)
     common = common_of(state)
     known = common["permits_known_by"] != 0
@@ -98,11 +104,22 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
         "consumers": consumers_connected,
         "with_permits": with_permits if known else None,
         "replay_size_at_least": int(common["in_replay"]),
-        "replay_size_reported": situation.replay_size,
+        "replay_size_reported": situation.reported.in_replay,
         "look_ahead_limit": situation.limits.look_ahead(consumers_connected),
-        "hashes": largest(for_blocking.hash, for_blocking.waited_us(interval)),
-        "waiting_for_it": for_blocking.slot.size,
     }
+    for_blocking = waiting.where(waiting.owner == blocking)
+    detail["hashes"] = largest(for_blocking.hash, for_blocking.waited_us(interval))
+    detail["waiting_for_it"] = for_blocking.slot.size
+    if cause == NAMES[UNEXPLAINED]:
+        found = symptom(state, waiting, free, interval, situation.reported, situation.stall_threshold_us)
+        detail["symptom"], blocking = found.name, found.consumer
+        detail["could_be_sent"] = free.slot.size
+        roots = oldest(state, free.slot)
+        # Whoever owned the hash of an entry that nobody holds others of could have been sent it, if all could be.
+        unheld = (hashes["held"][free.hash_at] == 0) & (hashes["held_elsewhere"][free.hash_at] == 0)
+        detail["owners_matter"] = bool(unavailable) or not bool(unheld.any())
+    if cause == NAMES[RECENTLY_JOINED]:
+        detail["recently_joined"] = int(np.count_nonzero(connected & (consumers["recent"] == 1)))
     waited_us = int(waiting.waited_us(interval).sum())
     count = waiting.slot.size
     return Blocked("subscription", cause, UNKNOWN, NOBODY, blocking, interval, count, waited_us, roots, detail)
@@ -110,8 +127,49 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
 
 def is_finding(interval: Blocked) -> bool:
     """Whether the interval breaks rule `stalled`."""
-    # Without recorded permits their lack may be the reason: a wait, and no finding.
-    return interval.cause == NAMES[UNEXPLAINED] and interval.detail["with_permits"] is not None
+    return interval.scope == "subscription" and interval.cause == NAMES[UNEXPLAINED]
+
+
+class StallKind(NamedTuple):
+    """The facts that decide the verdict on a stall.
+
+    Attributes:
+        permits_known: whether rows or snapshots show the permits of consumers; without them, their lack may be why.
+        symptom: what the rows show of a known bug, see `stall_symptoms`; empty: nothing.
+        healed: whether sending went on, and no new dispatcher or consumer was needed.
+    """
+
+    permits_known: bool
+    symptom: str
+    healed: bool
+
+
+def kind_of(stall: Blocked) -> StallKind:
+    """The facts that decide the verdict on a stall."""
+    healed = stall.span.ended_by not in (BY_RESET, BY_LEAVE, STILL_OPEN)
+    return StallKind(stall.detail["with_permits"] is not None, str(stall.detail["symptom"]), healed)
+
+
+def _belongs_to_it(state: State, waiting: Waiters, sent: Position | None) -> NDArray[np.bool_]:
+    """Whether the subscription certainly has to deliver each entry.
+
+    It may begin behind what was published before its first consumer joined, unless it was sent something before that.
+    """
+    entries: Any = state.entries.view(np.ndarray)
+    common, consumers = common_of(state), state.consumers.view(np.ndarray)
+    ledger, entry = entries["ledger"][waiting.slot], entries["entry"][waiting.slot]
+
+    def behind(position: tuple[int, int]) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = (ledger > position[0]) | ((ledger == position[0]) & (entry > position[1]))
+        return found
+
+    at_first_join = consumers[0]["published_at_join_ledger"], consumers[0]["published_at_join_entry"]
+    certain: NDArray[np.bool_] = behind(at_first_join) | (entries["marks"][waiting.slot] & SENT != 0)
+    if common["highest_dispatched_ledger"] != UNKNOWN:
+        certain |= behind((common["highest_dispatched_ledger"], common["highest_dispatched_entry"]))
+    if sent is not None:
+        certain |= behind((sent[0], sent[1] - 1))
+    return certain
 
 
 def _since_us(interval: Interval, situation: Situation) -> int:
@@ -204,7 +262,7 @@ def _look_ahead_reached(state: State, waiting: Waiters, consumers: int, situatio
     if limit is None:
         return False
     # The queue may have grown since a snapshot with a smaller size.
-    if situation.replay_size is not None and situation.replay_size >= limit:
+    if situation.reported.in_replay is not None and situation.reported.in_replay >= limit:
         return True
     # All entries of the last read may have gone to replay, so that no dispatch shows how far it went (4.2, step 9c).
     return int(state.common[0].in_replay) + situation.limits.read_batch >= limit and waiting.slot.size >= limit

@@ -25,7 +25,9 @@ from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import INTERVALS, Output
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
+    DUE,
     NOBODY,
+    NOT_DUE,
     READ,
     SENT,
     UNKNOWN,
@@ -128,27 +130,35 @@ def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int
 
 @compiled
 def _head(state: State, at: int) -> int:
-    first = state.hashes[at].queue_first
-    return int(first if first >= 0 else state.hashes[at].aside_first)
+    """The slot of the first waiting entry that could be sent, or of one that is delayed if there is no other."""
+    hashes, first = state.hashes, state.hashes[at].queue_first
+    if first >= 0:
+        return int(first)
+    first = hashes[at].aside_first
+    while hashes[at].ready > 0 and first >= 0 and state.entries[first].marks & NOT_DUE == DELAYED:
+        first = state.entries[first].next
+    return int(first if first >= 0 else hashes[at].aside_first)
 
 
 @compiled
 def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
     """The cause that lasted for at least half of the head's wait; the unavailability of the owner is not in it."""
     hashes = state.hashes
-    owner, head = hashes[at].owner, hashes[at].queue_first
+    owner, head = hashes[at].owner, _head(state, at)
+    marks = state.entries[head].marks
     half_us = waited_us // 2
     cause = NOT_READ_YET
     if owner == NOBODY:
         cause = NO_OWNER
-    elif head < 0:
-        sent = state.entries[hashes[at].aside_first].marks & (DELAYED | SENT) != DELAYED
-        cause = NACK_DELAY if sent else DELAYED_DELIVERY
+    elif hashes[at].ready == 0:
+        cause = DELAYED_DELIVERY
+    elif hashes[at].queue_first < 0 and marks & (DUE | SENT) != DUE:
+        cause = NACK_DELAY
     elif owner != UNLOOKED and state.consumers[owner].recent == 1:
         cause = RECENTLY_JOINED
     elif owner >= 0 and state.consumers[owner].blocked == 1:
         cause = UNACKED_LIMIT_CONSUMER
-    elif state.entries[head].marks & READ != 0 and ts - state.entries[head].read_ts >= half_us:
+    elif marks & READ != 0 and ts - state.entries[head].read_ts >= half_us:
         cause = REPLAY_QUEUE
     elif look_ahead_us(state, ts) - hashes[at].clear_look_ahead_us >= half_us:
         cause = LOOK_AHEAD_LIMIT

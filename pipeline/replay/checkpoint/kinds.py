@@ -24,7 +24,12 @@ from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interva
 from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
+from dispatch_audit.pipeline.replay.blocking.rate_limits import DispatchPace, Paced, RecentDispatches, _Burst
+from dispatch_audit.pipeline.replay.blocking.rate_limits import Sent as SentDispatches
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined, _Waiting
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported
+from dispatch_audit.pipeline.replay.blocking.stall_watch import StallWatch
+from dispatch_audit.pipeline.replay.blocking.stalls import StallKind
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
     OwnershipMove,
     StarvationKind,
@@ -53,7 +58,7 @@ from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.replay.rules.capped_findings import CappedFindings
 from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector
-from dispatch_audit.pipeline.replay.settings.settings_in_force import Setting, SettingsInForce
+from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate, Setting, SettingsInForce
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
 from dispatch_audit.pipeline.replay.snapshots.cleared_hashes import ClearedHashes, _Total
@@ -167,8 +172,22 @@ _OF_THE_DISPATCHER: Final = (
         "blocking_monitor",
         BlockingMonitor,
         "samples starved left_out stalls_beyond recent limits in_force open_until _thresholds _blocked _noted _moves"
-        " _reported _stall _since_seq _brought_about",
+        " _watch _last_stalls _since_seq _unsettled _pace"
+        " _recent_dispatches _rates _rates_of",
     ),
+    Kind(
+        "stall_watch",
+        StallWatch,
+        "_threshold_us _skew_us _reported _explained _before_leaves _left_us _brought_about",
+    ),
+    Kind("reported_reading", Reported),
+    Kind("dispatch_pace", DispatchPace, "_open _recent _paced"),
+    Kind("burst", _Burst),
+    Kind("paced", Paced),
+    Kind("recent_dispatches", RecentDispatches, "_stretches"),
+    Kind("sent_dispatches", SentDispatches),
+    Kind("dispatch_rate", DispatchRate),
+    Kind("stall_kind", StallKind),
     Kind("broker_limits", BrokerLimits),
     Kind("settings_in_force", SettingsInForce, "changed _defaults _start _said _announced _lost"),
     Kind("setting", Setting),

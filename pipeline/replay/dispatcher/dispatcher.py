@@ -15,6 +15,7 @@ from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
+from dispatch_audit.pipeline.replay.blocking.rate_limits import Sent
 from dispatch_audit.pipeline.replay.dispatcher import draining, kernel, leave_and_reset, ownership
 from dispatch_audit.pipeline.replay.dispatcher.allocation import Need, make_room, need_of
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (
@@ -25,6 +26,7 @@ from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (
     take_limits,
 )
 from dispatch_audit.pipeline.replay.dispatcher.consumer_index import ConsumerIndex
+from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays
 from dispatch_audit.pipeline.replay.dispatcher.interruption import highest_position, without_entries
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -69,6 +71,7 @@ from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCount
 _all_hashes_served = EntryPoint(ownership.all_hashes_served)
 _change_owners = EntryPoint(ownership.change_owners)
 _close = EntryPoint(leave_and_reset.close)
+_end_delays = EntryPoint(end_delays)
 _consumer_left = EntryPoint(leave_and_reset.consumer_left)
 _end_unavailability_of_all = EntryPoint(ownership.end_unavailability_of_all)
 _remap = EntryPoint(draining.remap)
@@ -175,6 +178,8 @@ class Dispatcher:
 
     def connect(self, number: int, at: TracePoint) -> None:
         """Connects a consumer; the caller passes the new routing to `route`."""
+        if self.connected == 0:
+            self._first_joins(at)
         self._before_change(at, BY_JOIN)
         if common_of(self._state)["resetting"] == RESTARTED:
             # Joins wait until the cursor is reset (5.10), and the row of its end may be missing.
@@ -225,10 +230,11 @@ class Dispatcher:
 
     def disconnect(self, number: int, at: TracePoint) -> None:
         """Disconnects a consumer: its pending entries wait again."""
-        self._before_change(at, BY_LEAVE)
+        is_last = self.connected == 1
+        self._before_change(at, BY_LEAVE, ends_all=is_last)
         if self.holds_back:
             self.monitor.leave(self._state, self._mapping, self.consumers.of[number], at)
-        if self.connected == 1:
+        if is_last:
             self._report_starved(at, BY_LEAVE)
         _consumer_left(self._state, self._out, self.consumers.of[number], at.seq, at.ts_us, self.policy.skew_us)
         self._limit_look_ahead()
@@ -301,7 +307,7 @@ class Dispatcher:
 
     def begin_reset(self, at: TracePoint) -> None:
         """Begins a seek, unload or transfer: from here on neither pending nor acknowledged entries are certain."""
-        self._before_change(at, BY_RESET)
+        self._before_change(at, BY_RESET, ends_all=True)
         self._report_starved(at, BY_RESET)
         self.monitor.closed(self._state, self._mapping, at, BY_RESET)
         leave_and_reset.reset_begins(self._state)
@@ -319,7 +325,7 @@ class Dispatcher:
     def interrupt(self, at: TracePoint) -> None:
         """Ends everything that is open, and drops what was known of entries: from here on rows are missing."""
         self._drain_output()
-        self._before_change(at, BY_GAP)
+        self._before_change(at, BY_GAP, ends_all=True)
         self._report_starved(at, BY_GAP)
         self.monitor.closed(self._state, self._mapping, at, BY_GAP)
         self.peaks.note_all(self._state)
@@ -356,6 +362,8 @@ class Dispatcher:
         state, mapping = self._state, self._mapping
         common = common_of(state)
         decided = decisions(events, bool(common["starts_seen"]))
+        sent = np.flatnonzero(decided)
+        self.monitor.dispatched(Sent(events.ts_us[sent], events.value[sent]))
         at = 0
         while at < events.code.size:
             at = _replay_rows(state, self._out, events, consumers, hashes, mapping, at, self.policy)
@@ -364,9 +372,9 @@ class Dispatcher:
                 self.monitor.forget_causes([found.cause for found in self._contradicted])
             if common["stop_reason"] != 0:
                 row = min(at, events.code.size - 1)
-                self.monitor.stopped(
-                    state, self._out, mapping, TracePoint(int(events.seq[row]), int(events.ts_us[row]))
-                )
+                where = TracePoint(int(events.seq[row]), int(events.ts_us[row]))
+                named = int(events.ledger[row]), int(events.entry[row])
+                self.monitor.stopped(state, self._out, mapping, where, named)
             elif at < events.code.size:
                 self._drain_output()
         self.traffic.count(events, hashes, decided)
@@ -374,11 +382,13 @@ class Dispatcher:
     def close(self, at: TracePoint, goes_on: bool) -> None:
         """Reports what is open at the end of the trace, or of a window of a trace that goes on."""
         self._drain_output()
+        self.monitor.settle()
         self.monitor.open_until = at if goes_on else None
-        self._before_change(at, STILL_OPEN)
+        self._before_change(at, STILL_OPEN, ends_all=True)
         self._report_starved(at, STILL_OPEN)
         self.monitor.closed(self._state, self._mapping, at, STILL_OPEN)
         self.peaks.note_all(self._state)
+        self.monitor.settle()
         self._at_the_end = self._outstanding()
         _close(self._state, self._out, at.seq, at.ts_us)
         self._drain_output()
@@ -389,7 +399,7 @@ class Dispatcher:
         entries = self._state.entries
         unacked = (entries.ledger != UNKNOWN) & (entries.marks & ACKED == 0)
         self._collector.forget(reported_seq, recent_us, entries.ledger[unacked], entries.entry[unacked])
-        self.monitor.forget(reported_seq)
+        self.monitor.forget(reported_seq, recent_us)
         self.traffic, self.peaks = DispatchCounts(), Peaks()
         hashes = self._state.hashes
         used = hashes.hash != UNKNOWN
@@ -455,10 +465,31 @@ class Dispatcher:
     def _mapping(self) -> RoutingArrays:
         return self._routings.arrays
 
-    def _before_change(self, at: TracePoint, ended_by: int) -> None:
-        """Ends and notes the intervals of consumers; call before joins, leaves, resets and the end of the trace."""
+    def _first_joins(self, at: TracePoint) -> None:
+        """Ends the time in which no consumer was connected; entries may be sent to the first one from here on."""
+        self._end_delays(at)
+        common = common_of(self._state)
+        if common["last_dispatch_ts"] > 0:
+            # Before the first dispatch the subscription may not have been there.
+            self.monitor.idle_over(self._state, self._mapping, at, BY_JOIN)
+        common["waiting_since_seq"], common["waiting_since_ts"] = at.seq, at.ts_us
+
+    def _end_delays(self, at: TracePoint) -> None:
         self._drain_output()
+        _end_delays(self._state, self._out, at.seq, at.ts_us, self.policy)
+
+    def _before_change(self, at: TracePoint, ended_by: int, ends_all: bool = False) -> None:
+        """Ends and notes the intervals of consumers; call before joins, leaves, resets and the end of the trace.
+
+        Args:
+            at: the point of the change.
+            ended_by: its kind, see `output.ENDINGS`.
+            ends_all: whether it ends the time in which nothing was sent to anybody.
+        """
+        self._end_delays(at)
         self.monitor.members_change(self._state, self._mapping, at, ended_by)
+        if ends_all:
+            self.monitor.idle_over(self._state, self._mapping, at, ended_by)
         _end_unavailability_of_all(self._state, self._out, at.seq, at.ts_us, ended_by, self.policy)
         self.monitor.take_intervals(self._state, self._out, self._mapping)
 

@@ -48,6 +48,7 @@ def add_entry(state: State, ledger: int, entry: int) -> int:
     entries[slot].redelivered = 0
     entries[slot].words_at = UNKNOWN
     entries[slot].named_ts = UNKNOWN
+    entries[slot].due_ts = UNKNOWN
     if was_read(state, ledger, entry):
         entries[slot].marks = READ
         entries[slot].read_ts = 0
@@ -155,6 +156,8 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
         hashes[at].summed_to_ts = 0
         hashes[at].top_ledger = UNKNOWN
         hashes[at].waiting = 0
+        hashes[at].ready = 0
+        hashes[at].free_ts = 0
         hashes[at].waiting_since_seq = UNKNOWN
         hashes[at].waiting_since_ts = UNKNOWN
         hashes[at].waiting_messages = 0

@@ -26,6 +26,7 @@ _KEPT_IN_COMMON: Final = (
     "last_dispatch_seq",
     "last_dispatch_ts",
     "next_sample_ts",
+    "last_seq",
     "look_ahead_limit",
     "unacked_max",
     "blocks_at",

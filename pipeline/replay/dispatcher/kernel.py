@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
 )
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
+from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_overdue
 from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, recall_delivery, set_key
 from dispatch_audit.pipeline.replay.dispatcher.leave_and_reset import return_all
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_deleted, was_skipped
@@ -24,7 +25,7 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     remove_pending,
     return_and_wait,
 )
-from dispatch_audit.pipeline.replay.packing.events import Code, Events
+from dispatch_audit.pipeline.replay.packing.events import NEVER_DUE, Code, Events
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report_row
 from dispatch_audit.pipeline.replay.rules.unconfirmed import expect_end, see_end, withdraw
@@ -106,7 +107,7 @@ def replay(
         if events.ts_us[i] >= common[0].next_sample_ts:
             common[0].stop_reason = SAMPLE
             return i
-        note_limits(state, events.ts_us[i])
+        _pass_time(state, out, events, i, policy)
         code = events.code[i]
         decided = code == DISPATCH_START or (code == DISPATCH_END and common[0].starts_seen == 0)
         if decided and stalls(state, events.seq[i], events.ts_us[i], policy.stall_threshold_us):
@@ -130,7 +131,17 @@ def replay(
             releases = policy.mark_delete_releases
             jump(state, out, events.ledger[i], events.entry[i], events.seq[i], events.ts_us[i], releases)
             note_release(state.common)
+    common[0].last_seq = events.seq[-1]
     return events.code.size
+
+
+@compiled
+def _pass_time(state: State, out: Output, events: Events, i: int, policy: Policy) -> None:
+    """Does what is due by the time of a row."""
+    common, ts = state.common, events.ts_us[i]
+    if common[0].next_due_ts != UNKNOWN and ts >= common[0].next_due_ts:
+        end_delays(state, out, events.seq[i - 1] if i > 0 else common[0].last_seq, ts, policy)
+    note_limits(state, ts)
 
 
 @compiled
@@ -172,6 +183,9 @@ def _published(state: State, events: Events, i: int, sticky_hash: int, mapping: 
         entries[slot].messages = events.value[i]
         if events.code[i] == PUBLISH_DELAYED:
             entries[slot].marks |= DELAYED
+            if events.word[i] != NEVER_DUE:
+                due_ms = events.ts_us[i] // 1000 + events.word[i]
+                entries[slot].due_ts = due_ms * 1000 + policy.delay_tick_us
         if common[0].skip_begun_ts != UNKNOWN and events.ts_us[i] <= common[0].skip_begun_ts + policy.skew_us:
             # The row of a publish comes a moment after its entry, which the broker may have skipped by then.
             entries[slot].marks |= MAYBE_SKIPPED
@@ -260,6 +274,7 @@ def _sent(state: State, out: Output, events: Events, i: int, slot: int, sent: Di
     check_dispatch(state, out, slot, sent, late_us, policy.keeps_order, vague and late_us > 0)
     expect_end(state, out, slot)
     state.hashes[sent.hash_at].owner = sent.owner
+    note_overdue(state, out, slot, sent.seq, sent.ts_us, BY_DISPATCH, policy.stall_threshold_us)
     hash_served(state, out, sent.hash_at, sent.seq, sent.ts_us, BY_DISPATCH, policy)
     if entries[slot].holder >= 0 and (entries[slot].holder != consumer or entries[slot].marks & VAGUE != 0):
         remove_pending(state, out, slot, sent.seq, sent.ts_us, BY_REDELIVER)

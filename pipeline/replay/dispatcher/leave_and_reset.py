@@ -93,6 +93,9 @@ def consumer_left(state: State, out: Output, consumer: int, seq: int, ts: int, s
     return_all(state, out, consumer, seq, ts, BY_LEAVE, skew_us)
     if state.common[0].connected == 0:
         _forget_order(state)
+        # From here on they wait for a consumer.
+        state.common[0].waiting_since_seq = seq
+        state.common[0].waiting_since_ts = ts
 
 
 @compiled

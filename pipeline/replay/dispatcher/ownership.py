@@ -6,6 +6,7 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
     update_availability,
 )
 from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, end_wait, explain
+from dispatch_audit.pipeline.replay.dispatcher.delays import note_overdue_of
 from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
 from dispatch_audit.pipeline.replay.dispatcher.entries import set_key
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -14,7 +15,9 @@ from dispatch_audit.pipeline.replay.state.output import (
 )
 from dispatch_audit.pipeline.replay.state.policy import Policy, RoutingArrays, owner_of
 from dispatch_audit.pipeline.replay.state.state import (
+    DELAYED,
     NOBODY,
+    NOT_DUE,
     UNKNOWN,
     UNLOOKED,
     WAITING,
@@ -52,9 +55,11 @@ def change_owners(
             if owner != state.hashes[at].owner:
                 if state.hashes[at].owner == UNLOOKED:
                     begin_wait(state, at, seq, ts)
+                note_overdue_of(state, out, at, seq, ts, ended_by, policy.stall_threshold_us)
                 hash_served(state, out, at, seq, ts, ended_by, policy)
                 end_wait(state, out, at)
                 state.hashes[at].owner = owner
+                state.hashes[at].free_ts = ts
                 begin_wait(state, at, seq, ts)
     for consumer in range(state.consumers.size):
         if state.consumers[consumer].connected == 1:
@@ -69,6 +74,7 @@ def all_hashes_served(
     for at in range(state.hashes.size):
         if state.hashes[at].hash >= 0:
             state.hashes[at].owner = owner_of(mapping, state.hashes[at].hash)
+            note_overdue_of(state, out, at, seq, ts, ended_by, policy.stall_threshold_us)
             hash_served(state, out, at, seq, ts, ended_by, policy)
             end_wait(state, out, at)
 
@@ -91,4 +97,6 @@ def rehash_entries(state: State, hashes: Ints) -> None:
             if entries[slot].marks & WAITING != 0:
                 enqueue(state, slot)
                 state.hashes[entries[slot].hash_at].waiting += 1
+                if entries[slot].marks & NOT_DUE != DELAYED:
+                    state.hashes[entries[slot].hash_at].ready += 1
                 state.hashes[entries[slot].hash_at].waiting_messages += entries[slot].messages

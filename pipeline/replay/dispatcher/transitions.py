@@ -44,6 +44,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     MAYBE_SKIPPED,
     NACKED,
     NOBODY,
+    NOT_DUE,
     PASSED,
     READ,
     REDELIVERED,
@@ -92,11 +93,10 @@ def begin_waiting(state: State, slot: int, seq: int, ts: int) -> None:
     entries[slot].marks |= WAITING
     if state.common[0].waiting > state.common[0].in_replay:
         entries[slot].marks |= IN_BACKLOG
-    if entries[slot].marks & (DELAYED | SENT) != DELAYED:
-        if state.common[0].waiting == 0:
-            state.common[0].waiting_since_ts = ts
-            state.common[0].waiting_since_seq = seq
-        state.common[0].waiting += 1
+    if entries[slot].marks & NOT_DUE != DELAYED:
+        note_ready(state, at, seq, ts)
+    elif entries[slot].due_ts != UNKNOWN:
+        look_at_delays_by(state, entries[slot].due_ts)
     entries[slot].since_seq = seq
     entries[slot].since_ts = ts
     enqueue(state, slot)
@@ -104,6 +104,24 @@ def begin_waiting(state: State, slot: int, seq: int, ts: int) -> None:
     hashes[at].waiting_messages += entries[slot].messages
     if hashes[at].away == 1:
         note_blocked(hashes, at, 1, seq, ts)
+
+
+@compiled
+def note_ready(state: State, at: int, seq: int, ts: int) -> None:
+    """Counts an entry of a hash that waits and could be sent from here on, as far as its delay is concerned."""
+    common = state.common
+    if common[0].waiting == 0:
+        common[0].waiting_since_ts = ts
+        common[0].waiting_since_seq = seq
+    common[0].waiting += 1
+    state.hashes[at].ready += 1
+
+
+@compiled
+def look_at_delays_by(state: State, ts: int) -> None:
+    """Lets the delayed entries be looked at by a time, or before it."""
+    common = state.common
+    common[0].next_due_ts = ts if common[0].next_due_ts == UNKNOWN else min(common[0].next_due_ts, ts)
 
 
 @compiled
@@ -115,8 +133,9 @@ def stop_waiting(state: State, slot: int, ts: int) -> None:
     at = entries[slot].hash_at
     count_waiting(hashes, at, ts)
     dequeue(state, slot)
-    if entries[slot].marks & (DELAYED | SENT) != DELAYED:
+    if entries[slot].marks & NOT_DUE != DELAYED:
         state.common[0].waiting -= 1
+        hashes[at].ready -= 1
     entries[slot].marks &= ~WAITING
     hashes[at].waiting -= 1
     hashes[at].waiting_messages -= entries[slot].messages
@@ -201,6 +220,7 @@ def remove_pending(state: State, out: Output, slot: int, seq: int, ts: int, ende
     if hashes[at].draining_seq != UNKNOWN:
         end_episode(state, out, at, seq, ts, ended_by)
         begin_wait(state, at, seq, ts)
+        hashes[at].free_ts = ts
     _elect_holder(state, at)
 
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.contract.profile import Profile
-from dispatch_audit.pipeline.replay.packing.events import NO_MURMUR, Code, Events
+from dispatch_audit.pipeline.replay.packing.events import NEVER_DUE, NO_MURMUR, Code, Events
 from dispatch_audit.pipeline.replay.packing.gap import note_gaps
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, parsed_position
 from dispatch_audit.pipeline.trace.arrow_columns import integers, places
@@ -76,7 +76,7 @@ def encoded_events(batch: pa.RecordBatch, profile: Profile, digested: bool = Fal
         murmur=murmur,
         key_id=key_id,
         value=_values(batch, code),
-        word=_redelivery_counts(batch, code),
+        word=_words(batch, code),
         words_left=np.zeros(size, dtype=np.int32),
     )
     note_gaps(batch, events)
@@ -90,10 +90,17 @@ def _values(batch: pa.RecordBatch, code: NDArray[np.int8]) -> NDArray[np.int64]:
     return sizes
 
 
-def _redelivery_counts(batch: pa.RecordBatch, code: NDArray[np.int8]) -> NDArray[np.int32]:
+def _words(batch: pa.RecordBatch, code: NDArray[np.int8]) -> NDArray[np.int32]:
+    """Redelivery counts of dispatches and delays of publishes."""
     counts = integers(batch.column("redelivery_count")).astype(np.int32)
     dispatched = (code == Code.DISPATCH_START) | (code == Code.DISPATCH_END)
-    return np.where(dispatched, counts, 0).astype(np.int32)
+    words = np.where(dispatched, counts, 0).astype(np.int32)
+    delayed = np.flatnonzero(code == Code.PUBLISH_DELAYED)
+    if delayed.size:
+        rows = pa.array(delayed)
+        delays = integers(batch.column("deliver_at_ms").take(rows)) - integers(batch.column("ts_us").take(rows)) // 1000
+        words[delayed] = np.clip(delays, -NEVER_DUE, NEVER_DUE)
+    return words
 
 
 def _mark_delete(snapshot: str | None) -> Position | None:

@@ -18,6 +18,10 @@ NO_MURMUR: Final = -2
 """In `Events.murmur`, minus a sticky hash: the row says the hash, and not the key that it could be computed from."""
 
 
+NEVER_DUE: Final = 2**31 - 1
+"""In `Events.word`: a delay of 24 days or more."""
+
+
 class Code(IntEnum):
     """The kind of an event, and its side (TRACE_FORMAT, "Phases")."""
 
@@ -67,7 +71,8 @@ class Events(NamedTuple):
         value: for a publish or dispatch the messages in the entry; for a flow the permits; for a partial ack one word
             of its ack set.
         word: for a partial ack the index of that word; for a dispatch the redelivery count, -1 where it is not
-            recorded; 0 elsewhere.
+            recorded; for a delayed publish the time from the row to `deliver_at_ms`, in milliseconds (`NEVER_DUE`: as
+            long as a word reaches, or longer); 0 elsewhere.
         words_left: for a partial ack the number of words of the same ack set that follow; 0 elsewhere.
     """
 

@@ -1,10 +1,11 @@
 """Rows of `blocking`: intervals in which entries waited, with the cause and the consumer to blame (Q8 to Q14)."""
 
 import json
+from collections.abc import Mapping
 
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
-from dispatch_audit.pipeline.replay.blocking.causes import CLAUSES, DRAINING, NAMES
+from dispatch_audit.pipeline.replay.blocking.causes import CLAUSES, CLAUSES_OF_ALL, DRAINING, NAMES, UNEXPLAINED
 from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
@@ -54,11 +55,12 @@ def _explanation(interval: Blocked, names: Names) -> str:
     cost = _cost(interval.entries, interval.waited_us / 1e6)
     # In the interval of a single hash no other consumer may be known: then the owner itself was unavailable.
     has_blocking = interval.blocking != NOBODY
-    why = CLAUSES[interval.cause].format(
+    why = (CLAUSES_OF_ALL if interval.scope == "subscription" else CLAUSES)[interval.cause].format(
         consumer=names.spoken(interval.consumer),
         blocking=names.spoken(interval.blocking),
         unavailable=names.spoken(interval.blocking if has_blocking else interval.consumer),
         holder=names.spoken(interval.blocking) if has_blocking else "another consumer",
+        limit=_limit(interval.detail),
     )
     if interval.scope != "subscription":
         subject = (
@@ -68,13 +70,30 @@ def _explanation(interval: Blocked, names: Names) -> str:
         )
         return f"{subject} waited for {seconds:.3f} s, because {why}; {cost}"
     detail = interval.detail
-    permits = "" if detail.get("with_permits") is None else f", {detail['with_permits']} with permits"
+    permits = "" if detail["with_permits"] is None else f", {detail['with_permits']} with permits"
     connected = f"{count(int(str(detail['consumers'])), 'consumer')} connected{permits}"
     blame = ""
-    if interval.blocking != NOBODY:
+    if interval.cause == NAMES[UNEXPLAINED] and interval.blocking != NOBODY:
+        blame = f"; the last dispatch to {names.spoken(interval.blocking)} had not reached its connection"
+    elif interval.blocking != NOBODY:
         waiting = entries(int(str(detail["waiting_for_it"])))
         blame = f"; {waiting} waited for {names.spoken(interval.blocking)}{_hashes(interval)}"
     return f"no progress for any consumer ({connected}) for {seconds:.3f} s, because {why}{blame}; {cost}"
+
+
+def _limit(detail: Mapping[str, object]) -> str:
+    """What limited the dispatch rate, behind "limited"; empty for a wait with another cause."""
+    if "shown_by" in detail:
+        return f" to about {count(int(str(detail['messages'])), 'message')} at a time, as shown by {detail['shown_by']}"
+    limits = [
+        count(int(str(detail[f"limit_{of}"])), noun)
+        for of, noun in (("messages", "message"), ("bytes", "byte"))
+        if detail.get(f"limit_{of}")
+    ]
+    if not limits:
+        return ""
+    where = f"for the {detail['limit_scope']}"
+    return f" to {' and '.join(limits)} in {detail['period_s']} s {where} ({detail['claimed_by']})"
 
 
 def _cost(waiting: int, message_seconds: float) -> str:

@@ -23,6 +23,7 @@ BY_DISPATCH: Final = 7
 BY_JOIN: Final = 8
 BY_GAP: Final = 9  # the rows that would end it may be missing
 BY_SETTINGS: Final = 10
+BY_DUE: Final = 11  # the time of its delivery has come
 ENDINGS: Final = (
     "ack",
     "redeliver",
@@ -35,6 +36,7 @@ ENDINGS: Final = (
     "join",
     "gap",
     "settings",
+    "due",
 )
 
 CONTRADICTED: Final = 5
@@ -182,7 +184,8 @@ def new_output(findings: int, episodes: int, unsent: int) -> Output:
         episodes=np.zeros(episodes, dtype=EPISODE).view(np.recarray),
         unsent=np.zeros(unsent, dtype=np.int64),
         withdrawn=np.zeros(findings, dtype=WITHDRAWAL).view(np.recarray),
-        intervals=np.zeros(episodes, dtype=INTERVAL).view(np.recarray),
+        # Of a hash one call may end two waits and report two entries as starved.
+        intervals=np.zeros(2 * episodes, dtype=INTERVAL).view(np.recarray),
         filled=np.zeros(5, dtype=np.int64),
     )
 

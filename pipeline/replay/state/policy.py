@@ -51,6 +51,7 @@ class Policy(NamedTuple):
         sticky: whether its consumers declare their hashes (STICKY).
         report_min_us: the shortest interval of waiting that is reported.
         stall_threshold_us: the shortest time without a dispatch that is a stall, or that starves a hash.
+        delay_tick_us: delayedDeliveryTickTimeMillis: how long after its time a delayed entry may become due (4.13).
     """
 
     skew_us: int
@@ -60,3 +61,4 @@ class Policy(NamedTuple):
     sticky: bool
     report_min_us: int
     stall_threshold_us: int
+    delay_tick_us: int

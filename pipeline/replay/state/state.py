@@ -48,6 +48,9 @@ PASSED: Final = 262144  # mark-delete passed it, and no row acknowledges it
 VAGUE: Final = 524288  # its holder may have lost it: a row before the dispatch may have taken effect after it
 BEFORE_RESET: Final = 1048576  # known before the last seek, unload or transfer, and not sent since
 IN_BACKLOG: Final = 2097152  # it began to wait behind entries that the broker had not read
+DUE: Final = 4194304  # DELAYED, and the time of its delivery has come
+NOT_DUE: Final = DELAYED | SENT | DUE
+"""An entry whose marks among these are DELAYED alone may not be delivered yet."""
 
 # `resetting`: between the two rows of a reset both the old dispatcher and the new one may act.
 NO_RESET: Final = 0
@@ -87,6 +90,8 @@ ENTRY = np.dtype(
         ("since_seq", np.int64),  # when it last began to wait: published or returned
         ("since_ts", np.int64),
         ("read_ts", np.int64),  # since when it is READ
+        ("due_ts", np.int64),  # by when the broker must deliver it, if it is DELAYED; UNKNOWN: no row says
+        ("due_seq", np.int64),  # the last row before that, once it is DUE
         ("named_ts", np.int64),  # when a redeliver row of a consumer that did not hold it named it
         ("murmur", np.int32),
         ("hash_at", np.int32),  # slot of its hash
@@ -124,6 +129,7 @@ HASH = np.dtype(
         ("aside_last", np.int32),
         ("near", np.int32),  # the entry that was added last to either queue
         ("waiting", np.int32),
+        ("ready", np.int32),  # those of them that are not delayed, or due
         ("waiting_since_seq", np.int64),  # since when at least one entry of it has waited all the time, if any waits
         ("waiting_since_ts", np.int64),
         ("top_ledger", np.int64),  # the highest first delivery
@@ -155,6 +161,7 @@ HASH = np.dtype(
         ("owner", np.int32),
         ("clear_seq", np.int64),  # since when it could be served and was not, if an entry waits
         ("clear_ts", np.int64),
+        ("free_ts", np.int64),  # since when its owner is the same and no other consumer holds it
         ("clear_unavailable_us", np.int64),  # the time until then in which its owner could be sent nothing
         ("clear_look_ahead_us", np.int64),  # the time until then in which the look-ahead limit was reached
         ("read_seq", np.int64),  # the row that shows that the broker has read the first waiting entry
@@ -240,6 +247,8 @@ COMMON = np.dtype(
         ("stop_reason", np.int64),  # why the kernel stopped in front of a row, see `consumer_availability`
         ("stopped_at_seq", np.int64),  # the row in front of which it has already stopped for a stall
         ("next_sample_ts", np.int64),  # when the next capacity sample is due
+        ("next_due_ts", np.int64),  # when delayed entries are looked at next; UNKNOWN: none waits
+        ("last_seq", np.int64),  # the last row of the stretch before
         ("join_release_ledger", np.int64),  # where mark-delete releases a recently joined consumer; UNKNOWN: nowhere
         ("join_release_entry", np.int64),
         ("look_ahead_limit", np.int64),  # entries in replay; 0: none
@@ -352,6 +361,7 @@ _UNKNOWN_AT_FIRST = (
     "skip_begun_ts",
     "jumped_ts",
     "unread_ledger",
+    "next_due_ts",
 )
 
 

@@ -8,6 +8,9 @@ from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 
 _BATCH_INDEX_ACKS: Final = "acknowledgmentAtBatchIndexLevelEnabled"
+_DELAY_TICK: Final = "delayedDeliveryTickTimeMillis"
+_DELAY_TICK_MS: Final = 1000
+"""Its default in every release."""
 
 
 def new_dispatcher(config: ReplayConfig) -> Dispatcher:
@@ -20,8 +23,14 @@ def new_dispatcher(config: ReplayConfig) -> Dispatcher:
         sticky=False,
         report_min_us=config.thresholds.report_min_us,
         stall_threshold_us=config.thresholds.stall_threshold_us,
+        delay_tick_us=_tick_ms(config) * 1000,
     )
-    monitor = BlockingMonitor(config.limits, config.thresholds, config.settings_in_force())
+    monitor = BlockingMonitor(config.limits, config.thresholds, config.settings_in_force(), config.skew_us)
     counts_indexes = config.broker.get(_BATCH_INDEX_ACKS) is True
     exceptions = config.profile.exceptions
     return Dispatcher(policy, config.open_entries_max, monitor, counts_indexes, exceptions)
+
+
+def _tick_ms(config: ReplayConfig) -> int:
+    tick_ms = config.broker.get(_DELAY_TICK)
+    return tick_ms if isinstance(tick_ms, int) and tick_ms >= 0 else _DELAY_TICK_MS

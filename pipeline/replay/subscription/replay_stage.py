@@ -159,6 +159,8 @@ class ReplayStage:
     def commit_change(self, change: Bracket, at: TracePoint, given_up: GivenUp) -> None:
         """Applies a change; the broker too changes the assignment first (contract 3.5, 3.6)."""
         row, dispatcher = change.row, self.dispatcher
+        # The point has the time of the row in front of the change, which may be long before it.
+        at = _not_before(at, change.bounds_ts_us(self._config.skew_us)[0])
         if self._perhaps_empty:
             dispatcher.note_counts_lost()
         if row.kind == "join":
@@ -204,7 +206,7 @@ class ReplayStage:
 
     def begin_reset(self, row: MembershipEvent, at: TracePoint) -> None:
         """Notes that a reset may take effect from here on."""
-        self.dispatcher.begin_reset(at)
+        self.dispatcher.begin_reset(_not_before(at, row.ts_us - self._config.skew_us))
 
     def end_reset(self, row: MembershipEvent, at: TracePoint) -> None:
         """Notes that the reset has taken effect."""
@@ -346,6 +348,11 @@ class ReplayStage:
             self.reported.note(snapshot, [moment.ranges for moment in moments])
         if self.cold_start.settled:
             self.snapshots.compare(snapshot, moments, at, self.dispatcher, doubts, self.one_sided)
+
+
+def _not_before(at: TracePoint, ts_us: int) -> TracePoint:
+    """The point, at a time that is not before `ts_us`."""
+    return at._replace(ts_us=max(at.ts_us, ts_us))
 
 
 def _change(bracket: Bracket) -> Change:

@@ -234,6 +234,16 @@ class ReplayResult:
         ]
 
     @property
+    def reported_waits_of_consumers(self) -> list[Blocked]:
+        """The intervals in which a consumer had no permits or too much unacknowledged, each in one window."""
+        until_seq = self.report_range.until.seq
+        return [
+            interval
+            for interval in self.monitor.blocked
+            if interval.scope == "consumer" and "in_replay" in interval.detail and interval.span.to_seq <= until_seq
+        ]
+
+    @property
     def reported_starved(self) -> list[StarvedHash]:
         """The hashes that could be served and were not."""
         return [starved for starved in self.monitor.starved.kept if starved.span.to_seq <= self.report_range.until.seq]

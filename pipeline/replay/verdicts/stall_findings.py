@@ -7,13 +7,11 @@ the single hashes are no findings; the whole stall is one, unless the trace expl
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 
 from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, label, labels, sentence
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import Severity
-from dispatch_audit.pipeline.plural import count, entries
-from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
+from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvationKind, StarvedHash
 from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
@@ -21,8 +19,9 @@ from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange
-from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, position
+from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
+from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stall_rows, stalls_beyond
 from dispatch_audit.pipeline.utc import moment
 
 
@@ -47,10 +46,7 @@ def stuck_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int)
             if _rule(s.kind, config) == rule
         ]
         if rule == "stalled":
-            rows += [
-                _stall_row(stall, names, found.doubts.between(stall.span.from_seq, stall.span.to_seq))
-                for stall in found.reported_stalls
-            ]
+            rows += stall_rows(found, names, config)
         counts = severities(rows) + _beyond(rule, found.monitor, config)
         by_rule.append(RuleFindings(rule, checked, counts, rows[: per_rule_max or None]))
     return by_rule
@@ -63,7 +59,7 @@ def _beyond(rule: RuleName, monitor: BlockingMonitor, config: ReplayConfig) -> C
         if _rule(kind, config) == rule:
             counts[_severity(_bugs(kind, config))] += number
     if rule == "stalled":
-        counts["violation"] += monitor.stalls_beyond
+        counts += stalls_beyond(monitor, config)
     return counts
 
 
@@ -144,33 +140,3 @@ def _hash_row(
             f"entry {passed}{known}"
         ),
     }
-
-
-def _stall_row(stall: Blocked, names: Names, doubts: Sequence[UndecidedRange]) -> dict[str, object]:
-    """The row of a stall: nothing was sent although a consumer had permits, and the trace does not explain it."""
-    interval = stall.span
-    permits, consumers = int(str(stall.detail["with_permits"])), int(str(stall.detail["consumers"]))
-    seconds = (interval.to_ts - interval.from_ts) / 1e6
-    root = f" (oldest: {position(*stall.roots[0])})" if stall.roots else ""
-    rows: Rows = [
-        {
-            # The owners of the waiting hashes decide which consumers could have been sent something.
-            "severity": "not_provable" if doubts else "violation",
-            "ledger_id": stall.roots[0][0] if stall.roots else None,
-            "entry_id": stall.roots[0][1] if stall.roots else None,
-            "consumer": names.number(stall.blocking),
-            "seq": interval.to_seq,
-            "ts_us": interval.to_ts,
-            "detail": json.dumps({**stall.detail, "entries": stall.entries, "seconds": seconds}),
-            "evidence": [
-                f"seq {names.seq(interval.from_seq)}: no entry is sent from here on",
-                f"seq {names.seq(interval.to_seq)}: until here",
-            ],
-            "explanation": (
-                f"no entry was sent to any consumer for {seconds:.3f} s from {moment(interval.from_ts)} on, although "
-                f"{entries(stall.entries)} could have been sent{root} and {permits} of {count(consumers, 'consumer')} "
-                f"had permits{f'; {doubts[0].because}' if doubts else ''}"
-            ),
-        }
-    ]
-    return rows[0]

@@ -26,7 +26,7 @@ STEPS: Mapping[str, str] = MappingProxyType(
         "maxUnackedMessagesPerSubscription",
         "look_ahead_limit": "look at why {blamed} did not acknowledge {oldest}; behind it the replay queue reached "
         "keySharedLookAheadMsgInReplayThresholdPerConsumer or keySharedLookAheadMsgInReplayThresholdPerSubscription",
-        "no_owner": "look at why no consumer was connected that owns the hash of {oldest}",
+        "no_owner": "connect a consumer that owns the hash of {oldest}",
         "nack_delay": "look at why the application gave {oldest} back",
         "delayed_delivery": "check that the producers mean this delay, for {oldest}",
         "replay_queue": "look at what put {oldest} into the replay queue: a join or leave, a redeliver request, or a "
@@ -34,6 +34,8 @@ STEPS: Mapping[str, str] = MappingProxyType(
         "not_read_yet": "compare this time with the broker's reads from its bookies: it had not read {oldest}",
         "draining_stuck": "reconnect the consumers of the subscription, and upgrade the broker: {oldest} could be sent "
         "and were not",
+        "dispatch_rate_limit": "raise the dispatch rate, in broker.conf or in the policies of the namespace or the "
+        "topic, if {oldest} should not wait for it",
         "unexplained": "record the broker's statistics as snapshots too: the trace does not show what {oldest} "
         "waited for",
     }

@@ -63,7 +63,7 @@ def test_a_consumer_without_permits_keeps_its_entries_waiting_until_it_asks_for_
     # Three messages for a second, one for half of it.
     assert (whole.entries, whole.waited_us) == (2, 3 * SECOND + SECOND // 2)
     assert whole.roots == ((1, 0), (1, 1))
-    assert whole.detail == {"hashes": [HIGH_HASH, HIGHEST_HASH]}
+    assert whole.detail == {"hashes": [HIGH_HASH, HIGHEST_HASH], "in_replay": 2}
     for wait, sticky_hash, waited_us in ((high, HIGH_HASH, 3 * SECOND), (highest, HIGHEST_HASH, SECOND // 2)):
         assert (wait.scope, wait.hash, wait.consumer, wait.blocking) == ("hash", sticky_hash, 1, 1)
         assert (wait.cause, wait.entries, wait.waited_us) == ("no_permits", 1, waited_us)

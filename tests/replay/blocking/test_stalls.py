@@ -40,13 +40,13 @@ def test_a_stall_that_nobody_holds_up_names_what_waits_and_nothing_else() -> Non
     assert (stall.cause, stall.entries, stall.roots) == ("unexplained", 1, ((1, 3),))
 
 
-def test_without_permits_on_record_a_stall_is_no_finding() -> None:
+def test_without_permits_on_record_a_stall_is_not_provable() -> None:
     log = Log()
     log.join(1)
     log.publish(0)
     log.now_us += 2 * SECOND_US
     log.dispatch(1, 0)
-    assert replayed(log.rows).weighed == {}
+    assert replayed(log.rows).weighed == {("stalled", "not_provable"): 1}
 
 
 def test_less_than_a_second_is_no_stall() -> None:

@@ -124,10 +124,22 @@ def test_what_was_given_back_waits_to_be_replayed() -> None:
 
 def test_what_its_producer_delayed_waits_for_that() -> None:
     log = _log()
-    log.publish(0, HIGH, deliver_at_ms=1)
+    log.publish(0, HIGH, deliver_at_ms=(log.now_us + 2 * SECOND) // 1_000)
     _pass(log, 2 * SECOND)
     log.dispatch(1, 0, HIGH)
     assert [wait.cause for wait in _hashes(log)] == ["delayed_delivery"]
+
+
+def test_what_is_due_waits_for_something_else() -> None:
+    log = _log()
+    began_us = log.now_us
+    log.publish(0, HIGH, deliver_at_ms=(log.now_us + 2 * SECOND) // 1_000)
+    _pass(log, 5 * SECOND)
+    log.dispatch(1, 0, HIGH)
+    delayed, due = _hashes(log)
+    # A tick of a second may pass before the broker looks at it (4.13).
+    assert (delayed.cause, delayed.to_us - began_us, delayed.ended_by) == ("delayed_delivery", 3 * SECOND, "due")
+    assert (due.cause, due.from_us - began_us, due.ended_by) == ("replay_queue", 3 * SECOND, "dispatch")
 
 
 def test_what_was_delayed_and_nacked_waits_to_be_replayed() -> None:

@@ -23,9 +23,9 @@ HASHES = 65_536
 
 def _dispatcher(open_entries_max: int = 1_000_000) -> Dispatcher:
     """One that drains, with consumer 1 as the owner of everything."""
-    policy = Policy(10_000, 0, True, True, False, 100_000, 1_000_000)
+    policy = Policy(10_000, 0, True, True, False, 100_000, 1_000_000, 1_000_000)
     in_force = SettingsInForce({}, {}, frozenset())
-    monitor = BlockingMonitor(limits_of({}, looks_ahead=True), Thresholds(), in_force)
+    monitor = BlockingMonitor(limits_of({}, looks_ahead=True), Thresholds(), in_force, 10_000)
     dispatcher = Dispatcher(policy, open_entries_max, monitor)
     dispatcher.drains = True
     dispatcher.connect(1, TracePoint(0, 0))

@@ -1,0 +1,214 @@
+"""Pauses that a limit of the dispatch rate explains: one that is in force, or one that only the traffic shows.
+
+A broker that has used up a limit asks again after 1000 ms (MESSAGE_RATE_BACKOFF_MS; contract 4.2, step 5d). So nothing
+is sent for no longer than the period that pays for what was sent, and that second.
+
+A limit that no setting claims, such as a policy of the namespace that nobody recorded, shows in the traffic: about the
+same number of entries, or of messages, between pauses of about the same length, again and again. A stall that heals
+once does not look like that.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from dispatch_audit.pipeline.replay.blocking.attribution import Interval
+from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate
+from dispatch_audit.pipeline.replay.state.state import Ints
+
+HORIZON_US: Final = 20_000_000
+"""How long after a pause dispatches may still show that a rate limit caused it."""
+
+_BACKOFF_US: Final = 1_000_000
+# The timer of a broker and the way of a dispatch to its row.
+_LATE_US: Final = 250_000
+# Counts of a limiter are not exact: the token bucket adds tokens in steps, and a read may exceed them by a batch.
+_USED_UP: Final = 0.9
+_SECOND_US: Final = 1_000_000
+_KEPT_US: Final = 60 * _SECOND_US
+
+_PAUSE_MIN_US: Final = 500_000
+# A period of one second, the default, and the backoff.
+_PAUSE_MAX_US: Final = 2 * _SECOND_US + _LATE_US
+_BURSTS: Final = 3
+# Few messages after each pause may be those that came meanwhile, however regularly.
+_BURST_MIN: Final = 10
+_ALIKE: Final = 0.2
+
+
+class Sent(NamedTuple):
+    """The dispatches of a stretch of rows, as columns of equal length.
+
+    Attributes:
+        ts_us: the time of each.
+        messages: the messages in its entry.
+    """
+
+    ts_us: Ints
+    messages: Ints
+
+
+class RecentDispatches:
+    """The dispatches of the last minute, kept while a limit of the rate is in force."""
+
+    def __init__(self) -> None:
+        self._stretches: deque[Sent] = deque()
+
+    def note(self, sent: Sent) -> None:
+        """Takes the dispatches of the next rows, at least one."""
+        self._stretches.append(sent)
+        while int(self._stretches[0].ts_us[-1]) < int(sent.ts_us[-1]) - _KEPT_US:
+            self._stretches.popleft()
+
+    def forget(self) -> None:
+        """Drops them."""
+        self._stretches.clear()
+
+    def until(self, ts_us: int, period_us: int) -> tuple[int, int]:
+        """The entries and messages that were sent in the period that ends at a time."""
+        entries, messages = 0, 0
+        for sent in self._stretches:
+            within = (sent.ts_us > ts_us - period_us) & (sent.ts_us <= ts_us)
+            entries += int(np.count_nonzero(within))
+            messages += int(sent.messages[within].sum())
+        return entries, messages
+
+    def explaining(self, pause: Interval, rates: Sequence[DispatchRate], by_entry: bool) -> dict[str, object] | None:
+        """What to say of the limit that explains a pause; None: none does.
+
+        Args:
+            pause: the time in which nothing was sent.
+            rates: the limits that may be in force.
+            by_entry: whether they count entries instead of messages (dispatchThrottlingOnBatchMessageEnabled).
+        """
+        for rate in rates:
+            period_us = rate.period_s * _SECOND_US
+            used = self.until(pause.from_ts, period_us)[0 if by_entry else 1]
+            # Dispatches of other subscriptions and topics count too, and no row has the size of a dispatched entry.
+            countable = rate.scope == "subscription" and rate.size_bytes == 0
+            if countable and used < _USED_UP * rate.messages:
+                continue
+            periods = max(1.0, used / rate.messages) if rate.messages else 1.0
+            if pause.to_ts - pause.from_ts <= periods * period_us + _BACKOFF_US + _LATE_US:
+                return _detail(rate, used, by_entry)
+        return None
+
+
+def _detail(rate: DispatchRate, used: int, by_entry: bool) -> dict[str, object]:
+    claims = [f"{claim.name} = {claim.value}, {claim.source or claim.where}" for claim in rate.claims]
+    return {
+        "limit_scope": rate.scope,
+        "limit_messages": rate.messages or None,
+        "limit_bytes": rate.size_bytes or None,
+        "period_s": rate.period_s,
+        "counts": "entries" if by_entry else "messages",
+        "sent_in_period": used,
+        "claimed_by": "; ".join(claims),
+    }
+
+
+class _Burst(NamedTuple):
+    """Dispatches without a pause between them, and the time of the dispatch that ends the pause after them."""
+
+    from_us: int
+    to_us: int
+    entries: int
+    messages: int
+    next_us: int
+
+
+class Paced(NamedTuple):
+    """A time in which dispatches came in bursts of one size, with one pause after each.
+
+    Attributes:
+        from_us: the beginning of the pause before the first burst.
+        to_us: the end of the pause after the last one.
+        messages: the messages of a burst.
+    """
+
+    from_us: int
+    to_us: int
+    messages: int
+
+
+class DispatchPace:
+    """Finds the times in which dispatches come in bursts of one size, as a rate limit lets them."""
+
+    def __init__(self) -> None:
+        self._open: _Burst | None = None
+        self._recent: deque[_Burst] = deque(maxlen=_BURSTS + 1)
+        self._paced: list[Paced] = []
+
+    def note(self, sent: Sent) -> None:
+        """Takes the dispatches of the next rows, at least one."""
+        starts = [0, *(np.flatnonzero(np.diff(sent.ts_us) >= _PAUSE_MIN_US) + 1).tolist(), sent.ts_us.size]
+        for first, after in pairwise(starts):
+            begin_us, end_us = int(sent.ts_us[first]), int(sent.ts_us[after - 1])
+            entries, messages = after - first, int(sent.messages[first:after].sum())
+            before = self._open
+            if before is not None and begin_us - before.to_us < _PAUSE_MIN_US:
+                both = before.entries + entries, before.messages + messages
+                self._open = _Burst(before.from_us, max(before.to_us, end_us), *both, 0)
+                continue
+            if before is not None:
+                self._end(before._replace(next_us=begin_us))
+            self._open = _Burst(begin_us, end_us, entries, messages, 0)
+
+    def interrupted(self) -> None:
+        """Forgets the bursts that are going on: rows may be missing."""
+        self._open = None
+        self._recent.clear()
+
+    def forget(self, before_us: int) -> None:
+        """Drops what ended before a time."""
+        self._paced = [paced for paced in self._paced if paced.to_us >= before_us]
+
+    def during(self, pause: Interval) -> Paced | None:
+        """The time of bursts of one size that a pause belongs to; None: there is none."""
+        for paced in reversed(self._paced):
+            if paced.from_us <= pause.from_ts and pause.to_ts <= paced.to_us:
+                return paced
+            if paced.to_us == self._began_us and pause.from_ts == self._ended_us and self._goes_on(paced, pause):
+                return paced
+        return None
+
+    @property
+    def _began_us(self) -> int:
+        return -1 if self._open is None else self._open.from_us
+
+    @property
+    def _ended_us(self) -> int:
+        return -1 if self._open is None else self._open.to_us
+
+    def _goes_on(self, paced: Paced, pause: Interval) -> bool:
+        """Whether a pause is that after the burst that comes behind those of a time."""
+        if self._open is None or pause.to_ts - pause.from_ts > _PAUSE_MAX_US:
+            return False
+        return _alike([paced.messages, self._open.messages])
+
+    def _end(self, burst: _Burst) -> None:
+        self._recent.append(burst)
+        if len(self._recent) <= _BURSTS:
+            return
+        *before, last = first, *run = self._recent
+        pauses = [burst.next_us - burst.to_us for burst in before]
+        cycles = [burst.next_us - burst.from_us for burst in run[:-1]]
+        same_size = _alike([burst.messages for burst in run]) or _alike([burst.entries for burst in run])
+        if min(burst.messages for burst in run) < _BURST_MIN:
+            return
+        if not same_size or max(pauses) > _PAUSE_MAX_US or not _alike(cycles):
+            return
+        # The pause after the last burst may be another one.
+        over_us = last.next_us if last.next_us - last.to_us <= _PAUSE_MAX_US else last.to_us
+        found = Paced(first.to_us, over_us, sorted(burst.messages for burst in run)[_BURSTS // 2])
+        if self._paced and found.from_us <= self._paced[-1].to_us:
+            found = found._replace(from_us=self._paced.pop().from_us)
+        self._paced.append(found)
+
+
+def _alike(values: Sequence[int]) -> bool:
+    """Whether values differ by no more than a limiter lets them."""
+    return max(values) - min(values) <= max(2, _ALIKE * max(values))

@@ -1,0 +1,116 @@
+"""What the rows of a stall show of the known bugs that stop all sending (contract 3.11, 3.12, 4.2).
+
+| symptom | the rows show |
+|---|---|
+| write_not_completed | a dispatch has no end although ends are recorded: its connection does not take it |
+| parked_at_the_end | all that waits was read; some of it cannot be sent, and what could be sent is not |
+| nothing_is_read | nothing that could be sent was read, and snapshots show that the read position stands still |
+
+Each names a bug only where the catalogue has one for the release and the dispatcher.
+"""
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.state.state import (
+    DISPATCH_CONFIRMED,
+    DUE,
+    NOBODY,
+    SENT,
+    UNKNOWN,
+    State,
+    common_of,
+)
+
+WRITE_NOT_COMPLETED: Final = "write_not_completed"
+PARKED_AT_THE_END: Final = "parked_at_the_end"
+NOTHING_IS_READ: Final = "nothing_is_read"
+
+
+class Reported(NamedTuple):
+    """What the last snapshots say, and when they said it, in microseconds.
+
+    Attributes:
+        replay_us: when the size of the replay queue was reported.
+        in_replay: that size, in entries; None: no snapshot says it.
+        position_us: when the read position was reported.
+        read_position: the position of the next normal read; None: no snapshot says it.
+    """
+
+    replay_us: int
+    in_replay: int | None
+    position_us: int
+    read_position: Position | None
+
+    def within(self, interval: Interval) -> "Reported":
+        """What was reported since the beginning of an interval."""
+        return Reported(
+            self.replay_us,
+            self.in_replay if self.replay_us >= interval.from_ts else None,
+            self.position_us,
+            self.read_position if self.position_us >= interval.from_ts else None,
+        )
+
+
+NOTHING_REPORTED: Final = Reported(0, None, 0, None)
+
+
+class Shown(NamedTuple):
+    """A symptom, and the index of the consumer that it is about; an empty name: none, NOBODY: it is about none."""
+
+    name: str
+    consumer: int
+
+
+def symptom(
+    state: State, waiting: Waiters, free: Waiters, interval: Interval, reported: Reported, threshold_us: int
+) -> Shown:
+    """The symptom that the rows of a stall show.
+
+    Args:
+        state: the state at its end.
+        waiting: all entries that wait,
+        free: and those of them that could have been sent.
+        interval: the time in which nothing was sent.
+        reported: what snapshots of the interval say.
+        threshold_us: the shortest time without a dispatch that is a stall.
+    """
+    unwritten = _unwritten_to(state, interval.to_ts - threshold_us)
+    if unwritten != NOBODY:
+        return Shown(WRITE_NOT_COMPLETED, unwritten)
+    read = _was_read(state, waiting, reported)
+    if bool(read.all()) and waiting.slot.size > free.slot.size:
+        return Shown(PARKED_AT_THE_END, NOBODY)
+    stands = reported.read_position is not None and reported.position_us >= interval.from_ts + threshold_us
+    return Shown(NOTHING_IS_READ if stands and not _was_read(state, free, reported).any() else "", NOBODY)
+
+
+def _unwritten_to(state: State, before_us: int) -> int:
+    """The receiver of the oldest dispatch before a time that has no end although others have; NOBODY: there is none."""
+    entries: Any = state.entries.view(np.ndarray)
+    if common_of(state)["starts_seen"] == 0:
+        return NOBODY
+    held = (entries["ledger"] != UNKNOWN) & (entries["holder"] != NOBODY)
+    written = entries["marks"] & DISPATCH_CONFIRMED != 0
+    if not bool((written & (entries["ledger"] != UNKNOWN)).any()):
+        return NOBODY
+    slots = np.flatnonzero(held & ~written & (entries["sent_ts"] <= before_us))
+    return int(entries["holder"][slots[np.argmin(entries["sent_seq"][slots])]]) if slots.size else NOBODY
+
+
+def _was_read(state: State, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
+    """Which entries the broker has read: what is due was read before, to find out that it was delayed."""
+    entries: Any = state.entries.view(np.ndarray)
+    due = entries["marks"][waiting.slot] & (DUE | SENT) == DUE
+    read: NDArray[np.bool_] = waiting.was_read | due
+    if reported.read_position is not None:
+        ledger, entry = entries["ledger"][waiting.slot], entries["entry"][waiting.slot]
+        at = reported.read_position
+        read |= (ledger < at[0]) | ((ledger == at[0]) & (entry < at[1]))
+    if reported.in_replay is not None and reported.in_replay >= np.count_nonzero(~due):
+        read |= True
+    return read

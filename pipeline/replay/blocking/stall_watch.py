@@ -1,0 +1,135 @@
+"""Follows the time in which nothing is sent to any consumer although entries wait, and says why when it is over.
+
+It is over with the next dispatch, and with whatever takes the dispatcher or its consumers away: the leave of the last
+consumer, a seek, unload or transfer, a gap, the end of the trace. What is said is true of that time, not of the moment
+after it: the state is looked at before every change that hides it. Consumers of which each leaves within the recorder's
+skew after another leave together, as a broker that closes a topic lets them: the state before the first of them counts.
+"""
+
+from typing import NamedTuple
+
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
+from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits
+from dispatch_audit.pipeline.replay.blocking.causes import DRAINING_STUCK, NAMES, UNEXPLAINED
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED
+from dispatch_audit.pipeline.replay.blocking.stalls import Situation, stalled
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
+from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE
+from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
+from dispatch_audit.pipeline.replay.state.state import State, common_of
+
+# An event this shortly before a dispatch counts as the reason for it.
+_BROUGHT_ABOUT_US = 1_000_000
+_LONG_AGO_US = -(1 << 62)
+
+
+class Facts(NamedTuple):
+    """What a look needs besides the state.
+
+    Attributes:
+        limits: of the broker.
+        held_behind: the read position that the first of the recently joined consumers waits for; None: there is none.
+        held_by: the index of the consumer that held the oldest entry when that one joined.
+    """
+
+    limits: BrokerLimits
+    held_behind: Position | None
+    held_by: int
+
+
+class StallWatch:
+    """The present time without a dispatch, and what was seen of it.
+
+    `facts` is what a look needs besides the state, see `Facts`.
+    """
+
+    def __init__(self, stall_threshold_us: int, skew_us: int) -> None:
+        """Takes the shortest time without a dispatch that is a stall, and the recorder's skew, in microseconds."""
+        self._threshold_us = stall_threshold_us
+        self._skew_us = skew_us
+        self._reported = NOTHING_REPORTED
+        self._explained: Blocked | None = None
+        self._before_leaves: Blocked | None = None
+        self._left_us = _LONG_AGO_US
+        self._brought_about = (0, BY_ACK)
+
+    def reported(self, snapshot: Snapshot) -> None:
+        """Takes from a snapshot how far the broker has read, and the size of the replay queue."""
+        if snapshot.in_replay is not None:
+            self._reported = self._reported._replace(replay_us=snapshot.ts_us, in_replay=snapshot.in_replay)
+        if snapshot.read_position is not None:
+            self._reported = self._reported._replace(position_us=snapshot.ts_us, read_position=snapshot.read_position)
+
+    def suspend(self) -> None:
+        """Forgets what was seen: rows are missing from here on."""
+        self._explained = self._before_leaves = None
+
+    def before_change(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts) -> None:
+        """Looks at the state before a change that may hide why nothing is sent: consumers join, leave or are ready."""
+        # However short the time is: it may become a stall a little later.
+        interval = _idle_interval(state, at, ended_by, 1)
+        found = None if interval is None else stalled(state, mapping, interval, self._situation(interval, facts))
+        together = ended_by == BY_LEAVE and at.ts_us - self._left_us <= self._skew_us
+        if not together:
+            self._before_leaves = found if ended_by == BY_LEAVE else None
+            if found is not None and found.cause != NAMES[UNEXPLAINED]:
+                self._explained = found
+        if ended_by == BY_LEAVE:
+            self._left_us = at.ts_us
+        self._brought_about = (at.ts_us, ended_by)
+
+    def dispatched(
+        self, state: State, mapping: RoutingArrays, at: TracePoint, sent: Position, facts: Facts
+    ) -> Blocked | None:
+        """The stall that the dispatch of the entry `sent` ends; None: it is none."""
+        when_us, ended_by = self._brought_about
+        lately = at.ts_us - when_us < _BROUGHT_ABOUT_US
+        interval = _idle_interval(state, at, ended_by if lately else BY_ACK, self._threshold_us)
+        found = None if interval is None else self._of(state, mapping, interval, facts, sent)
+        # A stall with these causes waits for no acknowledgement, so none ends it.
+        if found is not None and not lately and found.cause in (NAMES[UNEXPLAINED], NAMES[DRAINING_STUCK]):
+            found = found._replace(span=found.span._replace(ended_by=BY_DISPATCH))
+        return found
+
+    def over(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts) -> Blocked | None:
+        """The stall that something else than a dispatch ends; None: it is none. Call before that changes the state."""
+        interval = _idle_interval(state, at, ended_by, self._threshold_us)
+        return None if interval is None else self._of(state, mapping, interval, facts)
+
+    def _of(
+        self, state: State, mapping: RoutingArrays, interval: Interval, facts: Facts, sent: Position | None = None
+    ) -> Blocked | None:
+        found = self._still_explained(interval) or self._just_before_leaves(interval)
+        found = found or stalled(state, mapping, interval, self._situation(interval, facts, sent))
+        self._explained = None
+        return None if found is None else found._replace(span=interval)
+
+    def _just_before_leaves(self, interval: Interval) -> Blocked | None:
+        """What was seen before consumers left together, if the interval began before and ends with it."""
+        before = self._before_leaves
+        if before is None or before.span.from_ts != interval.from_ts:
+            return None
+        return before if interval.to_ts - self._left_us <= self._skew_us else None
+
+    def _still_explained(self, interval: Interval) -> Blocked | None:
+        """What explained the beginning of this interval, if anything did."""
+        if self._explained is None or self._explained.span.from_ts != interval.from_ts:
+            return None
+        # A cause that ended longer ago does not explain why nothing was sent since.
+        lately = interval.to_ts - self._explained.span.to_ts < self._threshold_us
+        return self._explained if lately else None
+
+    def _situation(self, interval: Interval, facts: Facts, sent: Position | None = None) -> Situation:
+        return Situation(*facts, self._reported.within(interval), sent, self._threshold_us)
+
+
+def _idle_interval(state: State, at: TracePoint, ended_by: int, shortest_us: int) -> Interval | None:
+    """The time since the last dispatch while entries waited; None if it is shorter than `shortest_us`."""
+    common = common_of(state)
+    since_us = int(max(common["last_dispatch_ts"], common["waiting_since_ts"]))
+    if common["waiting"] == 0 or at.ts_us - since_us < shortest_us:
+        return None
+    by_dispatch = common["last_dispatch_ts"] >= common["waiting_since_ts"]
+    since_seq = common["last_dispatch_seq" if by_dispatch else "waiting_since_seq"]
+    return Interval(int(since_seq), since_us, at.seq, at.ts_us, ended_by)

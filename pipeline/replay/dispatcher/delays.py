@@ -1,0 +1,86 @@
+"""Delayed entries that are due: from that moment on they wait like others (contract 4.13).
+
+The broker takes what is due from its tracker at the next tick of delayedDeliveryTickTimeMillis. It may do so up to a
+tick early unless isDelayedDeliveryDeliverAtTimeStrict is set, so its time and one tick bound the moment from above.
+
+What is due is read before anything new, and goes into replay without its hash. Nothing of its hash is kept back for it,
+so later entries may pass it at once, but not for long: the broker looks at it at each read (V10).
+"""
+
+from typing import Final
+
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import report_starved
+from dispatch_audit.pipeline.replay.blocking.wait_causes import begin_wait, explain
+from dispatch_audit.pipeline.replay.dispatcher.draining import count_waiting
+from dispatch_audit.pipeline.replay.dispatcher.transitions import look_at_delays_by, note_ready
+from dispatch_audit.pipeline.replay.state.availability import READY
+from dispatch_audit.pipeline.replay.state.compiled import compiled
+from dispatch_audit.pipeline.replay.state.output import BY_DUE, Output
+from dispatch_audit.pipeline.replay.state.policy import Policy
+from dispatch_audit.pipeline.replay.state.state import DELAYED, DUE, NOT_DUE, SENT, UNKNOWN, WAITING, State
+
+# A look at an entry takes nanoseconds, so looks take less than a thousandth of the time that the trace covers.
+_BETWEEN_LOOKS_US: Final = 10
+
+
+@compiled
+def end_delays(state: State, out: Output, seq: int, ts: int, policy: Policy) -> None:
+    """Marks the waiting entries as due whose time has come.
+
+    Args:
+        state: the state.
+        out: receives the intervals that end.
+        seq: the last row before the time.
+        ts: the time, in microseconds.
+        policy: its tick is in `due_ts` of the entries already.
+    """
+    entries, hashes, common = state.entries, state.hashes, state.common
+    common[0].next_due_ts = UNKNOWN
+    open_entries = 0
+    for slot in range(entries.size):
+        if entries[slot].ledger < 0:
+            continue
+        open_entries += 1
+        if entries[slot].marks & (WAITING | NOT_DUE) != WAITING | DELAYED or entries[slot].due_ts == UNKNOWN:
+            continue
+        if entries[slot].due_ts > ts:
+            look_at_delays_by(state, entries[slot].due_ts)
+            continue
+        at = entries[slot].hash_at
+        # Nothing of the hash may seem to happen before what has happened already.
+        since = max(entries[slot].due_ts, hashes[at].clear_ts)
+        if hashes[at].ready == 0:
+            count_waiting(hashes, at, since)
+            explain(state, out, at, seq, since, BY_DUE, policy.report_min_us)
+            begin_wait(state, at, seq, since)
+        entries[slot].marks |= DUE
+        entries[slot].due_ts = since
+        entries[slot].due_seq = seq
+        note_ready(state, at, seq, since)
+    if common[0].next_due_ts != UNKNOWN:
+        common[0].next_due_ts = max(common[0].next_due_ts, ts + open_entries * _BETWEEN_LOOKS_US)
+
+
+@compiled
+def note_overdue(state: State, out: Output, slot: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
+    """Reports a hash as starved if an entry of it was due for `longest_us`; call before the entry is sent."""
+    entries, hashes, consumers = state.entries, state.hashes, state.consumers
+    at = entries[slot].hash_at
+    owner = hashes[at].owner
+    if entries[slot].marks & (WAITING | DUE | SENT) != WAITING | DUE or hashes[at].away == 1 or owner < 0:
+        return
+    if consumers[owner].cause != READY:
+        return
+    from_ts = max(entries[slot].due_ts, hashes[at].free_ts, consumers[owner].cause_ts)
+    if ts - from_ts >= longest_us:
+        report_starved(state, out, at, slot, seq, ts, ended_by, entries[slot].due_seq, from_ts, 0)
+
+
+@compiled
+def note_overdue_of(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
+    """Calls `note_overdue` for the first entry of a hash that is due."""
+    slot = state.hashes[at].aside_first
+    while slot >= 0 and state.entries[slot].marks & (DUE | SENT) != DUE:
+        slot = state.entries[slot].next
+    if slot >= 0:
+        note_overdue(state, out, slot, seq, ts, ended_by, longest_us)

@@ -1,0 +1,1 @@
+"""Findings of `stalled` about a whole subscription."""

@@ -1,0 +1,155 @@
+"""Findings of `stalled` about a whole subscription: nothing was sent to anybody, or replay grew without a limit.
+
+A stall is a finding if the trace does not explain it. It has the name of a known bug where its rows have the symptom of
+one; where no row shows permits, their lack may be the reason, and it is not provable.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom, label, labels, sentence
+from dispatch_audit.pipeline.contract.severity import Severity
+from dispatch_audit.pipeline.plural import count, entries
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
+from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
+    NOTHING_IS_READ,
+    PARKED_AT_THE_END,
+    WRITE_NOT_COMPLETED,
+)
+from dispatch_audit.pipeline.replay.blocking.stalls import StallKind, kind_of
+from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
+from dispatch_audit.pipeline.replay.state.state import NOBODY
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
+from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange
+from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, position
+from dispatch_audit.pipeline.utc import moment
+
+# So many full reads of one consumer's entries in replay are no accident of one slow moment.
+_READS_IN_REPLAY: Final = 10
+_READ_BATCH: Final = 100  # the default of dispatcherMaxReadBatchSize in every release
+
+
+def stall_rows(found: ReplayResult, names: Names, config: ReplayConfig) -> Rows:
+    """The stalls of the whole subscription and the growths of replay that the window reports."""
+    return [
+        *(
+            _stall_row(
+                stall, names, config, found.keeps_order, found.doubts.between(stall.span.from_seq, stall.span.to_seq)
+            )
+            for stall in found.reported_stalls
+        ),
+        *_growth_rows(found, names, config),
+    ]
+
+
+def stalls_beyond(monitor: BlockingMonitor, config: ReplayConfig) -> Counter[Severity]:
+    """The severities of the stalls beyond `blocking.intervals_max`, which were only counted."""
+    counts: Counter[Severity] = Counter()
+    for kind, number in monitor.stalls_beyond.items():
+        counts[_severity(kind, _bugs(kind, config, keeps_order=True))] += number
+    return counts
+
+
+def _severity(kind: StallKind, bugs: tuple[str, ...]) -> Severity:
+    if not kind.permits_known:
+        return "not_provable"
+    return "known_bug" if bugs else "violation"
+
+
+def _bugs(kind: StallKind, config: ReplayConfig, keeps_order: bool) -> tuple[str, ...]:
+    """The bugs that the rows of a stall show, if the release may have them."""
+    symptom: Symptom
+    if kind.symptom == PARKED_AT_THE_END:
+        symptom = "parked_at_the_end" if keeps_order else "parked_at_the_end_out_of_order"
+    elif kind.symptom == WRITE_NOT_COMPLETED:
+        symptom = "write_not_completed"
+    elif kind.symptom == NOTHING_IS_READ and not kind.healed:
+        # The dispatcher waits for a read that is not there, until there is a new one.
+        symptom = "nothing_is_read"
+    else:
+        return ()
+    return bugs_by_symptom(config.version, config.profile)[symptom]
+
+
+def _stall_row(
+    stall: Blocked, names: Names, config: ReplayConfig, keeps_order: bool, doubts: Sequence[UndecidedRange]
+) -> dict[str, object]:
+    """The row of a stall: nothing was sent although it could have been, and the trace does not explain it."""
+    interval, kind = stall.span, kind_of(stall)
+    doubts = doubts if stall.detail["owners_matter"] else ()
+    bugs = _bugs(kind, config, keeps_order) if kind.permits_known and not doubts else ()
+    # The owners of the waiting hashes decide which consumers could have been sent something.
+    severity: Severity = "not_provable" if doubts else _severity(kind, bugs)
+    consumers, seconds = int(str(stall.detail["consumers"])), (interval.to_ts - interval.from_ts) / 1e6
+    root = f" (oldest: {position(*stall.roots[0])})" if stall.roots else ""
+    waited = entries(int(str(stall.detail["could_be_sent"])))
+    if kind.permits_known:
+        connected = count(consumers, "consumer")
+        permits = f"could have been sent{root} and {stall.detail['with_permits']} of {connected} had permits"
+    else:
+        permits = f"waited{root} for {count(consumers, 'consumer')}; no row shows whether they had permits"
+    unwritten = ""
+    if stall.blocking != NOBODY:
+        unwritten = f"; the last dispatch to {names.spoken(stall.blocking)} had not reached its connection"
+    why = f"; {sentence(bugs, config.release, label)}" if bugs else ""
+    why += f"; {doubts[0].because}" if doubts else ""
+    until = "the end of the trace" if interval.ended_by == STILL_OPEN else "here"
+    return {
+        "severity": severity,
+        "ledger_id": stall.roots[0][0] if stall.roots else None,
+        "entry_id": stall.roots[0][1] if stall.roots else None,
+        "consumer": names.number(stall.blocking),
+        "seq": interval.to_seq,
+        "ts_us": interval.to_ts,
+        "known_bug": labels(bugs),
+        "detail": json.dumps({**stall.detail, "entries": stall.entries, "seconds": seconds}),
+        "evidence": [
+            f"seq {names.seq(interval.from_seq)}: no entry is sent from here on",
+            f"seq {names.seq(interval.to_seq)}: until {until}",
+        ],
+        "explanation": (
+            f"no entry was sent to any consumer for {seconds:.3f} s from {moment(interval.from_ts)} on, although "
+            f"{waited} {permits}{unwritten}{why}"
+        ),
+    }
+
+
+def _growth_rows(found: ReplayResult, names: Names, config: ReplayConfig) -> Rows:
+    """A row for each consumer whose entries filled replay while it could be sent nothing, where replay has no limit."""
+    bugs = bugs_by_symptom(config.version, config.profile)["replay_grows"]
+    if not bugs or config.limits.looks_ahead:
+        return []
+    least = _READS_IN_REPLAY * (config.limits.read_batch or _READ_BATCH)
+    return [
+        _growth_row(wait, int(str(wait.detail["in_replay"])), names, bugs, sentence(bugs, config.release, label))
+        for wait in found.reported_waits_of_consumers
+        if int(str(wait.detail["in_replay"])) >= least
+    ]
+
+
+def _growth_row(wait: Blocked, in_replay: int, names: Names, bugs: tuple[str, ...], known: str) -> dict[str, object]:
+    interval = wait.span
+    seconds = (interval.to_ts - interval.from_ts) / 1e6
+    return {
+        "severity": "known_bug",
+        "ledger_id": wait.roots[0][0] if wait.roots else None,
+        "entry_id": wait.roots[0][1] if wait.roots else None,
+        "consumer": names.number(wait.consumer),
+        "consumer_name": names.name(wait.consumer),
+        "seq": interval.to_seq,
+        "ts_us": interval.to_ts,
+        "known_bug": labels(bugs),
+        "detail": json.dumps({"in_replay": in_replay, "cause": wait.cause, "seconds": seconds}),
+        "evidence": [
+            f"seq {names.seq(interval.from_seq)}: {names.spoken(wait.consumer)} can be sent nothing from here on",
+            f"seq {names.seq(interval.to_seq)}: {entries(in_replay)} that were read meanwhile wait in replay for it",
+        ],
+        "explanation": (
+            f"while {names.spoken(wait.consumer)} could be sent nothing for {seconds:.3f} s ({wait.cause}), the broker "
+            f"read on and put {entries(in_replay)} for it into replay, which nothing limits; {known}"
+        ),
+    }

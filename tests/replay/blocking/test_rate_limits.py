@@ -1,0 +1,109 @@
+"""Which pauses a limit of the dispatch rate explains: counts and times are those of one subscription (contract 4.2)."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pytest
+
+from dispatch_audit.pipeline.replay.blocking.attribution import Interval
+from dispatch_audit.pipeline.replay.blocking.rate_limits import DispatchPace, RecentDispatches, Sent
+from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate
+
+SECOND: Final = 1_000_000
+
+
+def _burst(from_us: int, entries: int, messages: int = 1) -> Sent:
+    ts_us = np.arange(from_us, from_us + entries * 1_000, 1_000, dtype=np.int64)
+    return Sent(ts_us, np.full(entries, messages, dtype=np.int64))
+
+
+def _pause(from_us: int, to_us: int) -> Interval:
+    return Interval(0, from_us, 1, to_us, 0)
+
+
+def _rate(messages: int = 0, size_bytes: int = 0, period_s: int = 1, scope: str = "subscription") -> DispatchRate:
+    return DispatchRate(scope, messages, size_bytes, period_s, ())  # type: ignore[arg-type]
+
+
+def _explains(rate: DispatchRate, entries: int, pause_us: int, messages: int = 1, by_entry: bool = False) -> bool:
+    recent = RecentDispatches()
+    sent = _burst(SECOND, entries, messages)
+    recent.note(sent)
+    last_us = int(sent.ts_us[-1])
+    return recent.explaining(_pause(last_us, last_us + pause_us), [rate], by_entry) is not None
+
+
+@pytest.mark.parametrize(
+    ("sent", "pause_us", "explained"),
+    [(200, 1_010_000, True), (150, 1_010_000, False), (200, 5 * SECOND, False), (400, 2_900_000, True)],
+    ids=["used up", "not used up", "too long", "twice as much to make up for"],
+)
+def test_a_limit_explains_a_pause_that_it_takes(sent: int, pause_us: int, explained: bool) -> None:
+    assert _explains(_rate(200), sent, pause_us) is explained
+
+
+def test_a_longer_period_takes_a_longer_pause() -> None:
+    assert _explains(_rate(1_000, period_s=5), 1_000, 5 * SECOND)
+    assert not _explains(_rate(1_000, period_s=1), 1_000, 5 * SECOND)
+
+
+def test_a_limit_counts_messages_unless_it_counts_entries() -> None:
+    assert _explains(_rate(200), 20, SECOND, messages=10)
+    assert not _explains(_rate(200), 20, SECOND, messages=10, by_entry=True)
+
+
+@pytest.mark.parametrize("rate", [_rate(200, scope="topic"), _rate(200, scope="broker"), _rate(size_bytes=1_000)])
+def test_what_others_are_sent_and_how_large_it_is_no_row_shows(rate: DispatchRate) -> None:
+    assert _explains(rate, 10, SECOND)
+    assert not _explains(rate, 10, 4 * SECOND)
+
+
+def _paced(bursts: Sequence[int], pauses_us: Sequence[int], one_by_one: bool = False) -> list[bool]:
+    """Of each pause between bursts whether they show a limit."""
+    pace, at, pauses = DispatchPace(), SECOND, []
+    for entries, pause_us in zip(bursts, [*pauses_us, 0], strict=True):
+        sent = _burst(at, entries)
+        parts = [Sent(sent.ts_us[i : i + 1], sent.messages[i : i + 1]) for i in range(entries)]
+        for part in parts if one_by_one else [sent]:
+            pace.note(part)
+        last_us = int(sent.ts_us[-1])
+        at = last_us + pause_us
+        pauses.append(_pause(last_us, at))
+    return [pace.during(pause) is not None for pause in pauses[:-1]]
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_bursts_of_one_size_with_one_pause_after_each_show_a_limit(one_by_one: bool) -> None:
+    # The first burst has a full bucket, the last one what is left.
+    assert _paced([302, 200, 200, 200, 55], [1_020_000] * 4, one_by_one) == [True] * 4
+
+
+@pytest.mark.parametrize(
+    ("bursts", "pauses_us"),
+    [
+        ([20, 60], [60 * SECOND]),
+        ([200, 200, 200], [1_010_000] * 2),
+        ([200, 90, 310, 150, 200], [1_010_000] * 4),
+        ([200] * 5, [1_010_000, 3 * SECOND, 9 * SECOND, 4 * SECOND]),
+        ([1] * 9, [1_010_000] * 8),
+    ],
+    ids=["healed once", "twice", "of several sizes", "with long pauses", "of single messages"],
+)
+def test_what_does_not_come_again_and_again_shows_none(bursts: list[int], pauses_us: list[int]) -> None:
+    assert not any(_paced(bursts, pauses_us))
+
+
+def test_a_longer_pause_behind_the_bursts_is_not_one_of_the_limit() -> None:
+    assert _paced([200, 200, 200, 200, 200], [1_010_000, 1_010_000, 1_010_000, 9 * SECOND]) == [True, True, True, False]
+
+
+def test_missing_rows_end_the_bursts() -> None:
+    pace, at = DispatchPace(), SECOND
+    for number in range(5):
+        sent = _burst(at, 200)
+        pace.note(sent)
+        if number == 2:
+            pace.interrupted()
+        at = int(sent.ts_us[-1]) + 1_010_000
+    assert pace.during(_pause(at - 1_010_000, at)) is None
