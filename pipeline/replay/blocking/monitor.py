@@ -125,8 +125,7 @@ class BlockingMonitor:
         for scope, cause in [kind for kind in self._blocked if kind[1] in causes]:
             del self._blocked[scope, cause]
             self.left_out.pop((scope, cause), None)
-        if self._stall is not None and self._stall.cause in causes:
-            self._stall = None
+        self._watch.forget_causes(causes)
 
     def disregard(self, before_seq: int) -> None:
         """Drops everything so far, and intervals that began before this row, because rows before it are unknown."""

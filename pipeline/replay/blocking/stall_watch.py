@@ -6,6 +6,7 @@ after it: the state is looked at before every change that hides it. Consumers of
 skew after another leave together, as a broker that closes a topic lets them: the state before the first of them counts.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
@@ -64,6 +65,13 @@ class StallWatch:
     def suspend(self) -> None:
         """Forgets what was seen: rows are missing from here on."""
         self._explained = self._before_leaves = None
+
+    def forget_causes(self, causes: Collection[str]) -> None:
+        """Forgets what was seen of causes that were none: the broker does not have the limit."""
+        if self._explained is not None and self._explained.cause in causes:
+            self._explained = None
+        if self._before_leaves is not None and self._before_leaves.cause in causes:
+            self._before_leaves = None
 
     def before_change(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts) -> None:
         """Looks at the state before a change that may hide why nothing is sent: consumers join, leave or are ready."""

@@ -6,6 +6,7 @@ Each is found by that rule and no other, and nothing excuses it.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeVar
 
 import pytest
 from local_replay import Columns, Replay, recorded_logs, replayed_logs, replayed_recording
@@ -19,6 +20,10 @@ pytestmark = pytest.mark.recordings
 PLACES = 3
 
 
+# Of rows without a consumer.
+NO_CONSUMER = -1
+
+Place = TypeVar("Place")
 Logs = Sequence[Sequence[Columns]]
 Told = Counter[tuple[str, int, str]]
 """How often a rule, a seq and a severity were told."""
@@ -56,7 +61,7 @@ def names(row: Columns, position: tuple[int, int]) -> bool:
     return row["event"] == "ack" and position in {(p["ledger_id"], p["entry_id"]) for p in row["positions"]}
 
 
-def spread(rows: list[Columns]) -> list[Columns]:
+def spread(rows: list[Place]) -> list[Place]:
     """Places from all over a recording, the same in every run."""
     return rows[11 :: max(1, len(rows) // PLACES)][:PLACES]
 
@@ -146,7 +151,7 @@ def _at_limit(logs: Logs, limit: int) -> list[list[Columns]]:
     freed: dict[int, list[Columns]] = {}
     found = []
     for row in in_order(logs):
-        consumer = row.get("consumer")
+        consumer = row.get("consumer", NO_CONSUMER)
         if row["event"] == "publish":
             published[entry(row)] = row["seq"]
         elif row["event"] == "ack" and row["phase"] == "start":

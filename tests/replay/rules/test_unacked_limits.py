@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from local_replay import AUTO_SPLIT, Log, Replay, replayed, reported, tables_of
@@ -51,7 +52,7 @@ def held_back_at_the_limit(log: Log, first: int) -> int:
     return first + 5
 
 
-def mismatches(log: Log) -> list[dict[str, object]]:
+def mismatches(log: Log) -> list[dict[str, Any]]:
     found = tables_of(log.rows, settings=PER_CONSUMER).get("violations", [])
     return [row for row in found if row["rule"] == "settings_mismatch"]
 

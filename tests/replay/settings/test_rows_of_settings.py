@@ -1,6 +1,7 @@
 """Rows `settings` of the trace change what a subscription is judged by."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -17,7 +18,14 @@ PER_CONSUMER = "maxUnackedMessagesPerConsumer"
 LIMITED = {**AUTO_SPLIT, PER_CONSUMER: 3}
 
 
-def say(log: Log, *, seq_begin: int | None = None, everywhere: bool = False, topic: bool = False, **values: Any) -> int:
+def say(
+    log: Log,
+    values: Mapping[str, object],
+    *,
+    seq_begin: int | None = None,
+    everywhere: bool = False,
+    topic: bool = False,
+) -> int:
     """Writes a row `settings`; returns its seq."""
     texts = {name: None if value is None else json.dumps(value) for name, value in values.items()}
     seq = log.write("settings", settings=[*texts.items()], sources=[(name, "topic") for name in texts])
@@ -52,28 +60,28 @@ def beyond(log: Log, **settings: Any) -> list[int]:
 
 
 def test_a_limit_goes_up(log: Log) -> None:
-    say(log, **{PER_CONSUMER: 5})
+    say(log, {PER_CONSUMER: 5})
     *_, sixth = send(log, 0, 6)
     assert beyond(log) == [sixth]
 
 
 def test_a_limit_goes_down(log: Log) -> None:
     send(log, 0, 2)
-    say(log, **{PER_CONSUMER: 2})
+    say(log, {PER_CONSUMER: 2})
     assert beyond(log) == []
     (third,) = send(log, 2, 1)
     assert beyond(log) == [third]
 
 
 def test_null_is_the_default_of_the_release(log: Log) -> None:
-    say(log, **{PER_CONSUMER: None})
+    say(log, {PER_CONSUMER: None})
     send(log, 0, 6)
     assert beyond(log) == []
 
 
 def test_a_row_before_the_change_is_judged_by_the_former_limit(log: Log) -> None:
     *_, fourth = send(log, 0, 4)
-    say(log, **{PER_CONSUMER: 10})
+    say(log, {PER_CONSUMER: 10})
     assert beyond(log) == [fourth]
 
 
@@ -83,7 +91,7 @@ def test_within_the_bracket_of_a_change_a_finding_must_hold_under_both_limits(lo
     begin = log.rows[-1]["seq"]
     fourth, fifth = send(log, 3, 2)
     log.now_us += later_us
-    say(log, seq_begin=begin, **{PER_CONSUMER: 4})
+    say(log, {PER_CONSUMER: 4}, seq_begin=begin)
     # The fourth is allowed by the later limit, the fifth by none.
     assert fourth not in beyond(log)
     assert beyond(log) == [fifth]
@@ -93,19 +101,19 @@ def test_within_the_bracket_of_a_lower_limit_the_former_one_may_be_in_force(log:
     send(log, 0, 2)
     begin = log.rows[-1]["seq"]
     send(log, 2, 1)
-    say(log, seq_begin=begin, **{PER_CONSUMER: 2})
+    say(log, {PER_CONSUMER: 2}, seq_begin=begin)
     assert beyond(log) == []
 
 
 @pytest.mark.parametrize("where", ["topic", "everywhere"])
 def test_settings_hold_for_a_topic_or_for_everything(log: Log, where: str) -> None:
-    say(log, **{where: True, PER_CONSUMER: 5})
+    say(log, {PER_CONSUMER: 5}, everywhere=where == "everywhere", topic=where == "topic")
     *_, sixth = send(log, 0, 6)
     assert beyond(log) == [sixth]
 
 
 def test_settings_of_another_subscription_are_none_of_this_one(log: Log) -> None:
-    say(log, **{PER_CONSUMER: 5})
+    say(log, {PER_CONSUMER: 5})
     log.rows[-1]["subscription"] = "another"
     *_, fourth = send(log, 0, 4)
     assert beyond(log) == [fourth]
@@ -124,7 +132,7 @@ def test_where_settings_are_lost_nothing_is_judged_by_the_limit_until_a_row_says
     lose(log, "settings")
     send(log, 10, 5)
     assert beyond(log) == []
-    say(log, **{PER_CONSUMER: 5})
+    say(log, {PER_CONSUMER: 5})
     (sixth,) = send(log, 15, 1)
     assert beyond(log) == [sixth]
 
@@ -134,7 +142,7 @@ def test_a_gap_that_names_nothing_loses_settings_where_the_recorder_writes_any(
     log: Log, said: bool, lost: tuple[str, ...], judged: bool
 ) -> None:
     if said:
-        say(log, **{PER_CONSUMER: 3})
+        say(log, {PER_CONSUMER: 3})
     lose(log, *lost)
     # Joins may be missing too, until a snapshot with the ranges of all consumers.
     at = log.flow(1, 100)
@@ -147,7 +155,7 @@ def test_a_gap_that_names_nothing_loses_settings_where_the_recorder_writes_any(
 
 
 def test_the_same_row_twice_counts_once_and_another_one_of_its_seq_is_refused(log: Log) -> None:
-    say(log, **{PER_CONSUMER: 5})
+    say(log, {PER_CONSUMER: 5})
     row = log.rows[-1]
     *_, sixth = send(log, 0, 6)
     other = {**row, "ts_us": row["ts_us"] + 1, "settings": [(PER_CONSUMER, "1")]}
@@ -166,7 +174,7 @@ def test_a_limit_that_goes_up_ends_the_wait_for_it(log: Log) -> None:
     send(log, 0, 3)
     log.publish(3)
     log.now_us += 500_000
-    raised = say(log, **{PER_CONSUMER: 4})
+    raised = say(log, {PER_CONSUMER: 4})
     log.now_us += 1_000
     log.dispatch(1, 3)
     waits = replayed(log.rows, settings=LIMITED).waits_of("consumer")
@@ -177,7 +185,7 @@ def test_a_limit_that_goes_up_ends_the_wait_for_it(log: Log) -> None:
 
 def test_the_limit_of_look_ahead_follows(log: Log) -> None:
     log.snapshot(reported(1, available_permits=9), seq_begin=3, seq_end=3, msg_in_replay=0)
-    say(log, keySharedLookAheadMsgInReplayThresholdPerConsumer=7)
+    say(log, {"keySharedLookAheadMsgInReplayThresholdPerConsumer": 7})
     log.now_us += 1_000_000
     log.snapshot(reported(1, available_permits=9), seq_begin=4, seq_end=4, msg_in_replay=0)
     samples = replayed(log.rows, settings=AUTO_SPLIT).samples
@@ -189,7 +197,7 @@ def _term(broker: str, start_us: int, first: int, number: int, limit: int | None
     log = Log(now_us=start_us)
     log.rows += [{}] * (seq - 1)
     if limit is not None:
-        say(log, **{PER_CONSUMER: limit})
+        say(log, {PER_CONSUMER: limit})
     log.join(seq)
     for entry in range(first, first + number):
         log.publish(entry)
@@ -239,7 +247,7 @@ def test_windows_cut_anywhere_give_the_same_tables(steps: list[tuple[str, int | 
                 acked = entry + 1
         elif what == "say":
             seq = len(log.rows) + 1
-            say(log, seq_begin=max(seq - number * 3, 1), topic=number % 2 == 0, **{PER_CONSUMER: value})
+            say(log, {PER_CONSUMER: value}, seq_begin=max(seq - number * 3, 1), topic=number % 2 == 0)
         else:
             log.now_us += number * 200_000
     profile = profile_for("4.0.8", LIMITED)
