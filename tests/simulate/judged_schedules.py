@@ -110,6 +110,9 @@ def _was_stalled(row: dict[str, Any], came: Audited, truth: Truth) -> bool:
 
 
 def _had_effect(kind: str, came: Audited, truth: Truth, batch: pa.RecordBatch) -> bool:
+    if kind in {"over_consumer_limit", "over_subscription_limit"} and came.simulation.setup.recorded_settings == "not":
+        # Nobody vouches for the limit: policies may have given another one.
+        return False
     if kind == "over_consumer_limit":
         return truth.over_consumer >= _OVER
     if kind == "over_subscription_limit":
