@@ -206,7 +206,7 @@ _OF_THE_DISPATCHER: Final = (
 )
 
 _OF_THE_TIMELINE: Final = (
-    Kind("timeline", Timeline, "_stage _skew_us _held_us _held _changes _steps"),
+    Kind("timeline", Timeline, "_stage _skew_us _held_us _held _changes _steps _early"),
     Kind("open_changes", OpenChanges, "views _held _skew_us _undecided_rows_max _membership _placed_seq"),
     Kind("held_rows", HeldRows, "recorded_late _rows _clock _released _taken _hashes _decisions"),
     Kind("step", _Step),

@@ -77,6 +77,7 @@ class Side(Enum):
     FIRST = auto()  # it opens a bracket
     SECOND = auto()  # it closes a bracket
     REPEATED = auto()  # it repeats what is known
+    EARLY = auto()  # a leave of a consumer whose join is not known yet
     REFUSED = auto()  # the consumers known so far make it impossible
 
 
@@ -105,7 +106,7 @@ class Membership:
         if row.kind == "join" and row.consumer in self._joins:
             return Side.REFUSED
         if row.kind == "leave" and row.consumer not in self._joins:
-            return Side.REFUSED
+            return Side.EARLY
         self._begin(row, skew_us)
         return Side.FIRST
 
@@ -137,6 +138,10 @@ class Membership:
         elif row.kind == "leave":
             bracket.join = self._joins[row.consumer]
             bracket.join.leave = bracket
+            joined = bracket.join.end
+            if joined is not None and at.seq < joined.seq:
+                # Only the ends of both were recorded, in the other order.
+                bracket.join.seen_before = at.seq
             self._left.add(row.consumer)
         else:
             self._resetting = not row.late

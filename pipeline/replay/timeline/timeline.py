@@ -83,6 +83,7 @@ class Timeline:
         self._held = HeldRows()
         self._changes = OpenChanges(self._held, skew_us, undecided_rows_max)
         self._steps: list[_Step] = []  # in the order in which they are due
+        self._early: list[MembershipEvent] = []  # leaves of consumers whose joins may come within the skew
 
     @property
     def released_seq(self) -> int:
@@ -143,6 +144,9 @@ class Timeline:
             self._plan(_Step(TracePoint(row.seq, row.ts_us), "begin_skip", row))
             return
         side = self._changes.add(row)
+        if side is Side.EARLY:
+            self._early.append(row)
+            return
         here = TracePoint(row.seq, row.ts_us)
         if side is Side.REFUSED:
             self._stage.refuse(row)
@@ -152,13 +156,31 @@ class Timeline:
             since = self._held.point_before(row.ts_us - self._skew_us) if vague else here
             if row.kind == "join":
                 # The hooks run on different threads: the consumer may be sent to before its join is recorded.
-                self._plan(_Step(self._held.point_before(row.ts_us - self._skew_us), "register_consumer", row))
+                registered = self._held.point_before(row.ts_us - self._skew_us)
+                self._plan(_Step(registered, "register_consumer", row))
+                self._note_early(row, registered)
             elif row.kind == "leave":
                 self._plan(_Step(since, "begin_leaving", row))
             else:
                 self._plan(_Step(since, "begin_reset", row))
         if row.kind == "reset" and row.late and side is not Side.REPEATED:
             self._plan(_Step(here, "end_reset", row))
+
+    def _note_early(self, join: MembershipEvent, registered: TracePoint) -> None:
+        """Notes leaves of a consumer that were recorded before its join: it was there for less than the skew."""
+        earlier = [row for row in self._early if row.consumer == join.consumer]
+        self._early = [row for row in self._early if row.consumer != join.consumer]
+        for row in earlier:
+            if row.ts_us < join.ts_us - self._skew_us:
+                self._stage.refuse(row)
+            elif self._changes.add(row) is Side.FIRST:
+                self._plan(_Step(registered, "begin_leaving", row))
+
+    def _refuse_early(self, before_us: int) -> None:
+        """Refuses the leaves from before a time whose joins have not come."""
+        for row in (row for row in self._early if row.ts_us < before_us):
+            self._stage.refuse(row)
+        self._early = [row for row in self._early if row.ts_us >= before_us]
 
     def _plan(self, step: _Step) -> None:
         insort(self._steps, step, key=_due)
@@ -169,6 +191,7 @@ class Timeline:
             return
         # Later rows may concern events of up to so much earlier.
         certain_us = newest.ts_us - self._held_us
+        self._refuse_early(NEVER if final else certain_us)
         floors = self._changes.floors()
         while (ready := self._changes.ready(final, certain_us, floors, self._stage.hashes)) is not None:
             self._place(*ready)

@@ -53,8 +53,8 @@ def test_a_consumer_leaves_once() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_leave_of_nobody_is_refused(late: bool) -> None:
-    assert _sides(_row(1, "leave", late=late)) == ([Side.REFUSED], [])
+def test_a_leave_of_nobody_waits_for_its_join(late: bool) -> None:
+    assert _sides(_row(1, "leave", late=late)) == ([Side.EARLY], [])
 
 
 def test_a_join_of_who_is_there_is_refused() -> None:
