@@ -118,6 +118,7 @@ def test_so_it_does_where_only_ends_are_recorded(seed: int) -> None:
     SEEDS, st.sampled_from([("3.0.7", False), ("3.1.2", False), ("3.3.1", False), ("3.3.2", False), ("4.2.4", True)])
 )
 @example(318, ("3.0.7", False))  # a dispatch inside the bracket of the receiver's join
+@example(50020, ("3.0.7", False))  # a second read that waits for permits for a second
 def test_recently_joined_consumers_do_nothing_else_in_the_rows_that_a_recorder_writes(
     seed: int, broker: tuple[str, bool]
 ) -> None:

@@ -144,6 +144,11 @@ class Dispatcher:
         return self._state.checked
 
     @property
+    def permits_recorded(self) -> bool:
+        """Whether rows of flow show the permits of consumers."""
+        return bool(common_of(self._state)["permits_known_by"] == BY_FLOWS)
+
+    @property
     def sent_batches(self) -> list[bool]:
         """By the index of the consumer, whether it was sent a batch of several messages."""
         largest: list[bool] = (self._state.consumers.view(np.ndarray)["largest"] > 1).tolist()

@@ -66,6 +66,7 @@ def report(state: State, out: Output, rule: int, slot: int, sent: Dispatch) -> i
     found[row].sent_before_seq = state.entries[slot].sent_seq
     was_read = state.entries[slot].marks & READ != 0
     found[row].read_ts = state.entries[slot].read_ts if was_read else UNKNOWN
+    found[row].receiver_sent_ts = state.consumers[sent.consumer].sent_ts
     found[row].left_sent_seq = hashes[sent.hash_at].left_sent_seq
     found[row].value = UNKNOWN
     found[row].expected = UNKNOWN
@@ -127,6 +128,7 @@ def report_row(state: State, out: Output, rule: int, events: Events, i: int, con
     found[row].sent_before_to = NOBODY
     found[row].sent_before_seq = UNKNOWN
     found[row].read_ts = UNKNOWN
+    found[row].receiver_sent_ts = UNKNOWN
     found[row].left_sent_seq = UNKNOWN
     found[row].value = UNKNOWN
     found[row].expected = UNKNOWN

@@ -82,6 +82,7 @@ FINDING = np.dtype(
             "sent_before_to",  # the receiver of its dispatch before
             "sent_before_seq",
             "read_ts",  # since when the entry is READ; UNKNOWN: it was not
+            "receiver_sent_ts",  # the last dispatch to the receiver before
             "left_sent_seq",  # the last dispatch of an entry of the hash that a leaver had held
             "value",  # for counts and limits: the recorded value
             "expected",  # the value that the rule allows

@@ -143,6 +143,7 @@ class ReplayResult:
         report_range: the rows that this window reports. Other findings were reported before, or a later window reports
             them; here they only explain.
         one_sided: whether only one side of dispatches, or of acknowledgements, was recorded.
+        permits_recorded: whether rows of flow show the permits of consumers.
         unseen_rows: the gaps, in the order in which they begin.
         settings: the settings that rows and snapshots were compared with.
         owners_unknown: whether the broker has another selector than the trace claims, and which one is unknown.
@@ -175,6 +176,7 @@ class ReplayResult:
     hash_shares: Mapping[int, float]
     report_range: ReportRange
     one_sided: bool = False
+    permits_recorded: bool = False
     unseen_rows: Sequence[UnseenRows] = ()
     settings: ComparedSettings = field(default_factory=ComparedSettings)
     owners_unknown: bool = False

@@ -156,6 +156,7 @@ class Subscription:
             epochs.shares.of_all(),
             report_range,
             stage.one_sided.of_traffic,
+            dispatcher.permits_recorded,
             stage.missing.unseen,
             stage.settings,
             stage.owners.unknown,

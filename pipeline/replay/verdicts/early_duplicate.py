@@ -56,7 +56,12 @@ def _judged(of_consumer: Ints, context: FindingContext) -> dict[int, FindingVerd
     for block in _blocks(of_consumer, findings):
         known = chosen(findings[block].view(np.recarray), findings.other_seq[block] != UNKNOWN)
         contradiction = _contradiction(known, context.skew_us)
-        verdict = unexplained(contradiction) if contradiction else _overlap_verdict(block, of_consumer, context)
+        if contradiction:
+            verdict = unexplained(contradiction)
+        elif (known.ts_us - known.other_ts > READ_US).any():
+            verdict = _late_verdict(known, context)
+        else:
+            verdict = _overlap_verdict(block, of_consumer, context)
         for at in block:
             finding = findings[at]
             if int(at) in more_than_twice or int(finding.seq) in repeated_again:
@@ -110,9 +115,24 @@ def _contradiction(block: Records, skew_us: int) -> str:
     published = block.since_ts[block.since_seq != UNKNOWN]
     if published.size and published.max() > block.other_ts.min() + skew_us:
         return "some of the entries that were sent again were published, or came back, after the first of them was sent"
-    if (block.ts_us - block.other_ts > READ_US).any():
-        return "more time passed between the two dispatches than a read takes"
     return ""
+
+
+def _late_verdict(block: Records, context: FindingContext) -> FindingVerdict:
+    """The verdict on a block that was sent again later than a read takes.
+
+    What a read of 3.x and classic brings for a consumer without permits is put back, also if the consumer holds it
+    meanwhile, and is read once more as soon as it has permits again (contract 6.2, 6.6).
+    """
+    contradiction = "more time passed between the two dispatches than a read takes"
+    idle = bool((block.receiver_sent_ts[0] - block.other_ts <= READ_US).all())
+    if context.drains or context.found.permits_recorded or not idle:
+        return unexplained(contradiction)
+    because = (
+        f"{contradiction}, but the consumer was sent nothing in between, and no row shows whether it had permits: "
+        "without any, the second of two overlapping reads is repeated when it has some again"
+    )
+    return FindingVerdict("not_provable", because=because)
 
 
 def _is_near(before: Surplus | None, after: Surplus | None, block: Ints, context: FindingContext) -> bool:
