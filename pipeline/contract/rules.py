@@ -201,11 +201,12 @@ RULES: Final[Mapping[RuleName, Rule]] = {
         found_when=(
             "entries of a hash that no consumer holds wait for `blocking.stall_threshold_ms` while its owner gets "
             "later entries (from a backlog, or while a limit stops reads, from the moment on at which the broker had "
-            "read them); or nothing is sent to any consumer, and nothing in the trace explains why"
+            "read them); or nothing is sent to any consumer, and nothing in the trace explains why; or replay without "
+            "a limit takes ten reads of entries for one consumer"
         ),
         unless=(
-            "F6 on 3.x and classic. Without recorded permits a stall of the whole subscription is no finding, only a "
-            "row of `blocking`"
+            "F6 on 3.x and classic; #21554, #26268, #26454 and #26635, where the rows show them. A limit of the "
+            "dispatch rate is none. Without recorded permits a stall of the whole subscription is not provable"
         ),
         counted="dispatches",
         about="progress",

@@ -60,6 +60,9 @@ _MOVES_MAX = 16
 
 _BY_ENTRY = "dispatchThrottlingOnBatchMessageEnabled"
 
+# The values in `detail` that only a stall without a cause has.
+_OF_STALLS = ("symptom", "owners_matter", "could_be_sent", "backlog_known")
+
 BY_TRAFFIC = "the traffic, not by a setting"
 """In `detail`: who shows a rate limit that no setting claims."""
 
@@ -243,12 +246,12 @@ class BlockingMonitor:
 
     @property
     def _facts(self) -> Facts:
-        return Facts(self.limits, *self.recent.first)
+        return Facts(self.limits, self.recent.applies, *self.recent.first)
 
     def _note_stall(self, found: Blocked | None) -> None:
         if found is not None:
             self._settle(found.span.to_ts - HORIZON_US)
-            if is_finding(found) and kind_of(found).permits_known:
+            if is_finding(found) and kind_of(found).provable:
                 self._last_stalls.append(found.span)
             limit = None
             if is_finding(found):
@@ -345,7 +348,7 @@ class BlockingMonitor:
 
 def _limited(stall: Blocked, limit: dict[str, object]) -> Blocked:
     """The stall as the pause of a rate limit."""
-    told = {name: value for name, value in stall.detail.items() if name not in ("symptom", "owners_matter")}
+    told = {name: value for name, value in stall.detail.items() if name not in _OF_STALLS}
     return stall._replace(cause=NAMES[DISPATCH_RATE_LIMIT], blocking=NOBODY, detail={**told, **limit})
 
 

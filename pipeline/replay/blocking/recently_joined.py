@@ -39,11 +39,13 @@ class RecentlyJoined:
     """The recently joined consumers, in the order of their joins.
 
     Attributes:
+        applies: whether the dispatcher keeps recently joined consumers at all.
         held_behind: by the index of the consumer, the position from which on it gets, or got, no entries.
     """
 
     def __init__(self, as_pip_282: bool = False) -> None:
         self._as_pip_282 = as_pip_282
+        self.applies = False
         self.held_behind: dict[int, Position] = {}
         self._waiting: list[_Waiting] = []
 

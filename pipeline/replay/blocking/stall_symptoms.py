@@ -2,7 +2,7 @@
 
 | symptom | the rows show |
 |---|---|
-| write_not_completed | a dispatch has no end although ends are recorded: its connection does not take it |
+| write_not_completed | a dispatch has no end although others have: its connection does not take it, and others wait |
 | parked_at_the_end | all that waits was read; some of it cannot be sent, and what could be sent is not |
 | nothing_is_read | nothing that could be sent was read, and snapshots show that the read position stands still |
 
@@ -67,7 +67,13 @@ class Shown(NamedTuple):
 
 
 def symptom(
-    state: State, waiting: Waiters, free: Waiters, interval: Interval, reported: Reported, threshold_us: int
+    state: State,
+    waiting: Waiters,
+    free: Waiters,
+    interval: Interval,
+    reported: Reported,
+    holds_back: bool,
+    threshold_us: int,
 ) -> Shown:
     """The symptom that the rows of a stall show.
 
@@ -77,13 +83,16 @@ def symptom(
         free: and those of them that could have been sent.
         interval: the time in which nothing was sent.
         reported: what snapshots of the interval say.
+        holds_back: whether the dispatcher keeps recently joined consumers (3.x and classic).
         threshold_us: the shortest time without a dispatch that is a stall.
     """
     unwritten = _unwritten_to(state, interval.to_ts - threshold_us)
-    if unwritten != NOBODY:
+    # One slow connection holds up the others; its own entries wait for it on any release.
+    if unwritten != NOBODY and bool((free.owner != unwritten).any()):
         return Shown(WRITE_NOT_COMPLETED, unwritten)
     read = _was_read(state, waiting, reported)
-    if bool(read.all()) and waiting.slot.size > free.slot.size:
+    # The older dispatcher also goes on to read when a consumer had no permits a moment before (6.2).
+    if bool(read.all()) and (holds_back or waiting.slot.size > free.slot.size):
         return Shown(PARKED_AT_THE_END, NOBODY)
     stands = reported.read_position is not None and reported.position_us >= interval.from_ts + threshold_us
     return Shown(NOTHING_IS_READ if stands and not _was_read(state, free, reported).any() else "", NOBODY)

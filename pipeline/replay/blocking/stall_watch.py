@@ -30,11 +30,13 @@ class Facts(NamedTuple):
 
     Attributes:
         limits: of the broker.
+        holds_back: whether the dispatcher keeps recently joined consumers (3.x and classic).
         held_behind: the read position that the first of the recently joined consumers waits for; None: there is none.
         held_by: the index of the consumer that held the oldest entry when that one joined.
     """
 
     limits: BrokerLimits
+    holds_back: bool
     held_behind: Position | None
     held_by: int
 

@@ -34,6 +34,8 @@ from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE, BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import (
+    ACKED,
+    BEFORE_RESET,
     NOBODY,
     SENT,
     UNKNOWN,
@@ -48,6 +50,7 @@ class Situation(NamedTuple):
 
     Attributes:
         limits: of the broker.
+        holds_back: whether the dispatcher keeps recently joined consumers (3.x and classic).
         held_behind: the read position that the first of the recently joined consumers waits for (3.x and classic);
             None: there is none.
         held_by: the index of the consumer that held the oldest entry when that one joined.
@@ -57,6 +60,7 @@ class Situation(NamedTuple):
     """
 
     limits: BrokerLimits
+    holds_back: bool
     held_behind: Position | None
     held_by: int
     reported: Reported
@@ -111,9 +115,11 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
     detail["hashes"] = largest(for_blocking.hash, for_blocking.waited_us(interval))
     detail["waiting_for_it"] = for_blocking.slot.size
     if cause == NAMES[UNEXPLAINED]:
-        found = symptom(state, waiting, free, interval, situation.reported, situation.stall_threshold_us)
+        about = situation.reported, situation.holds_back, situation.stall_threshold_us
+        found = symptom(state, waiting, free, interval, *about)
         detail["symptom"], blocking = found.name, found.consumer
         detail["could_be_sent"] = free.slot.size
+        detail["backlog_known"] = _backlog_is_known(state, waiting, consumers_connected, situation)
         roots = oldest(state, free.slot)
         # Whoever owned the hash of an entry that nobody holds others of could have been sent it, if all could be.
         unheld = (hashes["held"][free.hash_at] == 0) & (hashes["held_elsewhere"][free.hash_at] == 0)
@@ -135,19 +141,41 @@ class StallKind(NamedTuple):
 
     Attributes:
         permits_known: whether rows or snapshots show the permits of consumers; without them, their lack may be why.
+        backlog_known: whether no entry from before a reset may hold back what waits.
         symptom: what the rows show of a known bug, see `stall_symptoms`; empty: nothing.
         healed: whether sending went on, and no new dispatcher or consumer was needed.
     """
 
     permits_known: bool
+    backlog_known: bool
     symptom: str
     healed: bool
+
+    @property
+    def provable(self) -> bool:
+        """Whether the rows rule out every cause that leaves no row of its own."""
+        return self.permits_known and self.backlog_known
 
 
 def kind_of(stall: Blocked) -> StallKind:
     """The facts that decide the verdict on a stall."""
     healed = stall.span.ended_by not in (BY_RESET, BY_LEAVE, STILL_OPEN)
-    return StallKind(stall.detail["with_permits"] is not None, str(stall.detail["symptom"]), healed)
+    permits_known, backlog_known = stall.detail["with_permits"] is not None, bool(stall.detail["backlog_known"])
+    return StallKind(permits_known, backlog_known, str(stall.detail["symptom"]), healed)
+
+
+def _backlog_is_known(state: State, waiting: Waiters, consumers: int, situation: Situation) -> bool:
+    """Whether no entry that was known before the last reset, and may wait since, can hold back what waits now.
+
+    Consumers that joined after the reset wait for such entries (6.1), and they count for the look-ahead limit (4.7).
+    """
+    entries: Any = state.entries.view(np.ndarray)
+    marks = entries["marks"][entries["ledger"] != UNKNOWN]
+    before_reset = int(np.count_nonzero(marks & (BEFORE_RESET | ACKED) == BEFORE_RESET))
+    if before_reset == 0:
+        return True
+    limit = situation.limits.look_ahead(consumers)
+    return not situation.holds_back and (limit is None or before_reset + waiting.slot.size < limit)
 
 
 def _belongs_to_it(state: State, waiting: Waiters, sent: Position | None) -> NDArray[np.bool_]:

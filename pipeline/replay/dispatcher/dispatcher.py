@@ -257,7 +257,7 @@ class Dispatcher:
         self._drain_output()
         self.policy = self.policy._replace(keeps_order=keeps_order, sticky=sticky)
         self.drains = drains
-        self.holds_back = holds_back
+        self.holds_back = self.monitor.recent.applies = holds_back
 
     def route(
         self,

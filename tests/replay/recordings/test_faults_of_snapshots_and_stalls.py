@@ -119,7 +119,9 @@ def test_everything_stands_still_for_three_seconds() -> None:
         def change(row: Columns, since: int = sent["seq"]) -> Columns:
             return row | {"ts_us": row["ts_us"] + 3_000_000} if row["seq"] >= since else row
 
-        assert weighed(name, changed(logs, change)) - untouched == {("stalled", "violation"): 1}
+        beyond = weighed(name, changed(logs, change)) - untouched
+        # In front of the end of a dispatch, the rows are those of a write that takes three seconds (#26635).
+        assert beyond in ({("stalled", "violation"): 1}, {("stalled", "known_bug"): 1})
 
 
 def test_a_hash_is_not_served_once_it_has_drained() -> None:

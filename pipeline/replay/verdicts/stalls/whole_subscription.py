@@ -55,7 +55,7 @@ def stalls_beyond(monitor: BlockingMonitor, config: ReplayConfig) -> Counter[Sev
 
 
 def _severity(kind: StallKind, bugs: tuple[str, ...]) -> Severity:
-    if not kind.permits_known:
+    if not kind.provable:
         return "not_provable"
     return "known_bug" if bugs else "violation"
 
@@ -65,6 +65,8 @@ def _bugs(kind: StallKind, config: ReplayConfig, keeps_order: bool) -> tuple[str
     symptom: Symptom
     if kind.symptom == PARKED_AT_THE_END:
         symptom = "parked_at_the_end" if keeps_order else "parked_at_the_end_out_of_order"
+        if config.profile.dispatcher == "recently_joined":
+            symptom = "passed_over_in_replay"
     elif kind.symptom == WRITE_NOT_COMPLETED:
         symptom = "write_not_completed"
     elif kind.symptom == NOTHING_IS_READ and not kind.healed:
@@ -81,7 +83,7 @@ def _stall_row(
     """The row of a stall: nothing was sent although it could have been, and the trace does not explain it."""
     interval, kind = stall.span, kind_of(stall)
     doubts = doubts if stall.detail["owners_matter"] else ()
-    bugs = _bugs(kind, config, keeps_order) if kind.permits_known and not doubts else ()
+    bugs = _bugs(kind, config, keeps_order) if kind.provable and not doubts else ()
     # The owners of the waiting hashes decide which consumers could have been sent something.
     severity: Severity = "not_provable" if doubts else _severity(kind, bugs)
     consumers, seconds = int(str(stall.detail["consumers"])), (interval.to_ts - interval.from_ts) / 1e6
@@ -97,6 +99,8 @@ def _stall_row(
         unwritten = f"; the last dispatch to {names.spoken(stall.blocking)} had not reached its connection"
     why = f"; {sentence(bugs, config.release, label)}" if bugs else ""
     why += f"; {doubts[0].because}" if doubts else ""
+    if not kind.backlog_known:
+        why += "; entries from before the last seek, unload or transfer may have held them back"
     until = "the end of the trace" if interval.ended_by == STILL_OPEN else "here"
     return {
         "severity": severity,
