@@ -40,7 +40,6 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.checkpoint.schema import Kind, Schema
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
-from dispatch_audit.pipeline.replay.dispatcher.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, ComparedSettings, Contradiction
 from dispatch_audit.pipeline.replay.evidence.limit_evidence import (
@@ -65,6 +64,7 @@ from dispatch_audit.pipeline.replay.snapshots.cleared_hashes import ClearedHashe
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Mismatch, Moment
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter, ImpossibleCounters
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Bounds, Reconstruction
+from dispatch_audit.pipeline.replay.state.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.state.output import EPISODE, FINDING, INTERVAL, WITHDRAWAL, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.routings import Routings

@@ -25,7 +25,6 @@ from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import (
     stand_again,
     take_limits,
 )
-from dispatch_audit.pipeline.replay.dispatcher.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays
 from dispatch_audit.pipeline.replay.dispatcher.interruption import highest_position, without_entries
 from dispatch_audit.pipeline.replay.packing.events import Events
@@ -35,6 +34,7 @@ from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollec
 from dispatch_audit.pipeline.replay.snapshots.hash_state import HashState, hash_state
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
 from dispatch_audit.pipeline.replay.state.availability import READY
+from dispatch_audit.pipeline.replay.state.consumer_index import ConsumerIndex
 from dispatch_audit.pipeline.replay.state.output import (
     BY_FLOW,
     BY_GAP,

@@ -11,8 +11,8 @@ from recorded import of_each, smallest
 from dispatch_audit.pipeline.compile_cache import Compiler
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking import monitor
-from dispatch_audit.pipeline.replay.dispatcher import allocation, consumer_index, dispatcher
-from dispatch_audit.pipeline.replay.state import pair_sums
+from dispatch_audit.pipeline.replay.dispatcher import allocation, dispatcher
+from dispatch_audit.pipeline.replay.state import consumer_index, pair_sums
 from dispatch_audit.pipeline.replay.timeline import change_points
 
 ENTRIES = {

@@ -183,7 +183,8 @@ def test_rows_are_kept_no_longer_than_until_a_snapshot_confirms_the_selector(two
     chunks = chunks_of([two.rows], config_of(AUTO_SPLIT), 100)[GROUP]
     _, kept = on_trial(Subscription(config_of(AUTO_SPLIT)), merged(chunks, 1), goes_on=False)
     taken = sum(part.events.seq.size for part in kept)
-    assert first <= taken < first + 500
+    # A snapshot decides once no row can come any more that belongs before it.
+    assert first <= taken < first + 1_000
 
 
 def test_windows_go_on_by_the_selector_that_the_first_one_showed() -> None:
