@@ -37,6 +37,7 @@ Symptom = Literal[
     "moved_by_a_join",
     "held_after_a_redelivery",
     "passed_over_in_replay",
+    "joined_out_of_order",
     "hidden_in_replay",
     "sent_by_two_replay_reads",
     "read_before_the_rewind",

@@ -10,6 +10,9 @@ _UNACKED = "maxUnackedMessagesPer"
 LOOK_AHEAD: Final = frozenset({f"{_LOOK_AHEAD}Consumer", f"{_LOOK_AHEAD}Subscription"})
 """The settings that limit how far a dispatcher looks ahead."""
 
+READ_BATCH: Final = 100
+"""The default of dispatcherMaxReadBatchSize in every release."""
+
 
 class BrokerLimits(NamedTuple):
     """Settings of the broker, 0 where there is no limit.

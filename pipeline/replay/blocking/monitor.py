@@ -171,7 +171,7 @@ class BlockingMonitor:
         if reason == SAMPLE:
             self._sample(state, at)
         elif reason == STALLED:
-            self._note_stall(self._watch.dispatched(state, mapping, at, named, self._facts))
+            self._note_stall(self._watch.dispatched(state, mapping, at, named, self._facts(state)))
         elif reason == RELEASED:
             self.members_change(state, mapping, at, BY_ACK)
             self._note_all(self.recent.release(state, mapping, at, BY_ACK))
@@ -197,14 +197,14 @@ class BlockingMonitor:
 
     def members_change(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """Looks why nothing is sent; call before consumers join, leave or become available and hide it."""
-        self._watch.before_change(state, mapping, at, ended_by, self._facts)
+        self._watch.before_change(state, mapping, at, ended_by, self._facts(state))
 
     def idle_over(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> None:
         """Notes a stall that ends without a dispatch; call before its end changes the state.
 
         The leave of the last consumer, a reset, a gap, the end of the trace, and the join of the first consumer end it.
         """
-        self._note_stall(self._watch.over(state, mapping, at, ended_by, self._facts))
+        self._note_stall(self._watch.over(state, mapping, at, ended_by, self._facts(state)))
 
     def ownership_moved(self, state: State, before: RoutingArrays, after: RoutingArrays, at: TracePoint) -> None:
         """Remembers the moves of hashes with pending or waiting entries when another routing comes into force."""
@@ -244,9 +244,8 @@ class BlockingMonitor:
             self.samples.append(sample(state, at.ts_us, self.limits, None))
         common["next_sample_ts"] = at.ts_us + self._thresholds.sample_us
 
-    @property
-    def _facts(self) -> Facts:
-        return Facts(self.limits, self.recent.applies, *self.recent.first)
+    def _facts(self, state: State) -> Facts:
+        return Facts(self.limits, self.recent.applies, *self.recent.first, self.recent.out_of_order(state))
 
     def _note_stall(self, found: Blocked | None) -> None:
         if found is not None:

@@ -41,12 +41,14 @@ class RecentlyJoined:
     Attributes:
         applies: whether the dispatcher keeps recently joined consumers at all.
         held_behind: by the index of the consumer, the position from which on it gets, or got, no entries.
+        reported: by the index of the consumer, its read position at the join by snapshots, in the order of the joins.
     """
 
     def __init__(self, as_pip_282: bool = False) -> None:
         self._as_pip_282 = as_pip_282
         self.applies = False
         self.held_behind: dict[int, Position] = {}
+        self.reported: dict[int, Position] = {}
         self._waiting: list[_Waiting] = []
 
     @property
@@ -81,15 +83,28 @@ class RecentlyJoined:
         """Takes the read position at the join of a consumer from a snapshot."""
         if self._as_pip_282:
             return  # the dispatches show the last sent position
+        self.reported[consumer] = until
         self._waiting = [w._replace(until=max(w.until, until)) if w.place == consumer else w for w in self._waiting]
         if consumer in self.held_behind:
             self.held_behind[consumer] = max(self.held_behind[consumer], until)
         self._update(state)
 
+    def out_of_order(self, state: State) -> frozenset[int]:
+        """The consumers that are remembered after one with a later read position that mark-delete has not reached (F8).
+
+        They get nothing from their own position on, and are released only after that one (6.1, 6.3).
+        """
+        found, latest = set(), _next_of_mark_delete(state)
+        for consumer, until in self.reported.items():
+            if until < latest:
+                found.add(consumer)
+            latest = max(latest, until)
+        return frozenset(found)
+
     def release(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> list[Blocked]:
         """Releases the consumers whose position mark-delete has reached; returns the intervals of their waits."""
         released: list[Blocked] = []
-        next_valid = (int(state.common[0].mark_delete_ledger), int(state.common[0].mark_delete_entry) + 1)
+        next_valid = _next_of_mark_delete(state)
         while self._waiting and self._waiting[0].until <= next_valid:
             released += _intervals(state, mapping, self._waiting.pop(0), at, ended_by)
         self._update(state)
@@ -99,12 +114,14 @@ class RecentlyJoined:
         """Releases a consumer that leaves, or all if one remains; returns the intervals of their waits."""
         over = [w for w in self._waiting if w.place == consumer or state.common[0].connected <= 2]
         self._waiting = [w for w in self._waiting if w not in over]
+        self.reported.pop(consumer, None)
         self._update(state)
         return [interval for w in over for interval in _intervals(state, mapping, w, at, BY_LEAVE)]
 
     def close(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int) -> list[Blocked]:
         """Releases all at the end of the trace or a reset; returns the intervals of their waits."""
         over, self._waiting = self._waiting, []
+        self.reported.clear()
         self._update(state)
         return [interval for w in over for interval in _intervals(state, mapping, w, at, ended_by)]
 
@@ -115,6 +132,11 @@ class RecentlyJoined:
         common["join_release_ledger"], common["join_release_entry"] = first
         recent[:] = 0
         recent[sorted(self.places)] = 1
+
+
+def _next_of_mark_delete(state: State) -> Position:
+    """The first position that is not deleted."""
+    return int(state.common[0].mark_delete_ledger), int(state.common[0].mark_delete_entry) + 1
 
 
 def _intervals(state: State, mapping: RoutingArrays, held: _Waiting, at: TracePoint, ended_by: int) -> list[Blocked]:

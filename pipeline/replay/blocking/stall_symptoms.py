@@ -1,9 +1,11 @@
-"""What the rows of a stall show of the known bugs that stop all sending (contract 3.11, 3.12, 4.2).
+"""What the rows of a stall show of the known bugs that stop all sending (contract 3.11, 3.12, 4.2, 6.2, 6.3).
 
 | symptom | the rows show |
 |---|---|
 | write_not_completed | a dispatch has no end although others have: its connection does not take it, and others wait |
 | parked_at_the_end | all that waits was read; some of it cannot be sent, and what could be sent is not |
+| head_of_replay | 3.x, classic: all was read, and as many as a read picks cannot be sent and are before what could be |
+| joined_out_of_order | 3.x, classic: what could be sent is for consumers remembered after one with a later position |
 | nothing_is_read | nothing that could be sent was read, and snapshots show that the read position stands still |
 
 Each names a bug only where the catalogue has one for the release and the dispatcher.
@@ -14,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters
+from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, oldest
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.state import (
     DISPATCH_CONFIRMED,
@@ -28,6 +30,8 @@ from dispatch_audit.pipeline.replay.state.state import (
 
 WRITE_NOT_COMPLETED: Final = "write_not_completed"
 PARKED_AT_THE_END: Final = "parked_at_the_end"
+HEAD_OF_REPLAY: Final = "head_of_replay"
+JOINED_OUT_OF_ORDER: Final = "joined_out_of_order"
 NOTHING_IS_READ: Final = "nothing_is_read"
 
 
@@ -59,6 +63,18 @@ class Reported(NamedTuple):
 NOTHING_REPORTED: Final = Reported(0, None, 0, None)
 
 
+class ReplayHead(NamedTuple):
+    """What decides whether the older dispatcher gets past the first entries in replay (3.x and classic; 6.2, 6.3).
+
+    Attributes:
+        picked: how many of them a read looks at.
+        out_of_order: the consumers that snapshots show to be remembered after one with a later read position.
+    """
+
+    picked: int
+    out_of_order: frozenset[int]
+
+
 class Shown(NamedTuple):
     """A symptom, and the index of the consumer that it is about; an empty name: none, NOBODY: it is about none."""
 
@@ -72,7 +88,7 @@ def symptom(
     free: Waiters,
     interval: Interval,
     reported: Reported,
-    holds_back: bool,
+    head: ReplayHead | None,
     threshold_us: int,
 ) -> Shown:
     """The symptom that the rows of a stall show.
@@ -83,7 +99,7 @@ def symptom(
         free: and those of them that could have been sent.
         interval: the time in which nothing was sent.
         reported: what snapshots of the interval say.
-        holds_back: whether the dispatcher keeps recently joined consumers (3.x and classic).
+        head: of the dispatcher of recently joined consumers (3.x and classic); None: it is the other one.
         threshold_us: the shortest time without a dispatch that is a stall.
     """
     unwritten = _unwritten_to(state, interval.to_ts - threshold_us)
@@ -91,11 +107,25 @@ def symptom(
     if unwritten != NOBODY and bool((free.owner != unwritten).any()):
         return Shown(WRITE_NOT_COMPLETED, unwritten)
     read = _was_read(state, waiting, reported)
-    # The older dispatcher also goes on to read when a consumer had no permits a moment before (6.2).
-    if bool(read.all()) and (holds_back or waiting.slot.size > free.slot.size):
-        return Shown(PARKED_AT_THE_END, NOBODY)
+    if bool(read.all()):
+        parked = _parked(state, waiting, free, head)
+        if parked:
+            return Shown(parked, NOBODY)
     stands = reported.read_position is not None and reported.position_us >= interval.from_ts + threshold_us
     return Shown(NOTHING_IS_READ if stands and not _was_read(state, free, reported).any() else "", NOBODY)
+
+
+def _parked(state: State, waiting: Waiters, free: Waiters, head: ReplayHead | None) -> str:
+    """What keeps a dispatcher from the entries in replay that could be sent; empty: nothing that is known."""
+    if head is None:
+        return PARKED_AT_THE_END if waiting.slot.size > free.slot.size else ""
+    if head.out_of_order and set(free.owner.tolist()) <= head.out_of_order:
+        return JOINED_OUT_OF_ORDER
+    first = oldest(state, free.slot)[0]
+    entries: Any = state.entries.view(np.ndarray)
+    ledger, entry = entries["ledger"][waiting.slot], entries["entry"][waiting.slot]
+    ahead = np.count_nonzero((ledger < first[0]) | ((ledger == first[0]) & (entry < first[1])))
+    return HEAD_OF_REPLAY if ahead >= head.picked else ""
 
 
 def _unwritten_to(state: State, before_us: int) -> int:

@@ -33,12 +33,14 @@ class Facts(NamedTuple):
         holds_back: whether the dispatcher keeps recently joined consumers (3.x and classic).
         held_behind: the read position that the first of the recently joined consumers waits for; None: there is none.
         held_by: the index of the consumer that held the oldest entry when that one joined.
+        out_of_order: the consumers that snapshots show to be remembered after one with a later read position (6.3).
     """
 
     limits: BrokerLimits
     holds_back: bool
     held_behind: Position | None
     held_by: int
+    out_of_order: frozenset[int]
 
 
 class StallWatch:

@@ -15,7 +15,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     oldest_held,
     waiters,
 )
-from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits
+from dispatch_audit.pipeline.replay.blocking.broker_limits import READ_BATCH, BrokerLimits
 from dispatch_audit.pipeline.replay.blocking.causes import (
     DRAINING,
     DRAINING_STUCK,
@@ -28,10 +28,10 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
     UNACKED_LIMIT_SUBSCRIPTION,
     UNEXPLAINED,
 )
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported, symptom
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import ReplayHead, Reported, symptom
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.availability import READY
-from dispatch_audit.pipeline.replay.state.output import BY_LEAVE, BY_RESET, STILL_OPEN
+from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
@@ -54,6 +54,7 @@ class Situation(NamedTuple):
         held_behind: the read position that the first of the recently joined consumers waits for (3.x and classic);
             None: there is none.
         held_by: the index of the consumer that held the oldest entry when that one joined.
+        out_of_order: the consumers that snapshots show to be remembered after one with a later read position (6.3).
         reported: what snapshots of the interval say.
         sent: the entry whose dispatch ends the interval; None: something else ends it.
         stall_threshold_us: the shortest time without a dispatch that is a stall.
@@ -63,6 +64,7 @@ class Situation(NamedTuple):
     holds_back: bool
     held_behind: Position | None
     held_by: int
+    out_of_order: frozenset[int]
     reported: Reported
     sent: Position | None
     stall_threshold_us: int
@@ -115,8 +117,8 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
     detail["hashes"] = largest(for_blocking.hash, for_blocking.waited_us(interval))
     detail["waiting_for_it"] = for_blocking.slot.size
     if cause == NAMES[UNEXPLAINED]:
-        about = situation.reported, situation.holds_back, situation.stall_threshold_us
-        found = symptom(state, waiting, free, interval, *about)
+        head = _replay_head(state, since_us, situation) if situation.holds_back else None
+        found = symptom(state, waiting, free, interval, situation.reported, head, situation.stall_threshold_us)
         detail["symptom"], blocking = found.name, found.consumer
         detail["could_be_sent"] = free.slot.size
         detail["backlog_known"] = _backlog_is_known(state, waiting, consumers_connected, situation)
@@ -143,7 +145,7 @@ class StallKind(NamedTuple):
         permits_known: whether rows or snapshots show the permits of consumers; without them, their lack may be why.
         backlog_known: whether no entry from before a reset may hold back what waits.
         symptom: what the rows show of a known bug, see `stall_symptoms`; empty: nothing.
-        healed: whether sending went on, and no new dispatcher or consumer was needed.
+        healed: whether sending certainly went on, and no new dispatcher or consumer was needed.
     """
 
     permits_known: bool
@@ -159,9 +161,18 @@ class StallKind(NamedTuple):
 
 def kind_of(stall: Blocked) -> StallKind:
     """The facts that decide the verdict on a stall."""
-    healed = stall.span.ended_by not in (BY_RESET, BY_LEAVE, STILL_OPEN)
+    healed = stall.span.ended_by not in (BY_RESET, BY_LEAVE, BY_GAP, STILL_OPEN)
     permits_known, backlog_known = stall.detail["with_permits"] is not None, bool(stall.detail["backlog_known"])
     return StallKind(permits_known, backlog_known, str(stall.detail["symptom"]), healed)
+
+
+def _replay_head(state: State, since_us: int, situation: Situation) -> ReplayHead:
+    """What keeps the older dispatcher at the head of replay; it picks min(permits, batch) entries of it (6.2)."""
+    consumers: Any = state.consumers.view(np.ndarray)
+    ready = (consumers["connected"] == 1) & (_causes(state, since_us) == READY)
+    permits = int(np.maximum(consumers["permits"][ready], 0).sum())
+    batch = situation.limits.read_batch or READ_BATCH
+    return ReplayHead(max(min(permits, batch), 1), situation.out_of_order)
 
 
 def _backlog_is_known(state: State, waiting: Waiters, consumers: int, situation: Situation) -> bool:

@@ -201,7 +201,7 @@ _OF_THE_DISPATCHER: Final = (
     Kind("starvation_kind", StarvationKind),
     Kind("counted_starvation", _Counted),
     Kind("ownership_move", OwnershipMove),
-    Kind("recently_joined", RecentlyJoined, "applies _as_pip_282 held_behind _waiting"),
+    Kind("recently_joined", RecentlyJoined, "applies _as_pip_282 held_behind reported _waiting"),
     Kind("held_back_consumer", _Waiting),
 )
 

@@ -4,7 +4,7 @@ Nothing in a trace proves a stall but time, so what hindered anybody until a mom
 """
 
 import pytest
-from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, Log, replayed
+from local_replay import AUTO_SPLIT, HIGH, LOW, LOWEST, Log, replayed, reported, tables_of
 
 SECOND_US = 1_000_000
 LIMITED = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
@@ -285,3 +285,88 @@ def test_what_was_read_is_not_kept_by_entries_that_nobody_owns() -> None:
     log.dispatch(1, 1, LOW)
     (stall,) = [wait for wait in replayed(log.rows).waits if wait.scope == "subscription"]
     assert stall.cause == "unexplained"
+
+
+def unsent_in_replay(log: Log, stuck: int, batch: int, version: str) -> dict[tuple[str, str], int]:
+    """Consumer 1, without permits, keeps entries in replay; behind them one for 2, which has permits, is not sent."""
+    log.join(1)
+    log.join(2)
+    flow(log, 1, permits=1)
+    flow(log, 2)
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    for entry in range(1, stuck + 1):
+        log.publish(entry, HIGH)
+    log.publish(stuck + 1, LOW)
+    log.publish(stuck + 2, LOWEST)
+    log.dispatch(2, stuck + 2, LOWEST)
+    log.snapshot(msg_in_replay=stuck + 1, read_position=f"1:{stuck + 3}")
+    log.now_us += 3 * SECOND_US
+    log.dispatch(2, stuck + 1, LOW)
+    settings = {**AUTO_SPLIT, "dispatcherMaxReadBatchSize": batch}
+    return dict(replayed(log.rows, version=version, settings=settings).weighed)
+
+
+@pytest.mark.parametrize(("stuck", "severity"), [(20, "known_bug"), (19, "violation")])
+def test_the_head_of_replay_blocks_the_rest_only_if_a_read_picks_nothing_else(stuck: int, severity: str) -> None:
+    # F6: a read of 3.x picks the first 20 of replay, whatever they are.
+    assert unsent_in_replay(Log(), stuck, batch=20, version="3.3.2")["stalled", severity] == 1
+
+
+def joined_at(log: Log, *positions: str) -> None:
+    log.snapshot(
+        *(reported(n, read_position_when_joining=position) for n, position in enumerate(positions, start=1)),
+        msg_in_replay=1,
+        mark_delete_position="1:0",
+    )
+
+
+@pytest.mark.parametrize(
+    ("positions", "version", "severity"),
+    [
+        (("1:0", "1:9", "1:1"), "3.0.8", "known_bug"),
+        (("1:0", "1:1", "1:9"), "3.0.8", "violation"),
+        (("1:0", "1:9", "1:1"), "4.0.7", "violation"),
+    ],
+)
+def test_who_is_remembered_after_a_later_position_waits_for_good(
+    positions: tuple[str, ...], version: str, severity: str
+) -> None:
+    log = Log()
+    log.join(1)
+    log.join(2)
+    log.join(3)
+    for consumer in (1, 2, 3):
+        flow(log, consumer)
+    log.publish(0, HIGH)
+    log.publish(1, LOWEST)
+    log.publish(2, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.dispatch(1, 2, HIGH)
+    joined_at(log, *positions)
+    log.now_us += 3 * SECOND_US
+    joined_at(log, *positions)
+    settings = {**AUTO_SPLIT, "subscriptionKeySharedUseClassicPersistentImplementation": True}
+    replay = replayed(log.rows, version=version, settings=settings if version == "4.0.7" else AUTO_SPLIT)
+    assert replay.weighed == {("stalled", severity): 1}
+    named = {row["known_bug"] for row in tables_of(log.rows, version=version)["violations"]}
+    assert version == "4.0.7" or named == {"F8 (#20407, #23795, #24634)" if severity == "known_bug" else None}
+
+
+def test_a_gap_does_not_show_that_a_stall_was_over() -> None:
+    # #26454 ends only with a new dispatcher, and in the missing rows there may have been one.
+    log = Log()
+    log.join(1)
+    flow(log, 1)
+    log.publish(0)
+    log.dispatch(1, 0)
+    log.ack(1, 0)
+    log.publish(1)
+    for _ in range(4):
+        log.now_us += SECOND_US
+        log.snapshot(msg_in_replay=0, read_position="1:1")
+    log.write("gap", seq_end=len(log.rows) + 1, dropped=5, reason="overflow")
+    log.now_us += SECOND_US
+    log.publish(9)
+    log.dispatch(1, 9)
+    assert replayed(log.rows).weighed == {("stalled", "known_bug"): 1}

@@ -13,8 +13,11 @@ from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
+from dispatch_audit.pipeline.replay.blocking.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
+    HEAD_OF_REPLAY,
+    JOINED_OUT_OF_ORDER,
     NOTHING_IS_READ,
     PARKED_AT_THE_END,
     WRITE_NOT_COMPLETED,
@@ -30,7 +33,6 @@ from dispatch_audit.pipeline.utc import moment
 
 # So many full reads of one consumer's entries in replay are no accident of one slow moment.
 _READS_IN_REPLAY: Final = 10
-_READ_BATCH: Final = 100  # the default of dispatcherMaxReadBatchSize in every release
 
 
 def stall_rows(found: ReplayResult, names: Names, config: ReplayConfig) -> Rows:
@@ -65,8 +67,10 @@ def _bugs(kind: StallKind, config: ReplayConfig, keeps_order: bool) -> tuple[str
     symptom: Symptom
     if kind.symptom == PARKED_AT_THE_END:
         symptom = "parked_at_the_end" if keeps_order else "parked_at_the_end_out_of_order"
-        if config.profile.dispatcher == "recently_joined":
-            symptom = "passed_over_in_replay"
+    elif kind.symptom == HEAD_OF_REPLAY:
+        symptom = "passed_over_in_replay"
+    elif kind.symptom == JOINED_OUT_OF_ORDER:
+        symptom = "joined_out_of_order"
     elif kind.symptom == WRITE_NOT_COMPLETED:
         symptom = "write_not_completed"
     elif kind.symptom == NOTHING_IS_READ and not kind.healed:
@@ -127,7 +131,7 @@ def _growth_rows(found: ReplayResult, names: Names, config: ReplayConfig) -> Row
     bugs = bugs_by_symptom(config.version, config.profile)["replay_grows"]
     if not bugs or config.limits.looks_ahead:
         return []
-    least = _READS_IN_REPLAY * (config.limits.read_batch or _READ_BATCH)
+    least = _READS_IN_REPLAY * (config.limits.read_batch or READ_BATCH)
     return [
         _growth_row(wait, int(str(wait.detail["in_replay"])), names, bugs, sentence(bugs, config.release, label))
         for wait in found.reported_waits_of_consumers
