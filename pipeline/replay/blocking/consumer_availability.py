@@ -17,6 +17,9 @@ from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
     IN_BACKLOG,
+    NOBODY,
+    READ,
+    SENT,
     UNKNOWN,
     State,
 )
@@ -148,6 +151,7 @@ def note_starved(state: State, out: Output, at: int, seq: int, ts: int, ended_by
     unavailable = unavailable_us(state, owner, ts) - before_us if owner >= 0 else 0
     if ts - from_ts - unavailable >= longest_us:
         report_starved(state, out, at, head, seq, ts, ended_by, from_seq, from_ts, unavailable)
+        _note_passed_by_others(state, out, at, from_ts, unavailable, longest_us)
 
 
 @compiled
@@ -196,10 +200,41 @@ def report_starved(
     report[row].ledger = state.entries[head].ledger
     report[row].entry = state.entries[head].entry
     report[row].passed_ts = UNKNOWN
+    report[row].passed_by = owner
     if owner >= 0:
         report[row].passed_ledger = state.consumers[owner].sent_ledger
         report[row].passed_entry = state.consumers[owner].sent_entry
         report[row].passed_ts = state.consumers[owner].sent_ts
+
+
+@compiled
+def _note_passed_by_others(state: State, out: Output, at: int, from_ts: int, unavailable: int, longest_us: int) -> None:
+    """Adds to the report of a starved hash the later entry that another consumer was sent, if its owner was sent none.
+
+    A broker that sends later entries to others has read the first entry of the hash, and looks at it at each read. It
+    may pass over it while its owner has no permits; only flow rows show that it has some all the time.
+    """
+    entries, common, head = state.entries, state.common, state.hashes[at].queue_first
+    owner = state.hashes[at].owner
+    if owner < 0 or common[0].permits_known_by != BY_FLOWS or entries[head].marks & READ == 0:
+        return
+    passed_from = max(from_ts, entries[head].read_ts) + unavailable + longest_us
+    if state.consumers[owner].sent_ts >= passed_from or common[0].last_dispatch_ts < passed_from:
+        return
+    latest = NOBODY
+    for slot in range(entries.size):
+        if entries[slot].ledger < 0 or entries[slot].marks & SENT == 0 or entries[slot].sent_ts < passed_from:
+            continue
+        later = (entries[slot].ledger, entries[slot].entry) > (entries[head].ledger, entries[head].entry)
+        if later and (latest == NOBODY or entries[slot].sent_ts > entries[latest].sent_ts):
+            latest = slot
+    if latest != NOBODY:
+        row = out.filled[INTERVALS] - 1
+        report = out.intervals
+        report[row].passed_ledger = entries[latest].ledger
+        report[row].passed_entry = entries[latest].entry
+        report[row].passed_ts = entries[latest].sent_ts
+        report[row].passed_by = entries[latest].sent_to
 
 
 @compiled

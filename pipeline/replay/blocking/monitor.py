@@ -298,6 +298,10 @@ class BlockingMonitor:
         self._note_all(blocked_consumer(state, mapping, row["consumer"], NAMES[row["cause"]], interval))
 
     def _starved(self, row: _Row, interval: Interval) -> None:
+        # Consumers of the older dispatcher that hold others back are not known for certain (6.1).
+        by_others = row["passed_by"] != row["consumer"]
+        if by_others and self.recent.applies:
+            return
         if row["consumer"] == NOBODY or interval.from_seq < self._since_seq or self._is_found_later(interval):
             return
         head, passed = (row["ledger"], row["entry"]), (row["passed_ledger"], row["passed_entry"])
@@ -305,7 +309,7 @@ class BlockingMonitor:
         passed_over_us -= self._stalled_us(interval.from_ts, row["passed_ts"])
         if passed_over_us >= self._thresholds.stall_threshold_us and passed > head:
             moves = tuple(self._moves.get(row["hash"], ()))
-            origin = (row["passed_ts"], row["drained_from"], row["registered"], moves)
+            origin = (row["passed_ts"], row["passed_by"], row["drained_from"], row["registered"], moves)
             self.starved.add(StarvedHash(row["hash"], row["consumer"], interval, row["waiting"], head, passed, *origin))
 
     def _stalled_us(self, from_us: int, to_us: int) -> int:

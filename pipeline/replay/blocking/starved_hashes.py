@@ -1,4 +1,4 @@
-"""Hashes that could be served and were not, while their owners were sent later entries (V10, V11).
+"""Hashes that could be served and were not, while their owners or others were sent later entries (V10, V11).
 
 With a stuck broker all hashes may starve, again and again. A limited number is kept; the rest is counted by the facts
 that decide its verdict, so that it gets the severity that it would have with its evidence.
@@ -76,7 +76,7 @@ class StarvationKind(NamedTuple):
 
 
 class StarvedHash(NamedTuple):
-    """A hash that could be served and was not, while its owner was sent later entries.
+    """A hash that could be served and was not, while its owner or another consumer was sent later entries.
 
     Attributes:
         hash: the sticky hash.
@@ -84,7 +84,8 @@ class StarvedHash(NamedTuple):
         span: the interval in which it was starved.
         entries: the number of entries that waited at the end.
         head: the position of the first of them.
-        passed: the position of the later entry that was sent to the owner last, at `passed_ts`.
+        passed: the position of the later entry that was sent last, at `passed_ts`, to `passed_by`.
+        passed_by: the index of the owner; of another consumer if the owner was sent nothing.
         drained_from: the index of the consumer from which it drained before; NOBODY: it never drained.
         registered: how often its pending entries were counted as draining there.
         moves: the moves of the hash while entries of it were held.
@@ -97,6 +98,7 @@ class StarvedHash(NamedTuple):
     head: tuple[int, int]
     passed: tuple[int, int]
     passed_ts: int
+    passed_by: int
     drained_from: int
     registered: int
     moves: tuple[OwnershipMove, ...]

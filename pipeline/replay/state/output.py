@@ -146,6 +146,7 @@ INTERVAL = np.dtype(
             "passed_ledger",
             "passed_entry",
             "passed_ts",
+            "passed_by",  # who was sent the later entry
         )
     ]
 )

@@ -1,8 +1,9 @@
 """Findings of `draining_stuck` and `stalled`: entries that could be sent and were not (V10, V11).
 
 A starved hash is a finding if no other consumer held it and its owner was sent later entries for long while the entries
-of the hash waited: then the owner had permits, and the broker had read past them. If nothing is sent to any consumer,
-the single hashes are no findings; the whole stall is one, unless the trace explains it.
+of the hash waited: then the owner had permits, and the broker had read past them. Where the owner was sent nothing at
+all, flow rows have to show that it had permits, and others have to be sent later entries. If nothing is sent to any
+consumer, the single hashes are no findings; the whole stall is one, unless the trace explains it.
 """
 
 import json
@@ -106,6 +107,9 @@ def _hash_row(
     drained = ""
     if starved.drained_from != NOBODY:
         drained = f" (it had drained from {names.spoken(starved.drained_from)} before)"
+    meanwhile = f"{owner} was meanwhile"
+    if starved.passed_by != starved.owner:
+        meanwhile = f"{owner} had permits; {names.spoken(starved.passed_by)} was meanwhile"
     known = f"; {sentence(bugs, config.release, label)}" if bugs else ""
     known += f"; {doubt.because}" if doubt is not None else ""
     return {
@@ -132,11 +136,11 @@ def _hash_row(
         "evidence": [
             *moves,
             f"seq {names.seq(interval.from_seq)}: from here on no other consumer holds the hash, and {head} waits",
-            f"{moment(starved.passed_ts)}: {owner} is sent the later entry {passed}",
+            f"{moment(starved.passed_ts)}: {names.spoken(starved.passed_by)} is sent the later entry {passed}",
         ],
         "explanation": (
             f"{waited} for {seconds:.3f} s to be sent to {owner}, from {moment(interval.from_ts)} until {until}, "
-            f"although no other consumer held an entry of the hash{drained} and {owner} was meanwhile sent the later "
+            f"although no other consumer held an entry of the hash{drained} and {meanwhile} sent the later "
             f"entry {passed}{known}"
         ),
     }

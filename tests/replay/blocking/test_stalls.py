@@ -370,3 +370,37 @@ def test_a_gap_does_not_show_that_a_stall_was_over() -> None:
     log.publish(9)
     log.dispatch(1, 9)
     assert replayed(log.rows).weighed == {("stalled", "known_bug"): 1}
+
+
+def one_gets_nothing(log: Log, *, permits: int) -> None:
+    """Consumer 2 is sent nothing for three seconds, and an entry of it waits, while 1 is sent one every half second."""
+    log.join(1)
+    log.join(2)
+    flow(log, 1)
+    flow(log, 2, permits)
+    log.publish(0, LOW)
+    log.dispatch(2, 0, LOW)
+    log.ack(2, 0)
+    log.publish(1, LOW)
+    for entry in range(2, 8):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+        log.ack(1, entry)
+        log.now_us += SECOND_US // 2
+
+
+@pytest.mark.parametrize("permits", [2, 1])
+def test_who_has_permits_and_is_sent_nothing_while_others_are_starves(permits: int) -> None:
+    log = Log()
+    one_gets_nothing(log, permits=permits)
+    replay = replayed(log.rows)
+    # The second entry of 2 waits for permits, if it asked for one only.
+    assert dict(replay.weighed) == ({("stalled", "violation"): 1} if permits == 2 else {})
+    assert [(found.head, found.passed) for found in replay.passed_over] == [((1, 1), (1, 7))][: permits - 1]
+
+
+def test_without_flow_rows_nobody_is_known_to_starve_while_others_are_sent_something() -> None:
+    log = Log()
+    one_gets_nothing(log, permits=2)
+    rows = [row for row in log.rows if row["event"] != "flow"]
+    assert replayed(rows).weighed == {}
