@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.state.state import (
@@ -43,21 +44,12 @@ def sample(state: State, ts_us: int, limits: BrokerLimits, replay_size: int | No
     """A sample of the state; `replay_size` comes from a snapshot of this moment, None: there is none."""
     # A plain array: each attribute of a record array takes microseconds.
     entries: Any = state.entries.view(np.ndarray)
-    common = common_of(state)
-    ledger, entry = entries["ledger"], entries["entry"]
-    above = ledger > common["mark_delete_ledger"]
-    above |= (ledger == common["mark_delete_ledger"]) & (entry > common["mark_delete_entry"])
-    slots = np.flatnonzero(above & (ledger != UNKNOWN))
-    ledger, entry = ledger[slots], entry[slots]
+    common, slots = common_of(state), _above_mark_delete(state)
+    ledger, entry = entries["ledger"][slots], entries["entry"][slots]
     read = (ledger < common["highest_dispatched_ledger"]) | (
         (ledger == common["highest_dispatched_ledger"]) & (entry <= common["highest_dispatched_entry"])
     )
-    acked = np.flatnonzero(entries["marks"][slots] & ACKED)
-    order = np.lexsort((entry[acked], ledger[acked]))
-    ledgers, positions = ledger[acked][order], entry[acked][order]
-    holes = 0
-    if acked.size:
-        holes = 1 + int(np.count_nonzero((np.diff(ledgers) != 0) | (np.diff(positions) != 1)))
+    holes = ack_holes(state)
     consumers = int(common["connected"])
     return Sample(
         ts_us,
@@ -70,3 +62,23 @@ def sample(state: State, ts_us: int, limits: BrokerLimits, replay_size: int | No
         int(np.count_nonzero(read)),
         int(common["waiting"]),
     )
+
+
+def ack_holes(state: State) -> int:
+    """The number of ranges of acknowledged entries above mark-delete."""
+    entries: Any = state.entries.view(np.ndarray)
+    slots = _above_mark_delete(state)
+    acked = slots[entries["marks"][slots] & ACKED != 0]
+    if not acked.size:
+        return 0
+    ledger, entry = entries["ledger"][acked], entries["entry"][acked]
+    order = np.lexsort((entry, ledger))
+    return 1 + int(np.count_nonzero((np.diff(ledger[order]) != 0) | (np.diff(entry[order]) != 1)))
+
+
+def _above_mark_delete(state: State) -> NDArray[np.intp]:
+    entries: Any = state.entries.view(np.ndarray)
+    common, ledger, entry = common_of(state), entries["ledger"], entries["entry"]
+    above = ledger > common["mark_delete_ledger"]
+    above |= (ledger == common["mark_delete_ledger"]) & (entry > common["mark_delete_entry"])
+    return np.flatnonzero(above & (ledger != UNKNOWN))

@@ -1,9 +1,9 @@
 """The causes of waiting: their numbers in the compiled state, their names in `blocking`, their clauses in sentences.
 
 The compiled functions keep a cause for each consumer (why nothing can be sent to it) and for each hash (what its first
-entry waits for). The last four causes need the whole subscription. docs/BLOCKING.md explains each to operators.
+entry waits for). The last five causes need the whole subscription. docs/BLOCKING.md explains each to operators.
 
-Source: contract 3.4, 4.6 to 4.9, 4.12 to 4.14, 6.1.
+Source: contract 3.4, 4.2, 4.6 to 4.9, 4.12 to 4.14, 6.1.
 """
 
 from collections.abc import Mapping
@@ -25,6 +25,7 @@ DRAINING: Final = 11
 DRAINING_STUCK: Final = 12
 UNEXPLAINED: Final = 13
 DISPATCH_RATE_LIMIT: Final = 14
+ACK_HOLES_LIMIT: Final = 15
 
 NAMES: Final = (
     "ready",
@@ -42,6 +43,7 @@ NAMES: Final = (
     "draining_stuck",
     "unexplained",
     "dispatch_rate_limit",
+    "ack_holes_limit",
 )
 """The name of each cause, by its number."""
 
@@ -63,6 +65,10 @@ CLAUSES: Mapping[str, str] = MappingProxyType(
         NAMES[DRAINING_STUCK]: "their hashes had drained from {blocking} but were still not sent to the new owner",
         NAMES[UNEXPLAINED]: "of a reason that the trace does not show",
         NAMES[DISPATCH_RATE_LIMIT]: "the dispatch rate was limited{limit}",
+        NAMES[ACK_HOLES_LIMIT]: (
+            "the cursor had more ranges of acknowledged entries than it persists, and the dispatcher pauses until "
+            "acknowledgements close them (dispatcherPauseOnAckStatePersistentEnabled)"
+        ),
     }
 )
 """The clause for each cause, behind "because"; the fields are consumers by their names in a text."""

@@ -13,7 +13,7 @@ import numpy as np
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, blocked_consumer
 from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits, in_force_of
-from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, sample
+from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, ack_holes, sample
 from dispatch_audit.pipeline.replay.blocking.causes import (
     DISPATCH_RATE_LIMIT,
     NAMES,
@@ -59,9 +59,10 @@ _CONSUMER_CAUSES = (NO_PERMITS, UNACKED_LIMIT_CONSUMER)
 _MOVES_MAX = 16
 
 _BY_ENTRY = "dispatchThrottlingOnBatchMessageEnabled"
+_PAUSES = "dispatcherPauseOnAckStatePersistentEnabled"
 
 # The values in `detail` that only a stall without a cause has.
-_OF_STALLS = ("symptom", "owners_matter", "could_be_sent", "backlog_known")
+_OF_STALLS = ("symptom", "owners_matter", "could_be_sent", "backlog_known", "may_pause")
 
 BY_TRAFFIC = "the traffic, not by a setting"
 """In `detail`: who shows a rate limit that no setting claims."""
@@ -233,6 +234,7 @@ class BlockingMonitor:
     def reported(self, state: State, snapshot: Snapshot) -> None:
         """Takes the size of the replay queue and the read position from a snapshot."""
         self._watch.reported(snapshot)
+        self._count_holes(state, snapshot.ts_us)
         if snapshot.in_replay is not None:
             self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
             state.common[0].next_sample_ts = snapshot.ts_us + self._thresholds.sample_us
@@ -240,12 +242,22 @@ class BlockingMonitor:
     def _sample(self, state: State, at: TracePoint) -> None:
         # The first stop comes before the first row, when the state is empty.
         common = common_of(state)
+        self._count_holes(state, at.ts_us)
         if common["next_sample_ts"] > 0 and self._since_seq != _NEVER:
             self.samples.append(sample(state, at.ts_us, self.limits, None))
         common["next_sample_ts"] = at.ts_us + self._thresholds.sample_us
 
+    def _count_holes(self, state: State, ts_us: int) -> None:
+        if self._pauses_at > 0:
+            self._watch.counted(ts_us, ack_holes(state))
+
     def _facts(self, state: State) -> Facts:
-        return Facts(self.limits, self.recent.applies, *self.recent.first, self.recent.out_of_order(state))
+        recent = *self.recent.first, self.recent.out_of_order(state)
+        return Facts(self.limits, self.recent.applies, *recent, self._pauses_at)
+
+    @property
+    def _pauses_at(self) -> int:
+        return self.limits.ack_holes if self.in_force.is_on(_PAUSES) else 0
 
     def _note_stall(self, found: Blocked | None) -> None:
         if found is not None:
@@ -258,11 +270,11 @@ class BlockingMonitor:
                 limit = self._recent_dispatches.explaining(found.span, self._limits_of_rate(), by_entry)
             if limit is not None:
                 self._note(_limited(found, limit))
-            elif is_finding(found) and self.open_until is None:
+            elif is_finding(found) and self.open_until is None and not self.in_force.rules_out_rates():
                 if found.span.from_seq >= self._since_seq:
                     self._unsettled.append(found)
             else:
-                self._note(self._as_paced(found))
+                self._note(found if self.in_force.rules_out_rates() else self._as_paced(found))
 
     def dispatched(self, sent: Sent) -> None:
         """Takes the dispatches of the next rows; there may be none."""
@@ -282,7 +294,11 @@ class BlockingMonitor:
 
     def _as_paced(self, found: Blocked) -> Blocked:
         paced = self._pace.during(found.span) if is_finding(found) else None
-        return found if paced is None else _limited(found, {"shown_by": BY_TRAFFIC, "messages": paced.messages})
+        if paced is None:
+            return found
+        if not paced.certain:
+            return found._replace(detail={**found.detail, "paced": paced.messages})
+        return _limited(found, {"shown_by": BY_TRAFFIC, "messages": paced.messages})
 
     def _limits_of_rate(self) -> tuple[DispatchRate, ...]:
         if self._rates_of != self.in_force.changed:

@@ -34,8 +34,13 @@ _PAUSE_MIN_US: Final = 500_000
 # A period of one second, the default, and the backoff.
 _PAUSE_MAX_US: Final = 2 * _SECOND_US + _LATE_US
 _BURSTS: Final = 3
-# Few messages after each pause may be those that came meanwhile, however regularly.
+# Few messages after each pause may be those that came meanwhile, however regularly. Then, and after longer pauses, a
+# limit is possible, but not shown.
 _BURST_MIN: Final = 10
+_FEW_MIN: Final = 3
+_FEW_ALIKE: Final = 1
+# All bursts that show a limit have to come within the horizon.
+_LONG_PAUSE_MAX_US: Final = HORIZON_US // _BURSTS
 _ALIKE: Final = 0.2
 
 
@@ -127,11 +132,13 @@ class Paced(NamedTuple):
         from_us: the beginning of the pause before the first burst.
         to_us: the end of the pause after the last one.
         messages: the messages of a burst.
+        certain: whether only a limit explains them: bursts of many messages, with pauses as they are by default.
     """
 
     from_us: int
     to_us: int
     messages: int
+    certain: bool
 
 
 class DispatchPace:
@@ -168,7 +175,7 @@ class DispatchPace:
 
     def during(self, pause: Interval) -> Paced | None:
         """The time of bursts of one size that a pause belongs to; None: there is none."""
-        for paced in reversed(self._paced):
+        for paced in sorted(self._paced, key=lambda paced: not paced.certain):
             if paced.from_us <= pause.from_ts and pause.to_ts <= paced.to_us:
                 return paced
             if paced.to_us == self._began_us and pause.from_ts == self._ended_us and self._goes_on(paced, pause):
@@ -185,7 +192,8 @@ class DispatchPace:
 
     def _goes_on(self, paced: Paced, pause: Interval) -> bool:
         """Whether a pause is that after the burst that comes behind those of a time."""
-        if self._open is None or pause.to_ts - pause.from_ts > _PAUSE_MAX_US:
+        longest_us = _PAUSE_MAX_US if paced.certain else _LONG_PAUSE_MAX_US
+        if self._open is None or pause.to_ts - pause.from_ts > longest_us:
             return False
         return _alike([paced.messages, self._open.messages])
 
@@ -196,15 +204,18 @@ class DispatchPace:
         *before, last = first, *run = self._recent
         pauses = [burst.next_us - burst.to_us for burst in before]
         cycles = [burst.next_us - burst.from_us for burst in run[:-1]]
-        same_size = _alike([burst.messages for burst in run]) or _alike([burst.entries for burst in run])
-        if min(burst.messages for burst in run) < _BURST_MIN:
-            return
-        if not same_size or max(pauses) > _PAUSE_MAX_US or not _alike(cycles):
+        messages = [burst.messages for burst in run]
+        same_size = _alike(messages) or _alike([burst.entries for burst in run])
+        certain = same_size and min(messages) >= _BURST_MIN and max(pauses) <= _PAUSE_MAX_US
+        few = min(messages) >= _FEW_MIN and (same_size if min(messages) >= _BURST_MIN else _alike_few(messages))
+        if not (certain or (few and max(pauses) <= _LONG_PAUSE_MAX_US)) or not _alike(cycles):
             return
         # The pause after the last burst may be another one.
-        over_us = last.next_us if last.next_us - last.to_us <= _PAUSE_MAX_US else last.to_us
-        found = Paced(first.to_us, over_us, sorted(burst.messages for burst in run)[_BURSTS // 2])
-        if self._paced and found.from_us <= self._paced[-1].to_us:
+        longest_us = _PAUSE_MAX_US if certain else _LONG_PAUSE_MAX_US
+        over_us = last.next_us if last.next_us - last.to_us <= longest_us else last.to_us
+        found = Paced(first.to_us, over_us, sorted(messages)[_BURSTS // 2], certain)
+        before_it = self._paced[-1] if self._paced else None
+        if before_it is not None and found.from_us <= before_it.to_us and before_it.certain == certain:
             found = found._replace(from_us=self._paced.pop().from_us)
         self._paced.append(found)
 
@@ -212,3 +223,7 @@ class DispatchPace:
 def _alike(values: Sequence[int]) -> bool:
     """Whether values differ by no more than a limiter lets them."""
     return max(values) - min(values) <= max(2, _ALIKE * max(values))
+
+
+def _alike_few(values: Sequence[int]) -> bool:
+    return max(values) - min(values) <= _FEW_ALIKE

@@ -36,19 +36,23 @@ NOTHING_IS_READ: Final = "nothing_is_read"
 
 
 class Reported(NamedTuple):
-    """What the last snapshots say, and when they said it, in microseconds.
+    """What the last snapshots and samples say, and when they said it, in microseconds.
 
     Attributes:
         replay_us: when the size of the replay queue was reported.
         in_replay: that size, in entries; None: no snapshot says it.
         position_us: when the read position was reported.
         read_position: the position of the next normal read; None: no snapshot says it.
+        holes_us: when the ranges of acknowledged entries above mark-delete were counted.
+        ack_holes: their number, from the trace; None: they were not counted.
     """
 
     replay_us: int
     in_replay: int | None
     position_us: int
     read_position: Position | None
+    holes_us: int
+    ack_holes: int | None
 
     def within(self, interval: Interval) -> "Reported":
         """What was reported since the beginning of an interval."""
@@ -57,10 +61,12 @@ class Reported(NamedTuple):
             self.in_replay if self.replay_us >= interval.from_ts else None,
             self.position_us,
             self.read_position if self.position_us >= interval.from_ts else None,
+            self.holes_us,
+            self.ack_holes if self.holes_us >= interval.from_ts else None,
         )
 
 
-NOTHING_REPORTED: Final = Reported(0, None, 0, None)
+NOTHING_REPORTED: Final = Reported(0, None, 0, None, 0, None)
 
 
 class ReplayHead(NamedTuple):

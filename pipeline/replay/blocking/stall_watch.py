@@ -34,6 +34,7 @@ class Facts(NamedTuple):
         held_behind: the read position that the first of the recently joined consumers waits for; None: there is none.
         held_by: the index of the consumer that held the oldest entry when that one joined.
         out_of_order: the consumers that snapshots show to be remembered after one with a later read position (6.3).
+        pauses_at: with more ranges of acknowledged entries than this the dispatcher may pause (4.2); 0: it does not.
     """
 
     limits: BrokerLimits
@@ -41,6 +42,7 @@ class Facts(NamedTuple):
     held_behind: Position | None
     held_by: int
     out_of_order: frozenset[int]
+    pauses_at: int
 
 
 class StallWatch:
@@ -65,6 +67,10 @@ class StallWatch:
             self._reported = self._reported._replace(replay_us=snapshot.ts_us, in_replay=snapshot.in_replay)
         if snapshot.read_position is not None:
             self._reported = self._reported._replace(position_us=snapshot.ts_us, read_position=snapshot.read_position)
+
+    def counted(self, ts_us: int, ack_holes: int) -> None:
+        """Takes how many ranges of acknowledged entries are above mark-delete at a time."""
+        self._reported = self._reported._replace(holes_us=ts_us, ack_holes=ack_holes)
 
     def suspend(self) -> None:
         """Forgets what was seen: rows are missing from here on."""

@@ -1,6 +1,6 @@
 """Finds why nothing was sent to any consumer for a while although entries waited (Q12; PIP-474's stall)."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,9 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     waiters,
 )
 from dispatch_audit.pipeline.replay.blocking.broker_limits import READ_BATCH, BrokerLimits
+from dispatch_audit.pipeline.replay.blocking.capacity_samples import ack_holes
 from dispatch_audit.pipeline.replay.blocking.causes import (
+    ACK_HOLES_LIMIT,
     DRAINING,
     DRAINING_STUCK,
     LOOK_AHEAD_LIMIT,
@@ -44,6 +46,10 @@ from dispatch_audit.pipeline.replay.state.state import (
     common_of,
 )
 
+# A read takes 0.7 to 40 ms, and the pause after one that brings nothing to send 10 ms (contract 4.9, 6.6).
+_READ_AND_PAUSE_US: Final = 100_000
+_BEHIND_ALL: Final = (1 << 62, 0)
+
 
 class Situation(NamedTuple):
     """Facts about the subscription that its state does not contain.
@@ -55,6 +61,7 @@ class Situation(NamedTuple):
             None: there is none.
         held_by: the index of the consumer that held the oldest entry when that one joined.
         out_of_order: the consumers that snapshots show to be remembered after one with a later read position (6.3).
+        pauses_at: with more ranges of acknowledged entries than this the dispatcher may pause (4.2); 0: it does not.
         reported: what snapshots of the interval say.
         sent: the entry whose dispatch ends the interval; None: something else ends it.
         stall_threshold_us: the shortest time without a dispatch that is a stall.
@@ -65,6 +72,7 @@ class Situation(NamedTuple):
     held_behind: Position | None
     held_by: int
     out_of_order: frozenset[int]
+    pauses_at: int
     reported: Reported
     sent: Position | None
     stall_threshold_us: int
@@ -121,6 +129,7 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
         found = symptom(state, waiting, free, interval, situation.reported, head, situation.stall_threshold_us)
         detail["symptom"], blocking = found.name, found.consumer
         detail["could_be_sent"] = free.slot.size
+        detail["may_pause"] = _may_pause(free, situation)
         detail["backlog_known"] = _backlog_is_known(state, waiting, consumers_connected, situation)
         roots = oldest(state, free.slot)
         # Whoever owned the hash of an entry that nobody holds others of could have been sent it, if all could be.
@@ -146,24 +155,31 @@ class StallKind(NamedTuple):
         backlog_known: whether no entry from before a reset may hold back what waits.
         symptom: what the rows show of a known bug, see `stall_symptoms`; empty: nothing.
         healed: whether sending certainly went on, and no new dispatcher or consumer was needed.
+        may_pause: whether a setting lets the dispatcher pause until acknowledgements close holes, and no row shows how
+            many there were.
+        paced: whether the traffic looks like that of a limit of the dispatch rate, which no row rules out.
     """
 
     permits_known: bool
     backlog_known: bool
     symptom: str
     healed: bool
+    may_pause: bool = False
+    paced: bool = False
 
     @property
     def provable(self) -> bool:
         """Whether the rows rule out every cause that leaves no row of its own."""
-        return self.permits_known and self.backlog_known
+        return self.permits_known and self.backlog_known and not (self.may_pause or self.paced)
 
 
 def kind_of(stall: Blocked) -> StallKind:
     """The facts that decide the verdict on a stall."""
     healed = stall.span.ended_by not in (BY_RESET, BY_LEAVE, BY_GAP, STILL_OPEN)
     permits_known, backlog_known = stall.detail["with_permits"] is not None, bool(stall.detail["backlog_known"])
-    return StallKind(permits_known, backlog_known, str(stall.detail["symptom"]), healed)
+    detail = stall.detail
+    doubts = bool(detail["may_pause"]), "paced" in detail
+    return StallKind(permits_known, backlog_known, str(detail["symptom"]), healed, *doubts)
 
 
 def _replay_head(state: State, since_us: int, situation: Situation) -> ReplayHead:
@@ -265,8 +281,10 @@ def _cause(
         cause, blocking = NAMES[LOOK_AHEAD_LIMIT], most_waited_for(waiting.where(waiting.was_read), unavailable)
         if blocking == NOBODY:
             blocking = _holder(state, waiting.where(waiting.drains))
-    elif _unowned_ahead(state, waiting, free):
+    elif _unowned_ahead(state, waiting, free, situation, interval):
         cause = NAMES[NO_OWNER]
+    elif _paused_on_ack_state(state, free, situation):
+        cause, blocking = NAMES[ACK_HOLES_LIMIT], _oldest_holder(state, _BEHIND_ALL)
     elif _subscription_was_full(state, interval):
         cause, blocking = NAMES[UNACKED_LIMIT_SUBSCRIPTION], int(np.argmax(consumers.unacked))
     else:
@@ -307,16 +325,34 @@ def _look_ahead_reached(state: State, waiting: Waiters, consumers: int, situatio
     return int(state.common[0].in_replay) + situation.limits.read_batch >= limit and waiting.slot.size >= limit
 
 
-def _unowned_ahead(state: State, waiting: Waiters, free: Waiters) -> bool:
+def _unowned_ahead(state: State, waiting: Waiters, free: Waiters, situation: Situation, interval: Interval) -> bool:
     """Whether no entry that could have been sent has been read, and entries that nobody owns come before all of them.
 
     A read has no more entries than the consumers have permits, and one that brings nothing to send is followed by a
-    pause (4.2). So few permits and many unowned entries keep the cursor long.
+    pause (4.2). So few permits and many unowned entries keep the cursor long, but the dispatcher of draining hashes
+    puts them into replay and reads on (4.11): each of them costs it a read at most.
     """
     if bool(free.was_read.any()):
         return False
-    unowned = oldest(state, waiting.where(waiting.owner == NOBODY).slot)
-    return bool(unowned) and unowned < oldest(state, free.slot)
+    unowned = waiting.where(waiting.owner == NOBODY)
+    first = oldest(state, free.slot)[0]
+    entries: Any = state.entries.view(np.ndarray)
+    ledger, entry = entries["ledger"][unowned.slot], entries["entry"][unowned.slot]
+    ahead = int(np.count_nonzero((ledger < first[0]) | ((ledger == first[0]) & (entry < first[1]))))
+    if situation.holds_back or ahead == 0:
+        return ahead > 0
+    return interval.to_ts - interval.from_ts <= ahead * _READ_AND_PAUSE_US
+
+
+def _may_pause(free: Waiters, situation: Situation) -> bool:
+    """Whether the dispatcher may have paused normal reads until acknowledgements close holes (4.2, step 9b)."""
+    return situation.pauses_at > 0 and not bool(free.was_read.any())
+
+
+def _paused_on_ack_state(state: State, free: Waiters, situation: Situation) -> bool:
+    """Whether more ranges of entries are acknowledged than the cursor persists, or were when they were counted last."""
+    counted = situation.reported.ack_holes or 0
+    return _may_pause(free, situation) and max(ack_holes(state), counted) > situation.pauses_at
 
 
 def _holder(state: State, waiting: Waiters) -> int:

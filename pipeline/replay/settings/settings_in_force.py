@@ -168,6 +168,12 @@ class SettingsInForce:
                 found.append(DispatchRate(scope, messages, size_bytes, period_s or 1, claims))
         return tuple(found)
 
+    def rules_out_rates(self) -> bool:
+        """Whether rows say of each limit of the dispatch rate that there is none."""
+        names = [f"{name}{of}" for name in _RATES.values() for of in ("InMsg", "InByte")]
+        settings = [setting for name in names for setting in self.possible(name)]
+        return all(setting.where == "settings row" and setting.limit == 0 for setting in settings)
+
     def _values_of(self, row: SettingsRow) -> dict[str, Setting]:
         sources: dict[str, str | None] = json.loads(row.sources)
         found = {}

@@ -36,6 +36,8 @@ STEPS: Mapping[str, str] = MappingProxyType(
         "and were not",
         "dispatch_rate_limit": "raise the dispatch rate, in broker.conf or in the policies of the namespace or the "
         "topic, if {oldest} should not wait for it",
+        "ack_holes_limit": "look at why {blamed} did not acknowledge {oldest}, or raise "
+        "managedLedgerMaxUnackedRangesToPersist",
         "unexplained": "record the broker's statistics as snapshots too: the trace does not show what {oldest} "
         "waited for",
     }

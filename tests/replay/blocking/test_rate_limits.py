@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 import pytest
+from local_replay import Log, replayed
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.blocking.rate_limits import DispatchPace, RecentDispatches, Sent
@@ -107,3 +108,45 @@ def test_missing_rows_end_the_bursts() -> None:
             pace.interrupted()
         at = int(sent.ts_us[-1]) + 1_010_000
     assert pace.during(_pause(at - 1_010_000, at)) is None
+
+
+@pytest.mark.parametrize(
+    ("bursts", "pauses_us", "certain"),
+    [
+        ([12] * 6, [1_010_000] * 5, {True}),
+        ([5] * 6, [1_010_000] * 5, {False}),
+        ([200] * 6, [3 * SECOND] * 5, {False}),
+        ([5, 2, 9, 5, 3, 8], [1_010_000] * 5, set()),
+        ([200] * 6, [9 * SECOND] * 5, set()),
+    ],
+    ids=["many at once", "few at once", "long pauses", "few of several sizes", "too long for the horizon"],
+)
+def test_few_messages_at_once_or_long_pauses_only_may_be_those_of_a_limit(
+    bursts: list[int], pauses_us: list[int], certain: set[bool]
+) -> None:
+    pace, at, pauses = DispatchPace(), SECOND, []
+    for entries, pause_us in zip(bursts, [*pauses_us, 0], strict=True):
+        sent = _burst(at, entries)
+        pace.note(sent)
+        pauses.append(_pause(int(sent.ts_us[-1]), int(sent.ts_us[-1]) + pause_us))
+        at = pauses[-1].to_ts
+    paced = [pace.during(pause) for pause in pauses[:-1]]
+    assert {found.certain for found in paced if found is not None} == certain
+
+
+@pytest.mark.parametrize(("told", "severity"), [(False, "not_provable"), (True, "violation")])
+def test_regular_pauses_are_no_violation_unless_rows_say_that_there_is_no_limit(told: bool, severity: str) -> None:
+    log = Log()
+    log.join(1)
+    log.flow(1, 1_000)
+    if told:
+        scopes = ("", "PerTopic", "PerSubscription")
+        names = [f"dispatchThrottlingRate{scope}In{unit}" for scope in scopes for unit in ("Msg", "Byte")]
+        log.write("settings", settings=dict.fromkeys(names, "0"))
+    for entry in range(40):
+        log.publish(entry)
+    for entry in range(40):
+        if entry and entry % 5 == 0:
+            log.now_us += 3 * SECOND
+        log.dispatch(1, entry)
+    assert replayed(log.rows).weighed == {("stalled", severity): 7}

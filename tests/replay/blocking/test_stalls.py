@@ -260,17 +260,29 @@ def test_what_was_read_is_passed_over_from_then_on() -> None:
     assert [found.from_seq for found in replay.passed_over] == [read]
 
 
-@pytest.mark.parametrize(("unowned", "cause"), [(HIGH, "no_owner"), (LOW, "unexplained")])
-def test_entries_that_nobody_owns_keep_the_cursor_from_what_comes_behind_them(unowned: bytes, cause: str) -> None:
+@pytest.mark.parametrize(
+    ("unowned", "ahead", "version", "cause"),
+    [
+        (HIGH, 21, "4.0.8", "no_owner"),
+        (LOW, 21, "4.0.8", "unexplained"),
+        # A draining dispatcher puts what nobody owns into replay and reads on: five entries do not take it two seconds.
+        (HIGH, 5, "4.0.8", "unexplained"),
+        (HIGH, 5, "3.0.7", "no_owner"),
+    ],
+)
+def test_entries_that_nobody_owns_keep_the_cursor_from_what_comes_behind_them(
+    unowned: bytes, ahead: int, version: str, cause: str
+) -> None:
     log = Log()
     log.join(1, ranges=[(0, 32_767)])
     flow(log, 1, permits=1)
-    log.publish(0, unowned)
-    log.publish(1, LOW)
+    for entry in range(ahead):
+        log.publish(entry, unowned)
+    log.publish(ahead, LOW)
     log.now_us += 2 * SECOND_US
-    log.dispatch(1, 1, LOW)
-    (stall,) = [wait for wait in replayed(log.rows).waits if wait.scope == "subscription"]
-    assert (stall.cause, stall.entries) == (cause, 2)
+    log.dispatch(1, ahead, LOW)
+    (stall,) = [wait for wait in replayed(log.rows, version=version).waits if wait.scope == "subscription"]
+    assert (stall.cause, stall.entries) == (cause, ahead + 1)
 
 
 def test_what_was_read_is_not_kept_by_entries_that_nobody_owns() -> None:
@@ -404,3 +416,44 @@ def test_without_flow_rows_nobody_is_known_to_starve_while_others_are_sent_somet
     one_gets_nothing(log, permits=2)
     rows = [row for row in log.rows if row["event"] != "flow"]
     assert replayed(rows).weighed == {}
+
+
+PAUSES = {
+    **AUTO_SPLIT,
+    "dispatcherPauseOnAckStatePersistentEnabled": True,
+    "managedLedgerMaxUnackedRangesToPersist": 2,
+}
+
+
+def with_ack_holes(log: Log, *acked: int) -> Log:
+    """Entries 0 to 7 are sent, those named are acknowledged, and the next one is not sent for five seconds."""
+    log.join(1)
+    flow(log, 1)
+    for entry in range(8):
+        log.publish(entry)
+        log.dispatch(1, entry)
+    log.ack(1, *acked)
+    log.publish(8)
+    log.now_us += 3 * SECOND_US
+    log.snapshot(msg_in_replay=0)
+    log.now_us += 2 * SECOND_US
+    log.ack(1, *(entry for entry in range(8) if entry not in acked))
+    log.dispatch(1, 8)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("acked", "settings", "weighed"),
+    [
+        ((1, 3, 5), PAUSES, {}),
+        ((1, 3), PAUSES, {("stalled", "not_provable"): 1}),
+        ((1, 3, 5), AUTO_SPLIT, {("stalled", "violation"): 1}),
+    ],
+)
+def test_a_dispatcher_that_pauses_on_ack_holes_does_not_stall(
+    acked: tuple[int, ...], settings: dict[str, object], weighed: dict[tuple[str, str], int]
+) -> None:
+    replay = replayed(with_ack_holes(Log(), *acked).rows, settings=settings)
+    assert replay.weighed == weighed
+    causes = [wait.cause for wait in replay.waits if wait.scope == "subscription"]
+    assert causes == ["unexplained" if weighed else "ack_holes_limit"]

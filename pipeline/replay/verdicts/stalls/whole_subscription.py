@@ -105,6 +105,15 @@ def _stall_row(
     why += f"; {doubts[0].because}" if doubts else ""
     if not kind.backlog_known:
         why += "; entries from before the last seek, unload or transfer may have held them back"
+    if kind.may_pause:
+        why += (
+            "; dispatcherPauseOnAckStatePersistentEnabled may have paused it, as no row shows how many ack holes it had"
+        )
+    if kind.paced:
+        bursts = count(int(str(stall.detail["paced"])), "message")
+        why += (
+            f"; entries come about {bursts} at a time, at regular intervals, as a limit of the dispatch rate lets them"
+        )
     until = "the end of the trace" if interval.ended_by == STILL_OPEN else "here"
     return {
         "severity": severity,
