@@ -62,7 +62,7 @@ _BY_ENTRY = "dispatchThrottlingOnBatchMessageEnabled"
 _PAUSES = "dispatcherPauseOnAckStatePersistentEnabled"
 
 # The values in `detail` that only a stall without a cause has.
-_OF_STALLS = ("symptom", "owners_matter", "could_be_sent", "backlog_known", "may_pause")
+_OF_STALLS = ("symptom", "owners_matter", "could_be_sent", "backlog_known", "joins_known", "may_pause")
 
 BY_TRAFFIC = "the traffic, not by a setting"
 """In `detail`: who shows a rate limit that no setting claims."""
@@ -70,7 +70,8 @@ BY_TRAFFIC = "the traffic, not by a setting"
 # A record of `output.INTERVAL`, by the name of the field.
 _Row = Mapping[str, int]
 
-# The number of stalls that are remembered, so that a hash that was passed over besides is not found for their time.
+# The number of stalls and of changes of rate limits that are remembered: of stalls, so that a hash that was passed over
+# besides is not found for their time.
 _STALLS_MAX = 64
 
 # Behind every seq.
@@ -112,6 +113,7 @@ class BlockingMonitor:
         self._recent_dispatches = RecentDispatches()
         self._rates: tuple[DispatchRate, ...] = ()
         self._rates_of = -1
+        self._rates_by_time: deque[tuple[int, tuple[DispatchRate, ...]]] = deque(maxlen=_STALLS_MAX)
         self._since_seq = -1
 
     @property
@@ -231,9 +233,9 @@ class BlockingMonitor:
         """Notes the open waits of recently joined consumers; call before the end of the trace or a reset."""
         self._note_all(self.recent.close(state, mapping, at, ended_by))
 
-    def reported(self, state: State, snapshot: Snapshot) -> None:
-        """Takes the size of the replay queue and the read position from a snapshot."""
-        self._watch.reported(snapshot)
+    def reported(self, state: State, snapshot: Snapshot, consumers: Mapping[int, int]) -> None:
+        """Takes what a snapshot says of the broker's state; `consumers` has their indexes by their numbers."""
+        self._watch.reported(snapshot, consumers)
         self._count_holes(state, snapshot.ts_us)
         if snapshot.in_replay is not None:
             self.samples.append(sample(state, snapshot.ts_us, self.limits, snapshot.in_replay))
@@ -252,8 +254,7 @@ class BlockingMonitor:
             self._watch.counted(ts_us, ack_holes(state))
 
     def _facts(self, state: State) -> Facts:
-        recent = *self.recent.first, self.recent.out_of_order(state)
-        return Facts(self.limits, self.recent.applies, *recent, self._pauses_at)
+        return Facts(self.limits, self.recent.held_back, self.recent.out_of_order(state), self._pauses_at)
 
     @property
     def _pauses_at(self) -> int:
@@ -267,7 +268,7 @@ class BlockingMonitor:
             limit = None
             if is_finding(found):
                 by_entry = self.in_force.is_on(_BY_ENTRY)
-                limit = self._recent_dispatches.explaining(found.span, self._limits_of_rate(), by_entry)
+                limit = self._recent_dispatches.explaining(found.span, self._rates_at(found.span.from_ts), by_entry)
             if limit is not None:
                 self._note(_limited(found, limit))
             elif is_finding(found) and self.open_until is None and not self.in_force.rules_out_rates():
@@ -280,7 +281,10 @@ class BlockingMonitor:
         """Takes the dispatches of the next rows; there may be none."""
         if sent.ts_us.size:
             self._pace.note(sent)
-            if self._limits_of_rate():
+            rates = self._limits_of_rate()
+            if not self._rates_by_time or self._rates_by_time[-1][1] != rates:
+                self._rates_by_time.append((int(sent.ts_us[0]), rates))
+            if rates:
                 self._recent_dispatches.note(sent)
 
     def settle(self) -> None:
@@ -299,6 +303,10 @@ class BlockingMonitor:
         if not paced.certain:
             return found._replace(detail={**found.detail, "paced": paced.messages})
         return _limited(found, {"shown_by": BY_TRAFFIC, "messages": paced.messages})
+
+    def _rates_at(self, ts_us: int) -> tuple[DispatchRate, ...]:
+        """The limits that the last dispatch up to a time was charged to: one put in force later has no debt yet."""
+        return next((rates for since_us, rates in reversed(self._rates_by_time) if since_us <= ts_us), ())
 
     def _limits_of_rate(self) -> tuple[DispatchRate, ...]:
         if self._rates_of != self.in_force.changed:

@@ -14,6 +14,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, oldest, waiters
 from dispatch_audit.pipeline.replay.blocking.causes import NAMES, RECENTLY_JOINED
+from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.output import BY_LEAVE
@@ -50,6 +51,7 @@ class RecentlyJoined:
         self.held_behind: dict[int, Position] = {}
         self.reported: dict[int, Position] = {}
         self._waiting: list[_Waiting] = []
+        self._perhaps: dict[int, Position] = {}
 
     @property
     def places(self) -> frozenset[int]:
@@ -57,14 +59,19 @@ class RecentlyJoined:
         return frozenset(waiting.place for waiting in self._waiting)
 
     @property
-    def first(self) -> tuple[Position | None, int]:
-        """The position that the first of them waits for, and the holder at its join; None, NOBODY without any."""
-        return (self._waiting[0].until, self._waiting[0].holder) if self._waiting else (None, NOBODY)
+    def held_back(self) -> HeldBack:
+        """The facts about them that decide why nothing was sent."""
+        until = tuple((waiting.place, waiting.until) for waiting in self._waiting)
+        perhaps = tuple((place, at) for place, at in self._perhaps.items() if place not in self.places)
+        return HeldBack(self.applies, until, self._waiting[0].holder if self._waiting else NOBODY, perhaps)
 
     def join(self, state: State, consumer: int, at: TracePoint) -> None:
         """Adds a consumer that joins, if another consumer is connected and entries are unacknowledged."""
         common = state.common
         entries: Any = state.entries
+        if common[0].connected >= 2:
+            # What was read when it joined may be more than dispatches show, but no more than was published.
+            self._perhaps[consumer] = int(common[0].last_published_ledger), int(common[0].last_published_entry)
         unacked = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.marks & ACKED == 0))
         if common[0].connected < 2 or common[0].highest_dispatched_ledger == UNKNOWN or unacked.size < 2:
             return
@@ -115,6 +122,9 @@ class RecentlyJoined:
         over = [w for w in self._waiting if w.place == consumer or state.common[0].connected <= 2]
         self._waiting = [w for w in self._waiting if w not in over]
         self.reported.pop(consumer, None)
+        self._perhaps.pop(consumer, None)
+        if state.common[0].connected <= 2:
+            self._perhaps.clear()
         self._update(state)
         return [interval for w in over for interval in _intervals(state, mapping, w, at, BY_LEAVE)]
 
@@ -122,6 +132,7 @@ class RecentlyJoined:
         """Releases all at the end of the trace or a reset; returns the intervals of their waits."""
         over, self._waiting = self._waiting, []
         self.reported.clear()
+        self._perhaps.clear()
         self._update(state)
         return [interval for w in over for interval in _intervals(state, mapping, w, at, ended_by)]
 

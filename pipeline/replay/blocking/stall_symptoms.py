@@ -45,6 +45,10 @@ class Reported(NamedTuple):
         read_position: the position of the next normal read; None: no snapshot says it.
         holes_us: when the ranges of acknowledged entries above mark-delete were counted.
         ack_holes: their number, from the trace; None: they were not counted.
+        mark_delete: the position up to which all entries are deleted at the cursor; None: no snapshot says it.
+        unacked_us: when unacknowledged messages and permits were reported.
+        unacked: unacknowledged messages of the subscription; None: no snapshot says it.
+        short: the indexes of the consumers that had no permits.
     """
 
     replay_us: int
@@ -53,6 +57,10 @@ class Reported(NamedTuple):
     read_position: Position | None
     holes_us: int
     ack_holes: int | None
+    mark_delete: Position | None
+    unacked_us: int
+    unacked: int | None
+    short: frozenset[int]
 
     def within(self, interval: Interval) -> "Reported":
         """What was reported since the beginning of an interval."""
@@ -63,10 +71,14 @@ class Reported(NamedTuple):
             self.read_position if self.position_us >= interval.from_ts else None,
             self.holes_us,
             self.ack_holes if self.holes_us >= interval.from_ts else None,
+            self.mark_delete,
+            self.unacked_us,
+            self.unacked if self.unacked_us >= interval.from_ts else None,
+            self.short if self.unacked_us >= interval.from_ts else frozenset(),
         )
 
 
-NOTHING_REPORTED: Final = Reported(0, None, 0, None, 0, None)
+NOTHING_REPORTED: Final = Reported(0, None, 0, None, 0, None, None, 0, None, frozenset())
 
 
 class ReplayHead(NamedTuple):
@@ -112,21 +124,23 @@ def symptom(
     # One slow connection holds up the others; its own entries wait for it on any release.
     if unwritten != NOBODY and bool((free.owner != unwritten).any()):
         return Shown(WRITE_NOT_COMPLETED, unwritten)
-    read = _was_read(state, waiting, reported)
+    read = reported_as_read(state, waiting, reported)
     if bool(read.all()):
         parked = _parked(state, waiting, free, head)
         if parked:
             return Shown(parked, NOBODY)
     stands = reported.read_position is not None and reported.position_us >= interval.from_ts + threshold_us
-    return Shown(NOTHING_IS_READ if stands and not _was_read(state, free, reported).any() else "", NOBODY)
+    return Shown(NOTHING_IS_READ if stands and not reported_as_read(state, free, reported).any() else "", NOBODY)
 
 
 def _parked(state: State, waiting: Waiters, free: Waiters, head: ReplayHead | None) -> str:
     """What keeps a dispatcher from the entries in replay that could be sent; empty: nothing that is known."""
     if head is None:
         return PARKED_AT_THE_END if waiting.slot.size > free.slot.size else ""
-    if head.out_of_order and set(free.owner.tolist()) <= head.out_of_order:
+    if free.slot.size and set(free.owner.tolist()) <= head.out_of_order:
         return JOINED_OUT_OF_ORDER
+    if free.slot.size == 0:
+        return ""
     first = oldest(state, free.slot)[0]
     entries: Any = state.entries.view(np.ndarray)
     ledger, entry = entries["ledger"][waiting.slot], entries["entry"][waiting.slot]
@@ -147,8 +161,8 @@ def _unwritten_to(state: State, before_us: int) -> int:
     return int(entries["holder"][slots[np.argmin(entries["sent_seq"][slots])]]) if slots.size else NOBODY
 
 
-def _was_read(state: State, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
-    """Which entries the broker has read: what is due was read before, to find out that it was delayed."""
+def reported_as_read(state: State, waiting: Waiters, reported: Reported) -> NDArray[np.bool_]:
+    """Which entries the broker has certainly read: what is due was read before, to find out that it was delayed."""
     entries: Any = state.entries.view(np.ndarray)
     due = entries["marks"][waiting.slot] & (DUE | SENT) == DUE
     read: NDArray[np.bool_] = waiting.was_read | due

@@ -6,12 +6,13 @@ after it: the state is looked at before every change that hides it. Consumers of
 skew after another leave together, as a broker that closes a topic lets them: the state before the first of them counts.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.blocking.causes import DRAINING_STUCK, NAMES, UNEXPLAINED
+from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED
 from dispatch_audit.pipeline.replay.blocking.stalls import Situation, stalled
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -30,17 +31,13 @@ class Facts(NamedTuple):
 
     Attributes:
         limits: of the broker.
-        holds_back: whether the dispatcher keeps recently joined consumers (3.x and classic).
-        held_behind: the read position that the first of the recently joined consumers waits for; None: there is none.
-        held_by: the index of the consumer that held the oldest entry when that one joined.
+        held_back: the recently joined consumers (3.x and classic).
         out_of_order: the consumers that snapshots show to be remembered after one with a later read position (6.3).
         pauses_at: with more ranges of acknowledged entries than this the dispatcher may pause (4.2); 0: it does not.
     """
 
     limits: BrokerLimits
-    holds_back: bool
-    held_behind: Position | None
-    held_by: int
+    held_back: HeldBack
     out_of_order: frozenset[int]
     pauses_at: int
 
@@ -57,16 +54,27 @@ class StallWatch:
         self._skew_us = skew_us
         self._reported = NOTHING_REPORTED
         self._explained: Blocked | None = None
+        self._unexplained: Blocked | None = None
         self._before_leaves: Blocked | None = None
         self._left_us = _LONG_AGO_US
         self._brought_about = (0, BY_ACK)
 
-    def reported(self, snapshot: Snapshot) -> None:
-        """Takes from a snapshot how far the broker has read, and the size of the replay queue."""
+    def reported(self, snapshot: Snapshot, consumers: Mapping[int, int]) -> None:
+        """Takes from a snapshot how far the broker has read, the size of the replay queue, and the counters.
+
+        Args:
+            snapshot: the snapshot.
+            consumers: the indexes of consumers by their numbers.
+        """
+        permits = {consumers[c.consumer]: c.permits for c in snapshot.consumers if c.consumer in consumers}
+        short = frozenset(index for index, number in permits.items() if number is not None and number <= 0)
+        self._reported = self._reported._replace(unacked_us=snapshot.ts_us, unacked=snapshot.unacked, short=short)
         if snapshot.in_replay is not None:
             self._reported = self._reported._replace(replay_us=snapshot.ts_us, in_replay=snapshot.in_replay)
         if snapshot.read_position is not None:
-            self._reported = self._reported._replace(position_us=snapshot.ts_us, read_position=snapshot.read_position)
+            self._reported = self._reported._replace(
+                position_us=snapshot.ts_us, read_position=snapshot.read_position, mark_delete=snapshot.mark_delete
+            )
 
     def counted(self, ts_us: int, ack_holes: int) -> None:
         """Takes how many ranges of acknowledged entries are above mark-delete at a time."""
@@ -74,7 +82,7 @@ class StallWatch:
 
     def suspend(self) -> None:
         """Forgets what was seen: rows are missing from here on."""
-        self._explained = self._before_leaves = None
+        self._explained = self._unexplained = self._before_leaves = None
 
     def forget_causes(self, causes: Collection[str]) -> None:
         """Forgets what was seen of causes that were none: the broker does not have the limit."""
@@ -93,6 +101,8 @@ class StallWatch:
             self._before_leaves = found if ended_by == BY_LEAVE else None
             if found is not None and found.cause != NAMES[UNEXPLAINED]:
                 self._explained = found
+            elif found is not None and found.span.to_ts - found.span.from_ts >= self._threshold_us:
+                self._unexplained = found
         if ended_by == BY_LEAVE:
             self._left_us = at.ts_us
         self._brought_about = (at.ts_us, ended_by)
@@ -120,7 +130,11 @@ class StallWatch:
     ) -> Blocked | None:
         found = self._still_explained(interval) or self._just_before_leaves(interval)
         found = found or stalled(state, mapping, interval, self._situation(interval, facts, sent))
-        self._explained = None
+        before, self._explained, self._unexplained = self._unexplained, None, None
+        explained = found is None or found.cause != NAMES[UNEXPLAINED]
+        if before is not None and before.span.from_ts == interval.from_ts and explained:
+            # What explains the rest of the time does not explain the time before.
+            return before
         return None if found is None else found._replace(span=interval)
 
     def _just_before_leaves(self, interval: Interval) -> Blocked | None:

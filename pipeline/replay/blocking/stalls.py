@@ -30,7 +30,15 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
     UNACKED_LIMIT_SUBSCRIPTION,
     UNEXPLAINED,
 )
-from dispatch_audit.pipeline.replay.blocking.stall_symptoms import ReplayHead, Reported, symptom
+from dispatch_audit.pipeline.replay.blocking.sendable import (
+    HeldBack,
+    can_be_sent,
+    cannot_be_sent,
+    causes,
+    held_back,
+    must_be_sent,
+)
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import ReplayHead, Reported, reported_as_read, symptom
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
@@ -39,9 +47,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     BEFORE_RESET,
     NOBODY,
-    SENT,
     UNKNOWN,
-    Ints,
     State,
     common_of,
 )
@@ -56,10 +62,7 @@ class Situation(NamedTuple):
 
     Attributes:
         limits: of the broker.
-        holds_back: whether the dispatcher keeps recently joined consumers (3.x and classic).
-        held_behind: the read position that the first of the recently joined consumers waits for (3.x and classic);
-            None: there is none.
-        held_by: the index of the consumer that held the oldest entry when that one joined.
+        held_back: the recently joined consumers (3.x and classic).
         out_of_order: the consumers that snapshots show to be remembered after one with a later read position (6.3).
         pauses_at: with more ranges of acknowledged entries than this the dispatcher may pause (4.2); 0: it does not.
         reported: what snapshots of the interval say.
@@ -68,9 +71,7 @@ class Situation(NamedTuple):
     """
 
     limits: BrokerLimits
-    holds_back: bool
-    held_behind: Position | None
-    held_by: int
+    held_back: HeldBack
     out_of_order: frozenset[int]
     pauses_at: int
     reported: Reported
@@ -90,26 +91,21 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
     connected = consumers["connected"] == 1
     consumers_connected = int(np.count_nonzero(connected))
     since_us = _since_us(interval, situation)
-    is_unavailable = connected & _cannot_be_sent(state, since_us)
+    is_unavailable = connected & cannot_be_sent(state, since_us, situation.reported)
     # Not who has permits now that it is over.
-    with_permits = int(np.count_nonzero(connected & (_causes(state, since_us) == READY)))
+    with_permits = int(np.count_nonzero(connected & (causes(state, since_us) == READY)))
     if not consumers_connected or bool(np.all(waiting.owner == NOBODY)):
         cause, blocking = NAMES[NO_OWNER], NOBODY
     else:
         hash_at = waiting.hash_at
         lately = hashes["clear_ts"][hash_at] > since_us
         waiting = waiting._replace(drains=waiting.drains | (lately & (hashes["drained_from"][hash_at] != NOBODY)))
-        free = waiting.where(
-            ~(waiting.drains | lately)
-            & (waiting.since_ts <= since_us)
-            & (waiting.owner != NOBODY)
-            & ~is_unavailable[waiting.owner]
-            & _belongs_to_it(state, waiting, situation.sent)
-        )
+        can = can_be_sent(state, waiting, is_unavailable, since_us)
+        free = waiting.where(can & must_be_sent(state, waiting, situation.sent, situation.reported))
         unavailable = np.flatnonzero(is_unavailable).tolist()
         if free.slot.size == 0 and not unavailable and not waiting.drains.any():
             return None
-        cause, blocking = _cause(state, waiting, free, consumers_connected, unavailable, situation, interval)
+        cause, blocking = _cause(state, waiting, ~can, free, consumers_connected, unavailable, situation, interval)
     roots = oldest_held(state, blocking) or oldest(state, waiting.slot)
     common = common_of(state)
     known = common["permits_known_by"] != 0
@@ -125,7 +121,10 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
     detail["hashes"] = largest(for_blocking.hash, for_blocking.waited_us(interval))
     detail["waiting_for_it"] = for_blocking.slot.size
     if cause == NAMES[UNEXPLAINED]:
-        head = _replay_head(state, since_us, situation) if situation.holds_back else None
+        held, perhaps_held = held_back(state, free, situation.held_back, situation.reported)
+        detail["joins_known"] = not bool(perhaps_held.all())
+        free = free.where(~held)
+        head = _replay_head(state, since_us, situation) if situation.held_back.applies else None
         found = symptom(state, waiting, free, interval, situation.reported, head, situation.stall_threshold_us)
         detail["symptom"], blocking = found.name, found.consumer
         detail["could_be_sent"] = free.slot.size
@@ -153,6 +152,7 @@ class StallKind(NamedTuple):
     Attributes:
         permits_known: whether rows or snapshots show the permits of consumers; without them, their lack may be why.
         backlog_known: whether no entry from before a reset may hold back what waits.
+        joins_known: whether it is known which consumers had joined recently, as far as it matters (3.x and classic).
         symptom: what the rows show of a known bug, see `stall_symptoms`; empty: nothing.
         healed: whether sending certainly went on, and no new dispatcher or consumer was needed.
         may_pause: whether a setting lets the dispatcher pause until acknowledgements close holes, and no row shows how
@@ -162,6 +162,7 @@ class StallKind(NamedTuple):
 
     permits_known: bool
     backlog_known: bool
+    joins_known: bool
     symptom: str
     healed: bool
     may_pause: bool = False
@@ -170,22 +171,23 @@ class StallKind(NamedTuple):
     @property
     def provable(self) -> bool:
         """Whether the rows rule out every cause that leaves no row of its own."""
-        return self.permits_known and self.backlog_known and not (self.may_pause or self.paced)
+        certain = self.permits_known and self.backlog_known and self.joins_known
+        return certain and not (self.may_pause or self.paced)
 
 
 def kind_of(stall: Blocked) -> StallKind:
     """The facts that decide the verdict on a stall."""
-    healed = stall.span.ended_by not in (BY_RESET, BY_LEAVE, BY_GAP, STILL_OPEN)
-    permits_known, backlog_known = stall.detail["with_permits"] is not None, bool(stall.detail["backlog_known"])
     detail = stall.detail
+    healed = stall.span.ended_by not in (BY_RESET, BY_LEAVE, BY_GAP, STILL_OPEN)
+    known = bool(detail["backlog_known"]), bool(detail["joins_known"])
     doubts = bool(detail["may_pause"]), "paced" in detail
-    return StallKind(permits_known, backlog_known, str(detail["symptom"]), healed, *doubts)
+    return StallKind(detail["with_permits"] is not None, *known, str(detail["symptom"]), healed, *doubts)
 
 
 def _replay_head(state: State, since_us: int, situation: Situation) -> ReplayHead:
     """What keeps the older dispatcher at the head of replay; it picks min(permits, batch) entries of it (6.2)."""
     consumers: Any = state.consumers.view(np.ndarray)
-    ready = (consumers["connected"] == 1) & (_causes(state, since_us) == READY)
+    ready = (consumers["connected"] == 1) & (causes(state, since_us) == READY)
     permits = int(np.maximum(consumers["permits"][ready], 0).sum())
     batch = situation.limits.read_batch or READ_BATCH
     return ReplayHead(max(min(permits, batch), 1), situation.out_of_order)
@@ -202,29 +204,7 @@ def _backlog_is_known(state: State, waiting: Waiters, consumers: int, situation:
     if before_reset == 0:
         return True
     limit = situation.limits.look_ahead(consumers)
-    return not situation.holds_back and (limit is None or before_reset + waiting.slot.size < limit)
-
-
-def _belongs_to_it(state: State, waiting: Waiters, sent: Position | None) -> NDArray[np.bool_]:
-    """Whether the subscription certainly has to deliver each entry.
-
-    It may begin behind what was published before its first consumer joined, unless it was sent something before that.
-    """
-    entries: Any = state.entries.view(np.ndarray)
-    common, consumers = common_of(state), state.consumers.view(np.ndarray)
-    ledger, entry = entries["ledger"][waiting.slot], entries["entry"][waiting.slot]
-
-    def behind(position: tuple[int, int]) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = (ledger > position[0]) | ((ledger == position[0]) & (entry > position[1]))
-        return found
-
-    at_first_join = consumers[0]["published_at_join_ledger"], consumers[0]["published_at_join_entry"]
-    certain: NDArray[np.bool_] = behind(at_first_join) | (entries["marks"][waiting.slot] & SENT != 0)
-    if common["highest_dispatched_ledger"] != UNKNOWN:
-        certain |= behind((common["highest_dispatched_ledger"], common["highest_dispatched_entry"]))
-    if sent is not None:
-        certain |= behind((sent[0], sent[1] - 1))
-    return certain
+    return not situation.held_back.applies and (limit is None or before_reset + waiting.slot.size < limit)
 
 
 def _since_us(interval: Interval, situation: Situation) -> int:
@@ -232,52 +212,35 @@ def _since_us(interval: Interval, situation: Situation) -> int:
     return max(interval.from_ts, interval.to_ts - situation.stall_threshold_us)
 
 
-def _causes(state: State, since_us: int) -> Ints:
-    """Why each consumer can be sent nothing now, or could not later than `since_us`."""
-    consumers: Any = state.consumers.view(np.ndarray)
-    lately = (consumers["cause"] == READY) & (consumers["cause_ts"] > since_us)
-    causes: Ints = np.where(lately, consumers["former"], consumers["cause"])
-    return causes
-
-
-def _cannot_be_sent(state: State, since_us: int) -> NDArray[np.bool_]:
-    """Which consumers can be sent nothing now, or could not later than `since_us`.
-
-    The broker may send to one that is blocked on unacknowledged messages, but only if something else makes it read
-    (4.2, 4.8).
-    """
-    consumers: Any = state.consumers.view(np.ndarray)
-    cannot: NDArray[np.bool_] = (
-        (_causes(state, since_us) != READY) | (consumers["blocked"] == 1) | (consumers["unblocked_ts"] > since_us)
-    )
-    return cannot
-
-
 def _cause(
     state: State,
     waiting: Waiters,
+    cannot: NDArray[np.bool_],
     free: Waiters,
     connected: int,
     unavailable: list[int],
     situation: Situation,
     interval: Interval,
 ) -> tuple[str, int]:
-    """The cause and the consumer to blame; `free` are the entries that could have been sent for long."""
+    """The cause and the consumer to blame.
+
+    `cannot` says which entries could not be sent, `free` are those that could have been for long, and had to be.
+    """
     consumers = state.consumers
     cause, blocking = NAMES[UNEXPLAINED], NOBODY
     if free.slot.size == 0:
         blocking = most_waited_for(waiting, unavailable)
         if blocking == NOBODY:
             return NAMES[DRAINING], _holder(state, waiting.where(waiting.drains))
-        no_permits = _causes(state, _since_us(interval, situation))[blocking] == NO_PERMITS
+        no_permits = causes(state, _since_us(interval, situation))[blocking] == NO_PERMITS
         cause = NAMES[NO_PERMITS if no_permits else UNACKED_LIMIT_CONSUMER]
     # With recently joined consumers the others get no new entries either (6.2).
-    elif situation.held_behind is not None:
-        cause, blocking = NAMES[RECENTLY_JOINED], _oldest_holder(state, situation.held_behind)
+    elif situation.held_back.until and bool(held_back(state, free, situation.held_back, situation.reported)[0].all()):
+        cause, blocking = NAMES[RECENTLY_JOINED], _oldest_holder(state, situation.held_back.until[0][1])
         if blocking == NOBODY:
             # It has just acknowledged the entry that mark-delete waited for.
-            blocking = situation.held_by
-    elif _look_ahead_reached(state, waiting, connected, situation):
+            blocking = situation.held_back.holder
+    elif _look_ahead_reached(state, waiting.where(cannot), free, connected, situation):
         cause, blocking = NAMES[LOOK_AHEAD_LIMIT], most_waited_for(waiting.where(waiting.was_read), unavailable)
         if blocking == NOBODY:
             blocking = _holder(state, waiting.where(waiting.drains))
@@ -285,7 +248,7 @@ def _cause(
         cause = NAMES[NO_OWNER]
     elif _paused_on_ack_state(state, free, situation):
         cause, blocking = NAMES[ACK_HOLES_LIMIT], _oldest_holder(state, _BEHIND_ALL)
-    elif _subscription_was_full(state, interval):
+    elif _subscription_was_full(state, interval, situation.reported):
         cause, blocking = NAMES[UNACKED_LIMIT_SUBSCRIPTION], int(np.argmax(consumers.unacked))
     else:
         drained_from = state.hashes.drained_from[free.hash_at]
@@ -294,12 +257,15 @@ def _cause(
     return cause, blocking
 
 
-def _subscription_was_full(state: State, interval: Interval) -> bool:
+def _subscription_was_full(state: State, interval: Interval, reported: Reported) -> bool:
     """Whether the subscription was blocked on unacknowledged messages for at least half of the interval.
 
     Nothing was sent in the interval, so the limit was reached before it or not at all.
     """
     common = state.common[0]
+    if reported.unacked is not None and 0 < common.unacked_limit <= reported.unacked:
+        # The broker may count what an administrator has skipped (5.10).
+        return True
     until_us = interval.to_ts if common.blocked_on_unacked == 1 else int(common.blocked_on_unacked_until_ts)
     return 2 * (until_us - interval.from_ts) >= interval.to_ts - interval.from_ts
 
@@ -314,15 +280,23 @@ def _oldest_holder(state: State, below: Position) -> int:
     return int(entries.holder[held[np.lexsort((entries.entry[held], entries.ledger[held]))[0]]])
 
 
-def _look_ahead_reached(state: State, waiting: Waiters, consumers: int, situation: Situation) -> bool:
-    limit = situation.limits.look_ahead(consumers)
-    if limit is None:
+def _look_ahead_reached(state: State, stuck: Waiters, free: Waiters, consumers: int, situation: Situation) -> bool:
+    """Whether the look-ahead limit kept the broker from reading what could have been sent (4.6, 4.7).
+
+    It reads on without a dispatch as long as replay is below the limit, so the entries that cannot be sent and come
+    before all that can are in replay by then. What was read is sent at any size of replay.
+    """
+    limit, reported = situation.limits.look_ahead(consumers), situation.reported
+    if limit is None or bool(free.was_read.any()):
         return False
-    # The queue may have grown since a snapshot with a smaller size.
-    if situation.reported.in_replay is not None and situation.reported.in_replay >= limit:
+    if reported.in_replay is not None and reported.in_replay >= limit:
         return True
-    # All entries of the last read may have gone to replay, so that no dispatch shows how far it went (4.2, step 9c).
-    return int(state.common[0].in_replay) + situation.limits.read_batch >= limit and waiting.slot.size >= limit
+    first = oldest(state, free.slot)[0]
+    entries: Any = state.entries.view(np.ndarray)
+    ledger, entry = entries["ledger"][stuck.slot], entries["entry"][stuck.slot]
+    before = (ledger < first[0]) | ((ledger == first[0]) & (entry < first[1]))
+    # The queue may have grown since a snapshot with a smaller size.
+    return int(np.count_nonzero(before | reported_as_read(state, stuck, reported))) >= limit
 
 
 def _unowned_ahead(state: State, waiting: Waiters, free: Waiters, situation: Situation, interval: Interval) -> bool:
@@ -339,7 +313,7 @@ def _unowned_ahead(state: State, waiting: Waiters, free: Waiters, situation: Sit
     entries: Any = state.entries.view(np.ndarray)
     ledger, entry = entries["ledger"][unowned.slot], entries["entry"][unowned.slot]
     ahead = int(np.count_nonzero((ledger < first[0]) | ((ledger == first[0]) & (entry < first[1]))))
-    if situation.holds_back or ahead == 0:
+    if situation.held_back.applies or ahead == 0:
         return ahead > 0
     return interval.to_ts - interval.from_ts <= ahead * _READ_AND_PAUSE_US
 

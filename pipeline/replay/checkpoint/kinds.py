@@ -173,12 +173,12 @@ _OF_THE_DISPATCHER: Final = (
         BlockingMonitor,
         "samples starved left_out stalls_beyond recent limits in_force open_until _thresholds _blocked _noted _moves"
         " _watch _last_stalls _since_seq _unsettled _pace"
-        " _recent_dispatches _rates _rates_of",
+        " _recent_dispatches _rates _rates_of _rates_by_time",
     ),
     Kind(
         "stall_watch",
         StallWatch,
-        "_threshold_us _skew_us _reported _explained _before_leaves _left_us _brought_about",
+        "_threshold_us _skew_us _reported _explained _unexplained _before_leaves _left_us _brought_about",
     ),
     Kind("reported_reading", Reported),
     Kind("dispatch_pace", DispatchPace, "_open _recent _paced"),
@@ -201,7 +201,7 @@ _OF_THE_DISPATCHER: Final = (
     Kind("starvation_kind", StarvationKind),
     Kind("counted_starvation", _Counted),
     Kind("ownership_move", OwnershipMove),
-    Kind("recently_joined", RecentlyJoined, "applies _as_pip_282 held_behind reported _waiting"),
+    Kind("recently_joined", RecentlyJoined, "applies _as_pip_282 held_behind reported _waiting _perhaps"),
     Kind("held_back_consumer", _Waiting),
 )
 

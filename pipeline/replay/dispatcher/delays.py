@@ -17,7 +17,16 @@ from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import BY_DUE, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
-from dispatch_audit.pipeline.replay.state.state import DELAYED, DUE, NOT_DUE, SENT, UNKNOWN, WAITING, State
+from dispatch_audit.pipeline.replay.state.state import (
+    DELAYED,
+    DUE,
+    MAYBE_SKIPPED,
+    NOT_DUE,
+    SENT,
+    UNKNOWN,
+    WAITING,
+    State,
+)
 
 # A look at an entry takes nanoseconds, so looks take less than a thousandth of the time that the trace covers.
 _BETWEEN_LOOKS_US: Final = 10
@@ -67,7 +76,9 @@ def note_overdue(state: State, out: Output, slot: int, seq: int, ts: int, ended_
     entries, hashes, consumers = state.entries, state.hashes, state.consumers
     at = entries[slot].hash_at
     owner = hashes[at].owner
-    if entries[slot].marks & (WAITING | DUE | SENT) != WAITING | DUE or hashes[at].away == 1 or owner < 0:
+    # One that an administrator may have skipped need not be sent (E6).
+    marks = entries[slot].marks & (WAITING | DUE | SENT | MAYBE_SKIPPED)
+    if marks != WAITING | DUE or hashes[at].away == 1 or owner < 0:
         return
     if consumers[owner].cause != READY:
         return
@@ -80,7 +91,7 @@ def note_overdue(state: State, out: Output, slot: int, seq: int, ts: int, ended_
 def note_overdue_of(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int, longest_us: int) -> None:
     """Calls `note_overdue` for the first entry of a hash that is due."""
     slot = state.hashes[at].aside_first
-    while slot >= 0 and state.entries[slot].marks & (DUE | SENT) != DUE:
+    while slot >= 0 and state.entries[slot].marks & (DUE | SENT | MAYBE_SKIPPED) != DUE:
         slot = state.entries[slot].next
     if slot >= 0:
         note_overdue(state, out, slot, seq, ts, ended_by, longest_us)

@@ -431,7 +431,7 @@ class Dispatcher:
     def apply_snapshot(self, snapshot: Snapshot, at: TracePoint) -> None:
         """Takes from a snapshot the replay size, read positions at joins, and permits if there are no flow rows."""
         state, common = self._state, common_of(self._state)
-        self.monitor.reported(state, snapshot)
+        self.monitor.reported(state, snapshot, self.consumers.of)
         look_at_reads(state, snapshot.read_position, snapshot.ts_us - SNAPSHOT_LAG_US)
         for consumer in snapshot.consumers:
             index = self.consumers.of.get(consumer.consumer)
@@ -447,6 +447,8 @@ class Dispatcher:
     def settings_changed(self, at: TracePoint) -> None:
         """Takes over the limits that are in force from here on, or may be; `monitor.in_force` has them."""
         self._drain_output()
+        # What waited until now waited for the limits before.
+        self.monitor.members_change(self._state, self._mapping, at, BY_SETTINGS)
         self.monitor.settings_changed()
         take_limits(self._state, self.monitor.in_force)
         self._limit_look_ahead()

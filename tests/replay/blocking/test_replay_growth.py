@@ -6,7 +6,7 @@ from local_replay import AUTO_SPLIT, HIGH, LOW, Log, Replay, replayed
 CLASSIC = {**AUTO_SPLIT, "subscriptionKeySharedUseClassicPersistentImplementation": True}
 
 
-def _behind_a_slow_consumer(entries: int, version: str, settings: dict[str, object]) -> Replay:
+def _behind_a_slow_consumer(entries: int, version: str, settings: dict[str, object], after_us: int = 0) -> Replay:
     """Consumer 1 has no permits; whatever it is to get goes into replay, and 2 is sent what comes after it."""
     log = Log()
     log.join(1)
@@ -19,6 +19,8 @@ def _behind_a_slow_consumer(entries: int, version: str, settings: dict[str, obje
         if entry % 100 == 99:
             log.publish((2, entry), LOW)
             log.dispatch(2, (2, entry), LOW)
+    log.now_us += after_us
+    log.publish((3, 0), LOW)
     return replayed(log.rows, version=version, settings=settings)
 
 
@@ -31,6 +33,17 @@ def test_ten_reads_of_entries_for_one_consumer_are_a_known_bug(version: str, set
 
 def test_fewer_entries_are_none() -> None:
     assert _behind_a_slow_consumer(900, "3.0.7", dict(AUTO_SPLIT)).weighed == {}
+
+
+def test_ten_small_reads_are_none() -> None:
+    small = {**AUTO_SPLIT, "dispatcherMaxReadBatchSize": 5}
+    assert _behind_a_slow_consumer(99, "3.0.7", small, 2_000_000).weighed == {}
+    assert _behind_a_slow_consumer(100, "3.0.7", small, 2_000_000).weighed == {("stalled", "known_bug"): 1}
+
+
+def test_growth_for_less_than_a_stall_is_none() -> None:
+    small = {**AUTO_SPLIT, "dispatcherMaxReadBatchSize": 5}
+    assert _behind_a_slow_consumer(100, "3.0.7", small).weighed == {}
 
 
 @pytest.mark.parametrize(

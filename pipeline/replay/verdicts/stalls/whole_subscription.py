@@ -31,7 +31,7 @@ from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRa
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, position
 from dispatch_audit.pipeline.utc import moment
 
-# So many full reads of one consumer's entries in replay are no accident of one slow moment.
+# So many full reads of one consumer's entries in replay are no accident of one slow moment; a few small reads may be.
 _READS_IN_REPLAY: Final = 10
 
 
@@ -114,6 +114,8 @@ def _stall_row(
         why += (
             f"; entries come about {bursts} at a time, at regular intervals, as a limit of the dispatch rate lets them"
         )
+    if not kind.joins_known:
+        why += "; consumers may have joined recently (F5), although no row shows how far the broker had read by then"
     until = "the end of the trace" if interval.ended_by == STILL_OPEN else "here"
     return {
         "severity": severity,
@@ -140,11 +142,12 @@ def _growth_rows(found: ReplayResult, names: Names, config: ReplayConfig) -> Row
     bugs = bugs_by_symptom(config.version, config.profile)["replay_grows"]
     if not bugs or config.limits.looks_ahead:
         return []
-    least = _READS_IN_REPLAY * (config.limits.read_batch or READ_BATCH)
+    least = max(_READS_IN_REPLAY * (config.limits.read_batch or READ_BATCH), READ_BATCH)
+    longest_us = config.thresholds.stall_threshold_us
     return [
         _growth_row(wait, int(str(wait.detail["in_replay"])), names, bugs, sentence(bugs, config.release, label))
         for wait in found.reported_waits_of_consumers
-        if int(str(wait.detail["in_replay"])) >= least
+        if int(str(wait.detail["in_replay"])) >= least and wait.span.to_ts - wait.span.from_ts >= longest_us
     ]
 
 

@@ -1,0 +1,140 @@
+"""Which of the entries that wait in a stall could have been sent, and which wait for what nothing was sent for (V10).
+
+An entry could have been sent if its owner could take it for as long as a stall lasts at least and no other consumer
+held its hash. Whether the subscription had to send it is another question: it may begin behind the entry, an
+administrator may have moved mark-delete past it (contract 5.10), and on the older dispatcher its owner may have joined
+recently (6.1).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dispatch_audit.pipeline.replay.blocking.attribution import Waiters
+from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported, reported_as_read
+from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.state.availability import READY
+from dispatch_audit.pipeline.replay.state.read_position import READ_US
+from dispatch_audit.pipeline.replay.state.state import MAYBE_SKIPPED, NOBODY, SENT, UNKNOWN, Ints, State, common_of
+
+Mask = NDArray[np.bool_]
+
+
+class HeldBack(NamedTuple):
+    """The recently joined consumers of a dispatcher that keeps them (3.x and classic; contract 6.1).
+
+    Attributes:
+        applies: whether the dispatcher keeps recently joined consumers.
+        until: the index of each with the position that it gets nothing from for now, in the order of the joins; the
+            real position may be higher.
+        holder: the index of the consumer that held the oldest entry when the first of them joined; NOBODY: none did.
+        perhaps: consumers that rows do not show to be held back, but may be: the index with the highest position that
+            was published at its join.
+    """
+
+    applies: bool
+    until: tuple[tuple[int, Position], ...]
+    holder: int
+    perhaps: tuple[tuple[int, Position], ...]
+
+
+def causes(state: State, since_us: int) -> Ints:
+    """Why each consumer can be sent nothing now, or could not later than `since_us`."""
+    consumers: Any = state.consumers.view(np.ndarray)
+    lately = (consumers["cause"] == READY) & (consumers["cause_ts"] > since_us)
+    found: Ints = np.where(lately, consumers["former"], consumers["cause"])
+    return found
+
+
+def cannot_be_sent(state: State, since_us: int, reported: Reported) -> Mask:
+    """Which consumers can be sent nothing now, or could not later than `since_us`.
+
+    The broker may send to one that is blocked on unacknowledged messages, but only if something else makes it read
+    (4.2, 4.8). A snapshot that shows no permits says more than rows that grant some: a limit that
+    no row names may withhold them.
+    """
+    consumers: Any = state.consumers.view(np.ndarray)
+    cannot: Mask = (
+        (causes(state, since_us) != READY) | (consumers["blocked"] == 1) | (consumers["unblocked_ts"] > since_us)
+    )
+    if reported.short:
+        short = np.array(sorted(reported.short))
+        cannot[short] |= consumers["cause_ts"][short] <= reported.unacked_us
+    return cannot
+
+
+def can_be_sent(state: State, waiting: Waiters, unavailable: Mask, since_us: int) -> Mask:
+    """Which entries their owners could have been sent since a time."""
+    clear_ts = state.hashes.view(np.ndarray)["clear_ts"][waiting.hash_at]
+    can: Mask = (
+        ~(waiting.drains | (clear_ts > since_us))
+        & (waiting.since_ts <= since_us)
+        & (waiting.owner != NOBODY)
+        & ~unavailable[waiting.owner]
+    )
+    return can
+
+
+def must_be_sent(state: State, waiting: Waiters, sent: Position | None, reported: Reported) -> Mask:
+    """Whether the subscription certainly has to deliver each entry.
+
+    It may begin behind what was published before its first consumer joined, unless it was sent something before that.
+    """
+    entries: Any = state.entries.view(np.ndarray)
+    common, consumers = common_of(state), state.consumers.view(np.ndarray)
+    at_first_join = consumers[0]["published_at_join_ledger"], consumers[0]["published_at_join_entry"]
+    certain = _behind(state, waiting, at_first_join) | (entries["marks"][waiting.slot] & SENT != 0)
+    if common["highest_dispatched_ledger"] != UNKNOWN:
+        highest = common["highest_dispatched_ledger"], common["highest_dispatched_entry"]
+        certain |= _behind(state, waiting, highest)
+    if sent is not None:
+        certain |= _behind(state, waiting, (sent[0], sent[1] - 1))
+    must: Mask = certain & ~_may_be_skipped(state, waiting, reported)
+    return must
+
+
+def _may_be_skipped(state: State, waiting: Waiters, reported: Reported) -> Mask:
+    """Whether an administrator may have moved mark-delete past each entry; no row says how far it was moved (5.10)."""
+    entries, common = state.entries.view(np.ndarray), common_of(state)
+    skipped: Mask = entries["marks"][waiting.slot] & MAYBE_SKIPPED != 0
+    if common["skip_begun_ts"] > 0:
+        # The row of a publish may come after that of the skip.
+        skipped |= waiting.since_ts <= common["skip_begun_ts"] + common["publish_skew_us"]
+        skipped &= entries["marks"][waiting.slot] & SENT == 0
+    # READ_US is also more than a snapshot takes.
+    if reported.mark_delete is not None and reported.position_us > common["skip_begun_ts"] + READ_US:
+        skipped &= ~_behind(state, waiting, reported.mark_delete)
+    return skipped
+
+
+def held_back(state: State, waiting: Waiters, held: HeldBack, reported: Reported) -> tuple[Mask, Mask]:
+    """Which entries recently joined consumers explain the wait of, for certain and perhaps (6.1, 6.2).
+
+    Such a consumer gets nothing from its position on, and nothing from the position of the first of them on out of
+    replay. While there are any, the broker need not read on.
+    """
+    if not held.applies:
+        nothing = np.zeros(waiting.slot.size, dtype=bool)
+        return nothing, nothing
+    unread = ~reported_as_read(state, waiting, reported)
+    certain: Mask = unread if held.until else np.zeros(waiting.slot.size, dtype=bool)
+    first = min((until for _, until in held.until), default=None)
+    for consumer, until in held.until:
+        least = until if first is None else min(first, until)
+        certain = certain | ((waiting.owner == consumer) & _behind(state, waiting, (least[0], least[1] - 1)))
+    common = common_of(state)
+    mark_delete = int(common["mark_delete_ledger"]), int(common["mark_delete_entry"])
+    perhaps = [consumer for consumer, published in held.perhaps if published > mark_delete]
+    if not perhaps:
+        return certain, certain
+    maybe: Mask = certain | unread | np.isin(waiting.owner, [*perhaps, *(consumer for consumer, _ in held.until)])
+    return certain, maybe
+
+
+def _behind(state: State, waiting: Waiters, position: Position) -> Mask:
+    """Which entries are behind a position."""
+    entries: Any = state.entries.view(np.ndarray)
+    ledger, entry = entries["ledger"][waiting.slot], entries["entry"][waiting.slot]
+    found: Mask = (ledger > position[0]) | ((ledger == position[0]) & (entry > position[1]))
+    return found
