@@ -3,6 +3,7 @@
 The simulation is looked at every `LOOK_US`. An entry could be sent if the contract (V10) has no reason why not.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,6 +15,8 @@ from dispatch_audit.pipeline.simulate.state.consumer import Consumer
 from dispatch_audit.pipeline.simulate.state.dispatch_rates import RETRY_US
 
 LOOK_US: Final = 50_000
+THRESHOLD_US: Final = 1_000_000
+"""`blocking.stall_threshold_ms`."""
 NOTED_US: Final = 300_000
 """Shorter silences are not kept."""
 _RESETS: Final = frozenset({"unload", "seek", "expire", "skip", "clear"})
@@ -51,6 +54,10 @@ class Silences:
         """How long the longest one lasted."""
         return max((span.lasted_us for span in self.spans), default=0)
 
+    def longest_until(self, end_us: int) -> int:
+        """How long the longest one lasted up to a time."""
+        return max((min(span.to_us, end_us) - span.from_us for span in self.spans), default=0)
+
     def look(self, able: set[int], now_us: int, last_sent_us: int) -> None:
         """Notes which entries could be sent now, and when the last one was sent."""
         self._could_since = {position: self._could_since.get(position, now_us) for position in able}
@@ -74,6 +81,7 @@ class Truth:
         silences: nothing was sent to anybody although entries could have been sent.
         certain: the same, of entries of which rows show that they wait: no reset has come since they were published.
         starved_us: of each entry the longest time in which it could have been sent and was not.
+        grown_for_long: the most entries in replay for a consumer that could be sent nothing for `THRESHOLD_US`.
         over_consumer: the most messages that a consumer held beyond its limit.
         over_subscription: the same of the subscription.
     """
@@ -82,6 +90,8 @@ class Truth:
         self.silences = Silences()
         self.certain = Silences()
         self.starved_us: dict[int, int] = {}
+        self.grown_for_long = 0
+        self._short_since_us: dict[int, int] = {}
         self.over_consumer = 0
         self.over_subscription = 0
         self._simulation = simulation
@@ -95,6 +105,7 @@ class Truth:
         state = self._simulation.state
         now_us, last_us = state.agenda.now_us, state.last_sent_us
         self._note_limits()
+        self._note_growth(now_us)
         able = set(self._able())
         # A rate limit explains a silence, and not that later entries are sent instead.
         for position in able:
@@ -137,7 +148,7 @@ class Truth:
         """Whether a delayed entry may wait: the tracker runs once a tick."""
         state = self._simulation.state
         delayed = state.delayed
-        return delayed is not None and delayed.enabled and due_us + 2 * delayed.tick_us > state.agenda.now_us
+        return delayed is not None and delayed.enabled and due_us + delayed.tick_us > state.agenda.now_us
 
     def _waits_for_older(self, consumer: Consumer, position: int) -> bool:
         """Whether a recently joined consumer must wait until older entries are acknowledged (contract 6.1)."""
@@ -161,6 +172,15 @@ class Truth:
         if rates.reached > self._rates_reached:
             self._rates_reached, self._rates_reached_us = rates.reached, now_us
         return now_us - self._rates_reached_us <= RETRY_US + 2 * LOOK_US
+
+    def _note_growth(self, now_us: int) -> None:
+        state = self._simulation.state
+        short = {c.number for c in state.consumers if c.blocked or c.available() <= 0}
+        self._short_since_us = {number: self._short_since_us.get(number, now_us) for number in short}
+        owners = Counter(state.selector.select(state.hashes[position]) for position in state.replay.hash_of)
+        for number, since_us in self._short_since_us.items():
+            if now_us - since_us >= THRESHOLD_US + LOOK_US:
+                self.grown_for_long = max(self.grown_for_long, owners[number])
 
     def _note_limits(self) -> None:
         state, faults = self._simulation.state, self._simulation.setup.faults

@@ -100,7 +100,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     ),
     "no_read_after_writes": Fault(DRAINING, _STALLS, {"reads_after_writes": False}, shapes={"bursts": True}),
     "joins_out_of_order": Fault(RECENTLY_JOINED, _STALLS, {"joins_in_order": False}, shapes={"joins": True}),
-    "unlimited_replay": Fault(RECENTLY_JOINED, _STALLS, shapes={"slow": True}),
+    "unlimited_replay": Fault(RECENTLY_JOINED, _STALLS, shapes={"slow": True, "small_reads": True}),
     "starved_key": Fault(
         DRAINING + RECENTLY_JOINED, _STALLS, faults=lambda rng, from_us: Faults(from_us, starved_key=rng.randrange(2))
     ),
@@ -147,6 +147,9 @@ def drawn_schedule(seed: int, kind: str = NONE) -> Schedule:
 
 def _workload(rng: Random, shapes: Mapping[str, Any]) -> PartitionWorkload:
     entries, keys = rng.randint(150 if shapes.get("slow") else 60, 300), rng.randint(2, 24)
+    if shapes.get("small_reads"):
+        # Enough for replay to grow for one consumer.
+        entries *= 3
     duration_us = rng.choice([2, 4, 6]) * S
     clients = [_client(rng, number, shapes) for number in range(rng.randint(2, 5))]
     actions = [Action(rng.randrange(5 * MS), "join", number) for number in range(len(clients))]
@@ -266,7 +269,7 @@ def _setup(rng: Random, version: str, classic: bool, shapes: Mapping[str, Any]) 
         LOOK_AHEAD_PER_CONSUMER: [0, 5, 50, 2000],
         LOOK_AHEAD: [0, 10, 100, 20_000],
         "keySharedUnblockingIntervalMs": [0, 1, 10],
-        "dispatcherMaxReadBatchSize": [1, 5] if shapes.get("tail") else [1, 5, 100],
+        "dispatcherMaxReadBatchSize": [1, 5] if shapes.get("tail") or shapes.get("small_reads") else [1, 5, 100],
         "delayedDeliveryTickTimeMillis": [10, 100, 1000],
     }
     broker: dict[str, object] = {name: rng.choice(values) for name, values in limits.items()}

@@ -13,6 +13,7 @@ from simulated import SETTINGS, Audited
 
 from dispatch_audit.pipeline.simulate.judge import batches_of, config_of, rows_by_table, tables_of
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
+from dispatch_audit.pipeline.simulate.state.dispatch_rates import RETRY_US
 
 MS: Final = 1000
 THRESHOLD_US: Final = SETTINGS.blocking.stall_threshold_ms * MS
@@ -21,8 +22,9 @@ _PROGRESS: Final = frozenset({"stalled", "draining_stuck"})
 _SAID: Final = frozenset({"violation", "known_bug", "not_provable"})
 # Longer than the threshold by what rows and looks at the simulation do not show.
 _CERTAIN_US: Final = THRESHOLD_US + 700 * MS
-# Entries in replay.
-_GROWN: Final = 50
+# Entries in replay for one consumer: ten full reads, and more than a few small ones (docs/BLOCKING.md).
+_READS_IN_REPLAY: Final = 10
+_GROWN: Final = 100
 # Messages beyond a limit that reads in flight do not explain.
 _OVER: Final = 12
 
@@ -100,6 +102,10 @@ def _compare(result: Judged, came: Audited, truth: Truth, batch: pa.RecordBatch)
 
 def _was_stalled(row: dict[str, Any], came: Audited, truth: Truth) -> bool:
     """Whether the broker could have sent something in the interval of a finding, or the entry it names for long."""
+    faults, keys = came.simulation.setup.faults, came.simulation.workload.keys
+    if row["entry_id"] is not None and keys[row["entry_id"]] == faults.starved_key:
+        # It may never be able for long at a time, and still be passed over all the time.
+        return True
     if row["entry_id"] is not None and truth.starved_us.get(row["entry_id"], 0) >= THRESHOLD_US - 200 * MS:
         return True
     if truth.silences.longest_us >= THRESHOLD_US - 200 * MS:
@@ -120,8 +126,17 @@ def _had_effect(kind: str, came: Audited, truth: Truth, batch: pa.RecordBatch) -
     if kind == "misrouted_key":
         return _misrouted(came.simulation, batch)
     if kind == "unlimited_replay":
-        return came.simulation.progress.measures.replay_peak >= 2 * _GROWN
-    return truth.certain.longest_us >= _CERTAIN_US
+        return truth.grown_for_long >= max(_GROWN, _READS_IN_REPLAY * came.simulation.state.settings.read_batch)
+    # Nobody sees more of a silence than the rows cover.
+    last_us = max(batch.column("ts_us").to_pylist()) - came.simulation.workload.start_us
+    least_us = _CERTAIN_US + (RETRY_US if _has_rate_limits(came.simulation) else 0)
+    return truth.certain.longest_until(last_us) >= least_us
+
+
+def _has_rate_limits(simulation: PartitionSimulation) -> bool:
+    """Whether a rate limit may explain a pause of its period and one retry by itself (docs/BLOCKING.md)."""
+    changed = (name for action in simulation.workload.actions for name in action.settings or ())
+    return any(name.startswith("dispatchThrottlingRate") for name in (*simulation.setup.broker, *changed))
 
 
 def _misrouted(simulation: PartitionSimulation, batch: pa.RecordBatch) -> bool:
