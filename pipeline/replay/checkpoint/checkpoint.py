@@ -27,7 +27,7 @@ from dispatch_audit.pipeline.replay.subscription.subscription import Subscriptio
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.trial.other_selectors import OtherSelector, selector_of
 
-STATE_VERSION: Final = 20
+STATE_VERSION: Final = 21
 """Of what a checkpoint is made of: raised with every change of what the classes of the replay keep."""
 
 _WAY_OUT: Final = "audit the log from its beginning"

@@ -47,6 +47,7 @@ from dispatch_audit.pipeline.replay.evidence.limit_evidence import (
     _ChangedLimit,
     _Disputed,
     _Reported,
+    _Vouched,
 )
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment, ReportedAssignments
 from dispatch_audit.pipeline.replay.packing.events import Events
@@ -106,9 +107,10 @@ _OF_A_GROUP: Final = (
     Kind("reported_assignment", ReportedAssignment),
     Kind("contradiction", Contradiction),
     Kind("claim", Claim),
-    Kind("limit_evidence", LimitEvidence, "_changed _disputed _since _reported"),
+    Kind("limit_evidence", LimitEvidence, "_changed _disputed _since _vouched _said_since _reported"),
     Kind("changed_limit", _ChangedLimit),
     Kind("disputed_limit", _Disputed),
+    Kind("vouched_limit", _Vouched),
     Kind("reported_messages", _Reported),
     Kind("contradicted_limit", ContradictedLimit),
     Kind("missing_rows", MissingRows, "unseen joins_missing_from _until"),

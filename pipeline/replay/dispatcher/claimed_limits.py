@@ -95,6 +95,13 @@ def stand_again(state: State, setting: str) -> None:
         common["full_since_ts"] = common["full"] = 0
 
 
+def holds_back_at(state: State, setting: str, times_min: int) -> bool:
+    """Whether the broker was seen to keep a limit: held back at it so often, and no less often than it was passed."""
+    common, of = common_of(state), _LIMITS[setting].of
+    held_back = int(common[f"{of}_held_back"])
+    return held_back >= max(times_min, int(common[f"{of}_passes"]))
+
+
 def disregard(state: State) -> list[ContradictedLimit]:
     """Drops the limits that the kernel has found contradicted, and that anything waits for them."""
     common: Any = common_of(state)

@@ -2,7 +2,9 @@
 
 The kernel counts how often a limit is passed, and how often the broker holds back at it (`rules.unacked_limits`). Here
 is what follows for the findings: those under a contradicted limit are not provable, and one within the bracket of a
-change stands only if both values make it one.
+change stands only if both values make it one. A limit that only trace.json or the default of the release claims may
+have been raised by a policy that nobody recorded, so a dispatch beyond it breaks the rule only where a row `settings`
+says the limit, or where the broker holds back at it more often than not.
 """
 
 import json
@@ -28,6 +30,8 @@ from dispatch_audit.pipeline.replay.state.state import Records, chosen
 
 LIMIT_OF: Final = {UNACKED_PER_CONSUMER: OF_CONSUMER, UNACKED_PER_SUBSCRIPTION: OF_SUBSCRIPTION}
 """`limited` of a finding, by the name of the limit."""
+HELD_BACK_MIN: Final = 3
+"""So many times a broker holds back at a limit that it keeps; once or twice an entry waits for something else."""
 _NEVER: Final = 1 << 62
 _JUDGED: Final = (
     "no wait is put down to this limit any more, and dispatches beyond it are not provable instead of violations"
@@ -52,6 +56,14 @@ class _Disputed(NamedTuple):
     until_seq: int
 
 
+class _Vouched(NamedTuple):
+    """The rows in which a claimed limit is certainly the broker's: behind `after_seq`, up to `until_seq`."""
+
+    setting: str
+    after_seq: int
+    until_seq: int
+
+
 class _Reported(NamedTuple):
     """The most unacknowledged messages that a snapshot reports of one consumer."""
 
@@ -67,6 +79,9 @@ class LimitEvidence:
         self._changed: list[_ChangedLimit] = []
         self._disputed: list[_Disputed] = []
         self._since = dict.fromkeys(LIMIT_OF, -1)
+        self._vouched: list[_Vouched] = []
+        # Since when a row says the limit that is in force; None: none does.
+        self._said_since: dict[str, int | None] = dict.fromkeys(LIMIT_OF)
         self._reported: _Reported | None = None
 
     def put(self, row: SettingsRow, in_force: SettingsInForce, dispatcher: Dispatcher) -> None:
@@ -74,9 +89,15 @@ class LimitEvidence:
         before = [in_force.of(name).limit for name in LIMIT_OF]
         in_force.put(row)
         for name, was in zip(LIMIT_OF, before, strict=True):
-            limit = in_force.of(name).limit
+            limit, said = in_force.of(name).limit, in_force.of(name).where == "settings row"
+            if limit != was or not said:
+                self._end_said(name, row.seq)
+            if said and self._said_since[name] is None:
+                self._said_since[name] = row.seq
             if limit == was:
                 continue
+            if dispatcher.holds_back_at(name, HELD_BACK_MIN):
+                self._vouched.append(_Vouched(name, self._since[name], row.seq))
             self._disputed = [
                 disputed._replace(until_seq=min(disputed.until_seq, row.seq)) if disputed.setting == name else disputed
                 for disputed in self._disputed
@@ -87,6 +108,12 @@ class LimitEvidence:
             dispatcher.judge_anew(name)
             if row.seq_begin < row.seq:
                 self._changed.append(_ChangedLimit(name, row.seq_begin, row.seq, limit, row.ts_us))
+
+    def _end_said(self, name: str, seq: int) -> None:
+        since = self._said_since[name]
+        if since is not None:
+            self._vouched.append(_Vouched(name, since, seq))
+            self._said_since[name] = None
 
     def look(self, snapshot: Snapshot) -> None:
         """Remembers the most unacknowledged messages that the broker reports of a consumer."""
@@ -121,6 +148,27 @@ class LimitEvidence:
                 if LIMIT_OF[disputed.setting] == limited and disputed.after_seq < seq <= disputed.until_seq
             ),
             None,
+        )
+
+    def note_kept(self, dispatcher: Dispatcher) -> None:
+        """Notes which of the limits in force the broker is known to keep; call in front of each result."""
+        self._vouched = [vouched for vouched in self._vouched if vouched.until_seq < _NEVER]
+        for name, since in self._said_since.items():
+            if since is not None:
+                self._vouched.append(_Vouched(name, since, _NEVER))
+            if dispatcher.holds_back_at(name, HELD_BACK_MIN):
+                self._vouched.append(_Vouched(name, self._since[name], _NEVER))
+
+    @property
+    def any_vouched(self) -> bool:
+        """Whether any limit is the broker's at any time."""
+        return bool(self._vouched)
+
+    def is_vouched(self, limited: int, seq: int) -> bool:
+        """Whether the limit that a finding is about is the broker's: a row says it, or the broker holds back at it."""
+        return any(
+            LIMIT_OF[vouched.setting] == limited and vouched.after_seq < seq <= vouched.until_seq
+            for vouched in self._vouched
         )
 
     def holding(self, findings: Records) -> Records:

@@ -121,6 +121,7 @@ class Subscription:
         if not waits_known:
             dispatcher.monitor.disregard(self._last.seq)
         findings, episodes = dispatcher.findings_and_episodes()
+        stage.limits.note_kept(dispatcher)
         findings = stage.limits.holding(findings)
         unjoined = len(snapshots.listed - dispatcher.consumers.of.keys())
         return ReplayResult(

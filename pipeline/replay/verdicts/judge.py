@@ -57,6 +57,13 @@ _TOTAL_VAGUE: Final = FindingVerdict(
         "twice: the broker's own count may have been below the limit (#24096, #26422)"
     ),
 )
+_PERHAPS_RAISED: Final = FindingVerdict(
+    "not_provable",
+    because=(
+        "no row `settings` says this limit and the broker is not seen to hold back at it, so a policy that nobody "
+        "recorded may have raised it"
+    ),
+)
 _REDELIVERY_LOST: Final = unexplained("every redeliver request must raise the count")
 
 
@@ -105,6 +112,8 @@ def plain_verdict(rule: int, permitted: int, context: FindingContext) -> Finding
         return _OWNER_UNKNOWN
     if rule == UNACKED_LIMIT and context.found.one_sided:
         return _PERHAPS_ACKNOWLEDGED
+    if rule == UNACKED_LIMIT and not context.found.limits.any_vouched:
+        return _PERHAPS_RAISED
     return INFORMATION if RULES[NAME_OF[rule]].informs else UNEXPLAINED
 
 
@@ -115,7 +124,10 @@ def _beyond_limit(finding: Any, context: FindingContext) -> FindingVerdict:
         return FindingVerdict(
             "not_provable", because=f"the broker does not keep the claimed {disputed} (settings_mismatch)"
         )
-    return _TOTAL_VAGUE if finding.vague else UNEXPLAINED
+    if finding.vague:
+        return _TOTAL_VAGUE
+    vouched = context.found.limits.is_vouched(int(finding.limited), int(finding.seq))
+    return UNEXPLAINED if vouched else _PERHAPS_RAISED
 
 
 def _routed_gap(context: FindingContext) -> FindingVerdict:

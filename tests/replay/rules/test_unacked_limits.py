@@ -72,10 +72,41 @@ def test_a_limit_that_the_broker_passes_again_and_again_is_not_its_own(log: Log)
     assert len(severities(replay)) == 5
 
 
-def test_a_limit_that_the_broker_passes_once_is_broken(log: Log) -> None:
+def test_a_single_pass_of_a_limit_that_nobody_vouches_for_is_not_provable(log: Log) -> None:
     past_the_limit(log, 0)
-    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["violation"] * 2
+    replay = replayed(log.rows, settings=PER_CONSUMER)
+    assert severities(replay) == ["not_provable"] * 2
+    assert all("nobody recorded may have raised it" in verdict.because for verdict in replay.verdicts.values())
     assert mismatches(log) == []
+
+
+@pytest.mark.parametrize("held_back", [2, 3])
+def test_a_broker_that_holds_back_at_a_limit_three_times_keeps_it(log: Log, held_back: int) -> None:
+    entry = past_the_limit(log, 0)
+    for _ in range(held_back):
+        entry = held_back_at_the_limit(log, entry)
+    expected = "violation" if held_back == 3 else "not_provable"
+    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == [expected] * 2
+
+
+def say(log: Log, limit: int, name: str = "maxUnackedMessagesPerConsumer") -> None:
+    log.write("settings", settings=[(name, str(limit))])
+
+
+def test_a_row_vouches_for_the_limit_from_there_on(log: Log) -> None:
+    entry = past_the_limit(log, 0)
+    say(log, 4)
+    past_the_limit(log, entry)
+    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["not_provable"] * 2 + ["violation"] * 2
+
+
+def test_what_the_broker_holds_back_at_a_later_limit_vouches_for_no_former_one(log: Log) -> None:
+    entry = past_the_limit(log, 0)
+    say(log, 5)
+    say(log, 4)
+    for _ in range(3):
+        entry = held_back_at_the_limit(log, entry)
+    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["not_provable"] * 2
 
 
 def test_a_limit_that_the_broker_passes_once_and_far_is_not_its_own(log: Log) -> None:
@@ -141,7 +172,8 @@ def test_another_limit_is_judged_by_again(log: Log) -> None:
 
 
 def full(log: Log) -> None:
-    """The subscription reaches its limit of six; a moment later entries are published."""
+    """A row says the limit of six, and the subscription reaches it; a moment later entries are published."""
+    say(log, 6, "maxUnackedMessagesPerSubscription")
     send(log, range(6))
     log.now_us += 100_000
 
@@ -170,7 +202,15 @@ def test_entries_that_were_published_before_may_have_been_read_before(log: Log) 
     assert severities(replayed(log.rows, settings=PER_SUBSCRIPTION)) == []
 
 
+def test_a_limit_of_the_subscription_that_nobody_vouches_for_may_be_another_one(log: Log) -> None:
+    send(log, range(6))
+    log.now_us += 100_000
+    later(log, 5)
+    assert severities(replayed(log.rows, settings=PER_SUBSCRIPTION)) == ["not_provable"] * 2
+
+
 def test_a_snapshot_shows_what_had_not_been_read(log: Log) -> None:
+    say(log, 6, "maxUnackedMessagesPerSubscription")
     for entry in range(20):
         log.publish(entry)
     for entry in range(6):

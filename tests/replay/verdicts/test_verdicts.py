@@ -201,6 +201,7 @@ def test_a_read_brings_what_has_to_wait_behind_another_entry_of_its_hash(another
 @pytest.mark.parametrize("event", ["dispatch", "ack"])
 def test_no_limit_is_exceeded_for_certain_where_rows_have_one_side(event: str, sides: str, expected: str) -> None:
     log = Log()
+    log.write("settings", settings=[("maxUnackedMessagesPerConsumer", "2")])
     log.join(1)
     for entry in range(4):
         log.publish(entry)
