@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits
+from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
     UNKNOWN,

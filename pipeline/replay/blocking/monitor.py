@@ -12,7 +12,6 @@ import numpy as np
 
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, blocked_consumer
-from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits, in_force_of
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, ack_holes, sample
 from dispatch_audit.pipeline.replay.blocking.causes import (
     DISPATCH_RATE_LIMIT,
@@ -40,6 +39,7 @@ from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
+from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, in_force_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate, SettingsInForce
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, INTERVAL, INTERVALS, STILL_OPEN, Output
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays

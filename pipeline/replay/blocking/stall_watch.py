@@ -10,13 +10,13 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
-from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.blocking.causes import DRAINING_STUCK, NAMES, UNEXPLAINED
 from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED
 from dispatch_audit.pipeline.replay.blocking.stalls import Situation, stalled
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
+from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import State, common_of

@@ -15,7 +15,6 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     oldest_held,
     waiters,
 )
-from dispatch_audit.pipeline.replay.blocking.broker_limits import READ_BATCH, BrokerLimits
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import ack_holes
 from dispatch_audit.pipeline.replay.blocking.causes import (
     ACK_HOLES_LIMIT,
@@ -40,6 +39,7 @@ from dispatch_audit.pipeline.replay.blocking.sendable import (
 )
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import ReplayHead, Reported, reported_as_read, symptom
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
+from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH, BrokerLimits
 from dispatch_audit.pipeline.replay.state.availability import READY
 from dispatch_audit.pipeline.replay.state.output import BY_GAP, BY_LEAVE, BY_RESET, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
@@ -194,12 +194,19 @@ def _replay_head(state: State, since_us: int, situation: Situation) -> ReplayHea
 
 
 def _backlog_is_known(state: State, waiting: Waiters, consumers: int, situation: Situation) -> bool:
-    """Whether no entry that was known before the last reset, and may wait since, can hold back what waits now.
+    """Whether nothing of which no row shows where it is can hold back what waits.
 
-    Consumers that joined after the reset wait for such entries (6.1), and they count for the look-ahead limit (4.7).
+    Entries that were known before the last reset may wait since: consumers that joined after it wait for them (6.1),
+    and they count for the look-ahead limit (4.7).
     """
     entries: Any = state.entries.view(np.ndarray)
-    marks = entries["marks"][entries["ledger"] != UNKNOWN]
+    used = entries[entries["ledger"] != UNKNOWN]
+    marks, full = used["marks"], situation.limits.unacked_per_subscription
+    if full > 0 and common_of(state)["skip_begun_ts"] != UNKNOWN and situation.reported.unacked is None:
+        # What an administrator skipped while it was held may count on as unacknowledged (9.3, E6).
+        held = int(used["messages"][used["holder"] != NOBODY].sum())
+        if 2 * held >= full:
+            return False
     before_reset = int(np.count_nonzero(marks & (BEFORE_RESET | ACKED) == BEFORE_RESET))
     if before_reset == 0:
         return True

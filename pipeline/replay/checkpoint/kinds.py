@@ -21,7 +21,6 @@ from dispatch_audit.pipeline.assignment.selectors.ring_points import NameIndexes
 from dispatch_audit.pipeline.assignment.selectors.ring_selector import Member
 from dispatch_audit.pipeline.assignment.shares import HashShares
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
-from dispatch_audit.pipeline.replay.blocking.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.rate_limits import DispatchPace, Paced, RecentDispatches, _Burst
@@ -58,6 +57,7 @@ from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.replay.rules.capped_findings import CappedFindings
 from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector
+from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate, Setting, SettingsInForce
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts

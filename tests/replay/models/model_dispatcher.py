@@ -25,8 +25,8 @@ from local_replay import Log
 from dispatch_audit.pipeline.assignment import make_selector
 from dispatch_audit.pipeline.contract.profile import SelectorKind, profile_for
 from dispatch_audit.pipeline.errors import AssignmentError
-from dispatch_audit.pipeline.replay.blocking.broker_limits import limits_of
 from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER
+from dispatch_audit.pipeline.replay.settings.broker_limits import limits_of
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 READ_BATCH = 100  # dispatcherMaxReadBatchSize

@@ -13,7 +13,6 @@ from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
-from dispatch_audit.pipeline.replay.blocking.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
     HEAD_OF_REPLAY,
@@ -23,6 +22,7 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
     WRITE_NOT_COMPLETED,
 )
 from dispatch_audit.pipeline.replay.blocking.stalls import StallKind, kind_of
+from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
@@ -104,7 +104,7 @@ def _stall_row(
     why = f"; {sentence(bugs, config.release, label)}" if bugs else ""
     why += f"; {doubts[0].because}" if doubts else ""
     if not kind.backlog_known:
-        why += "; entries from before the last seek, unload or transfer may have held them back"
+        why += "; entries of which no row shows where they are, from before a reset or a skip, may have held them back"
     if kind.may_pause:
         why += (
             "; dispatcherPauseOnAckStatePersistentEnabled may have paused it, as no row shows how many ack holes it had"
