@@ -91,6 +91,8 @@ class RecentlyJoined:
         if self._as_pip_282:
             return  # the dispatches show the last sent position
         self.reported[consumer] = until
+        if consumer in self._perhaps:
+            self._perhaps[consumer] = until[0], until[1] - 1
         self._waiting = [w._replace(until=max(w.until, until)) if w.place == consumer else w for w in self._waiting]
         if consumer in self.held_behind:
             self.held_behind[consumer] = max(self.held_behind[consumer], until)

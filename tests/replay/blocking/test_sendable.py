@@ -175,7 +175,7 @@ def test_a_recently_joined_consumer_gets_nothing_new() -> None:
 
 
 def test_a_recently_joined_consumer_gets_what_was_read_before_it_joined() -> None:
-    assert replayed(_newcomer(1).rows, settings=CLASSIC).weighed == {("stalled", "known_bug"): 1}
+    assert replayed(_newcomer(1).rows, settings=CLASSIC).weighed == {("stalled", "violation"): 1}
 
 
 def test_without_a_dispatch_that_shows_how_far_was_read_a_join_may_hold_back_its_consumer() -> None:

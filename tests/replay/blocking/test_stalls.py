@@ -337,7 +337,7 @@ def joined_at(log: Log, *positions: str) -> None:
     ("positions", "version", "severity"),
     [
         (("1:0", "1:9", "1:1"), "3.0.8", "known_bug"),
-        (("1:0", "1:1", "1:9"), "3.0.8", "violation"),
+        (("1:0", "1:1", "1:1"), "3.0.8", "violation"),
         (("1:0", "1:9", "1:1"), "4.0.7", "violation"),
     ],
 )
