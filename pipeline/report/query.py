@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -49,6 +49,9 @@ _Ask = Callable[..., list[_Row]]
 # Code scanning shows 5,000 results of a run (GitHub, "SARIF support").
 _FINDINGS_PER_RULE = min(300, 5_000 // len(RULES))
 _BLOCKS = 5
+# Causes of a hash that say where its entries were, and not why.
+_WHERE_ENTRIES_WERE: Final = ("replay_queue", "not_read_yet")
+_ABOUT_THE_SAME: Final = 0.8
 # Without permits, or at its limit of unacknowledged messages, a consumer holds up its own entries.
 _SELF = "CASE WHEN cause IN ('no_permits', 'unacked_limit_consumer') THEN {} END"
 _BLAMED = {
@@ -125,7 +128,7 @@ def _run(tables: Tables, run_key: str) -> RunSummary:
         rules=rules,
         findings=tuple(_record(Finding, row) for of_rule in findings for row in of_rule),
         causes=total_causes([causes]),
-        blocks=tuple(map(_block, blocks)),
+        blocks=_reasons_first([_block(row) for row in blocks]),
         refused={row["reason"]: row["number"] for row in refused},
         groups=tuple(groups),
         incomplete=tuple(_record(Partition, row) for row in incomplete),
@@ -198,6 +201,29 @@ def _costliest_blocks(blocking: _Ask, scopes: Mapping[str, str], trace_end_us: i
         rest=f"GROUP BY {group}, {', '.join(_BLAMED.values())} ORDER BY message_seconds DESC, cause, topic, "
         f"subscription, broker NULLS FIRST, blamed_consumer NULLS FIRST LIMIT {_BLOCKS}",
     )
+
+
+def _reasons_first(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """The blocks with those that give a reason before others of about the same cost that only say where entries were.
+
+    The hashes of a subscription that is held up wait in replay or unread for the same time as the subscription does, or
+    some moments longer: the reason is what to look at first.
+    """
+    ranked = list(blocks)
+    for block in blocks:
+        if block.cause not in _WHERE_ENTRIES_WERE:
+            continue
+        same = [
+            other
+            for other in ranked[ranked.index(block) + 1 :]
+            if other.cause not in _WHERE_ENTRIES_WERE
+            and (other.topic, other.subscription, other.broker) == (block.topic, block.subscription, block.broker)
+            and other.message_seconds >= _ABOUT_THE_SAME * block.message_seconds
+        ]
+        if same:
+            ranked.remove(block)
+            ranked.insert(ranked.index(same[-1]) + 1, block)
+    return tuple(ranked)
 
 
 def _block(row: _Row) -> Block:

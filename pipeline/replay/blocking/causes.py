@@ -58,7 +58,7 @@ CLAUSES: Mapping[str, str] = MappingProxyType(
         ),
         NAMES[LOOK_AHEAD_LIMIT]: "the replay queue had reached the look-ahead limit",
         NAMES[UNACKED_LIMIT_SUBSCRIPTION]: "the subscription had reached its limit of unacknowledged messages",
-        NAMES[REPLAY_QUEUE]: "earlier entries in the replay queue were not sent",
+        NAMES[REPLAY_QUEUE]: "they were read before and were still in the replay queue",
         NAMES[DELAYED_DELIVERY]: "the producer had asked for a delay",
         NAMES[NOT_READ_YET]: "the broker had not read that far yet",
         NAMES[DRAINING]: "their hashes were draining from {blocking}",
