@@ -31,7 +31,8 @@ STEPS: Mapping[str, str] = MappingProxyType(
         "delayed_delivery": "check that the producers mean this delay, for {oldest}",
         "replay_queue": "look at what put {oldest} into the replay queue: a join or leave, a redeliver request, or a "
         "consumer that could not be sent more",
-        "not_read_yet": "compare this time with the broker's reads from its bookies: it had not read {oldest}",
+        "not_read_yet": "see whether a limit of the dispatch rate was in force, or compare this time with the broker's "
+        "reads from its storage: it had not read {oldest}",
         "draining_stuck": "reconnect the consumers of the subscription, and upgrade the broker: {oldest} could be sent "
         "and were not",
         "dispatch_rate_limit": "raise the dispatch rate, in broker.conf or in the policies of the namespace or the "
