@@ -27,12 +27,15 @@ class ReportedAssignment(NamedTuple):
         consumers: how many consumers it lists, each with its ranges.
         differing: how many of them have other ranges in the replay.
         of_other_dispatcher: whether it has values that only the other dispatcher reports.
+        determined: whether the rows determine the ranges of the replay. At the beginning of a trace that does not begin
+            with the first join, consumers that came and went before may have left their mark on them.
     """
 
     snapshot: Snapshot
     consumers: int
     differing: int
     of_other_dispatcher: bool
+    determined: bool
 
     @property
     def agrees(self) -> bool:
@@ -54,8 +57,14 @@ class ReportedAssignments:
         self.seen: list[ReportedAssignment] = []
         self.confirmed = False
 
-    def note(self, snapshot: Snapshot, in_force: Sequence[Ranges]) -> None:
-        """Takes the next snapshot, and the ranges of the replay at both sides of its bracket."""
+    def note(self, snapshot: Snapshot, in_force: Sequence[Ranges], determined: bool) -> None:
+        """Takes the next snapshot.
+
+        Args:
+            snapshot: the snapshot.
+            in_force: the ranges of the replay at both sides of its bracket.
+            determined: whether the rows determine these.
+        """
         if self.confirmed or len(self.seen) >= _KEPT_MAX:
             return
         reported = {consumer.consumer: consumer.ranges for consumer in snapshot.consumers if consumer.ranges}
@@ -69,7 +78,8 @@ class ReportedAssignments:
         differing = min(sum(reported[n] != ranges[n] for n in reported) for ranges in comparable)
         joining = any(consumer.joined_at is not None for consumer in snapshot.consumers)
         draining = any(consumer.draining for consumer in snapshot.consumers)
-        seen = ReportedAssignment(snapshot, len(reported), differing, joining if self._drains else draining)
+        other_dispatcher = joining if self._drains else draining
+        seen = ReportedAssignment(snapshot, len(reported), differing, other_dispatcher, determined)
         self.seen.append(seen)
         # A recorder may leave out what the dispatcher of recently joined consumers reports, so only its values show it.
         if seen.agrees and len(reported) > 1 and (self._drains or joining):

@@ -15,6 +15,11 @@ from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Sn
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import NONE, Bounds, Reconstruction
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 
+_ALONE = (
+    "one consumer alone owns every hash under each selector, so the ranges show that the broker or the recorder writes "
+    "them as another selector does, and not that another consumer owns anything"
+)
+_LAST_SLOT = 65_535
 # The number of mismatches that are kept with their details; all are counted.
 _KEPT_MAX = 10_000
 
@@ -126,7 +131,8 @@ class Comparison:
             rebuilt = after.ranges.get(number, frozenset())
             missing = [f"[{start}, {end}]" for start, end in sorted(reported - rebuilt)]
             surplus = [f"[{start}, {end}]" for start, end in sorted(rebuilt - reported)]
-            undecided = _undecided_ranges(snapshot, symmetric_difference(reported, rebuilt), doubts)
+            differing = symmetric_difference(reported, rebuilt)
+            undecided = _ALONE if _owns_all(snapshot, reported) else _undecided_ranges(snapshot, differing, doubts)
             self._report("assignment_mismatch", snapshot, index, undecided, missing, surplus)
 
     def _compare_draining(
@@ -172,6 +178,15 @@ def _undecided_ranges(snapshot: Snapshot, differing: HashRanges, doubts: Undecid
     concerning = doubts.between(snapshot.seq_begin, snapshot.seq)
     undecided = union(both for doubt in concerning for both in doubt.ranges)
     return concerning[0].because if concerning and covers(undecided, differing) else ""
+
+
+def _owns_all(snapshot: Snapshot, reported: RangesOfOne) -> bool:
+    """Whether the one consumer of a snapshot owns every hash: from 0 or 1 on to the last slot or beyond."""
+    if len(snapshot.consumers) > 1 or not reported:
+        return False
+    starts, ends = zip(*sorted(reported), strict=True)
+    gapless = all(start <= end + 1 for start, end in zip(starts[1:], ends, strict=False))
+    return starts[0] <= 1 and gapless and ends[-1] >= _LAST_SLOT
 
 
 def _range(bounds: Bounds) -> str:

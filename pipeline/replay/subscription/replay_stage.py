@@ -344,8 +344,9 @@ class ReplayStage:
                 self.dispatcher.monitor.disregard(at.seq)
             self.missing.settle(at)
         self._note_known(at)
-        if self.owners.routes_by_selector and self.cold_start.known:
-            self.reported.note(snapshot, [moment.ranges for moment in moments])
+        determined = self.cold_start.known
+        if self.owners.routes_by_selector and (determined or not self.cold_start.interrupted):
+            self.reported.note(snapshot, [moment.ranges for moment in moments], determined)
         if self.cold_start.settled:
             self.snapshots.compare(snapshot, moments, at, self.dispatcher, doubts, self.one_sided)
 

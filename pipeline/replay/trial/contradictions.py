@@ -33,7 +33,7 @@ def another_shown(config: ReplayConfig, other: OtherSelector, against: Shown) ->
     return [
         Contradiction(
             claim,
-            f"{found} but those of {name}" if against.differing else f"{found}, and {name} explains them",
+            f"{found} but those of {name}" if against.against else f"{found}, and {name} explains them",
             value,
             at,
             evidence,
@@ -59,11 +59,11 @@ def none_shown(config: ReplayConfig, against: Shown) -> Contradiction:
 def _evidence(config: ReplayConfig, against: Shown) -> tuple[TracePoint, tuple[tuple[int, str], ...], str]:
     """The row that shows it, the evidence, and what was found as a clause."""
     claimed = named(config.profile, config.selector(sticky=False), config.points)
-    if against.differing:
-        first = against.differing[0].snapshot
-        evidence = tuple((s.snapshot.seq, _differs(s, claimed)) for s in against.differing[:_EVIDENCE_MAX])
-        snapshots = count(len(against.differing), "snapshot")
-        what = "hash ranges" if any(seen.differing for seen in against.differing) else "values"
+    if reported := against.against:
+        first = reported[0].snapshot
+        evidence = tuple((seen.snapshot.seq, _differs(seen, claimed)) for seen in reported[:_EVIDENCE_MAX])
+        snapshots = count(len(reported), "snapshot")
+        what = "hash ranges" if any(seen.differing for seen in reported) else "values"
         found = f"the {what} in {snapshots} from there on are not those of {claimed}"
         return TracePoint(first.seq, first.ts_us), evidence, found
     seqs = against.misrouted[:_EVIDENCE_MAX]

@@ -51,6 +51,10 @@ class OtherSelector(NamedTuple):
         broker = {**profile.broker(said), **self.settings}
         return replace(config, profile=profile, version=self.version, broker=broker)
 
+    def is_of_release(self, config: ReplayConfig) -> bool:
+        """Whether a broker of the claimed release may have it."""
+        return self.profile in _profiles_of_release(config)
+
     def contradicted(self, config: ReplayConfig) -> list[tuple[Claim, str]]:
         """The claims of a trace that this selector contradicts, each with the value that it shows."""
         found = [
@@ -58,7 +62,7 @@ class OtherSelector(NamedTuple):
             for name, value in self.settings.items()
             if config.claim(name).value != json.dumps(value)
         ]
-        if self.profile not in _profiles_of_release(config):
+        if not self.is_of_release(config):
             found.append((Claim(VERSION, config.version, "trace.json"), f"the selector of {self.profile}"))
         return found
 

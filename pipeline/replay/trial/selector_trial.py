@@ -63,13 +63,15 @@ def _chosen(claimed: Subscription, kept: Sequence[Merged], until: int, final: bo
     if not against.contradicts:
         return claimed
     names = {number: stay.row.name for number, stay in claimed.stage.stays.items()}
-    for other in other_selectors(claimed.config, against.differing, names):
+    for other in other_selectors(claimed.config, against.against, names):
         replay = Subscription(other.applied(claimed.config))
         for part in kept:
             _feed(replay, part)
         if final:
             replay.close()
-        if shown_by(replay, until).explains(against):
+        # All hashes of one consumer look alike in many releases, so one snapshot does not show that it is another one.
+        alone_min = 1 if other.is_of_release(claimed.config) else 2
+        if shown_by(replay, until).explains(against, alone_min):
             for contradiction in another_shown(claimed.config, other, against):
                 replay.stage.settings.contradict(contradiction)
             return replay

@@ -23,7 +23,9 @@ class Shown(NamedTuple):
     Attributes:
         agreeing: whether a snapshot of several consumers reports what the replay has.
         alone: the number of snapshots of a single consumer that do.
-        differing: the reported assignments that do not.
+        differing: the reported assignments that do not, where the rows determine those of the replay.
+        open: those that do not where the rows leave them open, at the beginning of a trace that does not begin with the
+            first join.
         misrouted: the dispatches to another consumer than the owner, where the owner is not open.
         misrouted_hashes: how many different pairs of hash and receiver they have.
         dispatches: the number of dispatches.
@@ -32,6 +34,7 @@ class Shown(NamedTuple):
     agreeing: bool
     alone: int
     differing: Sequence[ReportedAssignment]
+    open: Sequence[ReportedAssignment]
     misrouted: Sequence[TracePoint]
     misrouted_hashes: int
     dispatches: int
@@ -41,14 +44,25 @@ class Shown(NamedTuple):
         """Whether a snapshot is of the other dispatcher; or none of several consumers agrees, and there is evidence."""
         if any(seen.of_other_dispatcher for seen in self.differing):
             return True
-        return not self.agreeing and (bool(self.differing) or self.misrouted_hashes >= _MISROUTED_MIN)
+        return not self.agreeing and (bool(self.against) or self.misrouted_hashes >= _MISROUTED_MIN)
 
-    def explains(self, against: "Shown") -> bool:
-        """Whether this selector explains what contradicts the claimed one, but for mistakes that a broker may make."""
+    @property
+    def against(self) -> Sequence[ReportedAssignment]:
+        """The reported assignments that another selector may explain."""
+        return self.differing or self.open
+
+    def explains(self, against: "Shown", alone_min: int) -> bool:
+        """Whether this selector explains what contradicts the claimed one, but for mistakes that a broker may make.
+
+        Args:
+            against: what is shown of the claimed selector.
+            alone_min: so many snapshots of a single consumer are enough, if there are none of several.
+        """
         if len(self.misrouted) > max(1, len(against.misrouted) // 20):
             return False
-        if against.differing:
-            return (self.agreeing or self.alone > 1) and 10 * len(self.differing) <= len(against.differing)
+        if against.against:
+            # Consumers that came and went before the trace cannot make a selector give the very ranges of another one.
+            return (self.agreeing or self.alone >= alone_min) and 10 * len(self.differing) <= len(against.against)
         return against.misrouted_hashes >= _MISROUTED_MIN
 
     @property
@@ -71,7 +85,7 @@ def shown_by(replay: Subscription, until: int) -> Shown:
     """How far the rows up to a seq agree with the selector of a replay; nothing is shown of declared ranges."""
     stage = replay.stage
     if not stage.owners.routes_by_selector:
-        return Shown(False, 0, (), (), 0, 0)
+        return Shown(False, 0, (), (), (), 0, 0)
     seen = [a for a in stage.reported.seen if a.snapshot.seq <= until]
     findings, _ = stage.dispatcher.findings_and_episodes()
     misrouted = chosen(findings, (findings.rule == OWNERSHIP) & (findings.seq <= until))
@@ -79,7 +93,8 @@ def shown_by(replay: Subscription, until: int) -> Shown:
     return Shown(
         agreeing=stage.reported.confirmed or any(a.agrees and a.consumers > 1 for a in seen),
         alone=sum(a.agrees and a.consumers == 1 for a in seen),
-        differing=[a for a in seen if not a.agrees],
+        differing=[a for a in seen if not a.agrees and a.determined],
+        open=[a for a in seen if not a.agrees and not a.determined],
         misrouted=sorted(map(TracePoint, misrouted.seq.tolist(), misrouted.ts_us.tolist())),
         misrouted_hashes=np.unique(misrouted[["hash", "consumer"]]).size,
         dispatches=int(stage.dispatcher.checked[DISPATCHES]),

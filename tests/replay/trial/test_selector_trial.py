@@ -75,14 +75,66 @@ def test_a_snapshot_of_two_consumers_shows_the_selector(two: Log) -> None:
     assert not found_in(tables_of(two.rows))
 
 
-def test_a_consumer_alone_shows_the_selector_in_two_snapshots() -> None:
+def test_a_consumer_alone_shows_the_selector() -> None:
     log = Log()
     log.join(1)
     snapshot(log, "auto_split", 1)
-    once = found_in(tables_of(log.rows, settings=RINGS))
-    snapshot(log, "auto_split", 1)
-    assert once == {("assignment_mismatch", "violation"): 1}
     assert found_in(tables_of(log.rows, settings=RINGS)) == {("settings_mismatch", "not_provable"): 1}
+
+
+WHOLE = ([0, 65_535], [1, 65_535], [0, 65_536], [1, 2_147_483_646], [0, 2_147_483_646])
+
+
+@pytest.mark.parametrize("ranges", WHOLE, ids=str)
+@pytest.mark.parametrize("claimed", [AUTO_SPLIT, RINGS], ids=["auto_split", "rings"])
+@pytest.mark.parametrize("version", ["3.0.7", "4.0.8"])
+def test_a_consumer_alone_with_all_hashes_breaks_nothing(
+    ranges: list[int], claimed: Mapping[str, object], version: str
+) -> None:
+    log = Log()
+    log.join(1)
+    log.now_us += 200_000
+    log.snapshot(reported(1, key_hash_ranges=[ranges]), seq_begin=2, seq_end=2)
+    found = found_in(tables_of(log.rows, version=version, settings=claimed))
+    assert found.keys() <= {("settings_mismatch", "not_provable"), ("assignment_mismatch", "not_provable")}
+    assert len(found) <= 1
+
+
+def test_a_consumer_alone_without_some_hashes_is_a_fault_of_the_broker() -> None:
+    log = Log()
+    log.join(1)
+    log.now_us += 200_000
+    log.snapshot(reported(1, key_hash_ranges=[[0, 30_000], [30_002, 65_536]]), seq_begin=2, seq_end=2)
+    assert found_in(tables_of(log.rows)) == {("assignment_mismatch", "violation"): 1}
+
+
+def late(log: Log, kind: SelectorKind) -> Tables:
+    """A trace that begins after consumer 9 has come; it leaves, and snapshots list 1 and 2."""
+    log.leave(9)
+    for _ in range(2):
+        snapshot(log, kind, 1, 2)
+    many_keys(log, kind)
+    return tables_of(log.rows, settings=RINGS, complete_from_start=False)
+
+
+def test_a_trace_that_begins_late_shows_the_selector_too(two: Log) -> None:
+    found = late(two, "auto_split")
+    assert found_in(found) == {("settings_mismatch", "not_provable"): 1}
+    assert found["coverage"][0]["dispatches_judged"] > 0
+
+
+def test_a_trace_that_begins_late_may_have_ranges_of_consumers_that_left_before_it(two: Log) -> None:
+    # Consumer 9 had the lowest quarter, and left it to its neighbour.
+    for _ in range(3):
+        two.now_us += 200_000
+        two.snapshot(
+            reported(1, key_hash_ranges=[[49_153, 65_536]]),
+            reported(2, key_hash_ranges=[[0, 49_152]]),
+            seq_begin=len(two.rows),
+            seq_end=len(two.rows),
+        )
+    found = tables_of(two.rows, complete_from_start=False)
+    assert not found.get("violations")
 
 
 @pytest.mark.parametrize("points", [1, 7, 20, 37, 150, 1000])
