@@ -2,6 +2,7 @@
 
 from pyspark.sql import DataFrame, SparkSession
 
+from dispatch_audit.pipeline.contract.profile import judged_as
 from dispatch_audit.pipeline.replay.pack_on_spark import checked_rows
 from dispatch_audit.pipeline.replay.packed_source import configure, counts_in
 from dispatch_audit.pipeline.replay.packing.staged_batches import STAGED_SCHEMA
@@ -35,6 +36,7 @@ def validate(spark: SparkSession, request: AuditRequest, progress: Progress) -> 
             ValidationResult(
                 path=trace.path,
                 profile=profile.name,
+                judged_as=judged_as(trace.manifest.pulsar_version, profile),
                 events_in=found.rows_in,
                 events_quarantined=found.refused,
                 reasons=dict(found.refused_by_reason),

@@ -34,6 +34,7 @@ def json_validation(results: Sequence[ValidationResult]) -> str:
                     "gaps": result.gaps,
                     "rows_dropped": result.rows_dropped,
                     "profile": result.profile,
+                    "judged_as": result.judged_as,
                 }
                 for result in results
             ],
@@ -54,4 +55,5 @@ def _lines(result: ValidationResult) -> list[str]:
         *(f"        {reason}: {number:,}" for reason, number in by_frequency),
         *([f"Lost    {dropped(result.rows_dropped, result.gaps)}"] if result.gaps else []),
         f"Broker  by the rules of profile {result.profile}",
+        *([f"        {printable(result.judged_as)}"] if result.judged_as else []),
     ]

@@ -52,6 +52,7 @@ class ValidationResult:
     Attributes:
         path: the trace as given.
         profile: name of the broker profile that an audit would apply.
+        judged_as: the words that no profile was read for the release, and as which one it is judged; None: one was.
         events_in: rows read.
         events_quarantined: rows that an audit would refuse.
         reasons: refused rows by reason code.
@@ -63,6 +64,7 @@ class ValidationResult:
 
     path: str
     profile: str
+    judged_as: str | None
     events_in: int
     events_quarantined: int
     reasons: dict[str, int]

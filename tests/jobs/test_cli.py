@@ -184,7 +184,7 @@ def test_debug_shows_the_traceback(run_cli: RunCli, audited: Any, trace: Path) -
 def test_validate_says_what_would_be_refused(
     run_cli: RunCli, monkeypatch: pytest.MonkeyPatch, trace: Path, fault: str, expected: int
 ) -> None:
-    result = ValidationResult(str(trace), "pulsar-4.2.4", 1_000, 5, {"missing_field": 1, "broken_json": 4}, fault)
+    result = ValidationResult(str(trace), "pulsar-4.2.4", None, 1_000, 5, {"missing_field": 1, "broken_json": 4}, fault)
     monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", lambda name, **options: None)
     monkeypatch.setattr(dispatch_audit.pipeline.validation, "validate", lambda spark, request, progress: [result])
     code, out, err = run_cli("validate", trace)

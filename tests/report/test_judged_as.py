@@ -5,6 +5,7 @@ from dataclasses import replace
 from html import unescape
 from io import StringIO
 
+import pytest
 from report_rows import BROKEN, TABLES
 from rich.console import Console
 
@@ -12,6 +13,8 @@ from dispatch_audit.pipeline.report.ci.github import markdown
 from dispatch_audit.pipeline.report.json_summary import json_summary
 from dispatch_audit.pipeline.report.summary import Summary
 from dispatch_audit.pipeline.report.text.report import print_report
+from dispatch_audit.pipeline.report.validation import json_validation, print_validation
+from dispatch_audit.pipeline.run.request import ValidationResult
 
 UNREAD = replace(BROKEN, profile="pulsar-4.0.14", pulsar_version="4.0.15")
 WORDS = "no profile was read for Pulsar 4.0.15: it is judged as 4.0.14, the last release of its branch"
@@ -39,3 +42,12 @@ def test_of_a_release_that_was_read_nothing_is_said() -> None:
 def test_programs_can_ask_for_it() -> None:
     told = [json.loads(reports(run)[2])["traces"][0]["judged_as"] for run in (UNREAD, READ)]
     assert told == [f"{WORDS} that one was read for", None]
+
+
+@pytest.mark.parametrize("judged_as", [f"{WORDS} that one was read for", None])
+def test_validate_says_it_too(judged_as: str | None) -> None:
+    result = ValidationResult("mine", "pulsar-4.0.14", judged_as, 10, 0, {}, "")
+    text = StringIO()
+    print_validation([result], Console(file=text, width=300))
+    assert ("no profile was read" in text.getvalue()) == (judged_as is not None)
+    assert json.loads(json_validation([result]))["traces"][0]["judged_as"] == judged_as
