@@ -8,6 +8,7 @@ from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
+from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, DISPATCHES
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
@@ -49,18 +50,30 @@ def mismatch_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: i
         if rule not in config.profile.rules:
             continue
         differing = [m for m in found.reported_mismatches if m.rule == rule]
-        rows = [_row(m, names, config) for m in differing]
+        rows = [_row(m, names, found, config) for m in differing]
         counts = severities(rows)
         # Without their evidence the mismatches that were only counted have no milder verdict.
-        counts["not_provable" if found.owners_unknown else "violation"] += found.comparison.beyond[rule]
+        unproven = found.owners_unknown or (rule == "draining_mismatch" and bool(_never_recorded(found)))
+        counts["not_provable" if unproven else "violation"] += found.comparison.beyond[rule]
         by_rule.append(RuleFindings(rule, found.comparison.compared[rule], +counts, rows[: per_rule_max or None]))
     return by_rule
 
 
-def _verdict(mismatch: Mismatch, config: ReplayConfig) -> tuple[Severity, tuple[str, ...], str]:
+def _never_recorded(found: ReplayResult) -> str:
+    """Why the trace does not show what drains, as a clause: rows of a kind that it never has prove nothing."""
+    if not found.checked[DISPATCHES]:
+        return "the trace has no row of a dispatch, so it does not show what consumers held"
+    if not found.checked[ACKNOWLEDGEMENTS]:
+        return "the trace has no row of an acknowledgement, so it does not show what consumers still held"
+    return ""
+
+
+def _verdict(mismatch: Mismatch, found: ReplayResult, config: ReplayConfig) -> tuple[Severity, tuple[str, ...], str]:
     """The severity, the known bugs, and the reason as a clause."""
     if mismatch.undecided:
         return "not_provable", (), f"; {mismatch.undecided}"
+    if mismatch.rule == "draining_mismatch" and (because := _never_recorded(found)):
+        return "not_provable", (), f"; {because}"
     if mismatch.rule == "draining_mismatch" and mismatch.missing and not mismatch.surplus:
         bugs = bugs_by_symptom(config.version, config.profile)["reported_as_draining_still"]
         if bugs:
@@ -68,8 +81,8 @@ def _verdict(mismatch: Mismatch, config: ReplayConfig) -> tuple[Severity, tuple[
     return "violation", (), ""
 
 
-def _row(mismatch: Mismatch, names: Names, config: ReplayConfig) -> dict[str, object]:
-    severity, bugs, because = _verdict(mismatch, config)
+def _row(mismatch: Mismatch, names: Names, found: ReplayResult, config: ReplayConfig) -> dict[str, object]:
+    severity, bugs, because = _verdict(mismatch, found, config)
     snapshot = mismatch.snapshot
     begin, end = names.own_seq(snapshot.seq_begin), names.own_seq(snapshot.seq_end)
     noun, templates = _DIFFERENCES[mismatch.rule]

@@ -204,6 +204,21 @@ def test_a_hash_that_the_trace_has_and_the_broker_does_not_is_surplus() -> None:
     assert _told(replayed(log.rows)) == [(1, (), (f"{LOW_HASH} (0 entries, expected 2)",))]
 
 
+@pytest.mark.parametrize("never", ["dispatch", "ack", "flow"])
+def test_rows_of_a_kind_that_a_recorder_never_writes_prove_nothing_about_what_drains(never: str) -> None:
+    log = _moved()
+    log.flow(2, 10)
+    log.publish(2, HIGH)
+    log.dispatch(2, 2, HIGH)
+    log.ack(2, 2)
+    log.snapshot(reported(1, draining_hashes=[*_drains(1), {"hash": 77, "unacked_messages": 1}]))
+    _settled(log)
+    rows = [row for row in log.rows if row["event"] != never]
+    expected = "violation" if never == "flow" else "not_provable"
+    weighed = replayed(rows).weighed
+    assert [severity for rule, severity in weighed if rule == "draining_mismatch"] == [expected]
+
+
 @pytest.mark.parametrize(
     ("version", "entries", "agreed"),
     [("4.0.3", 2, 1), ("4.0.3", 0, 1), ("4.0.8", 2, 0), ("4.0.8", 0, 1), ("4.2.4", 2, 0), ("4.2.4", 0, 1)],
