@@ -1,7 +1,7 @@
 """The two answers on a run in words: whether order was kept, and whether messages made progress."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from dispatch_audit.pipeline.contract.answers import MISSING, Missing, Order, Progress
 from dispatch_audit.pipeline.contract.severity import RunVerdict, Severity
@@ -10,6 +10,7 @@ from dispatch_audit.pipeline.report.summary import RuleCounts, RunSummary, Subsc
 from dispatch_audit.pipeline.report.wording import duration, printable
 
 Tone = Literal["good", "plain", "careful", "bad"]
+"""From the best to the worst."""
 
 _ORDER_TONE: Final[Mapping[Order, Tone]] = {
     "nothing_sent": "plain",
@@ -40,6 +41,8 @@ _EXPECTED: Final = {
     "delayed_delivery": "entries waited for the time that their producer had asked for",
 }
 _STUCK: Final = ("stalled", "draining_stuck")
+_MISCLAIMED: Final = "settings_mismatch"
+_IMPOSSIBLE: Final = "impossible_counter"
 
 
 class Answer(NamedTuple):
@@ -63,10 +66,17 @@ def answers_on(run: RunSummary) -> tuple[Answer, ...]:
     if run.order is None or run.progress is None:
         return (Answer("verdict", _spoken(run.verdict), _VERDICT_TONE[run.verdict], _BY_AN_OLDER_VERSION),)
     order = Answer("order", _spoken(run.order), _ORDER_TONE[run.order], _order(run, run.order))
-    tone = _PROGRESS_TONE[run.progress]
-    if tone in ("good", "plain") and _besides(run):
-        tone = "careful"
-    return order, Answer("progress", _spoken(run.progress), tone, _progress(run, run.progress))
+    return order, Answer("progress", _spoken(run.progress), _progress_tone(run), _progress(run, run.progress))
+
+
+def worse(tones: Iterable[Tone]) -> Tone:
+    """Returns the worst of several tones."""
+    return max(tones, key=get_args(Tone).index)
+
+
+def impossible_counters(run: RunSummary) -> int:
+    """Returns how many counters of the broker are reported that cannot be."""
+    return sum(counts.findings["info"] for counts in run.rules if counts.rule == _IMPOSSIBLE)
 
 
 def line_of(answer: Answer) -> str:
@@ -86,7 +96,7 @@ def answers_on_all(summary: Summary) -> tuple[Answer, ...]:
     )
     return (
         Answer("order", _spoken(kept), _ORDER_TONE[kept], _among(orders, summary)),
-        Answer("progress", _spoken(flowing), _PROGRESS_TONE[flowing], _among(flows, summary)),
+        Answer("progress", _spoken(flowing), worse(map(_progress_tone, summary.runs)), _among(flows, summary)),
     )
 
 
@@ -185,11 +195,25 @@ def _expected(of: Iterable[SubscriptionAnswers]) -> str:
     return f", but for up to {text}" if text else ""
 
 
-def _besides(run: RunSummary) -> str:
-    """Findings of rules about progress that no word of the answer says: of limits, and of what the broker reports."""
+def _progress_tone(run: RunSummary) -> Tone:
+    """How good the answer on progress is, with the findings that its word does not say."""
+    found: Tone = "bad" if _found(_unsaid(run), "violation") else "careful" if _besides(run) else "good"
+    return worse((_PROGRESS_TONE[run.progress], found)) if run.progress else found
+
+
+def _unsaid(run: RunSummary) -> list[RuleCounts]:
+    """The rules that no word of the answers says: on limits, on what the broker reports, and on settings."""
     rules = [counts for counts in run.about("progress") if counts.rule not in _STUCK]
+    return [*rules, *(counts for counts in run.rules if counts.rule == _MISCLAIMED)]
+
+
+def _besides(run: RunSummary) -> str:
+    """The findings of these rules as clauses, and counters of the broker that cannot be."""
     severities: tuple[Severity, ...] = ("violation", "known_bug", "not_provable")
-    return "".join(f"; {found}" for severity in severities if (found := _found(rules, severity)))
+    found = [_found(_unsaid(run), severity) for severity in severities]
+    if number := impossible_counters(run):
+        found.append(f"the broker reports {count(number, 'counter')} that cannot be ({_IMPOSSIBLE})")
+    return "".join(f"; {clause}" for clause in found if clause)
 
 
 def _unproven(

@@ -26,6 +26,7 @@ from report_rows import (
 from rich.console import Console
 
 from dispatch_audit.pipeline.replay.blocking.causes import NAMES as CAUSES
+from dispatch_audit.pipeline.report.answers import answers_on, answers_on_all
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
 from dispatch_audit.pipeline.report.text.next_step import STEPS
 from dispatch_audit.pipeline.report.text.report import print_report
@@ -176,6 +177,31 @@ def test_an_expected_wait_is_said_and_no_alarm(cause: str, said: str) -> None:
 def test_other_findings_about_progress_stand_beside_the_answer() -> None:
     line = lines_of(replace(CLEAN, rules=(counts("unacked_limit", 9, violation=3),)))[1]
     assert line.endswith("within 1.0 s; 3 violations of unacked_limit")
+
+
+@pytest.mark.parametrize(
+    ("rule", "severity", "said", "tone"),
+    [
+        ("unacked_limit", "violation", "1 violation of unacked_limit", "bad"),
+        ("draining_mismatch", "violation", "1 violation of draining_mismatch", "bad"),
+        ("settings_mismatch", "not_provable", "1 finding of settings_mismatch is not provable", "careful"),
+        ("impossible_counter", "info", "the broker reports 1 counter that cannot be (impossible_counter)", "careful"),
+    ],
+)
+def test_what_no_word_of_the_answers_says_makes_no_green_headline(
+    rule: str, severity: str, said: str, tone: str
+) -> None:
+    run = replace(CLEAN, rules=(counts(rule, 5, **{severity: 1}),))
+    _, progress = answers_on(run)
+    assert (progress.word, progress.tone) == ("flowing", tone)
+    assert progress.text.endswith(f"; {said}")
+    _, of_all = answers_on_all(replace(BOTH, runs=(CLEAN, run)))
+    assert of_all.tone == tone
+
+
+def test_counters_that_cannot_be_are_something_to_look_at() -> None:
+    run = replace(CLEAN, rules=(counts("impossible_counter", 5, info=1),), blocks=())
+    assert "the rows of rule impossible_counter" in next_of(run)
 
 
 def test_a_run_of_an_older_version_has_a_verdict_only() -> None:

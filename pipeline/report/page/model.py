@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dispatch_audit.pipeline.contract.severity import WORST_FIRST, Severity
-from dispatch_audit.pipeline.report.answers import Answer, Tone
+from dispatch_audit.pipeline.report.answers import Answer, Tone, worse
 
 # Pixels of the axis and the legend of a chart, and of the header of a lane.
 _AXIS = 50
@@ -159,8 +159,7 @@ class Page:
     @property
     def tone(self) -> Tone:
         """The tone of the worse answer."""
-        tones: tuple[Tone, ...] = ("good", "plain", "careful", "bad")
-        return max((answer.tone for answer in self.answers), key=tones.index)
+        return worse(answer.tone for answer in self.answers)
 
     @property
     def severities(self) -> tuple[Severity, ...]:

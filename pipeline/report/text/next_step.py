@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from dispatch_audit.pipeline.contract.recorded_by import OUTSIDE
 from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
-from dispatch_audit.pipeline.report.answers import lacking, missing_in, to_record
+from dispatch_audit.pipeline.report.answers import impossible_counters, lacking, missing_in, to_record
 from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.summary import Block, RunSummary
 from dispatch_audit.pipeline.report.text.topics import TopicNames
@@ -84,6 +84,8 @@ def _about_waits(run: RunSummary, topics: TopicNames) -> str:
         return f"{look_at(block)}{topics.behind(block)}"
     if run.progress == "held_up":
         return "see table blocking, the rows of scope subscription: what each time without progress waited for"
+    if impossible_counters(run):
+        return "see table violations, the rows of rule impossible_counter: the broker reports counters that cannot be"
     return "nothing to do: entries waited briefly or not at all"
 
 
