@@ -154,6 +154,8 @@ def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
         cause = DELAYED_DELIVERY
     elif hashes[at].queue_first < 0 and marks & (DUE | SENT) != DUE:
         cause = NACK_DELAY
+    elif _delayed_us(state, at, head, ts, waited_us) > half_us:
+        cause = DELAYED_DELIVERY
     elif owner != UNLOOKED and state.consumers[owner].recent == 1:
         cause = RECENTLY_JOINED
     elif owner >= 0 and state.consumers[owner].blocked == 1:
@@ -165,6 +167,27 @@ def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
     elif blocked_on_unacked_us(state, ts) - hashes[at].clear_full_us >= half_us:
         cause = UNACKED_LIMIT_SUBSCRIPTION
     return cause
+
+
+@compiled
+def _delayed_us(state: State, at: int, head: int, ts: int, waited_us: int) -> int:
+    """For how much of a wait only entries waited whose delivery was not due."""
+    entries, delayed = state.entries, False
+    ready_us = ts - _ready_ts(state, head)
+    slot = state.hashes[at].aside_first
+    while slot >= 0:
+        if entries[slot].marks & (DUE | SENT) == DUE:
+            ready_us = max(ready_us, ts - entries[slot].due_ts)
+        delayed = delayed or entries[slot].marks & (DELAYED | SENT) == DELAYED
+        slot = entries[slot].next
+    return max(waited_us - ready_us, 0) if delayed else 0
+
+
+@compiled
+def _ready_ts(state: State, slot: int) -> int:
+    """Since when an entry waits and could be sent, as far as its delay is concerned."""
+    due = state.entries[slot].marks & (DUE | SENT) == DUE
+    return int(state.entries[slot].due_ts if due else state.entries[slot].since_ts)
 
 
 @compiled

@@ -266,3 +266,15 @@ def test_what_still_waits_at_the_end_is_open() -> None:
     log.publish(1_000, HIGH)
     _pass(log, SECOND)
     assert [(wait.cause, wait.ended_by) for wait in _hashes(log)] == [("not_read_yet", "open")]
+
+
+def test_what_comes_after_a_delayed_entry_did_not_wait_for_as_long() -> None:
+    log = Log()
+    log.join(1)
+    log.flow(1, 100)
+    log.publish(0, LOW, deliver_at_ms=log.now_us // 1000 + 60_000)
+    log.now_us += 5 * 1_000_000
+    log.publish(1, LOW)
+    log.dispatch(1, 1, LOW)
+    (wait,) = [wait for wait in replayed(log.rows).waits_of("hash") if wait.ended_by == "dispatch"]
+    assert wait.cause == "delayed_delivery"
