@@ -146,6 +146,13 @@ def oldest_held(state: State, consumer: int) -> tuple[tuple[int, int], ...]:
     return oldest(state, slots)
 
 
+def number_before(state: State, waiting: Waiters, position: tuple[int, int]) -> int:
+    """How many of the waiting entries are before a position."""
+    entries: Any = state.entries.view(np.ndarray)
+    ledger, entry = entries["ledger"][waiting.slot], entries["entry"][waiting.slot]
+    return int(np.count_nonzero((ledger < position[0]) | ((ledger == position[0]) & (entry < position[1]))))
+
+
 def oldest(state: State, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:
     """The positions of the oldest of some entries."""
     entries: Any = state.entries.view(np.ndarray)

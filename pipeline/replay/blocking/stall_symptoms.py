@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, oldest
+from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, number_before, oldest
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.state import (
     DISPATCH_CONFIRMED,
@@ -141,10 +141,7 @@ def _parked(state: State, waiting: Waiters, free: Waiters, head: ReplayHead | No
         return JOINED_OUT_OF_ORDER
     if free.slot.size == 0:
         return ""
-    first = oldest(state, free.slot)[0]
-    entries: Any = state.entries.view(np.ndarray)
-    ledger, entry = entries["ledger"][waiting.slot], entries["entry"][waiting.slot]
-    ahead = np.count_nonzero((ledger < first[0]) | ((ledger == first[0]) & (entry < first[1])))
+    ahead = number_before(state, waiting, oldest(state, free.slot)[0])
     return HEAD_OF_REPLAY if ahead >= head.picked else ""
 
 

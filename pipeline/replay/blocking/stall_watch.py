@@ -101,7 +101,7 @@ class StallWatch:
             self._before_leaves = found if ended_by == BY_LEAVE else None
             if found is not None and found.cause != NAMES[UNEXPLAINED]:
                 self._explained = found
-            elif found is not None and found.span.to_ts - found.span.from_ts >= self._threshold_us:
+            elif found is not None and self._is_unexplained(found.span):
                 self._unexplained = found
         if ended_by == BY_LEAVE:
             self._left_us = at.ts_us
@@ -136,6 +136,10 @@ class StallWatch:
             # What explains the rest of the time does not explain the time before.
             return before
         return None if found is None else found._replace(span=interval)
+
+    def _is_unexplained(self, span: Interval) -> bool:
+        """Whether a time whose end nothing explains is a stall: long enough, also since its last reason ended."""
+        return span.to_ts - span.from_ts >= self._threshold_us and self._still_explained(span) is None
 
     def _just_before_leaves(self, interval: Interval) -> Blocked | None:
         """What was seen before consumers left together, if the interval began before and ends with it."""

@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     Waiters,
     largest,
     most_waited_for,
+    number_before,
     oldest,
     oldest_held,
     waiters,
@@ -242,7 +243,7 @@ def _cause(
         no_permits = causes(state, _since_us(interval, situation))[blocking] == NO_PERMITS
         cause = NAMES[NO_PERMITS if no_permits else UNACKED_LIMIT_CONSUMER]
     # With recently joined consumers the others get no new entries either (6.2).
-    elif situation.held_back.until and bool(held_back(state, free, situation.held_back, situation.reported)[0].all()):
+    elif _explained_by_joins(state, waiting, free, situation, interval):
         cause, blocking = NAMES[RECENTLY_JOINED], _oldest_holder(state, situation.held_back.until[0][1])
         if blocking == NOBODY:
             # It has just acknowledged the entry that mark-delete waited for.
@@ -317,12 +318,27 @@ def _unowned_ahead(state: State, waiting: Waiters, free: Waiters, situation: Sit
         return False
     unowned = waiting.where(waiting.owner == NOBODY)
     first = oldest(state, free.slot)[0]
-    entries: Any = state.entries.view(np.ndarray)
-    ledger, entry = entries["ledger"][unowned.slot], entries["entry"][unowned.slot]
-    ahead = int(np.count_nonzero((ledger < first[0]) | ((ledger == first[0]) & (entry < first[1]))))
+    ahead = number_before(state, unowned, first)
     if situation.held_back.applies or ahead == 0:
         return ahead > 0
     return interval.to_ts - interval.from_ts <= ahead * _READ_AND_PAUSE_US
+
+
+def _explained_by_joins(
+    state: State, waiting: Waiters, free: Waiters, situation: Situation, interval: Interval
+) -> bool:
+    """Whether recently joined consumers explain that nothing was sent (3.x and classic; contract 6.1, 6.2).
+
+    They are held back themselves. While there are any, the broker does not read past the head of replay: as many
+    entries that cannot be sent as a read picks keep it from all that is behind them.
+    """
+    if not situation.held_back.until:
+        return False
+    rest = free.where(~held_back(state, free, situation.held_back, situation.reported)[0])
+    if rest.slot.size == 0:
+        return True
+    head = _replay_head(state, _since_us(interval, situation), situation)
+    return number_before(state, waiting, oldest(state, rest.slot)[0]) >= head.picked
 
 
 def _may_pause(free: Waiters, situation: Situation) -> bool:
