@@ -263,7 +263,11 @@ def _switches(setup: Setup, sticky: bool, out_of_order: bool) -> Switches:
     if out_of_order:
         reads_ahead_at_tail = not switches.filtered_out_of_order or not switches.look_ahead_needs_backlog
         return replace(
-            switches, draining=False, replay_order_check=False, look_ahead_needs_backlog=not reads_ahead_at_tail
+            switches,
+            draining=False,
+            recently_joined=False,
+            replay_order_check=False,
+            look_ahead_needs_backlog=not reads_ahead_at_tail,
         )
     switches = replace(switches, filtered_out_of_order=True)
     return replace(switches, draining=False) if sticky else switches

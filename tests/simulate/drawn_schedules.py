@@ -109,7 +109,8 @@ FAULTS: Final[Mapping[str, Fault]] = {
         ("ownership",),
         faults=lambda rng, from_us: Faults(from_us, misrouted_key=rng.randrange(2)),
         shapes={"stable": True},
-        follow=("single_holder", "first_delivery_order", "redelivery_order", "replay_overtaken"),
+        # Overlapping reads are F10 only if both send to the owner, and the fault lets both send to another consumer.
+        follow=("single_holder", "first_delivery_order", "redelivery_order", "replay_overtaken", "early_duplicate"),
     ),
     "over_consumer_limit": Fault(
         DRAINING + RECENTLY_JOINED,

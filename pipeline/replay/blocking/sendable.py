@@ -99,9 +99,9 @@ def _may_be_skipped(state: State, waiting: Waiters, reported: Reported) -> Mask:
     entries, common = state.entries.view(np.ndarray), common_of(state)
     skipped: Mask = entries["marks"][waiting.slot] & MAYBE_SKIPPED != 0
     if common["skip_begun_ts"] > 0:
-        # The row of a publish may come after that of the skip.
-        skipped |= waiting.since_ts <= common["skip_begun_ts"] + common["publish_skew_us"]
-        skipped &= entries["marks"][waiting.slot] & SENT == 0
+        # The row of a publish may come after that of the skip. What was sent is marked if it was sent before the skip.
+        unsent = entries["marks"][waiting.slot] & SENT == 0
+        skipped |= unsent & (waiting.since_ts <= common["skip_begun_ts"] + common["publish_skew_us"])
     # READ_US is also more than a snapshot takes.
     if reported.mark_delete is not None and reported.position_us > common["skip_begun_ts"] + READ_US:
         skipped &= ~_behind(state, waiting, reported.mark_delete)

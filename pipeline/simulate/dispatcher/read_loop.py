@@ -294,5 +294,6 @@ class ReadLoop:
                 if not state.switches.clean_up_in_read_loop:
                     messages = state.entries.messages_in(position)
                     consumer.unacked -= messages
-                    state.unacked -= messages
+                    # The limit of the subscription is looked at, and the caller reads (contract 3.11, 4.14).
+                    state.count_unacked(-messages)
             policy.end_batch()

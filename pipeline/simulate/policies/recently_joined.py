@@ -81,7 +81,7 @@ class RecentlyJoinedPolicy(Policy):
         # The cursor's count (6.1) goes from mark-delete to the read position, which it includes, published or not
         # (ManagedCursorImpl.getNumberOfEntriesSinceFirstNotAckedMessage, 4.2.4).
         since_first_unacknowledged = state.cursor.read_position - state.cursor.mark_delete
-        if len(state.consumers) > 1 and since_first_unacknowledged > 1:
+        if state.switches.recently_joined and len(state.consumers) > 1 and since_first_unacknowledged > 1:
             if state.switches.joins_in_order:
                 self.recently[consumer.number] = consumer
             else:

@@ -28,6 +28,8 @@ class Switches:
             the tail, with out-of-order delivery too (#26268, contract 4.5). Off: as before that was mended.
         reads_after_writes: a dispatch that was written to its connections is followed by a read (4.1). Off: a broken
             variant (#26635).
+        recently_joined: newcomers wait until older entries are acknowledged, on a dispatcher that knows them (6.1). Off
+            with out-of-order delivery.
         joins_in_order: recently joined consumers are remembered in the order of their positions (6.3). Off: the newest
             comes first, a broken variant (F8).
         send_gap_us: time between choosing a consumer and sending to it, without the lock; 0: one action, as in 4.x.
@@ -43,6 +45,7 @@ class Switches:
     replay_order_check: bool = True
     filtered_out_of_order: bool = True
     reads_after_writes: bool = True
+    recently_joined: bool = True
     joins_in_order: bool = True
     send_gap_us: int = 0
 

@@ -32,6 +32,29 @@ def test_what_an_administrator_may_have_skipped_need_not_be_sent() -> None:
     assert replayed(log.rows).weighed == {}
 
 
+def test_what_came_back_before_a_skip_need_not_be_sent_again() -> None:
+    log = _one()
+    log.publish(0)
+    log.dispatch(1, 0)
+    log.redeliver(1, 0)
+    log.reset("skip")
+    log.now_us += 3 * SECOND_US
+    log.publish(1)
+    assert replayed(log.rows).weighed == {}
+
+
+def test_what_was_sent_and_came_back_after_a_skip_has_to_be_sent_again() -> None:
+    log = _one()
+    log.publish(0)
+    log.reset("skip")
+    log.now_us += 2 * SECOND_US
+    log.dispatch(1, 0)
+    log.redeliver(1, 0)
+    log.now_us += 3 * SECOND_US
+    log.publish(1)
+    assert replayed(log.rows).weighed == {("stalled", "violation"): 1}
+
+
 def test_what_is_published_after_a_skip_has_to_be_sent() -> None:
     log = _one()
     log.publish(0)
