@@ -1,5 +1,6 @@
 """PIP-474's stall in small, and what each proposal makes of it."""
 
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -184,3 +185,22 @@ def test_the_lower_bound_is_the_slower_of_a_key_and_of_all_threads() -> None:
     assert makespan_bound_us(serial) == 100 * MS
     assert makespan_bound_us(at_once) == 10 * MS
     assert makespan_bound_us(threads) == 50 * MS
+
+
+def test_a_clear_ends_the_limit_of_the_subscription() -> None:
+    """What it drops is unacknowledged no longer, from 4.0.11 and 4.2.2 on (contract 3.11, 4.14)."""
+    published = [(10 * MS + at * MS, HIGH) for at in range(10)] + [(2 * S + at * MS, HIGH) for at in range(5)]
+    workload = workload_of(published, [client("a", service_us=FOREVER)], [*joins(1), Action(S, "clear")], 3 * S)
+    limited = setup("4.2.4", broker={"maxUnackedMessagesPerSubscription": 5, "dispatcherMaxReadBatchSize": 1})
+
+    assert [entry for _, entry in sent(workload, limited)] == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
+
+
+@pytest.mark.parametrize(("out_of_order", "found"), [(False, 0), (True, 1)])
+def test_with_out_of_order_delivery_no_consumer_is_recently_joined(out_of_order: bool, found: int) -> None:
+    published = [(10 * MS, LOW), (60 * MS, LOW)]
+    clients = [client("a", service_us=FOREVER), client("b", service_us=FOREVER)]
+    workload = workload_of(published, clients, [Action(0, "join", 0), Action(30 * MS, "join", 1)], S)
+    workload = replace(workload, allow_out_of_order=out_of_order)
+
+    assert sent(workload, setup("3.3.2")).count((2, 1)) == found

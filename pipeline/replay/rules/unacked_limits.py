@@ -105,7 +105,7 @@ def _check_subscription(state: State, out: Output, slot: int, sent: Dispatch) ->
     if common[0].read_batch_max <= 0 or not _was_unread(state, slot, sent):
         return
     common[0].read_when_full += 1
-    if common[0].read_when_full <= common[0].read_batch_max or not _certainly_full(state):
+    if common[0].read_when_full <= common[0].read_batch_max or _certain(state) < common[0].subscription_max // 2:
         return
     row = report(state, out, UNACKED_LIMIT, slot, sent)
     out.findings[row].value = common[0].unacked + entries[slot].messages
@@ -141,28 +141,34 @@ def _was_unread(state: State, slot: int, sent: Dispatch) -> bool:
 
 
 @compiled
-def _certainly_full(state: State) -> bool:
-    """Whether the subscription has not come down to half of its limit, whatever leavers and skips took from it."""
-    certain = state.common[0].unacked
+def _certain(state: State) -> int:
+    """The unacknowledged messages of the subscription without those that leavers and skips may have taken from it."""
+    certain = int(state.common[0].unacked)
     for consumer in range(state.consumers.size):
         doubtful = state.consumers[consumer].maybe_skipped
         if state.consumers[consumer].leaving != 0:
             doubtful = state.consumers[consumer].unacked
-        certain -= doubtful
-    return bool(certain >= state.common[0].subscription_max // 2)
+        certain -= int(doubtful)
+    return certain
 
 
 @compiled
 def note_full(state: State, ts: int) -> None:
-    """Notes since when the subscription is at its limit for certain, and how it came down; called with every row."""
+    """Notes since when the subscription is at its limit for certain, and how it came down; called with every row.
+
+    Once it may have come down to half of the limit, only as many certain messages as the limit stop it again.
+    """
     common = state.common
-    if common[0].full == 1:
-        if common[0].full_since_ts == 0:
-            common[0].full_since_ts = ts
-            common[0].read_when_full = 0
-            common[0].subscription_passing = 0
-            common[0].unread_ledger = UNKNOWN
-    elif common[0].full_since_ts > 0:
+    full = common[0].full == 1
+    if full:
+        limit = common[0].subscription_max
+        full = _certain(state) >= (limit // 2 if common[0].full_since_ts > 0 else limit)
+    if full and common[0].full_since_ts == 0:
+        common[0].full_since_ts = ts
+        common[0].read_when_full = 0
+        common[0].subscription_passing = 0
+        common[0].unread_ledger = UNKNOWN
+    elif not full and common[0].full_since_ts > 0:
         held_back = common[0].connected > 0 and common[0].waiting > 0 and ts - common[0].full_since_ts >= HELD_BACK_US
         if held_back and common[0].subscription_passing == 0:
             common[0].subscription_held_back += 1

@@ -239,6 +239,18 @@ def test_below_half_of_its_limit_the_subscription_reads_again(log: Log) -> None:
     assert severities(replayed(log.rows, settings=PER_SUBSCRIPTION)) == []
 
 
+@pytest.mark.parametrize(("number", "found"), [(3, []), (4, ["not_provable"])])
+def test_after_a_skip_only_what_was_sent_since_stops_it_again(log: Log, number: int, found: list[str]) -> None:
+    # The broker may have dropped all six, so six more reach the limit anew, and one read of three may be in flight.
+    full(log)
+    log.reset("skip")
+    log.now_us += 2_000_000
+    send(log, range(20, 26))
+    log.now_us += 100_000
+    send(log, range(26, 26 + number))
+    assert severities(replayed(log.rows, settings=PER_SUBSCRIPTION)) == found
+
+
 def test_after_a_consumer_left_with_messages_the_count_of_the_broker_is_not_certain(log: Log) -> None:
     log.join(2)
     log.publish(50, b"key-1")
