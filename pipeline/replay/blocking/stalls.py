@@ -243,7 +243,7 @@ def _cause(
         no_permits = causes(state, _since_us(interval, situation))[blocking] == NO_PERMITS
         cause = NAMES[NO_PERMITS if no_permits else UNACKED_LIMIT_CONSUMER]
     # With recently joined consumers the others get no new entries either (6.2).
-    elif _explained_by_joins(state, waiting, free, situation, interval):
+    elif _explained_by_joins(state, free, situation):
         cause, blocking = NAMES[RECENTLY_JOINED], _oldest_holder(state, situation.held_back.until[0][1])
         if blocking == NOBODY:
             # It has just acknowledged the entry that mark-delete waited for.
@@ -324,21 +324,11 @@ def _unowned_ahead(state: State, waiting: Waiters, free: Waiters, situation: Sit
     return interval.to_ts - interval.from_ts <= ahead * _READ_AND_PAUSE_US
 
 
-def _explained_by_joins(
-    state: State, waiting: Waiters, free: Waiters, situation: Situation, interval: Interval
-) -> bool:
-    """Whether recently joined consumers explain that nothing was sent (3.x and classic; contract 6.1, 6.2).
-
-    They are held back themselves. While there are any, the broker does not read past the head of replay: as many
-    entries that cannot be sent as a read picks keep it from all that is behind them.
-    """
+def _explained_by_joins(state: State, free: Waiters, situation: Situation) -> bool:
+    """Whether recently joined consumers explain that nothing was sent: all that waits is held back from them (6.1)."""
     if not situation.held_back.until:
         return False
-    rest = free.where(~held_back(state, free, situation.held_back, situation.reported)[0])
-    if rest.slot.size == 0:
-        return True
-    head = _replay_head(state, _since_us(interval, situation), situation)
-    return number_before(state, waiting, oldest(state, rest.slot)[0]) >= head.picked
+    return bool(held_back(state, free, situation.held_back, situation.reported)[0].all())
 
 
 def _may_pause(free: Waiters, situation: Situation) -> bool:
