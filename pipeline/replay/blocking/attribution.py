@@ -148,9 +148,15 @@ def oldest_held(state: State, consumer: int) -> tuple[tuple[int, int], ...]:
 
 def number_before(state: State, waiting: Waiters, position: tuple[int, int]) -> int:
     """How many of the waiting entries are before a position."""
+    return int(np.count_nonzero(are_before(state, waiting.slot, position)))
+
+
+def are_before(state: State, slots: NDArray[Any], position: tuple[int, int]) -> NDArray[np.bool_]:
+    """Which of some entries are before a position."""
     entries: Any = state.entries.view(np.ndarray)
-    ledger, entry = entries["ledger"][waiting.slot], entries["entry"][waiting.slot]
-    return int(np.count_nonzero((ledger < position[0]) | ((ledger == position[0]) & (entry < position[1]))))
+    ledger, entry = entries["ledger"][slots], entries["entry"][slots]
+    before: NDArray[np.bool_] = (ledger < position[0]) | ((ledger == position[0]) & (entry < position[1]))
+    return before
 
 
 def oldest(state: State, slots: NDArray[Any]) -> tuple[tuple[int, int], ...]:

@@ -12,7 +12,7 @@ from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.rules.unacked_limits import note_at_limit
 from dispatch_audit.pipeline.replay.state.availability import READY, unavailable_us
 from dispatch_audit.pipeline.replay.state.compiled import compiled
-from dispatch_audit.pipeline.replay.state.output import BY_SETTINGS, INTERVALS, Output
+from dispatch_audit.pipeline.replay.state.output import BY_SETTINGS, INTERVAL_OVER, INTERVALS, STALLED, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.state import (
     BY_FLOWS,
@@ -26,13 +26,6 @@ from dispatch_audit.pipeline.replay.state.state import (
 
 # The hash could be served in the interval and was not: not a cause of waiting, but a finding.
 STARVED: Final = -1
-
-# Why the kernel stops in front of a row (`stop_reason`).
-INTERVAL_OVER: Final = 1  # an interval of waiting is over
-STALLED: Final = 2  # nothing was sent to any consumer for long, until this row
-SAMPLE: Final = 3  # the next capacity sample is due
-# 5 is `output.CONTRADICTED`.
-RELEASED: Final = 4  # mark-delete has reached the position that a recently joined consumer waits for
 
 
 @compiled

@@ -19,13 +19,7 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
     NO_PERMITS,
     UNACKED_LIMIT_CONSUMER,
 )
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
-    INTERVAL_OVER,
-    RELEASED,
-    SAMPLE,
-    STALLED,
-    STARVED,
-)
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import STARVED
 from dispatch_audit.pipeline.replay.blocking.rate_limits import HORIZON_US, DispatchPace, RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
 from dispatch_audit.pipeline.replay.blocking.stall_watch import Facts, StallWatch
@@ -41,7 +35,17 @@ from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, in_force_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate, SettingsInForce
-from dispatch_audit.pipeline.replay.state.output import BY_ACK, INTERVAL, INTERVALS, STILL_OPEN, Output
+from dispatch_audit.pipeline.replay.state.output import (
+    BY_ACK,
+    INTERVAL,
+    INTERVAL_OVER,
+    INTERVALS,
+    RELEASED,
+    SAMPLE,
+    STALLED,
+    STILL_OPEN,
+    Output,
+)
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import (
     NOBODY,

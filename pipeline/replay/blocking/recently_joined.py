@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, oldest, waiters
+from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, are_before, oldest, waiters
 from dispatch_audit.pipeline.replay.blocking.causes import NAMES, RECENTLY_JOINED
 from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
@@ -155,10 +155,7 @@ def _next_of_mark_delete(state: State) -> Position:
 def _intervals(state: State, mapping: RoutingArrays, held: _Waiting, at: TracePoint, ended_by: int) -> list[Blocked]:
     """The interval of a consumer's wait; empty if no entry waited for it."""
     waiting = waiters(state, mapping)
-    entries: Any = state.entries
-    ledger, entry = entries.ledger[waiting.slot], entries.entry[waiting.slot]
-    behind = (ledger > held.until[0]) | ((ledger == held.until[0]) & (entry >= held.until[1]))
-    waiting = waiting.where((waiting.owner == held.place) & behind)
+    waiting = waiting.where((waiting.owner == held.place) & ~are_before(state, waiting.slot, held.until))
     if waiting.slot.size == 0:
         return []
     interval = Interval(held.since.seq, held.since.ts_us, at.seq, at.ts_us, ended_by)

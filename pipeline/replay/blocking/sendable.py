@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.blocking.attribution import Waiters
+from dispatch_audit.pipeline.replay.blocking.attribution import Waiters, are_before
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import Reported, reported_as_read
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.availability import READY
@@ -84,12 +84,12 @@ def must_be_sent(state: State, waiting: Waiters, sent: Position | None, reported
     entries: Any = state.entries.view(np.ndarray)
     common, consumers = common_of(state), state.consumers.view(np.ndarray)
     at_first_join = consumers[0]["published_at_join_ledger"], consumers[0]["published_at_join_entry"]
-    certain = _behind(state, waiting, at_first_join) | (entries["marks"][waiting.slot] & SENT != 0)
+    certain = _after(state, waiting, at_first_join) | (entries["marks"][waiting.slot] & SENT != 0)
     if common["highest_dispatched_ledger"] != UNKNOWN:
         highest = common["highest_dispatched_ledger"], common["highest_dispatched_entry"]
-        certain |= _behind(state, waiting, highest)
+        certain |= _after(state, waiting, highest)
     if sent is not None:
-        certain |= _behind(state, waiting, (sent[0], sent[1] - 1))
+        certain |= ~are_before(state, waiting.slot, sent)
     must: Mask = certain & ~_may_be_skipped(state, waiting, reported)
     return must
 
@@ -104,7 +104,7 @@ def _may_be_skipped(state: State, waiting: Waiters, reported: Reported) -> Mask:
         skipped |= unsent & (waiting.since_ts <= common["skip_begun_ts"] + common["publish_skew_us"])
     # READ_US is also more than a snapshot takes.
     if reported.mark_delete is not None and reported.position_us > common["skip_begun_ts"] + READ_US:
-        skipped &= ~_behind(state, waiting, reported.mark_delete)
+        skipped &= ~_after(state, waiting, reported.mark_delete)
     return skipped
 
 
@@ -122,7 +122,7 @@ def held_back(state: State, waiting: Waiters, held: HeldBack, reported: Reported
     first = min((until for _, until in held.until), default=None)
     for consumer, until in held.until:
         least = until if first is None else min(first, until)
-        certain = certain | ((waiting.owner == consumer) & _behind(state, waiting, (least[0], least[1] - 1)))
+        certain = certain | ((waiting.owner == consumer) & ~are_before(state, waiting.slot, least))
     common = common_of(state)
     mark_delete = int(common["mark_delete_ledger"]), int(common["mark_delete_entry"])
     perhaps = [consumer for consumer, published in held.perhaps if published > mark_delete]
@@ -132,9 +132,6 @@ def held_back(state: State, waiting: Waiters, held: HeldBack, reported: Reported
     return certain, maybe
 
 
-def _behind(state: State, waiting: Waiters, position: Position) -> Mask:
-    """Which entries are behind a position."""
-    entries: Any = state.entries.view(np.ndarray)
-    ledger, entry = entries["ledger"][waiting.slot], entries["entry"][waiting.slot]
-    found: Mask = (ledger > position[0]) | ((ledger == position[0]) & (entry > position[1]))
-    return found
+def _after(state: State, waiting: Waiters, position: Position) -> Mask:
+    """Which entries come after a position."""
+    return ~are_before(state, waiting.slot, (position[0], position[1] + 1))

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, number_before, oldest
+from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, are_before, number_before, oldest
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.state import (
     DISPATCH_CONFIRMED,
@@ -164,9 +164,7 @@ def reported_as_read(state: State, waiting: Waiters, reported: Reported) -> NDAr
     due = entries["marks"][waiting.slot] & (DUE | SENT) == DUE
     read: NDArray[np.bool_] = waiting.was_read | due
     if reported.read_position is not None:
-        ledger, entry = entries["ledger"][waiting.slot], entries["entry"][waiting.slot]
-        at = reported.read_position
-        read |= (ledger < at[0]) | ((ledger == at[0]) & (entry < at[1]))
+        read |= are_before(state, waiting.slot, reported.read_position)
     if reported.in_replay is not None and reported.in_replay >= np.count_nonzero(~due):
         read |= True
     return read

@@ -9,6 +9,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     Blocked,
     Interval,
     Waiters,
+    are_before,
     largest,
     most_waited_for,
     number_before,
@@ -281,8 +282,8 @@ def _subscription_was_full(state: State, interval: Interval, reported: Reported)
 def _oldest_holder(state: State, below: Position) -> int:
     """The holder of the oldest unacknowledged entry below a position, which mark-delete waits for."""
     entries = state.entries
-    before = (entries.ledger < below[0]) | ((entries.ledger == below[0]) & (entries.entry < below[1]))
-    held = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.holder != NOBODY) & before)
+    held = np.flatnonzero((entries.ledger != UNKNOWN) & (entries.holder != NOBODY))
+    held = held[are_before(state, held, below)]
     if held.size == 0:
         return NOBODY
     return int(entries.holder[held[np.lexsort((entries.entry[held], entries.ledger[held]))[0]]])
@@ -300,9 +301,7 @@ def _look_ahead_reached(state: State, stuck: Waiters, free: Waiters, consumers: 
     if reported.in_replay is not None and reported.in_replay >= limit:
         return True
     first = oldest(state, free.slot)[0]
-    entries: Any = state.entries.view(np.ndarray)
-    ledger, entry = entries["ledger"][stuck.slot], entries["entry"][stuck.slot]
-    before = (ledger < first[0]) | ((ledger == first[0]) & (entry < first[1]))
+    before = are_before(state, stuck.slot, first)
     # The queue may have grown since a snapshot with a smaller size.
     return int(np.count_nonzero(before | reported_as_read(state, stuck, reported))) >= limit
 

@@ -1,7 +1,7 @@
 """Applies acknowledgements of whole entries and of batch indexes, and the moves of mark-delete (contract 5)."""
 
 from dispatch_audit.pipeline.contract.rules import FOREIGN_ACK
-from dispatch_audit.pipeline.replay.blocking.consumer_availability import RELEASED, update_availability_by_row
+from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability_by_row
 from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, free_entry
 from dispatch_audit.pipeline.replay.dispatcher.flow_control import charge, messages_left
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import advance, new_entry, was_deleted
@@ -16,7 +16,7 @@ from dispatch_audit.pipeline.replay.rules.finding_records import report_row
 from dispatch_audit.pipeline.replay.rules.unconfirmed import withdraw
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.missing_publishes import note_without_publish
-from dispatch_audit.pipeline.replay.state.output import BY_ACK, Output
+from dispatch_audit.pipeline.replay.state.output import BY_ACK, RELEASED, Output
 from dispatch_audit.pipeline.replay.state.policy import Policy
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,

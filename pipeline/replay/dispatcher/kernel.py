@@ -6,7 +6,6 @@ It does not apply joins, leaves and resets: their rows are intervals whose true 
 
 from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
-    SAMPLE,
     grant,
     stalls,
     unblock,
@@ -35,7 +34,7 @@ from dispatch_audit.pipeline.replay.state.missing_publishes import (
     note_published,
     note_without_publish,
 )
-from dispatch_audit.pipeline.replay.state.output import BY_DISPATCH, BY_FLOW, BY_REDELIVER, Output, nearly_full
+from dispatch_audit.pipeline.replay.state.output import BY_DISPATCH, BY_FLOW, BY_REDELIVER, SAMPLE, Output, nearly_full
 from dispatch_audit.pipeline.replay.state.policy import Policy, RoutingArrays, owner_of
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,

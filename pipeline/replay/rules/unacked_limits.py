@@ -78,9 +78,7 @@ def _check_consumer(state: State, out: Output, slot: int, sent: Dispatch) -> Non
     often = common[0].consumer_passes >= PASSES_MIN or held + messages >= FAR * allowed
     if often and common[0].consumer_passes > common[0].consumer_held_back:
         common[0].consumer_claim = CLAIM_CONTRADICTED
-        common[0].contradicted_seq = sent.seq
-        common[0].contradicted_ts = sent.ts_us
-        _stop(common)
+        _contradict(common, sent)
 
 
 @compiled
@@ -122,9 +120,7 @@ def _check_subscription(state: State, out: Output, slot: int, sent: Dispatch) ->
     often = common[0].subscription_passes >= PASSES_MIN or common[0].unacked >= FAR * common[0].subscription_max
     if often and common[0].subscription_passes > common[0].subscription_held_back:
         common[0].subscription_claim = CLAIM_CONTRADICTED
-        common[0].contradicted_seq = sent.seq
-        common[0].contradicted_ts = sent.ts_us
-        _stop(common)
+        _contradict(common, sent)
 
 
 @compiled
@@ -193,6 +189,9 @@ def note_at_limit(state: State, consumer: int, ts: int) -> None:
 
 
 @compiled
-def _stop(common: Records) -> None:
+def _contradict(common: Records, sent: Dispatch) -> None:
+    """Notes the dispatch that completes the evidence against a claimed limit, and stops the kernel."""
+    common[0].contradicted_seq = sent.seq
+    common[0].contradicted_ts = sent.ts_us
     if common[0].stop_reason == 0:
         common[0].stop_reason = CONTRADICTED

@@ -39,8 +39,12 @@ ENDINGS: Final = (
     "due",
 )
 
-CONTRADICTED: Final = 5
-"""A `stop_reason` (`blocking.consumer_availability` has the others): the broker contradicts a claimed limit."""
+# Why the kernel stops in front of a row (`stop_reason`).
+INTERVAL_OVER: Final = 1  # an interval of waiting is over
+STALLED: Final = 2  # nothing was sent to any consumer for long, until this row
+SAMPLE: Final = 3  # the next capacity sample is due
+RELEASED: Final = 4  # mark-delete has reached the position that a recently joined consumer waits for
+CONTRADICTED: Final = 5  # the broker contradicts a claimed limit
 
 OF_CONSUMER: Final = 0
 OF_SUBSCRIPTION: Final = 1
