@@ -1,4 +1,4 @@
-"""What makes an audit fail: the conditions of `--fail-on`, of which one that holds is enough.
+"""What makes an audit fail: the conditions of `--fail-on`. One condition that holds is enough.
 
 A severity takes in everything worse. `only:` asks for one kind of finding: those that match known bugs, or those that
 no known bug explains. `order` and `stalled` ask for the findings that answer one question, and `held-up` for a time
