@@ -193,6 +193,15 @@ class Log:
         return self.write("stats", snapshot=json.dumps({**listed, **told}))
 
 
+def send(log: Log, entries: Iterable[int]) -> list[int]:
+    """Publishes entries and sends each to consumer 1; returns the seqs of the dispatches."""
+    seqs = []
+    for entry in entries:
+        log.publish(entry)
+        seqs.append(log.dispatch(1, entry))
+    return seqs
+
+
 def reported(consumer: int, **told: object) -> dict[str, object]:
     """What a snapshot says of one consumer."""
     return {"consumer": consumer, **told}

@@ -1,11 +1,10 @@
 """The limits of unacknowledged messages: of the subscription, and where the broker does not have what is claimed."""
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from local_replay import AUTO_SPLIT, Log, Replay, replayed, reported, tables_of
+from local_replay import AUTO_SPLIT, Log, Replay, replayed, reported, send, tables_of
 
 PER_CONSUMER = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
 PER_SUBSCRIPTION = {**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 6, "dispatcherMaxReadBatchSize": 3}
@@ -14,14 +13,6 @@ HELD_BACK_US = 20_000
 
 def severities(replay: Replay) -> list[str]:
     return [verdict.severity for (rule, _), verdict in replay.verdicts.items() if rule == "unacked_limit"]
-
-
-def send(log: Log, entries: Iterable[int]) -> list[int]:
-    seqs = []
-    for entry in entries:
-        log.publish(entry)
-        seqs.append(log.dispatch(1, entry))
-    return seqs
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from local_replay import AUTO_SPLIT, HIGH, LOW, SKEW_US, Log, replayed, reported, tables_of
+from local_replay import AUTO_SPLIT, HIGH, LOW, SKEW_US, Log, replayed, reported, send, tables_of
 from windowed_replay import folded, told_by_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
@@ -37,15 +37,6 @@ def say(
     return seq
 
 
-def send(log: Log, first: int, number: int) -> list[int]:
-    """Publishes entries and sends each to consumer 1; returns the seqs of the dispatches."""
-    seqs = []
-    for entry in range(first, first + number):
-        log.publish(entry)
-        seqs.append(log.dispatch(1, entry))
-    return seqs
-
-
 @pytest.fixture
 def log() -> Log:
     log = Log()
@@ -70,26 +61,26 @@ def beyond(log: Log, **settings: Any) -> list[int]:
 
 def test_a_limit_goes_up(log: Log) -> None:
     say(log, {PER_CONSUMER: 5})
-    *_, sixth = send(log, 0, 6)
+    *_, sixth = send(log, range(6))
     assert beyond(log) == [sixth]
 
 
 def test_a_limit_goes_down(log: Log) -> None:
-    send(log, 0, 2)
+    send(log, range(2))
     say(log, {PER_CONSUMER: 2})
     assert beyond(log) == []
-    (third,) = send(log, 2, 1)
+    (third,) = send(log, range(2, 3))
     assert beyond(log) == [third]
 
 
 def test_null_is_the_default_of_the_release(log: Log) -> None:
     say(log, {PER_CONSUMER: None})
-    send(log, 0, 6)
+    send(log, range(6))
     assert beyond(log) == []
 
 
 def test_a_row_before_the_change_is_judged_by_the_former_limit(vouched: Log) -> None:
-    *_, fourth = send(vouched, 0, 4)
+    *_, fourth = send(vouched, range(4))
     say(vouched, {PER_CONSUMER: 10})
     assert beyond(vouched) == [fourth]
 
@@ -97,9 +88,9 @@ def test_a_row_before_the_change_is_judged_by_the_former_limit(vouched: Log) -> 
 @pytest.mark.parametrize("later_us", [0, 30_000_000])
 def test_within_the_bracket_of_a_change_a_finding_must_hold_under_both_limits(vouched: Log, later_us: int) -> None:
     log = vouched
-    send(log, 0, 3)
+    send(log, range(3))
     begin = log.rows[-1]["seq"]
-    fourth, fifth = send(log, 3, 2)
+    fourth, fifth = send(log, range(3, 5))
     log.now_us += later_us
     say(log, {PER_CONSUMER: 4}, seq_begin=begin)
     # The fourth is allowed by the later limit, the fifth by none.
@@ -108,9 +99,9 @@ def test_within_the_bracket_of_a_change_a_finding_must_hold_under_both_limits(vo
 
 
 def test_within_the_bracket_of_a_lower_limit_the_former_one_may_be_in_force(log: Log) -> None:
-    send(log, 0, 2)
+    send(log, range(2))
     begin = log.rows[-1]["seq"]
-    send(log, 2, 1)
+    send(log, range(2, 3))
     say(log, {PER_CONSUMER: 2}, seq_begin=begin)
     assert beyond(log) == []
 
@@ -118,14 +109,14 @@ def test_within_the_bracket_of_a_lower_limit_the_former_one_may_be_in_force(log:
 @pytest.mark.parametrize("where", ["topic", "everywhere"])
 def test_settings_hold_for_a_topic_or_for_everything(log: Log, where: str) -> None:
     say(log, {PER_CONSUMER: 5}, everywhere=where == "everywhere", topic=where == "topic")
-    *_, sixth = send(log, 0, 6)
+    *_, sixth = send(log, range(6))
     assert beyond(log) == [sixth]
 
 
 def test_settings_of_another_subscription_are_none_of_this_one(vouched: Log) -> None:
     say(vouched, {PER_CONSUMER: 5})
     vouched.rows[-1]["subscription"] = "another"
-    *_, fourth = send(vouched, 0, 4)
+    *_, fourth = send(vouched, range(4))
     assert beyond(vouched) == [fourth]
 
 
@@ -140,10 +131,10 @@ def lose(log: Log, *events: str) -> None:
 
 def test_where_settings_are_lost_nothing_is_judged_by_the_limit_until_a_row_says_it(log: Log) -> None:
     lose(log, "settings")
-    send(log, 10, 5)
+    send(log, range(10, 15))
     assert beyond(log) == []
     say(log, {PER_CONSUMER: 5})
-    (sixth,) = send(log, 15, 1)
+    (sixth,) = send(log, range(15, 16))
     assert beyond(log) == [sixth]
 
 
@@ -160,7 +151,7 @@ def test_a_gap_that_names_nothing_loses_settings_where_the_recorder_writes_any(
     for entry in (10, 11):
         log.now_us += 200_000
         log.publish(entry)
-    send(log, 12, 4)
+    send(log, range(12, 16))
     replay = replayed(log.rows, settings=LIMITED)
     assert any(rule == "unacked_limit" for rule, _ in replay.verdicts) == judged
 
@@ -168,7 +159,7 @@ def test_a_gap_that_names_nothing_loses_settings_where_the_recorder_writes_any(
 def test_the_same_row_twice_counts_once_and_another_one_of_its_seq_is_refused(log: Log) -> None:
     say(log, {PER_CONSUMER: 5})
     row = log.rows[-1]
-    *_, sixth = send(log, 0, 6)
+    *_, sixth = send(log, range(6))
     other = {**row, "ts_us": row["ts_us"] + 1, "settings": [(PER_CONSUMER, "1")]}
     log.rows += [dict(row), other]
     replay = replayed(log.rows, settings=LIMITED)
@@ -182,7 +173,7 @@ def test_the_same_row_twice_counts_once_and_another_one_of_its_seq_is_refused(lo
 
 
 def test_a_limit_that_goes_up_ends_the_wait_for_it(log: Log) -> None:
-    send(log, 0, 3)
+    send(log, range(3))
     log.publish(3)
     log.now_us += 500_000
     raised = say(log, {PER_CONSUMER: 4})
