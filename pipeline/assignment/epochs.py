@@ -18,9 +18,11 @@ from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routi
 from dispatch_audit.pipeline.assignment.resolve import Resolved, doubtful, resolve
 from dispatch_audit.pipeline.assignment.selectors.factory import DEFAULT_POINTS, make_selector, slot_range
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector, with_change
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind
 
 
+@checkpointed("undecided")
 class Undecided(NamedTuple):
     """The hashes whose owner is open, as ranges, and the reason as a clause."""
 
@@ -31,6 +33,7 @@ class Undecided(NamedTuple):
 DECIDED = Undecided((), "")
 
 
+@checkpointed("epoch")
 @dataclass(frozen=True)
 class Epoch:
     """One epoch.
@@ -67,6 +70,7 @@ class Epoch:
         return {consumer: frozenset(ranges) for consumer, ranges in by_consumer.items()}
 
 
+@checkpointed("assignment_log")
 class AssignmentLog:
     """The epochs of one subscription, in the order of its membership changes.
 
@@ -80,10 +84,22 @@ class AssignmentLog:
             first.
     """
 
+    __slots__ = (
+        "_closed",
+        "_complete",
+        "_names",
+        "_others",
+        "_selector",
+        "_settings",
+        "current",
+        "promised",
+        "routing",
+        "undecided",
+    )
+
     def __init__(self, kind: SelectorKind, points: int = DEFAULT_POINTS, profile: Profile | str | None = None) -> None:
         """Starts without consumers; arguments and errors are those of `make_selector`."""
         self._settings = (kind, points, profile)
-        self._space = slot_range(kind, profile)
         self._selector = make_selector(kind, points, profile)
         # The other possible assignments; none if the order of all changes is known.
         self._others: list[Selector] = []
@@ -223,6 +239,7 @@ class AssignmentLog:
         return make_selector(*self._settings)
 
     def _begin(self, change: str, seq: int, undecided: Undecided) -> None:
+        kind, _, profile = self._settings
         before, self.routing = self.routing, self._selector.routing()
         self.promised = self._selector.promised()
         number = 0
@@ -234,7 +251,7 @@ class AssignmentLog:
             number=number,
             from_seq=seq,
             change=change,
-            hashes_moved=hashes_moved(before, self.routing, self._space),
+            hashes_moved=hashes_moved(before, self.routing, slot_range(kind, profile)),
             owned=self._selector.range_columns(),
             names=dict(self._names),
             undecided=undecided,

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from dispatch_audit.pipeline.assignment.epochs import Epoch
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.compile_cache import Compiler
 from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
@@ -33,8 +34,11 @@ def _add_widths(
         first = after
 
 
+@checkpointed("hash_shares")
 class HashShares:
     """Adds up the shares over epochs; memory grows with the number of consumers only."""
+
+    __slots__ = ("_owned", "_there")
 
     def __init__(self) -> None:
         self._owned: defaultdict[int, int] = defaultdict(int)

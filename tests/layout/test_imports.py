@@ -91,6 +91,7 @@ ROOMS = (
     "dispatch_audit.recording.admin",
     "dispatch_audit.recording.client",
     "dispatch_audit.recording",
+    "dispatch_audit.pipeline.checkpointed",
     "dispatch_audit.pipeline.errors",
     "dispatch_audit.pipeline.plural",
     "dispatch_audit.pipeline.utc",

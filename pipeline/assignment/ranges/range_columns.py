@@ -7,9 +7,11 @@ from functools import cached_property
 import numpy as np
 
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 
+@checkpointed("range_columns")
 @dataclass(frozen=True, eq=False, repr=False)
 class RangeColumns:
     """Ranges, ascending, both ends inclusive: disjoint, but for a range that comes once for each of its several owners.

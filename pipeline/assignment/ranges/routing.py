@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dispatch_audit.pipeline.assignment.ranges.moved_hashes import SHARED, moved_hashes
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.udfs.sticky_key_hash import HashRange, Int64Array
 
 HashRangeOf: TypeAlias = tuple[int, int, int]
@@ -24,6 +25,7 @@ def _nobody() -> Int64Array:
     return np.empty(0, dtype=np.int64)
 
 
+@checkpointed("routing")
 @dataclass(frozen=True, eq=False)
 class Routing:
     """The owner of every hash in 0..`HASH_MAX`, in one epoch.

@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.assignment.ranges.observed import Behind
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.errors import AssignmentError
 
 # The broker's intervals end at the size of the hash range, one above the highest hash there is.
@@ -23,11 +24,14 @@ _TOP = 65_536
 _S = TypeVar("_S", bound="AutoSplit")
 
 
+@checkpointed("auto_split")
 class AutoSplit(Selector):
     """Adjacent intervals (lower, upper] with one owner each; the lowest also contains 0.
 
     The order of joins and leaves matters, names do not. Each join or leave changes at most one other consumer.
     """
+
+    __slots__ = ("_modulus", "_owners", "_uppers")
 
     def __init__(self, modulus: int = 0) -> None:
         """Starts without consumers.

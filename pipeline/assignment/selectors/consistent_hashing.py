@@ -12,9 +12,11 @@ from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY
 from dispatch_audit.pipeline.assignment.selectors.ring_selector import Member, RingSelector
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.udfs.sticky_key_hash import hash_range
 
 
+@checkpointed("consistent_hashing")
 class ConsistentHashing(RingSelector):
     """The ring of the draining dispatcher, and with the hash rule `classic` that of the classic one.
 
@@ -22,6 +24,8 @@ class ConsistentHashing(RingSelector):
     the leaver only: other consumers never exchange any. A newcomer whose points are all occupied is connected without a
     range.
     """
+
+    __slots__ = ()
 
     def __init__(self, points: int, hash_rule: str) -> None:
         super().__init__(points, hash_rule, first_wins=True)

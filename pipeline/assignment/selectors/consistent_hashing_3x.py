@@ -12,6 +12,7 @@ from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import NOBODY
 from dispatch_audit.pipeline.assignment.selectors.ring_selector import Member, RingSelector
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.udfs.sticky_key_hash import HashRange
 
 # A point may be at 2^31-1, but the broker's report ends one below it.
@@ -21,12 +22,15 @@ _REPORTED = HashRange(0, 2**31 - 2, zero_means_unset=False)
 _S = TypeVar("_S", bound="ConsistentHashing3x")
 
 
+@checkpointed("consistent_hashing_3x")
 class ConsistentHashing3x(RingSelector):
     """The ring of 3.0.7 and 3.3.2 over all 31 bits.
 
     A point that its owner lost to a newcomer does not return when the newcomer leaves: the point is gone, and its
     hashes go to the owner of the next point (issue #23315: hashes of other consumers move).
     """
+
+    __slots__ = ("_indexed",)
 
     def __init__(self, points: int) -> None:
         super().__init__(points, "raw", first_wins=False)

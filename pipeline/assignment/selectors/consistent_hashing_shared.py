@@ -21,11 +21,13 @@ from dispatch_audit.pipeline.assignment.ranges.routing import (
 )
 from dispatch_audit.pipeline.assignment.selectors.ring_points import ring_points
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import RingPointText
 
 _S = TypeVar("_S", bound="ConsistentHashingShared")
 
 
+@checkpointed("consistent_hashing_shared")
 class ConsistentHashingShared(Selector):
     """The ring over all 31 bits, with a list of consumers at each point.
 
@@ -33,6 +35,8 @@ class ConsistentHashingShared(Selector):
     more, a join or leave moves hashes between the others. Consumers of one name share all their points, and in ring A
     also names of which one is the other with digits behind it: x1 and x11.
     """
+
+    __slots__ = ("__dict__", "_at", "_names", "_points", "_text")
 
     def __init__(self, points: int, text: RingPointText) -> None:
         """Starts without consumers; see `ring_points` for the arguments."""

@@ -7,9 +7,12 @@ only for these points, so if the trace leaves the order open, only their owners 
 
 from collections.abc import Iterable, Iterator
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
+
 Pair = tuple[int, int]
 
 
+@checkpointed("contests")
 class Contests:
     """The contested points of one ring, each with its claimants in the order of joining, as far as it is known.
 
@@ -18,6 +21,8 @@ class Contests:
             list while it may have been the last: then the point has no owner.
         first_wins: whether the earliest claimant owns a point (4.x), or the latest one (3.x).
     """
+
+    __slots__ = ("_unordered", "claims", "first_wins")
 
     def __init__(self, first_wins: bool) -> None:
         """Takes whether the earliest claimant owns a point (4.x) or the latest one (3.x)."""

@@ -9,15 +9,19 @@ from itertools import pairwise
 from dispatch_audit.pipeline.assignment.ranges.membership_change import DeclaredRanges
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.errors import AssignmentError
 
 
+@checkpointed("exclusive")
 class Exclusive(Selector):
     """Disjoint ranges; a hash outside of all of them goes to nobody.
 
     A join or leave moves no hash between consumers. In a conflict the broker also checks whether the other consumer is
     still connected; this is not known here, so the caller has to remove a dead consumer before.
     """
+
+    __slots__ = ("_ranges",)
 
     def __init__(self) -> None:
         super().__init__()

@@ -11,16 +11,20 @@ from dispatch_audit.pipeline.assignment.ranges.membership_change import Declared
 from dispatch_audit.pipeline.assignment.ranges.routing import HashRangeOf, Routing, routing_of_ranges
 from dispatch_audit.pipeline.assignment.selectors.exclusive import checked_ranges, conflict
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.checkpointed import checkpointed
 
 _S = TypeVar("_S", bound="ExclusiveBoundaries")
 
 
+@checkpointed("exclusive_boundaries")
 class ExclusiveBoundaries(Selector):
     """Starts and ends of the declared ranges in one ascending list, with their consumers.
 
     A hash goes to the consumer of the boundary below it if that consumer also has the boundary above. So a gap between
     two ranges of one consumer is routed to it, until another consumer declares a range in the gap.
     """
+
+    __slots__ = ("_boundaries", "_declared", "_modulus", "_owners")
 
     def __init__(self, modulus: int = 0) -> None:
         """Starts without consumers.

@@ -11,15 +11,19 @@ import numpy as np
 from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.assignment.ranges.routing import HASH_MAX, NOBODY, Routing
 from dispatch_audit.pipeline.assignment.selectors.ring_walks import fused_ranges, with_points, without_owner
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.udfs.sticky_key_hash import HashRange, Int64Array
 
 
+@checkpointed("ring")
 class Ring:
     """Points in ascending order, each with one owner.
 
     A point owns the hashes after the point before it up to itself; the first point also owns the hashes after the last
     one (contract 2.1).
     """
+
+    __slots__ = ("__dict__", "_owners", "_points")
 
     def __init__(self) -> None:
         self._points: Int64Array = np.empty(0, dtype=np.int64)

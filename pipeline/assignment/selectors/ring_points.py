@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import RingPointText
 from dispatch_audit.udfs.sticky_key_hash import Int64Array, sticky_hashes
 
@@ -20,11 +21,14 @@ _TEXTS: Mapping[RingPointText, str] = {
 _NAMESAKES_MAX = 1_000
 
 
+@checkpointed("name_indexes")
 class NameIndexes:
     """Numbers the consumers that share a name, so that they have different points.
 
     The lowest free index is used first, so a client that reconnects usually gets its old points.
     """
+
+    __slots__ = ("_given", "_taken")
 
     def __init__(self) -> None:
         # Tuples, which copies share.

@@ -19,9 +19,11 @@ from dispatch_audit.pipeline.assignment.selectors.contests import Contests
 from dispatch_audit.pipeline.assignment.selectors.ring import Ring
 from dispatch_audit.pipeline.assignment.selectors.ring_points import NameIndexes, ring_points
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.udfs.sticky_key_hash import Int64Array
 
 
+@checkpointed("ring_member")
 @dataclass(frozen=True)
 class Member:
     """A consumer's name, its index among namesakes and its ring points, ascending."""
@@ -36,6 +38,8 @@ _S = TypeVar("_S", bound="RingSelector")
 
 class RingSelector(Selector):
     """Consistent hashing; the subclasses decide the owners of contested points."""
+
+    __slots__ = ("_contests", "_hash_rule", "_members", "_names", "_points", "_ring")
 
     def __init__(self, points: int, hash_rule: str, first_wins: bool) -> None:
         """Starts without consumers; see `ring_points` for the arguments, and `Contests` for `first_wins`."""

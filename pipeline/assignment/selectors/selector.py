@@ -7,6 +7,7 @@ so far and on the profile.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
+from copy import copy
 from typing import TypeVar
 
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change, DeclaredRanges
@@ -28,6 +29,8 @@ class Selector(ABC):
     A consumer is the trace's number of one consumer object: a client that reconnects under its old name is another
     consumer.
     """
+
+    __slots__ = ("_consumers",)
 
     def __init__(self) -> None:
         self._consumers: set[int] = set()
@@ -104,8 +107,7 @@ class Selector(ABC):
 
     def copy(self: _S) -> _S:
         """A selector in the same state that later joins and leaves of this one do not change."""
-        twin = object.__new__(type(self))
-        vars(twin).update(vars(self))
+        twin = copy(self)
         twin._consumers = set(self._consumers)
         return twin
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, owners_of
 from dispatch_audit.pipeline.replay.state.state import (
     DELAYED,
@@ -28,6 +29,7 @@ from dispatch_audit.pipeline.replay.state.state import (
 NAMED_MAX = 20
 
 
+@checkpointed("interval")
 class Interval(NamedTuple):
     """The time from one row to another; `ended_by` is an index into `output.ENDINGS`."""
 
@@ -84,6 +86,7 @@ class Waiters(NamedTuple):
         return waited
 
 
+@checkpointed("blocked")
 class Blocked(NamedTuple):
     """An interval in which entries waited for one reason; consumers by their indexes, NOBODY: none.
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
@@ -14,6 +15,7 @@ from dispatch_audit.pipeline.replay.state.state import (
 )
 
 
+@checkpointed("sample")
 class Sample(NamedTuple):
     """The state of the subscription at one moment.
 

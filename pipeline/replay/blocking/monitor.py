@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, blocked_consumer
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample, ack_holes, sample
@@ -82,6 +83,7 @@ _STALLS_MAX = 64
 _NEVER = 1 << 62
 
 
+@checkpointed("blocking_monitor")
 class BlockingMonitor:
     """The waiting in one subscription.
 
@@ -95,6 +97,30 @@ class BlockingMonitor:
         in_force: the settings at the point up to which rows were replayed.
         open_until: the end of the window while its open intervals are noted and the trace goes on; else None.
     """
+
+    __slots__ = (
+        "_blocked",
+        "_last_stalls",
+        "_moves",
+        "_noted",
+        "_pace",
+        "_rates",
+        "_rates_by_time",
+        "_rates_of",
+        "_recent_dispatches",
+        "_since_seq",
+        "_thresholds",
+        "_unsettled",
+        "_watch",
+        "in_force",
+        "left_out",
+        "limits",
+        "open_until",
+        "recent",
+        "samples",
+        "stalls_beyond",
+        "starved",
+    )
 
     def __init__(self, limits: BrokerLimits, thresholds: Thresholds, in_force: SettingsInForce, skew_us: int) -> None:
         self.samples: list[Sample] = []

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate
 from dispatch_audit.pipeline.replay.state.state import Ints
@@ -44,6 +45,7 @@ _LONG_PAUSE_MAX_US: Final = HORIZON_US // _BURSTS
 _ALIKE: Final = 0.2
 
 
+@checkpointed("sent_dispatches")
 class Sent(NamedTuple):
     """The dispatches of a stretch of rows, as columns of equal length.
 
@@ -56,8 +58,11 @@ class Sent(NamedTuple):
     messages: Ints
 
 
+@checkpointed("recent_dispatches")
 class RecentDispatches:
     """The dispatches of the last minute, kept while a limit of the rate is in force."""
+
+    __slots__ = ("_stretches",)
 
     def __init__(self) -> None:
         self._stretches: deque[Sent] = deque()
@@ -115,6 +120,7 @@ def _detail(rate: DispatchRate, used: int, by_entry: bool) -> dict[str, object]:
     }
 
 
+@checkpointed("burst")
 class _Burst(NamedTuple):
     """Dispatches without a pause between them, and the time of the dispatch that ends the pause after them."""
 
@@ -125,6 +131,7 @@ class _Burst(NamedTuple):
     next_us: int
 
 
+@checkpointed("paced")
 class Paced(NamedTuple):
     """A time in which dispatches came in bursts of one size, with one pause after each.
 
@@ -141,8 +148,11 @@ class Paced(NamedTuple):
     certain: bool
 
 
+@checkpointed("dispatch_pace")
 class DispatchPace:
     """Finds the times in which dispatches come in bursts of one size, as a rate limit lets them."""
+
+    __slots__ = ("_open", "_paced", "_recent")
 
     def __init__(self) -> None:
         self._open: _Burst | None = None

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval, are_before, oldest, waiters
 from dispatch_audit.pipeline.replay.blocking.causes import NAMES, RECENTLY_JOINED
 from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
@@ -28,6 +29,7 @@ from dispatch_audit.pipeline.replay.state.state import (
 )
 
 
+@checkpointed("held_back_consumer")
 class _Waiting(NamedTuple):
     place: int
     until: Position
@@ -36,6 +38,7 @@ class _Waiting(NamedTuple):
     root: Position
 
 
+@checkpointed("recently_joined")
 class RecentlyJoined:
     """The recently joined consumers, in the order of their joins.
 
@@ -44,6 +47,8 @@ class RecentlyJoined:
         held_behind: by the index of the consumer, the position from which on it gets, or got, no entries.
         reported: by the index of the consumer, its read position at the join by snapshots, in the order of the joins.
     """
+
+    __slots__ = ("_as_pip_282", "_perhaps", "_waiting", "applies", "held_behind", "reported")
 
     def __init__(self, as_pip_282: bool = False) -> None:
         self._as_pip_282 = as_pip_282

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval, Waiters, are_before, number_before, oldest
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.state import (
@@ -35,6 +36,7 @@ JOINED_OUT_OF_ORDER: Final = "joined_out_of_order"
 NOTHING_IS_READ: Final = "nothing_is_read"
 
 
+@checkpointed("reported_reading")
 class Reported(NamedTuple):
     """What the last snapshots and samples say, and when they said it, in microseconds.
 

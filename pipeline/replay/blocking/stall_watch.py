@@ -9,6 +9,7 @@ skew after another leave together, as a broker that closes a topic lets them: th
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.causes import DRAINING_STUCK, NAMES, UNEXPLAINED
 from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
@@ -42,11 +43,23 @@ class Facts(NamedTuple):
     pauses_at: int
 
 
+@checkpointed("stall_watch")
 class StallWatch:
     """The present time without a dispatch, and what was seen of it.
 
     `facts` is what a look needs besides the state, see `Facts`.
     """
+
+    __slots__ = (
+        "_before_leaves",
+        "_brought_about",
+        "_explained",
+        "_left_us",
+        "_reported",
+        "_skew_us",
+        "_threshold_us",
+        "_unexplained",
+    )
 
     def __init__(self, stall_threshold_us: int, skew_us: int) -> None:
         """Takes the shortest time without a dispatch that is a stall, and the recorder's skew, in microseconds."""

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import (
     Blocked,
     Interval,
@@ -148,6 +149,7 @@ def is_finding(interval: Blocked) -> bool:
     return interval.scope == "subscription" and interval.cause == NAMES[UNEXPLAINED]
 
 
+@checkpointed("stall_kind")
 class StallKind(NamedTuple):
     """The facts that decide the verdict on a stall.
 

@@ -7,6 +7,7 @@ that decide its verdict, so that it gets the severity that it would have with it
 from collections import Counter
 from typing import NamedTuple
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Interval
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
@@ -54,6 +55,7 @@ def moves_in_use(
     return used, moves
 
 
+@checkpointed("ownership_move")
 class OwnershipMove(NamedTuple):
     """A move of a hash from one owner to another, both by their indexes; `held` of its entries were pending."""
 
@@ -63,6 +65,7 @@ class OwnershipMove(NamedTuple):
     held: int
 
 
+@checkpointed("starvation_kind")
 class StarvationKind(NamedTuple):
     """The facts that decide the verdict on a starved hash.
 
@@ -75,6 +78,7 @@ class StarvationKind(NamedTuple):
     counted_again: bool
 
 
+@checkpointed("starved_hash")
 class StarvedHash(NamedTuple):
     """A hash that could be served and was not, while its owner or another consumer was sent later entries.
 
@@ -113,6 +117,7 @@ class StarvedHash(NamedTuple):
         return self.head == head and self.span.from_ts == until_us
 
 
+@checkpointed("counted_starvation")
 class _Counted(NamedTuple):
     """The latest starvation of a hash that was only counted."""
 
@@ -121,6 +126,7 @@ class _Counted(NamedTuple):
     kind: StarvationKind
 
 
+@checkpointed("starved_hashes")
 class StarvedHashes:
     """The starved hashes, up to a limit, in the order in which they were found.
 
@@ -128,6 +134,8 @@ class StarvedHashes:
         kept: the starved hashes up to the limit.
         beyond: the number of those beyond the limit, by kind.
     """
+
+    __slots__ = ("_counted_last", "_kept_last", "_kept_max", "beyond", "kept")
 
     def __init__(self, kept_max: int) -> None:
         """Takes the limit."""

@@ -2,7 +2,10 @@
 
 from typing import NamedTuple
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 
+
+@checkpointed("thresholds")
 class Thresholds(NamedTuple):
     """The thresholds of an audit; times in microseconds.
 

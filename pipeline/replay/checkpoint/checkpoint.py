@@ -1,14 +1,15 @@
 """What a replay knows at the end of a window, as bytes from which the next window goes on.
 
-It is data: one JSON document and arrays, made of what `kinds` names. Reading builds nothing else and runs
-nothing. What the numbers in the arrays mean is not checked: a checksum guards them against damage, but not against
-somebody who may write to the table of states. The configuration, which the caller says anew each time, is not in it.
+It is data: one JSON document and arrays, made of objects whose classes are `checkpointed`. Reading builds nothing else
+and runs nothing. What the numbers in the arrays mean is not checked: a checksum guards them against damage, but not
+against somebody who may write to the table of states. The configuration, which the caller says anew each time, is not
+in it.
 
     bytes   "dispatch-audit checkpoint" and a line feed, and compressed with zlib:
             8 bytes   the length of the document, least byte first
-            document  {"version": 9, "selector": null, ...} in JSON (`codec`); null: the selector is the one that the
+            document  {"version": 22, "selector": null, ...} in JSON (`codec`); null: the selector is the one that the
                       configuration says, else it is an `OtherSelector`
-            arrays    one behind the other, integers with the least byte first
+            arrays    one after the other, integers with the least byte first
 """
 
 import json
@@ -17,9 +18,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from dispatch_audit.pipeline.checkpointed import KINDS
 from dispatch_audit.pipeline.errors import StateError
 from dispatch_audit.pipeline.replay.checkpoint.codec import Encoded, decode, dtypes_of, encode
-from dispatch_audit.pipeline.replay.checkpoint.kinds import SCHEMA
+from dispatch_audit.pipeline.replay.checkpoint.schema import Schema
+from dispatch_audit.pipeline.replay.state.output import EPISODE, FINDING, INTERVAL, WITHDRAWAL
+from dispatch_audit.pipeline.replay.state.state import COMMON, CONSUMER, ENTRY, HASH
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
@@ -27,8 +31,23 @@ from dispatch_audit.pipeline.replay.subscription.subscription import Subscriptio
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.trial.other_selectors import OtherSelector, selector_of
 
-STATE_VERSION: Final = 21
+STATE_VERSION: Final = 22
 """Of what a checkpoint is made of: raised with every change of what the classes of the replay keep."""
+
+# The modules of `Known` import every class that a replay is made of.
+SCHEMA: Final = Schema(
+    KINDS,
+    {
+        "entry": ENTRY,
+        "hash": HASH,
+        "consumer": CONSUMER,
+        "common": COMMON,
+        "finding": FINDING,
+        "episode": EPISODE,
+        "interval": INTERVAL,
+        "withdrawal": WITHDRAWAL,
+    },
+)
 
 _WAY_OUT: Final = "audit the log from its beginning"
 _BEGINNING: Final = b"dispatch-audit checkpoint\n"
@@ -61,7 +80,7 @@ def write_checkpoint(known: Known, config: ReplayConfig) -> bytes:
         config: as the trace claims it; that of the replay may have another selector.
 
     Raises:
-        TypeError: a class of the replay is missing in `kinds`, or has other attributes than there.
+        TypeError: a class of the replay is not `checkpointed`, or has attributes that it does not declare.
     """
     own = known.replay.config
     given = _given(own)

@@ -26,7 +26,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dispatch_audit.pipeline.replay.checkpoint.schema import Kind, Schema, fields_of
+from dispatch_audit.pipeline.checkpointed import Kind
+from dispatch_audit.pipeline.replay.checkpoint.schema import Schema, fields_of
 
 _PLAIN: Final = frozenset({bool, int, float, str, type(None)})
 _DICTS: Final[Mapping[str, tuple[type, type | None]]] = {
@@ -213,7 +214,9 @@ class _Decoder:
         if kind.is_tuple:
             return kind.made([self.value(value) for value in content])
         made = self._begins(object.__new__(kind.of))
-        vars(made).update(zip(kind.attributes, [self.value(value) for value in content], strict=True))
+        for name, value in zip(kind.attributes, [self.value(value) for value in content], strict=True):
+            # Not `setattr`: frozen dataclasses refuse it.
+            object.__setattr__(made, name, value)
         return made
 
     def _dict(self, tag: str, content: Any) -> dict[Any, Any]:

@@ -1,61 +1,14 @@
-"""What a checkpoint may be made of: kinds of objects with their attributes, and records of arrays with their fields.
+"""What a checkpoint may be made of: kinds of objects with their attributes, and records of arrays with their fields."""
 
-A kind has a name of its own, so that a class may be renamed or moved while its objects are on disk.
-"""
-
-from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
-from functools import cached_property
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import Kind
+
 Record: TypeAlias = "np.dtype[np.void]"
-
-
-class Kind:
-    """A class whose objects may be written.
-
-    Attributes:
-        name: of the kind in checkpoints.
-        of: the class.
-        attributes: of its objects, but for cached properties: those are computed again.
-        is_tuple: whether it is a NamedTuple.
-    """
-
-    def __init__(self, name: str, of: type, attributes: str = "") -> None:
-        """Takes the attributes in one text; NamedTuples and dataclasses state theirs themselves."""
-        self.name = name
-        self.of: Any = of
-        self.is_tuple = issubclass(of, tuple)
-        if is_dataclass(of):
-            self.attributes = tuple(field.name for field in fields(of))
-        else:
-            self.attributes = tuple(attributes.split()) or tuple(getattr(of, "_fields", ()))
-
-    def values(self, thing: Any) -> list[Any]:
-        """The attributes of an object, in their order.
-
-        Raises:
-            TypeError: it has others.
-        """
-        if self.is_tuple:
-            return list(thing)
-        found = vars(thing)
-        computed = {name for name in found if isinstance(getattr(self.of, name, None), cached_property)}
-        differing = (found.keys() - computed) ^ set(self.attributes)
-        if differing:
-            raise TypeError(f"the attributes of {self.name} differ from those of its kind: {', '.join(differing)}")
-        return [found[name] for name in self.attributes]
-
-    def made(self, values: Iterable[Any]) -> Any:
-        """A NamedTuple of this kind.
-
-        Raises:
-            TypeError: it has fewer fields than there are values, or more.
-        """
-        return self.of._make(values)
 
 
 class Schema:
@@ -67,13 +20,13 @@ class Schema:
         dtypes: those of all arrays, by name.
     """
 
-    def __init__(self, kinds: Iterable[Kind], records: Mapping[str, Record]) -> None:
-        """Takes the kinds, and the records by their names."""
-        self.kinds = {kind.name: kind for kind in kinds}
+    def __init__(self, kinds: Mapping[str, Kind], records: Mapping[str, Record]) -> None:
+        """Takes the kinds and the records by their names."""
+        self.kinds = kinds
         self.records = records
         plain = map(np.dtype, (np.int64, np.int32, np.int8, np.bool_))
         self.dtypes: Mapping[str, np.dtype[Any]] = {**{dtype.str: dtype for dtype in plain}, **records}
-        self._kind_of: dict[type, Kind] = {kind.of: kind for kind in self.kinds.values()}
+        self._kind_of: dict[type, Kind] = {kind.of: kind for kind in kinds.values()}
         self._name_of = {fields_of(dtype): name for name, dtype in records.items()}
 
     def kind_of(self, of: type) -> Kind | None:

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.causes import (
     NAMES,
     UNACKED_LIMIT_CONSUMER,
@@ -45,6 +46,7 @@ _LIMITS: Final[Mapping[str, _Limit]] = {
 }
 
 
+@checkpointed("contradicted_limit")
 class ContradictedLimit(NamedTuple):
     """A claimed limit that the broker does not have.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dispatch_audit.pipeline.assignment import Routing
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import update_availability
@@ -85,6 +86,7 @@ _FINDINGS_ROOM = 1024
 _STRETCH = 32_768
 
 
+@checkpointed("dispatcher")
 class Dispatcher:
     """The state of one subscription and its transitions.
 
@@ -97,6 +99,24 @@ class Dispatcher:
         peaks: the most pending entries at one time, by hash.
         drains: whether moved hashes drain (AUTO_SPLIT, ordered, not the classic dispatcher; contract 3.1).
     """
+
+    __slots__ = (
+        "_at_the_end",
+        "_collector",
+        "_contradicted",
+        "_open_entries_max",
+        "_out",
+        "_routings",
+        "_state",
+        "_without_publish_told",
+        "consumers",
+        "drains",
+        "holds_back",
+        "monitor",
+        "peaks",
+        "policy",
+        "traffic",
+    )
 
     def __init__(
         self,

@@ -6,9 +6,11 @@ says in it what is judged how from then on, and sees to it.
 
 from typing import Literal, NamedTuple
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 
 
+@checkpointed("claim")
 class Claim(NamedTuple):
     """What somebody says that a setting is.
 
@@ -25,6 +27,7 @@ class Claim(NamedTuple):
     seq: int | None = None
 
 
+@checkpointed("contradiction")
 class Contradiction(NamedTuple):
     """A claim that the broker contradicts.
 
@@ -45,6 +48,7 @@ class Contradiction(NamedTuple):
     judged: str
 
 
+@checkpointed("compared_settings")
 class ComparedSettings:
     """The settings of one subscription that were compared with what the broker shows.
 
@@ -52,6 +56,8 @@ class ComparedSettings:
         checked: how many were compared for the first time since the last report.
         found: the contradictions, by the name of the setting, in the order of the trace.
     """
+
+    __slots__ = ("_compared", "checked", "found")
 
     def __init__(self) -> None:
         """Starts without any."""

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.rules import UNACKED_LIMIT
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.dispatcher.claimed_limits import ContradictedLimit
@@ -38,6 +39,7 @@ _JUDGED: Final = (
 )
 
 
+@checkpointed("changed_limit")
 class _ChangedLimit(NamedTuple):
     """A limit that may have been in force between two rows, before the row that says so."""
 
@@ -48,6 +50,7 @@ class _ChangedLimit(NamedTuple):
     ts_us: int
 
 
+@checkpointed("disputed_limit")
 class _Disputed(NamedTuple):
     """The rows in which a claimed limit is contradicted: behind `after_seq`, up to `until_seq`."""
 
@@ -56,6 +59,7 @@ class _Disputed(NamedTuple):
     until_seq: int
 
 
+@checkpointed("vouched_limit")
 class _Vouched(NamedTuple):
     """The rows in which a claimed limit is certainly the broker's: behind `after_seq`, up to `until_seq`."""
 
@@ -64,6 +68,7 @@ class _Vouched(NamedTuple):
     until_seq: int
 
 
+@checkpointed("reported_messages")
 class _Reported(NamedTuple):
     """The most unacknowledged messages that a snapshot reports of one consumer."""
 
@@ -71,8 +76,11 @@ class _Reported(NamedTuple):
     seq: int
 
 
+@checkpointed("limit_evidence")
 class LimitEvidence:
     """What rows and snapshots say of the limits of one subscription."""
+
+    __slots__ = ("_changed", "_disputed", "_reported", "_said_since", "_since", "_vouched")
 
     def __init__(self) -> None:
         """Starts in front of the first row."""

@@ -11,6 +11,7 @@ The two dispatchers report different values (contract 7): only that of recently 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 
 Ranges = Mapping[int, frozenset[tuple[int, int]]]
@@ -19,6 +20,7 @@ Ranges = Mapping[int, frozenset[tuple[int, int]]]
 _KEPT_MAX: Final = 1_000
 
 
+@checkpointed("reported_assignment")
 class ReportedAssignment(NamedTuple):
     """The assignment in one snapshot beside the one of the replay.
 
@@ -43,6 +45,7 @@ class ReportedAssignment(NamedTuple):
         return not self.differing and not self.of_other_dispatcher
 
 
+@checkpointed("reported_assignments")
 class ReportedAssignments:
     """The first assignments that snapshots report, until one confirms the selector.
 
@@ -50,6 +53,8 @@ class ReportedAssignments:
         seen: in the order of the trace; none once the selector is confirmed.
         confirmed: whether a snapshot has shown the selector and the dispatcher of the replay.
     """
+
+    __slots__ = ("_drains", "confirmed", "seen")
 
     def __init__(self, drains: bool) -> None:
         """Starts in front of the first snapshot of a broker with the draining dispatcher, or with the other one."""

@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
+
 Column = NDArray[np.signedinteger[Any]]
 
 NO_MURMUR: Final = -2
@@ -54,6 +56,7 @@ def among(*codes: Code) -> NDArray[np.bool_]:
     return np.isin(np.arange(max(Code) + 1), codes)
 
 
+@checkpointed("events")
 class Events(NamedTuple):
     """Columns of equal length, in the order of `seq`.
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
 from dispatch_audit.pipeline.replay.packing.refused import REPEATED_ROW, Refused
@@ -32,6 +33,7 @@ _OF_ENTRIES: Final = frozenset({"publish", "dispatch", "ack", "redeliver", "flow
 _KNOWN: Final = _MEMBERSHIP | _OF_ENTRIES | {"stats", "settings"}
 
 
+@checkpointed("gap")
 class Gap(NamedTuple):
     """An interval of seq in which rows of one subscription, or publishes of its topic, may be missing.
 

@@ -9,6 +9,8 @@ The true moment lies between the sides; if one is missing, the other and the rec
 
 from typing import Literal, NamedTuple
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
+
 Kind = Literal["join", "leave", "reset"]
 
 # Resets that replace or reset the dispatcher; the others only move mark-delete (TRACE_FORMAT, `reason`).
@@ -18,6 +20,7 @@ RESTARTS = frozenset({"seek", "unload", "transfer"})
 CLOSED_BY_BROKER = "closed_by_broker"
 
 
+@checkpointed("membership_event")
 class MembershipEvent(NamedTuple):
     """A join, leave or reset row of the trace, with the columns that only such rows have."""
 
@@ -33,6 +36,7 @@ class MembershipEvent(NamedTuple):
     reason: str
 
 
+@checkpointed("trace_point")
 class TracePoint(NamedTuple):
     """A point in the trace: right after the row `seq`, at the time of that row."""
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Column
 from dispatch_audit.pipeline.trace.arrow_columns import integers, numbered, places
 
@@ -22,6 +23,7 @@ SHOWN_MAX: Final = 20
 _KEYS_MAX = 10
 
 
+@checkpointed("sent")
 class Sent(NamedTuple):
     """What one producer sent, as far as one chunk or the chunks so far show.
 
@@ -57,6 +59,7 @@ class Sent(NamedTuple):
         return Sent._make((self.producer, *sums, chunked, self.first, other.last))
 
 
+@checkpointed("mixed_batch")
 class MixedBatch(NamedTuple):
     """A batch of messages with several keys.
 

@@ -2,6 +2,8 @@
 
 from typing import Final, NamedTuple
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
+
 UNKNOWN_CONSUMER: Final = "unknown_consumer"
 IMPOSSIBLE_TRANSITION: Final = "impossible_transition"
 DUPLICATE_SEQ: Final = "duplicate_seq"
@@ -9,6 +11,7 @@ REPEATED_ROW: Final = "repeated_row"
 """The only reason that is no fault of the trace: the row is used once."""
 
 
+@checkpointed("refused_row")
 class Refused(NamedTuple):
     """A refused row, which does not change the state of the replay.
 

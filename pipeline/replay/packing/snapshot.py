@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
+
 _POSITION = re.compile(r"(\d{1,18}):(-?\d{1,18})")
 
 Position = tuple[int, int]
@@ -21,6 +23,7 @@ class StatsRow(NamedTuple):
     text: str
 
 
+@checkpointed("consumer_snapshot")
 class ConsumerSnapshot(NamedTuple):
     """One consumer in a snapshot; values that the broker did not report are None.
 
@@ -45,6 +48,7 @@ class ConsumerSnapshot(NamedTuple):
     joined_at: Position | None
 
 
+@checkpointed("snapshot")
 class Snapshot(NamedTuple):
     """A snapshot of one subscription.
 

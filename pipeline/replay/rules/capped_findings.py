@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.rules import NAME_OF, RULES
 from dispatch_audit.pipeline.replay.state.output import FINDING
 from dispatch_audit.pipeline.replay.state.state import Records, chosen, together
@@ -20,12 +21,15 @@ KEPT_MAX: Final = 1_000_000
 _KEPT_MAX_OF: Mapping[int, int] = {number: 10_000 for number, name in NAME_OF.items() if RULES[name].informs}
 
 
+@checkpointed("capped_findings")
 class CappedFindings:
     """Findings in the order in which they were added.
 
     Attributes:
         beyond: the number of findings that were not kept, by rule and by the number of the exception that permits them.
     """
+
+    __slots__ = ("_counts", "_kept_max", "_parts", "beyond")
 
     def __init__(self, kept_max: int = KEPT_MAX) -> None:
         """Takes the limit for each rule; rules that only inform have a smaller one."""

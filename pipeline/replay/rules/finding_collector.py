@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.rules import GAP_DELIVERY, NAME_OF, RULES
 from dispatch_audit.pipeline.replay.rules.capped_findings import CappedFindings
@@ -31,12 +32,15 @@ from dispatch_audit.pipeline.replay.state.state import Ints, Records, chosen, fi
 _DEPENDS_ON_ANOTHER = tuple(number for number, name in NAME_OF.items() if RULES[name].on_another)
 
 
+@checkpointed("finding_collector")
 class FindingCollector:
     """Findings, draining episodes, and the records that withdraw findings.
 
     Attributes:
         findings: the findings up to the limits, and the counts beyond.
     """
+
+    __slots__ = ("_episodes", "_exceptions", "_unsent", "_withdrawn", "_without_end_told", "findings")
 
     def __init__(self, exceptions: Collection[ExceptionId] = ()) -> None:
         """Takes the exceptions of the broker's profile."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
 
 _LOOK_AHEAD = "keySharedLookAheadMsgInReplayThresholdPer"
@@ -14,6 +15,7 @@ READ_BATCH: Final = 100
 """The default of dispatcherMaxReadBatchSize in every release."""
 
 
+@checkpointed("broker_limits")
 class BrokerLimits(NamedTuple):
     """Settings of the broker, 0 where there is no limit.
 

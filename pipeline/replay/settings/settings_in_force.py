@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 
 Value: TypeAlias = bool | int | float | str | None
@@ -28,6 +29,7 @@ _RATES: Final[Mapping[Scope, str]] = {
 _OF_POLICIES: Final = frozenset({"namespace", "topic", "subscription"})
 
 
+@checkpointed("setting")
 class Setting(NamedTuple):
     """A value of one setting, and who says so.
 
@@ -52,6 +54,7 @@ class Setting(NamedTuple):
         return max(int(value), 0) if isinstance(value, int | float) and not isinstance(value, bool) else 0
 
 
+@checkpointed("dispatch_rate")
 class DispatchRate(NamedTuple):
     """A limit of the dispatch rate (contract 4.2, step 5d).
 
@@ -70,12 +73,15 @@ class DispatchRate(NamedTuple):
     claims: tuple[Setting, ...]
 
 
+@checkpointed("settings_in_force")
 class SettingsInForce:
     """The settings that are in force for one subscription at the point up to which its rows were replayed.
 
     Attributes:
         changed: how often rows changed them; what was derived from them is derived anew when it grows.
     """
+
+    __slots__ = ("_announced", "_defaults", "_lost", "_said", "_start", "changed")
 
     def __init__(self, broker: Mapping[str, object], defaults: Mapping[str, object], given: frozenset[str]) -> None:
         """Starts at the beginning of the trace.

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.trace.checks.setting_values import as_json
 
 COLUMNS = ("seq", "ts_us", "subscription", "seq_begin", "settings", "sources")
 
 
+@checkpointed("settings_row")
 class SettingsRow(NamedTuple):
     """A row `settings` of the trace, as it travels.
 

@@ -3,15 +3,19 @@
 from collections import defaultdict
 from collections.abc import Set
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 
 
+@checkpointed("blocked_attempts")
 class BlockedAttempts:
     """The last count of each draining episode, by holder and hash.
 
     A hash that the snapshot before did not list, or whose count is smaller, has begun to drain anew. Memory grows only
     with such episodes.
     """
+
+    __slots__ = ("_counts", "_listed")
 
     def __init__(self) -> None:
         self._counts: defaultdict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
@@ -25,6 +26,7 @@ _SETTLED_US = 100_000
 _TRIED_MAX = 32
 
 
+@checkpointed("cleared_total")
 class _Total(NamedTuple):
     """The count of one consumer, taken after the row `seq_begin` and in front of the one after `seq_end`."""
 
@@ -34,8 +36,11 @@ class _Total(NamedTuple):
     cleared: int
 
 
+@checkpointed("cleared_hashes")
 class ClearedHashes:
     """The counts of cleared hashes, by the index of the consumer, in the order of their snapshots."""
+
+    __slots__ = ("_totals",)
 
     def __init__(self) -> None:
         self._totals: defaultdict[int, list[_Total]] = defaultdict(list)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import HashRanges, covers, symmetric_difference, union
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesOfOne, report_agrees
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.packing.snapshot import ConsumerSnapshot, Snapshot
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import NONE, Bounds, Reconstruction
@@ -24,6 +25,7 @@ _LAST_SLOT = 65_535
 _KEPT_MAX = 10_000
 
 
+@checkpointed("moment")
 class Moment(NamedTuple):
     """The reconstruction at one side of the bracket; `ranges` by the trace's number of the consumer."""
 
@@ -31,6 +33,7 @@ class Moment(NamedTuple):
     ranges: Mapping[int, RangesOfOne]
 
 
+@checkpointed("mismatch")
 class Mismatch(NamedTuple):
     """A consumer for which a snapshot disagrees.
 
@@ -51,6 +54,7 @@ class Mismatch(NamedTuple):
     surplus: tuple[str, ...]
 
 
+@checkpointed("comparison")
 class Comparison:
     """Compares the snapshots of one subscription, in their order.
 
@@ -60,6 +64,8 @@ class Comparison:
         beyond: the number of mismatches that were not kept, by rule.
         mismatches: the first mismatches, up to the limit.
     """
+
+    __slots__ = ("_lazy_return", "_places", "agreed", "beyond", "compared", "mismatches")
 
     def __init__(self, indexes: Mapping[int, int], lazy_return: bool) -> None:
         """Takes the indexes of consumers by number, which may grow, and whether `Profile.draining_return` is lazy."""

@@ -7,6 +7,7 @@ Unacknowledged messages are never fewer than none. Permits of a consumer may be,
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.state.state import NOBODY
 
@@ -16,6 +17,7 @@ Counter = Literal["unacked_messages", "available_permits"]
 _KEPT_MAX: Final = 10_000
 
 
+@checkpointed("impossible_counter")
 class ImpossibleCounter(NamedTuple):
     """A counter that a snapshot shows below zero, and the snapshot before did not.
 
@@ -34,6 +36,7 @@ class ImpossibleCounter(NamedTuple):
     of_consumers: int
 
 
+@checkpointed("impossible_counters")
 class ImpossibleCounters:
     """Looks at the counters of one subscription in its snapshots, in their order.
 
@@ -42,6 +45,8 @@ class ImpossibleCounters:
         found: the first that are impossible, up to the limit.
         beyond: the number of those that were not kept.
     """
+
+    __slots__ = ("_below", "beyond", "checked", "found")
 
     def __init__(self) -> None:
         self.checked = 0

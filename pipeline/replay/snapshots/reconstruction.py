@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.snapshot import Position
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.state.state import (
@@ -30,6 +31,7 @@ from dispatch_audit.pipeline.replay.state.state import (
 )
 
 
+@checkpointed("bounds")
 class Bounds(NamedTuple):
     """The lower and upper bound of a number."""
 
@@ -48,6 +50,7 @@ class Bounds(NamedTuple):
 NONE = Bounds(0, 0)
 
 
+@checkpointed("reconstruction")
 class Reconstruction(NamedTuple):
     """The dispatcher at one moment; consumers by their indexes in the state.
 

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from dispatch_audit.pipeline.assignment import Routing
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.entry_point import EntryPoint
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints
@@ -26,6 +27,7 @@ def look_up(ascending: Ints, index_of: Ints, numbers: Ints, indexes: Ints) -> No
 _look_up = EntryPoint(look_up)
 
 
+@checkpointed("consumer_index")
 class ConsumerIndex:
     """The consumers that a subscription has had so far.
 
@@ -33,6 +35,8 @@ class ConsumerIndex:
         numbers: the trace's numbers, in the order of their indexes.
         of: the index of each number.
     """
+
+    __slots__ = ("__dict__", "numbers", "of")
 
     def __init__(self) -> None:
         self.numbers: list[int] = []

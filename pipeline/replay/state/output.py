@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.state import Ints, Records
 
@@ -159,6 +160,7 @@ INTERVAL = np.dtype(
 WITHDRAWAL = np.dtype([(name, np.int64) for name in ("ledger", "entry", "since_ts", "until_seq")])
 
 
+@checkpointed("output")
 class Output(NamedTuple):
     """The records and how many of each are filled.
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dispatch_audit.pipeline.assignment import Routing
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints
 
@@ -40,6 +41,7 @@ def routing_arrays(routing: Routing) -> RoutingArrays:
     return RoutingArrays(routing.uppers, routing.owners, routing.modulus, routing.sharers)
 
 
+@checkpointed("policy")
 class Policy(NamedTuple):
     """The settings of the kernel, from the profile and the subscription.
 

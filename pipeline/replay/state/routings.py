@@ -11,17 +11,21 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.assignment import Routing
 from dispatch_audit.pipeline.assignment.ranges.routing import routing_of_ranges
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.rules import MISROUTED
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays, routing_arrays
 from dispatch_audit.pipeline.replay.state.state import Ints, Records
 
 
+@checkpointed("routings")
 class Routings:
     """From sticky hashes to indexes of consumers.
 
     Attributes:
         in_force: the routing that the rules require.
     """
+
+    __slots__ = ("__dict__", "_former", "_served", "in_force")
 
     def __init__(self) -> None:
         self.in_force = routing_of_ranges(())

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.state.pair_index import Slots, empty_table
 
 Ints = NDArray[np.int64]
@@ -302,6 +303,7 @@ COMMON = np.dtype(
 )
 
 
+@checkpointed("state")
 class State(NamedTuple):
     """The whole state; `ledger_*` are the ledgers seen, ascending, with the first and last entry of each."""
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import RangesOfOne, report_agrees
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
 
@@ -32,6 +33,7 @@ _MEMBERSHIP = np.arange(Code.JOIN_START, Code.RESET_END + 1)
 _LEFT_OUT = (Code.FLOW,)
 
 
+@checkpointed("cold_start")
 class ColdStart:
     """Admits the rows of one subscription.
 
@@ -41,6 +43,23 @@ class ColdStart:
         interrupted: whether there was a gap.
         settled: whether admitted rows explain everything that the broker does.
     """
+
+    __slots__ = (
+        "_behind_seq",
+        "_complete",
+        "_highest",
+        "_inside",
+        "_known",
+        "_late_us",
+        "_members_missing",
+        "_open",
+        "_opens_us",
+        "_ranges",
+        "censored",
+        "censored_by_gaps",
+        "interrupted",
+        "settled",
+    )
 
     def __init__(self, complete: bool, late_us: int) -> None:
         """Takes the state in front of the first row.

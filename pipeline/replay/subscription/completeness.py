@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, among
 from dispatch_audit.pipeline.replay.packing.packed_batch import Merged
 
@@ -42,6 +43,7 @@ class Seen(NamedTuple):
     censored_by_gaps: int
 
 
+@checkpointed("rows_seen")
 class RowsSeen:
     """Counts the rows of one subscription, the publishes of its topic included.
 
@@ -54,6 +56,22 @@ class RowsSeen:
         first_gap_us: when the first gap began; None: there is none.
         seq_missing: how many numbers between the first and the last seq no row has.
     """
+
+    __slots__ = (
+        "_distinct",
+        "_ends",
+        "_first_seq",
+        "_last_seq",
+        "_last_us",
+        "_skew_us",
+        "_starts",
+        "clock_steps",
+        "dropped",
+        "first_gap_us",
+        "gaps",
+        "publishes",
+        "rows",
+    )
 
     def __init__(self, skew_us: int) -> None:
         """Takes the recorder's skew in microseconds."""

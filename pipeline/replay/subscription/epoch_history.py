@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment import AssignmentLog, Epoch, Routing
 from dispatch_audit.pipeline.assignment.shares import HashShares
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
 
 
+@checkpointed("opened_epoch")
 class OpenedEpoch(NamedTuple):
     """An epoch that has not begun, what it promises, and the routing that the broker serves by (contract 2.4)."""
 
@@ -23,6 +25,7 @@ class OpenedEpoch(NamedTuple):
     served: Routing
 
 
+@checkpointed("epoch_history")
 class EpochHistory:
     """The epochs so far, of every selector that the subscription has had.
 
@@ -33,6 +36,18 @@ class EpochHistory:
         known_since: the seq from which on all consumers are known; None: not yet.
         shares: the share of the hashes that each consumer owned.
     """
+
+    __slots__ = (
+        "_closed",
+        "_of_former_selectors",
+        "_opened",
+        "_shared_us",
+        "began",
+        "changes",
+        "in_force",
+        "known_since",
+        "shares",
+    )
 
     def __init__(self, known_since: int | None) -> None:
         self.began: list[TracePoint] = []

@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, un
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import Behind
 from dispatch_audit.pipeline.assignment.resolve import Resolved
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import SelectorKind
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.hashes import hashes_of
@@ -27,6 +28,7 @@ _NEVER: Final = 1 << 62
 """Behind every seq."""
 
 
+@checkpointed("hash_owners")
 class HashOwners:
     """The assignment of one subscription over time, as far as the trace shows it.
 
@@ -36,6 +38,8 @@ class HashOwners:
         undecided: the number of dispatches of such hashes.
         unknown: whether the selector is another one than the trace claims, so that every owner is open.
     """
+
+    __slots__ = ("_before_gap", "_config", "_kind", "_log", "doubts", "epochs", "undecided", "unknown")
 
     def __init__(self, config: ReplayConfig) -> None:
         """Starts without consumers."""

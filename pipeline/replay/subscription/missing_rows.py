@@ -1,5 +1,6 @@
 """The gaps of one subscription: where its recorder dropped rows, and for how long that matters."""
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
@@ -7,6 +8,7 @@ from dispatch_audit.pipeline.replay.subscription.result import UnseenRows
 from dispatch_audit.pipeline.replay.timeline.open_changes import NEVER
 
 
+@checkpointed("missing_rows")
 class MissingRows:
     """The gaps so far.
 
@@ -14,6 +16,8 @@ class MissingRows:
         unseen: the gaps that still matter to verdicts, in the order in which they begin.
         joins_missing_from: from this row on joins may be missing.
     """
+
+    __slots__ = ("_until", "joins_missing_from", "unseen")
 
     def __init__(self, complete_from_start: bool) -> None:
         """Takes whether the trace begins with the first join."""

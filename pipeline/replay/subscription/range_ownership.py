@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dispatch_audit.pipeline.assignment import Epoch
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import touched
 from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.compile_cache import Compiler
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.state import Ints
@@ -23,6 +24,7 @@ from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
 _compiled: Final = Compiler([Path(__file__)])
 
 
+@checkpointed("beginning")
 class Beginning(NamedTuple):
     """A membership change that gave ranges to consumers.
 
@@ -39,6 +41,7 @@ class Beginning(NamedTuple):
     hashes_moved: int
 
 
+@checkpointed("owned_ranges")
 class OwnedRanges(NamedTuple):
     """Ranges of the selector, each from the change that gave it these bounds and this owner; all end together.
 
@@ -70,8 +73,11 @@ class OwnedRanges(NamedTuple):
         return self._replace(held=held, epochs=self.epochs[which], open=self.open[which])
 
 
+@checkpointed("range_ownership")
 class RangeOwnership:
     """The owned ranges of one subscription, from its epochs in their order."""
+
+    __slots__ = ("_epoch", "_going_on", "_until")
 
     def __init__(self) -> None:
         """Starts before the first epoch."""

@@ -9,6 +9,7 @@ from dispatch_audit.pipeline.assignment.join_orders import Precedence
 from dispatch_audit.pipeline.assignment.possibly_empty import may_be_empty
 from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
 from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
 from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignments
@@ -40,6 +41,7 @@ _STARTS: Final = among(Code.DISPATCH_START)
 _ENDS: Final = among(Code.DISPATCH_END)
 
 
+@checkpointed("replay_stage")
 class ReplayStage:
     """The `Stage` of one subscription: its consumers, the owners of its hashes and its dispatcher together.
 
@@ -55,6 +57,25 @@ class ReplayStage:
         reported: how far snapshots report the assignment that follows from the selector.
         limits: the limits of unacknowledged messages among them.
     """
+
+    __slots__ = (
+        "_certain_us",
+        "_config",
+        "_perhaps_empty",
+        "_recorded_late",
+        "_refused",
+        "_settings_seen",
+        "cold_start",
+        "dispatcher",
+        "limits",
+        "missing",
+        "one_sided",
+        "owners",
+        "reported",
+        "settings",
+        "snapshots",
+        "stays",
+    )
 
     def __init__(self, config: ReplayConfig) -> None:
         """Starts in front of the first row."""

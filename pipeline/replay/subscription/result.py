@@ -8,6 +8,7 @@ import numpy as np
 
 from dispatch_audit.pipeline.assignment import Epoch
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import HashRanges
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.stalls import is_finding
@@ -27,6 +28,7 @@ from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRa
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peak
 
 
+@checkpointed("stay")
 @dataclass
 class Stay:
     """The time for which one consumer was connected.
@@ -48,6 +50,7 @@ class Stay:
     short_until_us: int = UNKNOWN
 
 
+@checkpointed("placed_epoch")
 class PlacedEpoch(NamedTuple):
     """An epoch and the points between which it lasted; `until` is None while it is open."""
 
@@ -80,6 +83,7 @@ class Joined(NamedTuple):
     reported: tuple[int, int] | None
 
 
+@checkpointed("unseen_rows")
 class UnseenRows(NamedTuple):
     """A gap in the rows, and how long it matters to verdicts.
 
@@ -94,6 +98,7 @@ class UnseenRows(NamedTuple):
     settled: TracePoint | None = None
 
 
+@checkpointed("surplus")
 class Surplus(NamedTuple):
     """The surplus in a snapshot's count of unacknowledged messages, at a moment when the trace shows the exact number.
 

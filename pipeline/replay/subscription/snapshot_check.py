@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Set
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
@@ -21,6 +22,7 @@ _PASSED = (
 )
 
 
+@checkpointed("snapshot_check")
 class SnapshotCheck:
     """The snapshots of one subscription, each bracketed by two moments of the replay.
 
@@ -33,6 +35,18 @@ class SnapshotCheck:
         surpluses: by how much the broker counts more unacknowledged messages than the reconstruction.
         listed: the consumers that a snapshot lists.
     """
+
+    __slots__ = (
+        "_begun",
+        "_lazy_return",
+        "blocked_attempts",
+        "cleared",
+        "comparison",
+        "counters",
+        "joined_at",
+        "listed",
+        "surpluses",
+    )
 
     def __init__(self, dispatcher: Dispatcher, lazy_return: bool) -> None:
         self.comparison = Comparison(dispatcher.consumers.of, lazy_return)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
@@ -20,12 +21,15 @@ from dispatch_audit.pipeline.replay.timeline.reported_ranges import LatestRanges
 from dispatch_audit.pipeline.replay.timeline.timeline import Timeline
 
 
+@checkpointed("subscription")
 class Subscription:
     """The replay of one subscription: a timeline that puts its rows in order, and the stage that the timeline drives.
 
     Attributes:
         stage: what the rows so far have led to.
     """
+
+    __slots__ = ("_config", "_last", "_latest", "_reported", "_timeline", "_watermark", "stage")
 
     def __init__(self, config: ReplayConfig, stage: ReplayStage | None = None) -> None:
         """Starts in front of the first row; `stage` is another one than that of the configuration."""

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.state import Ints
 
@@ -70,8 +71,11 @@ def reported_since(reported: TracePoint | None, until: TracePoint | None = None)
 EVERYTHING: Final = reported_since(None)
 
 
+@checkpointed("watermark")
 class Watermark:
     """Finds the point up to which rows are old enough; remembers one point for each second."""
+
+    __slots__ = ("_clock_us", "_marks", "_unsettled_us")
 
     def __init__(self, unsettled_us: int) -> None:
         """Takes the age from which on rows are old enough, in microseconds."""

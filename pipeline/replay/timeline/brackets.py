@@ -6,12 +6,14 @@ The true moment lies between the two sides. If one side is missing, the other on
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, MembershipEvent, TracePoint
 
 # The time after which an open bracket is never closed: the broker completes a membership change within milliseconds.
 WAIT_US_MAX = 5_000_000
 
 
+@checkpointed("bracket")
 @dataclass(eq=False)
 class Bracket:
     """One membership change and the bounds of its moment.
@@ -81,12 +83,15 @@ class Side(Enum):
     REFUSED = auto()  # the consumers known so far make it impossible
 
 
+@checkpointed("membership")
 class Membership:
     """Pairs the sides of membership changes as their rows arrive.
 
     Attributes:
         open: brackets in the order of their first row, until the caller removes them.
     """
+
+    __slots__ = ("_joins", "_left", "_resetting", "open")
 
     def __init__(self) -> None:
         self.open: list[Bracket] = []

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Column, Events, among, concatenated, no_events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.state import Ints
@@ -21,12 +22,15 @@ HashesOf: TypeAlias = Callable[[Events], Ints]
 _STARTS = among(Code.DISPATCH_START)
 
 
+@checkpointed("held_rows")
 class HeldRows:
     """The rows that have not taken effect, and the last one that has: the beginning of a bracket has its time.
 
     Attributes:
         recorded_late: only ends of dispatches are recorded, as far as the rows so far show.
     """
+
+    __slots__ = ("_clock", "_decisions", "_hashes", "_released", "_rows", "_taken", "recorded_late")
 
     def __init__(self) -> None:
         """Starts without rows."""

@@ -7,6 +7,7 @@ this is open for events within the recorder skew (TRACE_FORMAT, "Phases").
 from collections.abc import Sequence
 from typing import Final
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Events
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
@@ -25,8 +26,11 @@ _CHANGE = (
 )
 
 
+@checkpointed("one_sided_recording")
 class OneSidedRecording:
     """The missing sides of a subscription's rows."""
+
+    __slots__ = ("_changes", "_seen")
 
     def __init__(self) -> None:
         """Starts in front of the first row."""

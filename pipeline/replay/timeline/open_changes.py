@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
 from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Membership, Side
 from dispatch_audit.pipeline.replay.timeline.held_rows import HashesOf, HeldRows
@@ -24,12 +25,15 @@ _SEGMENT_MAX: Final = 200
 _FIRST_LOOK: Final = 2
 
 
+@checkpointed("open_changes")
 class OpenChanges:
     """The open brackets of one subscription, and what narrows them.
 
     Attributes:
         views: the assignments in snapshots that may show open changes, in the order in which they were taken.
     """
+
+    __slots__ = ("_held", "_membership", "_placed_seq", "_skew_us", "_undecided_rows_max", "views")
 
     def __init__(self, held: HeldRows, skew_us: int, undecided_rows_max: int) -> None:
         """Takes the rows that are held, the recorder skew, and for how many rows an open order waits for evidence."""

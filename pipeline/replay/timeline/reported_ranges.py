@@ -6,10 +6,12 @@ A snapshot may leave out ranges that equal those of the snapshot before (TRACE_F
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment.ranges.reported_ranges import ReportedRanges
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
 
 
+@checkpointed("view")
 class View(NamedTuple):
     """The assignment in one snapshot.
 
@@ -42,12 +44,15 @@ def view_of(snapshot: Snapshot, since: TracePoint, until: TracePoint) -> View:
     return View(snapshot.seq, since, until, listed, ranges if complete else None)
 
 
+@checkpointed("latest_ranges")
 class LatestRanges:
     """Fills in the ranges that snapshots leave out because they equal those of the snapshot before.
 
     Two threads of a recorder may take snapshots at about the same time and write them in the other order. So ranges are
     filled in only for the same set of consumers: a join or leave in between changes the ranges.
     """
+
+    __slots__ = ("_ranges",)
 
     def __init__(self) -> None:
         """Starts in front of the first snapshot."""

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from dispatch_audit.pipeline.assignment.ranges.observed import Behind
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import (
@@ -54,6 +55,7 @@ _LOOK: Final = "begin_snapshot"
 _COMPARE: Final = "end_snapshot"
 
 
+@checkpointed("step")
 class _Step(NamedTuple):
     """A call of a method of `Stage` for a single row whose point is known at once."""
 
@@ -72,8 +74,11 @@ def _due(step: _Step) -> tuple[int, bool]:
     return step.at.seq, step.act in (_LOOK, _COMPARE)
 
 
+@checkpointed("timeline")
 class Timeline:
     """Holds rows back until the changes among them are located, then drives a `Stage`."""
+
+    __slots__ = ("_changes", "_early", "_held", "_held_us", "_skew_us", "_stage", "_steps")
 
     def __init__(self, stage: Stage, skew_us: int, undecided_rows_max: int) -> None:
         """Takes the stage to drive, the recorder skew, and the number of rows that an open order waits for evidence."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.assignment.ranges.hash_ranges import ALL_HASHES, HashRanges, contains
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.state.state import Ints
 
@@ -17,6 +18,7 @@ RANGES_MAX = 200_000
 """The number of ranges that are kept; beyond it, older doubts concern all hashes."""
 
 
+@checkpointed("undecided_range")
 class UndecidedRange(NamedTuple):
     """Hashes whose owners are open between two rows: a doubt.
 
@@ -48,8 +50,11 @@ class UndecidedRange(NamedTuple):
         return self._replace(from_seq=min(self.from_seq, later.from_seq), to_seq=to)
 
 
+@checkpointed("undecided_ranges")
 class UndecidedRanges:
     """The doubts about one subscription, in the order of their first rows."""
+
+    __slots__ = ("_ranges", "all", "modulus")
 
     def __init__(self) -> None:
         """Starts without any."""

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
 from dispatch_audit.pipeline.replay.state.state import UNKNOWN, Ints, State
 from dispatch_audit.pipeline.replay.traffic.heavy_hitters import ROOM, HeavyHitters, KeyCounts
@@ -18,6 +19,7 @@ _STARTS: Final = among(Code.DISPATCH_START)
 _ENDS: Final = among(Code.DISPATCH_END)
 
 
+@checkpointed("dispatch_counts")
 class DispatchCounts:
     """The dispatches of one subscription.
 
@@ -25,6 +27,8 @@ class DispatchCounts:
         dispatched: the number of decisions to dispatch.
         unkeyed: the number of those whose key no row had named by then.
     """
+
+    __slots__ = ("_hashes", "_keys", "dispatched", "unkeyed")
 
     def __init__(self, room: int = ROOM) -> None:
         """Takes how many keys, and how many hashes, are counted exactly."""
@@ -75,6 +79,7 @@ def decisions(events: Events, starts_seen: bool) -> NDArray[np.bool_]:
     return decided
 
 
+@checkpointed("peak")
 class Peak(NamedTuple):
     """The most entries of a hash that were pending at one time, at all consumers together."""
 
@@ -82,12 +87,15 @@ class Peak(NamedTuple):
     entries: Ints
 
 
+@checkpointed("peaks")
 class Peaks:
     """The largest peaks of the hashes of one subscription.
 
     The state forgets hashes that are not in use and may meet them again, so a hash has the largest of its peaks. Only
     the largest peaks are kept; all that are dropped are smaller, so the kept ones are exact.
     """
+
+    __slots__ = ("_parts", "_room", "_size")
 
     def __init__(self, room: int = ROOM) -> None:
         """Takes the number of hashes to keep; a 4.x dispatcher has fewer (contract 1.3)."""

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.state.pair_sums import sums_of_pairs
 from dispatch_audit.pipeline.replay.state.state import Ints
 
@@ -24,6 +25,7 @@ _BLOCK: Final = 1 << 15
 """The number of observations that are summed at a time."""
 
 
+@checkpointed("key_counts")
 class KeyCounts(NamedTuple):
     """Keys with their counts; columns of equal length.
 
@@ -50,12 +52,15 @@ def _together(parts: list[KeyCounts]) -> KeyCounts:
     return KeyCounts(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
+@checkpointed("heavy_hitters")
 class HeavyHitters:
     """Counts of keys.
 
     Attributes:
         error_max: the largest error by which a count is too small; 0: all are exact.
     """
+
+    __slots__ = ("_block", "_counts", "_new", "_room", "_sums", "_waiting", "error_max")
 
     def __init__(self, room: int = ROOM, block: int = _BLOCK) -> None:
         """Takes the number of keys that are counted exactly, and of observations that are summed at a time."""

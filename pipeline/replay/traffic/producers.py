@@ -1,17 +1,21 @@
 """The producers of one subscription's topic, from the summaries that travel with the packed batches (Q29)."""
 
+from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.producer_summary import SHOWN_MAX, MixedBatch, Published, Sent
 
 # The number of records that are kept before they are added up.
 _PARTS_MAX = 100_000
 
 
+@checkpointed("producers")
 class Producers:
     """The producers of one subscription's topic, batch by batch.
 
     A row that another packed batch repeats is counted once more here: repeated rows are dropped only where batches are
     merged, and the summaries do not name their rows.
     """
+
+    __slots__ = ("_mixed", "_parts")
 
     def __init__(self) -> None:
         self._parts: list[Sent] = []

@@ -1,7 +1,9 @@
-"""A checkpoint gives back what was known, and nothing but what its kinds name, whatever its bytes are."""
+"""A checkpoint gives back what was known, and nothing but what classes declare, whatever its bytes are."""
 
 import json
 import pickle
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from functools import cache
@@ -17,13 +19,13 @@ from dispatch_audit.pipeline.assignment.selectors.factory import make_selector
 from dispatch_audit.pipeline.contract.profile import SelectorKind, profile_for
 from dispatch_audit.pipeline.errors import StateError
 from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
+    SCHEMA,
     STATE_VERSION,
     Known,
     read_checkpoint,
     write_checkpoint,
 )
 from dispatch_audit.pipeline.replay.checkpoint.codec import decode, encode
-from dispatch_audit.pipeline.replay.checkpoint.kinds import SCHEMA
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
@@ -251,6 +253,20 @@ def test_values_within_each_other_without_end_are_refused() -> None:
     assert read_or_refused(payload_with(document, arrays)) is None
     text = b'{"version":%d,"root":' % STATE_VERSION + b"[" * 200_000
     assert read_or_refused(payload_of()[:HEAD] + zlib.compress(len(text).to_bytes(8, "little") + text)) is None
+
+
+def test_reading_knows_every_kind_without_another_import() -> None:
+    """The classes that a replay is made of are imported with those that it begins with."""
+    every = (
+        "import pkgutil, importlib; import dispatch_audit.pipeline.replay as replay;"
+        "[importlib.import_module(m.name) for m in pkgutil.walk_packages(replay.__path__, replay.__name__ + '.')];"
+    )
+    count = "from dispatch_audit.pipeline.replay.checkpoint.checkpoint import SCHEMA; print(*sorted(SCHEMA.kinds))"
+    few, all_of_them = (
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+        for code in (count, every + count)
+    )
+    assert few == all_of_them
 
 
 class _Harmful:

@@ -13,8 +13,10 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dispatch_audit.pipeline.checkpointed import KINDS, Kind, checkpointed
 from dispatch_audit.pipeline.replay.checkpoint.codec import Encoded, decode, dtypes_of, encode
-from dispatch_audit.pipeline.replay.checkpoint.schema import Kind, Schema
+from dispatch_audit.pipeline.replay.checkpoint.schema import Schema
+from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 
 
 class Point(NamedTuple):
@@ -33,6 +35,8 @@ class Range:
 
 
 class Node:
+    __slots__ = ("following",)
+
     def __init__(self, following: object) -> None:
         self.following = following
 
@@ -46,7 +50,8 @@ class Colour(IntEnum):
 
 
 RECORD = np.dtype([("ledger", np.int64), ("marks", np.int32)])
-SCHEMA = Schema([Kind("point", Point), Kind("range", Range), Kind("node", Node, "following")], {"entry": RECORD})
+KINDS_HERE = (Kind("point", Point), Kind("range", Range), Kind("node", Node))
+SCHEMA = Schema({kind.name: kind for kind in KINDS_HERE}, {"entry": RECORD})
 
 
 def again(root: object, **given_objects: object) -> Any:
@@ -70,8 +75,8 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, dict):
         factory = getattr(one, "default_factory", None) is getattr(other, "default_factory", None)
         return factory and same(list(one), list(other)) and same(list(one.values()), list(other.values()))
-    if isinstance(one, (Range, Node)):
-        return same(vars(one), vars(other))
+    if isinstance(one, Range | Node):
+        return same(Kind("", type(one)).values(one), Kind("", type(other)).values(other))
     return bool(one == other)
 
 
@@ -183,13 +188,26 @@ def test_what_no_kind_names_is_not_written() -> None:
             encode([stranger], SCHEMA, {})
 
 
-def test_an_object_has_exactly_the_attributes_of_its_kind() -> None:
-    more, fewer = Node(1), Node(1)
+def test_an_object_has_exactly_the_attributes_that_its_class_declares() -> None:
+    more, fewer = Range(1, 2), Node(1)
     vars(more)["weight"] = 1
     del fewer.following
-    for node, named in ((more, "weight"), (fewer, "following")):
-        with pytest.raises(TypeError, match=f"differ from those of its kind: {named}"):
-            encode(node, SCHEMA, {})
+    for thing, named in ((more, "weight"), (fewer, "following")):
+        with pytest.raises(TypeError, match=f"differ from those that its class declares: {named}"):
+            encode(thing, SCHEMA, {})
+
+
+def test_a_class_declares_the_fields_of_its_bases_too() -> None:
+    class Leaf(Node):
+        __slots__ = ("__dict__", "weight")
+
+    assert Kind("leaf", Leaf).attributes == ("following", "weight")
+
+
+def test_two_classes_have_no_kind_of_one_name() -> None:
+    with pytest.raises(ValueError, match="RowsSeen is the kind rows_seen already"):
+        checkpointed("rows_seen")(Node)
+    assert KINDS["rows_seen"].of is RowsSeen
 
 
 def test_each_array_is_read_once() -> None:
