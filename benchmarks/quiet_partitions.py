@@ -36,7 +36,7 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import (
 )
 from dispatch_audit.pipeline.replay.packing.producer_summary import decode_published, encode_published
 from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.tables.payload import encode
 
 _SKEW_US = 10_000

@@ -28,7 +28,7 @@ from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.packing.pack import pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.udfs.sticky_key_hash import sticky_hashes
 
 _GROUP: Final = Group(topic_of(0), "ks")

@@ -18,11 +18,11 @@ from dispatch_audit.pipeline.contract.severity import worst_verdict
 from dispatch_audit.pipeline.engine.limits import refuse_target
 from dispatch_audit.pipeline.engine.name import engine_name
 from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packed_source import NOTHING, Placed, Reading, configure, counts_in
 from dispatch_audit.pipeline.replay.packing.refused import REPEATED_ROW
 from dispatch_audit.pipeline.replay.replay_on_spark import replayed
 from dispatch_audit.pipeline.replay.staged_texts import rows_in
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.run.audit_task import AuditTask, audit_tasks
 from dispatch_audit.pipeline.run.key_lookup import keys_of, with_keys
 from dispatch_audit.pipeline.run.outside_limits import refuse_several_recorders, refuse_window

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dispatch_audit.pipeline.contract.profile import SelectorKind
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.events import Code, Events, among, concatenated
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.hashes import hashes_of
@@ -22,7 +23,6 @@ from dispatch_audit.pipeline.replay.recorders.recorders import Recorders
 from dispatch_audit.pipeline.replay.replay_rows import PackedRows, with_shown_selector
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.state.state import Ints
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.udfs.sticky_key_hash import key_ids, sticky_hashes
 
 _NAMING: Final = among(Code.PUBLISH, Code.PUBLISH_DELAYED, Code.DISPATCH_START, Code.DISPATCH_END)

@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.outside.tables import outside_tables
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, PackedBatch, merged
 from dispatch_audit.pipeline.replay.packing.refused import Refused
@@ -20,7 +21,6 @@ from dispatch_audit.pipeline.replay.recorders.one_order import Transfers
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.rows.finding_id import with_finding_ids
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.observed_subscription import Observer, observed_subscription
 from dispatch_audit.pipeline.replay.subscription.range_ownership import OwnedRanges, RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription

@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame
 
 from dispatch_audit.pipeline.engine.functions import map_groups
 from dispatch_audit.pipeline.engine.worker_process import Batches, Function
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, rows_for
 from dispatch_audit.pipeline.replay.packing.staged_batches import decoded_batches
 from dispatch_audit.pipeline.replay.place_on_spark import NO_RECORDERS, STATE_SEQ
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.rows.task_result import task_result
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns
 from dispatch_audit.pipeline.tables.payload import RESULT_SCHEMA
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dispatch_audit.pipeline.contract.recorded_by import BROKER
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.pack import pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import (
     ANY_TOPIC,
@@ -25,7 +26,6 @@ from dispatch_audit.pipeline.replay.recorders.one_order import Transfers, in_one
 from dispatch_audit.pipeline.replay.recorders.ownership_terms import recorders_of, stretches
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.observed_subscription import Observer
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial

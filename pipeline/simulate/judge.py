@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, PackedBatch, rows_for
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.replay_rows import ALL_FINDINGS, rows_in
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, Rows
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.settings import Settings

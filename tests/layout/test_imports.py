@@ -57,6 +57,8 @@ ROOMS = (
     "dispatch_audit.pipeline.replay.checkpoint",
     "dispatch_audit.pipeline.replay.trial",
     "dispatch_audit.pipeline.replay.subscription",
+    "dispatch_audit.pipeline.replay.membership",
+    "dispatch_audit.pipeline.replay.config",
     "dispatch_audit.pipeline.replay.evidence",
     "dispatch_audit.pipeline.replay.dispatcher",
     "dispatch_audit.pipeline.replay.snapshots",

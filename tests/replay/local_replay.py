@@ -29,6 +29,8 @@ from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.contract.rules import NAME_OF
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import Sample
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.membership.epoch_history import PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.events import Events, concatenated
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent
 from dispatch_audit.pipeline.replay.packing.pack import COLUMNS, pack
@@ -39,8 +41,7 @@ from dispatch_audit.pipeline.replay.replay_rows import PackedRows, packed_rows, 
 from dispatch_audit.pipeline.replay.replay_rows import recorders_in as recorders_of_packed
 from dispatch_audit.pipeline.replay.rows import counter_findings, dispatch_findings, mismatch_findings, stuck_findings
 from dispatch_audit.pipeline.replay.state.output import ENDINGS
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
-from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch, ReplayResult
+from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.verdicts import FindingVerdict, judged
 

@@ -7,7 +7,7 @@ in it.
 
     bytes   "dispatch-audit checkpoint" and a line feed, and compressed with zlib:
             8 bytes   the length of the document, least byte first
-            document  {"version": 22, "selector": null, ...} in JSON (`codec`); null: the selector is the one that the
+            document  {"version": 23, "selector": null, ...} in JSON (`codec`); null: the selector is the one that the
                       configuration says, else it is an `OtherSelector`
             arrays    one after the other, integers with the least byte first
 """
@@ -22,16 +22,16 @@ from dispatch_audit.pipeline.checkpointed import KINDS
 from dispatch_audit.pipeline.errors import StateError
 from dispatch_audit.pipeline.replay.checkpoint.codec import Encoded, decode, dtypes_of, encode
 from dispatch_audit.pipeline.replay.checkpoint.schema import Schema
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.state.output import EPISODE, FINDING, INTERVAL, WITHDRAWAL
 from dispatch_audit.pipeline.replay.state.state import COMMON, CONSUMER, ENTRY, HASH
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
 from dispatch_audit.pipeline.replay.trial.other_selectors import OtherSelector, selector_of
 
-STATE_VERSION: Final = 22
+STATE_VERSION: Final = 23
 """Of what a checkpoint is made of: raised with every change of what the classes of the replay keep."""
 
 # The modules of `Known` import every class that a replay is made of.

@@ -31,7 +31,7 @@ from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays
 from dispatch_audit.pipeline.replay.dispatcher.interruption import highest_position, without_entries
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Snapshot
 from dispatch_audit.pipeline.replay.rules.finding_collector import FindingCollector
 from dispatch_audit.pipeline.replay.snapshots.hash_state import HashState, hash_state
 from dispatch_audit.pipeline.replay.snapshots.reconstruction import Reconstruction, reconstruct
@@ -66,7 +66,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     new_state,
 )
 from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP, GivenUp
-from dispatch_audit.pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peaks, decisions
 
 # What a membership change, a stretch of rows or the end of a partition calls; the others are rare.

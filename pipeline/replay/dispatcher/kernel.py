@@ -25,6 +25,7 @@ from dispatch_audit.pipeline.replay.dispatcher.transitions import (
     return_and_wait,
 )
 from dispatch_audit.pipeline.replay.packing.events import NEVER_DUE, Code, Events
+from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US
 from dispatch_audit.pipeline.replay.rules.dispatch_rules import check_dispatch, check_owner
 from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, report_row
 from dispatch_audit.pipeline.replay.rules.unconfirmed import expect_end, see_end, withdraw
@@ -54,7 +55,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     Ints,
     State,
 )
-from dispatch_audit.pipeline.replay.timeline.timeline import SNAPSHOT_LAG_US
 
 PUBLISH = int(Code.PUBLISH)
 PUBLISH_DELAYED = int(Code.PUBLISH_DELAYED)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dispatch_audit.pipeline.contract.recorded_by import CLIENT, OUTSIDE
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.replay import rows
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.outside.client_view import ClientView, Pair
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group, Merged, PackedBatch, merged
 from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import parsed_snapshot
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen, Seen
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.verdicts.naming import Columns, columns_of, position
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 

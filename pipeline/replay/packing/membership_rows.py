@@ -7,11 +7,14 @@
 The true moment lies between the sides; if one is missing, the other and the recorder's skew bound it (TRACE_FORMAT).
 """
 
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 
 Kind = Literal["join", "leave", "reset"]
+
+NEVER: Final = 1 << 62
+"""After every seq and every time."""
 
 # Resets that replace or reset the dispatcher; the others only move mark-delete (TRACE_FORMAT, `reason`).
 RESTARTS = frozenset({"seek", "unload", "transfer"})
@@ -42,3 +45,7 @@ class TracePoint(NamedTuple):
 
     seq: int
     ts_us: int
+
+    def not_before(self, ts_us: int) -> "TracePoint":
+        """The point after the same row, at a time that is not before `ts_us`."""
+        return self if self.ts_us >= ts_us else TracePoint(self.seq, ts_us)

@@ -6,11 +6,19 @@ It travels as JSON beside the packed events, because there are few of them and n
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 
 _POSITION = re.compile(r"(\d{1,18}):(-?\d{1,18})")
+
+SNAPSHOT_LAG_US: Final = 100_000
+"""How much longer than to their rows effects may take that a snapshot shows, or does not show yet."""
+SNAPSHOT_LATE_US: Final = 1_000_000
+"""The longest time between the moment at which a snapshot was taken and its row.
+
+The state of an earlier moment is gone, so that a snapshot whose row comes later is compared with nothing.
+"""
 
 Position = tuple[int, int]
 

@@ -7,9 +7,9 @@ consumers have together, a consumer that left took off more than was ever added 
 import json
 
 from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, labels, release_of, sentence
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.snapshots.impossible_counters import ImpossibleCounter
 from dispatch_audit.pipeline.replay.state.state import NOBODY
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities

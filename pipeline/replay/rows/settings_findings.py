@@ -3,8 +3,8 @@
 import json
 from typing import Final
 
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, Contradiction
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities

@@ -2,10 +2,9 @@
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.gap import Gap
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
 from dispatch_audit.pipeline.replay.subscription.result import UnseenRows
-from dispatch_audit.pipeline.replay.timeline.open_changes import NEVER
 
 
 @checkpointed("missing_rows")

@@ -3,9 +3,9 @@
 from typing import Final
 
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.dispatcher.dispatcher import Dispatcher
 from dispatch_audit.pipeline.replay.state.policy import Policy
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 
 _BATCH_INDEX_ACKS: Final = "acknowledgmentAtBatchIndexLevelEnabled"
 _DELAY_TICK: Final = "delayedDeliveryTickTimeMillis"

@@ -17,9 +17,9 @@ from dispatch_audit.pipeline.assignment.ranges.hash_ranges import touched
 from dispatch_audit.pipeline.assignment.ranges.range_columns import RangeColumns
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.compile_cache import Compiler
+from dispatch_audit.pipeline.replay.membership.epoch_history import PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.state import Ints
-from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
 
 _compiled: Final = Compiler([Path(__file__)])
 

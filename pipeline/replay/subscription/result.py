@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dispatch_audit.pipeline.assignment import Epoch
-from dispatch_audit.pipeline.assignment.ranges.hash_ranges import HashRanges
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
@@ -15,7 +13,8 @@ from dispatch_audit.pipeline.replay.blocking.stalls import is_finding
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvedHash
 from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings, Contradiction
 from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.membership.stays import Stay
+from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.snapshots.blocked_attempts import BlockedAttempts
 from dispatch_audit.pipeline.replay.snapshots.comparison import Comparison, Mismatch
@@ -26,47 +25,6 @@ from dispatch_audit.pipeline.replay.subscription.completeness import Seen
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRanges
 from dispatch_audit.pipeline.replay.traffic.dispatch_counts import DispatchCounts, Peak
-
-
-@checkpointed("stay")
-@dataclass
-class Stay:
-    """The time for which one consumer was connected.
-
-    Attributes:
-        row: the first row of its join.
-        joined: where its join took effect; None: that row is missing, or has not been passed yet.
-        left: where its leave took effect.
-        leave_reason: the reason that its leave, or the reset that closed it, gives.
-        perhaps_last: whether it may have been the last consumer at its leave, before one joined whose join overlaps.
-        short_until_us: the last time at which rows show it without permits or at its limit; UNKNOWN: they never do.
-    """
-
-    row: MembershipEvent
-    joined: TracePoint | None = None
-    left: TracePoint | None = None
-    leave_reason: str = ""
-    perhaps_last: bool = False
-    short_until_us: int = UNKNOWN
-
-
-@checkpointed("placed_epoch")
-class PlacedEpoch(NamedTuple):
-    """An epoch and the points between which it lasted; `until` is None while it is open."""
-
-    epoch: Epoch
-    since: TracePoint
-    until: TracePoint | None
-
-    @property
-    def undecided(self) -> HashRanges:
-        """The hashes whose owner is open in this epoch, as ranges."""
-        return self.epoch.undecided.ranges
-
-    @property
-    def undecided_because(self) -> str:
-        """Why their owner is open, as a clause."""
-        return self.epoch.undecided.because
 
 
 class Joined(NamedTuple):
@@ -129,6 +87,9 @@ class ReplayResult:
     Attributes:
         beyond: how many findings were only counted, by rule and by the number of the exception that permits them.
         keeps_order: False where the consumers allowed out-of-order delivery (E5).
+        stays: the time for which each consumer was connected, by the trace's number.
+        short_until_us: of each consumer that left, the last time at which rows show it without permits or at its limit;
+            UNKNOWN: they never do.
         counts: by consumer, the number of entries sent to it and of pending entries that it acknowledged.
         checked: how often the rules were checked (indexes `state.DISPATCHES`, `state.FIRST_DELIVERIES`, ...).
         numbers: the trace's numbers of the consumers, by the indexes in findings and episodes.
@@ -162,6 +123,7 @@ class ReplayResult:
     beyond: Mapping[tuple[int, int], int]
     episodes: Records
     stays: Mapping[int, Stay]
+    short_until_us: Mapping[int, int]
     counts: Mapping[int, tuple[int, int]]
     checked: Ints
     keeps_order: bool

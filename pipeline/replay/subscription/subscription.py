@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.membership.epoch_history import PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.gap import Gap
 from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
@@ -13,29 +15,26 @@ from dispatch_audit.pipeline.replay.packing.refused import Refused
 from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot, StatsRow, parsed_snapshot
 from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
 from dispatch_audit.pipeline.replay.subscription.completeness import Seen
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
-from dispatch_audit.pipeline.replay.subscription.replay_stage import ReplayStage
-from dispatch_audit.pipeline.replay.subscription.result import Joined, PlacedEpoch, ReplayResult
+from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult
+from dispatch_audit.pipeline.replay.subscription.step_loop import StepLoop
 from dispatch_audit.pipeline.replay.subscription.watermark import ReportRange, Watermark, reported_since
 from dispatch_audit.pipeline.replay.timeline.reported_ranges import LatestRanges
-from dispatch_audit.pipeline.replay.timeline.timeline import Timeline
 
 
 @checkpointed("subscription")
 class Subscription:
-    """The replay of one subscription: a timeline that puts its rows in order, and the stage that the timeline drives.
+    """The replay of one subscription: it takes rows as they come, and says what is settled.
 
     Attributes:
-        stage: what the rows so far have led to.
+        loop: what the rows so far have led to.
     """
 
-    __slots__ = ("_config", "_last", "_latest", "_reported", "_timeline", "_watermark", "stage")
+    __slots__ = ("_config", "_last", "_latest", "_reported", "_watermark", "loop")
 
-    def __init__(self, config: ReplayConfig, stage: ReplayStage | None = None) -> None:
-        """Starts in front of the first row; `stage` is another one than that of the configuration."""
-        self.stage = ReplayStage(config) if stage is None else stage
+    def __init__(self, config: ReplayConfig, loop: StepLoop | None = None) -> None:
+        """Starts in front of the first row; `loop` is another one than that of the configuration."""
+        self.loop = StepLoop(config) if loop is None else loop
         self._config = config
-        self._timeline = Timeline(self.stage, config.skew_us, config.orders.rows_max)
         self._latest = LatestRanges()
         self._last = TracePoint(-1, 0)
         self._reported: TracePoint | None = None
@@ -49,7 +48,7 @@ class Subscription:
     @property
     def released_seq(self) -> int:
         """The last row that has taken effect; -1: none has."""
-        return self._timeline.released_seq
+        return self.loop.membership.released_seq
 
     def feed(
         self,
@@ -69,11 +68,11 @@ class Subscription:
             settings: the rows `settings` among them.
         """
         for gap in gaps:
-            self.stage.missing.announce(gap)
+            self.loop.missing.announce(gap)
         if events.seq.size:
             self._last = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
             self._watermark.add(events.seq, events.ts_us)
-        self._timeline.push(events, rows, self._filled(snapshots, gaps), gaps, settings)
+        self.loop.apply(self.loop.membership.push(events, rows, self._filled(snapshots, gaps), gaps, settings))
 
     def _filled(self, snapshots: Sequence[StatsRow], gaps: Sequence[Gap]) -> list[Snapshot]:
         """The snapshots with the ranges that they leave out because they are those of the snapshot before."""
@@ -91,8 +90,8 @@ class Subscription:
 
     def close(self) -> None:
         """Lets all rows take effect, because no others follow; only the first call changes anything."""
-        self._timeline.finish()
-        self.stage.finish()
+        self.loop.apply(self.loop.membership.finish())
+        self.loop.finish()
 
     def finish(self) -> ReplayResult:
         """The result at the end of the trace, without what was reported before."""
@@ -111,72 +110,74 @@ class Subscription:
         """Drops what `so_far` reports at this moment, except what later verdicts may need."""
         self._reported = reported = self._settled()
         recent_us = reported.ts_us - self._config.unsettled_us
-        self.stage.forget(reported.seq, recent_us, self._last.ts_us)
+        self.loop.forget(reported.seq, recent_us, self._last.ts_us)
 
     def _settled(self) -> TracePoint:
-        return max(self._watermark.point(self._timeline.released_seq), self._reported or TracePoint(-1, 0))
+        return max(self._watermark.point(self.released_seq), self._reported or TracePoint(-1, 0))
 
     def _found(self, report_range: ReportRange) -> ReplayResult:
-        stage, dispatcher = self.stage, self.stage.dispatcher
-        epochs, snapshots, cold_start = stage.owners.epochs, stage.snapshots, stage.cold_start
+        loop, dispatcher, membership = self.loop, self.loop.dispatcher, self.loop.membership
+        epochs, snapshots, cold_start = membership.owners.epochs, loop.snapshots, loop.cold_start
         epochs.share(self._last.ts_us)
         dispatcher.close(self._last, goes_on=not report_range.final)
         waits_known = cold_start.settled or cold_start.interrupted
         if not waits_known:
             dispatcher.monitor.disregard(self._last.seq)
         findings, episodes = dispatcher.findings_and_episodes()
-        stage.limits.note_kept(dispatcher)
-        findings = stage.limits.holding(findings)
+        loop.limits.note_kept(dispatcher)
+        findings = loop.limits.holding(findings)
         unjoined = len(snapshots.listed - dispatcher.consumers.of.keys())
+        numbers = dispatcher.consumers.numbers
         return ReplayResult(
-            findings,
-            dispatcher.beyond,
-            snapshots.cleared.certain(episodes, np.array([at.seq for at in epochs.began], dtype=np.int64)),
-            stage.stays,
-            {number: dispatcher.counts(number) for number in dispatcher.consumers.numbers},
-            dispatcher.checked,
-            dispatcher.policy.keeps_order,
-            dispatcher.consumers.numbers,
-            [at.seq for at in epochs.began],
-            epochs.changes,
-            [
+            findings=findings,
+            beyond=dispatcher.beyond,
+            episodes=snapshots.cleared.certain(episodes, np.array([at.seq for at in epochs.began], dtype=np.int64)),
+            stays=membership.stays,
+            short_until_us=loop.short_until_us,
+            counts={number: dispatcher.counts(number) for number in numbers},
+            checked=dispatcher.checked,
+            keeps_order=dispatcher.policy.keeps_order,
+            numbers=numbers,
+            epoch_seqs=[at.seq for at in epochs.began],
+            epoch_changes=epochs.changes,
+            joins=[
                 Joined(dispatcher.read_before(n), dispatcher.published_before(n), snapshots.joined_at.get(n))
-                for n in dispatcher.consumers.numbers
+                for n in numbers
             ],
-            snapshots.surpluses,
-            snapshots.comparison,
-            snapshots.counters,
-            snapshots.blocked_attempts,
-            dispatcher.monitor,
-            dispatcher.traffic,
-            dispatcher.peaks.all(),
-            Seen(
+            surpluses=snapshots.surpluses,
+            comparison=snapshots.comparison,
+            counters=snapshots.counters,
+            blocked_attempts=snapshots.blocked_attempts,
+            monitor=dispatcher.monitor,
+            traffic=dispatcher.traffic,
+            peaks=dispatcher.peaks.all(),
+            seen=Seen(
                 cold_start.censored,
-                stage.owners.undecided,
+                membership.owners.undecided,
                 *dispatcher.unseen(),
                 unjoined,
                 cold_start.censored_by_gaps,
             ),
-            stage.owners.doubts,
-            epochs.shares.of_all(),
-            report_range,
-            stage.one_sided.of_traffic,
-            dispatcher.permits_recorded,
-            stage.missing.unseen,
-            stage.settings,
-            stage.owners.unknown,
-            stage.limits,
+            doubts=membership.owners.doubts,
+            hash_shares=epochs.shares.of_all(),
+            report_range=report_range,
+            one_sided=membership.one_sided.of_traffic,
+            permits_recorded=dispatcher.permits_recorded,
+            unseen_rows=loop.missing.unseen,
+            settings=loop.settings,
+            owners_unknown=membership.owners.unknown,
+            limits=loop.limits,
             waits_known=waits_known,
         )
 
     def take_epochs(self) -> list[PlacedEpoch]:
         """The epochs that ended since the last call, each with the points of its beginning and end."""
-        return self.stage.owners.take_epochs()
+        return self.loop.membership.owners.take_epochs()
 
     def open_epoch(self) -> list[PlacedEpoch]:
         """The open epoch, after all that `take_epochs` has returned; empty before the first join."""
-        return self.stage.owners.open_epoch()
+        return self.loop.membership.owners.open_epoch()
 
     def take_refused(self) -> list[Refused]:
         """The rows refused since the last call."""
-        return self.stage.take_refused()
+        return self.loop.take_refused()

@@ -18,10 +18,6 @@ from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.state.state import Ints
 
-# Longer than verdicts look ahead (`early_duplicate.LOOK_AHEAD_US`, and the second of a read), and longer than rows are
-# held back (`brackets.WAIT_US_MAX`).
-UNSETTLED_US: Final = 60_000_000
-
 _BEGINNING: Final = TracePoint(-(2**63), -(2**63))
 _END: Final = TracePoint(2**63 - 1, 2**63 - 1)
 # The time between two remembered points.

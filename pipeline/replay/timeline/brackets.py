@@ -83,8 +83,8 @@ class Side(Enum):
     REFUSED = auto()  # the consumers known so far make it impossible
 
 
-@checkpointed("membership")
-class Membership:
+@checkpointed("paired_sides")
+class PairedSides:
     """Pairs the sides of membership changes as their rows arrive.
 
     Attributes:

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
-from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Membership, Side
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, PairedSides, Side
 from dispatch_audit.pipeline.replay.timeline.held_rows import HashesOf, HeldRows
 from dispatch_audit.pipeline.replay.timeline.presence_bounds import (
     note_dispatches,
@@ -17,8 +17,6 @@ from dispatch_audit.pipeline.replay.timeline.presence_bounds import (
 )
 from dispatch_audit.pipeline.replay.timeline.reported_ranges import View
 
-NEVER: Final = 1 << 62
-"""Behind every seq."""
 # The largest number of changes that are ordered by one snapshot.
 _SEGMENT_MAX: Final = 200
 # The number of open brackets that are looked at first; few changes overlap as a rule.
@@ -33,7 +31,7 @@ class OpenChanges:
         views: the assignments in snapshots that may show open changes, in the order in which they were taken.
     """
 
-    __slots__ = ("_held", "_membership", "_placed_seq", "_skew_us", "_undecided_rows_max", "views")
+    __slots__ = ("_held", "_paired", "_placed_seq", "_skew_us", "_undecided_rows_max", "views")
 
     def __init__(self, held: HeldRows, skew_us: int, undecided_rows_max: int) -> None:
         """Takes the rows that are held, the recorder skew, and for how many rows an open order waits for evidence."""
@@ -41,18 +39,18 @@ class OpenChanges:
         self._held = held
         self._skew_us = skew_us
         self._undecided_rows_max = undecided_rows_max
-        self._membership = Membership()
+        self._paired = PairedSides()
         self._placed_seq = -1  # the row after which the last change took effect
 
     def add(self, row: MembershipEvent) -> Side:
         """Takes the next row in the order of seq; returns its role."""
-        return self._membership.add(row, self._skew_us)
+        return self._paired.add(row, self._skew_us)
 
     def remove(self, changes: Sequence[Bracket]) -> None:
         """Removes changes, whose points are located next."""
         for bracket in changes:
             # Of many that are open it is among the first.
-            self._membership.open.remove(bracket)
+            self._paired.open.remove(bracket)
 
     def place(self, bracket: Bracket, at: TracePoint) -> None:
         """Notes that a change takes effect at a point; all others do later."""
@@ -86,7 +84,7 @@ class OpenChanges:
     @property
     def first_seq(self) -> int:
         """The row after which the first of the changes may have taken effect; `NEVER`: none is open."""
-        return min((self.bounds(b)[0] for b in self._membership.open), default=NEVER)
+        return min((self.bounds(b)[0] for b in self._paired.open), default=NEVER)
 
     def floors(self) -> Mapping[int, int]:
         """For each open bracket, by its identity, a row before which neither it nor a bracket opened later begins.
@@ -95,7 +93,7 @@ class OpenChanges:
         """
         floors: dict[int, int] = {}
         lowest = NEVER
-        for bracket in reversed(self._membership.open):
+        for bracket in reversed(self._paired.open):
             lowest = min(lowest, self.bounds(bracket)[0])
             floors[id(bracket)] = lowest
         return floors
@@ -119,7 +117,7 @@ class OpenChanges:
             The changes, with the first snapshot that shows the ranges after all of them if they are several and there
             is one; None: nothing is open, or it has to wait.
         """
-        if not self._membership.open:
+        if not self._paired.open:
             return None
         cluster = self._first_cluster(floors)
         if not final and not all(b.closed(certain_us, self._skew_us) for b in cluster):
@@ -143,12 +141,12 @@ class OpenChanges:
     def _closed_by(self, reset: Bracket) -> set[int]:
         """The consumers that joined certainly before a reset: it closed them all, unless they had gone before."""
         since = self.bounds(reset)[0]
-        joins = (b for b in self._membership.open if b.row.kind == "join")
-        return self._membership.joined.union(b.row.consumer for b in joins if self.bounds(b)[1] <= since)
+        joins = (b for b in self._paired.open if b.row.kind == "join")
+        return self._paired.joined.union(b.row.consumer for b in joins if self.bounds(b)[1] <= since)
 
     def _first_cluster(self, floors: Mapping[int, int]) -> list[Bracket]:
         """The earliest changes whose brackets overlap, in the likeliest order; `floors` are those of `floors`."""
-        opened, looked_at = self._membership.open, _FIRST_LOOK
+        opened, looked_at = self._paired.open, _FIRST_LOOK
         while True:
             cluster, until = self._cluster_among(opened[:looked_at])
             if looked_at >= len(opened) or floors[id(opened[looked_at])] >= until:
@@ -224,14 +222,14 @@ class OpenChanges:
         last_seq = self._held.seq_behind(min(self.bounds(b)[0] for b in cluster), self._undecided_rows_max)
         for view in self.views:
             if view.ranges is not None and before <= view.until.seq + 1 and view.snapshot <= last_seq:
-                happened = [shown(view, b, self.bounds, self._closed_by) for b in self._membership.open]
+                happened = [shown(view, b, self.bounds, self._closed_by) for b in self._paired.open]
                 if None not in happened and sum(map(bool, happened)) <= _SEGMENT_MAX:
                     return view
         return None
 
     def _shown_by(self, view: View, cluster: list[Bracket], hashes_of: HashesOf) -> list[Bracket]:
         """The changes of a cluster and all others that happened before a snapshot, in a possible order."""
-        others = [b for b in self._membership.open if b not in cluster and shown(view, b, self.bounds, self._closed_by)]
+        others = [b for b in self._paired.open if b not in cluster and shown(view, b, self.bounds, self._closed_by)]
         note_view([*cluster, *others], view, self.bounds, self._closed_by)
         if others:
             self._narrow(others, hashes_of)

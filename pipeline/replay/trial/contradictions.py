@@ -3,10 +3,10 @@
 from typing import Final
 
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Contradiction
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.subscription.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.trial.other_selectors import OtherSelector, named
 from dispatch_audit.pipeline.replay.trial.shown import Shown
 

@@ -19,9 +19,9 @@ from dispatch_audit.pipeline.contract.profile import (
     profiles,
 )
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim
 from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignment
-from dispatch_audit.pipeline.replay.subscription.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.trial.shown_points import shown_points
 
 VERSION: Final = "pulsar_version"

@@ -42,7 +42,7 @@ def on_trial(replay: Subscription, parts: Iterator[Merged], goes_on: bool) -> tu
     """
     kept: list[Merged] = []
     rows, until = 0, _NEVER
-    while not replay.stage.reported.confirmed and replay.released_seq < until:
+    while not replay.loop.reported.confirmed and replay.released_seq < until:
         part = next(parts, None)
         if part is None:
             return _chosen(replay, kept, _NEVER, final=not goes_on), kept
@@ -62,7 +62,7 @@ def _chosen(claimed: Subscription, kept: Sequence[Merged], until: int, final: bo
     against = shown_by(claimed, until)
     if not against.contradicts:
         return claimed
-    names = {number: stay.row.name for number, stay in claimed.stage.stays.items()}
+    names = {number: stay.row.name for number, stay in claimed.loop.membership.stays.items()}
     for other in other_selectors(claimed.config, against.against, names):
         replay = Subscription(other.applied(claimed.config))
         for part in kept:
@@ -73,23 +73,23 @@ def _chosen(claimed: Subscription, kept: Sequence[Merged], until: int, final: bo
         alone_min = 1 if other.is_of_release(claimed.config) else 2
         if shown_by(replay, until).explains(against, alone_min):
             for contradiction in another_shown(claimed.config, other, against):
-                replay.stage.settings.contradict(contradiction)
+                replay.loop.settings.contradict(contradiction)
             return replay
     return claimed
 
 
 def weigh_selector(replay: Subscription) -> None:
     """Notes, in front of the result of a window, whether the broker contradicts the selector of the replay."""
-    stage = replay.stage
-    if stage.reported.confirmed or stage.reported.seen:
+    loop = replay.loop
+    if loop.reported.confirmed or loop.reported.seen:
         for name in settings_of(replay.config):
-            stage.settings.compared(name)
-    if stage.reported.confirmed or stage.owners.unknown:
+            loop.settings.compared(name)
+    if loop.reported.confirmed or loop.membership.owners.unknown:
         return
     against = shown_by(replay, _NEVER)
     if against.rules_out:
-        stage.settings.contradict(none_shown(replay.config, against))
-        stage.disown(UNKNOWN_SELECTOR)
+        loop.settings.contradict(none_shown(replay.config, against))
+        loop.disown(UNKNOWN_SELECTOR)
 
 
 def _feed(replay: Subscription, part: Merged) -> None:

@@ -83,19 +83,19 @@ class Shown(NamedTuple):
 
 def shown_by(replay: Subscription, until: int) -> Shown:
     """How far the rows up to a seq agree with the selector of a replay; nothing is shown of declared ranges."""
-    stage = replay.stage
-    if not stage.owners.routes_by_selector:
+    loop = replay.loop
+    if not loop.membership.owners.routes_by_selector:
         return Shown(False, 0, (), (), (), 0, 0)
-    seen = [a for a in stage.reported.seen if a.snapshot.seq <= until]
-    findings, _ = stage.dispatcher.findings_and_episodes()
+    seen = [a for a in loop.reported.seen if a.snapshot.seq <= until]
+    findings, _ = loop.dispatcher.findings_and_episodes()
     misrouted = chosen(findings, (findings.rule == OWNERSHIP) & (findings.seq <= until))
-    misrouted = chosen(misrouted, ~stage.owners.doubts.which(misrouted.seq, misrouted.hash))
+    misrouted = chosen(misrouted, ~loop.membership.owners.doubts.which(misrouted.seq, misrouted.hash))
     return Shown(
-        agreeing=stage.reported.confirmed or any(a.agrees and a.consumers > 1 for a in seen),
+        agreeing=loop.reported.confirmed or any(a.agrees and a.consumers > 1 for a in seen),
         alone=sum(a.agrees and a.consumers == 1 for a in seen),
         differing=[a for a in seen if not a.agrees and a.determined],
         open=[a for a in seen if not a.agrees and not a.determined],
         misrouted=sorted(map(TracePoint, misrouted.seq.tolist(), misrouted.ts_us.tolist())),
         misrouted_hashes=np.unique(misrouted[["hash", "consumer"]]).size,
-        dispatches=int(stage.dispatcher.checked[DISPATCHES]),
+        dispatches=int(loop.dispatcher.checked[DISPATCHES]),
     )

@@ -10,11 +10,11 @@ import numpy as np
 from dispatch_audit.pipeline.contract.exceptions import ExceptionId
 from dispatch_audit.pipeline.contract.known_bugs import Symptom, bugs_by_symptom
 from dispatch_audit.pipeline.contract.rules import MISROUTED
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.membership_rows import RESTARTS, TracePoint
 from dispatch_audit.pipeline.replay.state.output import BY_RESET
 from dispatch_audit.pipeline.replay.state.read_position import READ_US
-from dispatch_audit.pipeline.replay.state.state import NOBODY, Ints
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN, Ints
 from dispatch_audit.pipeline.replay.subscription.result import Joined, ReplayResult, Surplus
 
 
@@ -70,7 +70,7 @@ class FindingContext:
 
     def was_short_since(self, consumer: int, ts_us: int) -> bool:
         """Whether a consumer that has left had no permits, or was at its limit, at a time after the given one."""
-        return consumer != NOBODY and self.found.stays[self.found.numbers[consumer]].short_until_us > ts_us
+        return consumer != NOBODY and self.found.short_until_us.get(self.found.numbers[consumer], UNKNOWN) > ts_us
 
     def left_between(self, after_seq: int, before_seq: int, but_for: int) -> bool:
         """Whether a consumer other than `but_for` left after the one row and before the other."""

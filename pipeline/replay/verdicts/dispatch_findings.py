@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.contract.known_bugs import labels
 from dispatch_audit.pipeline.contract.rule import Counted
 from dispatch_audit.pipeline.contract.rules import NAME_OF, OVERTAKING, RULES
 from dispatch_audit.pipeline.contract.severity import SEVERITIES, Severity
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.state.state import (
     ACKNOWLEDGEMENTS,
     COUNTED_DISPATCHES,
@@ -23,7 +24,6 @@ from dispatch_audit.pipeline.replay.state.state import (
     Records,
     chosen,
 )
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts import FindingContext, FindingVerdict, applies, judged, plain_verdict
 from dispatch_audit.pipeline.replay.verdicts.explanations import EpochNamed, evidence, explanation

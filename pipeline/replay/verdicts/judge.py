@@ -18,9 +18,9 @@ from dispatch_audit.pipeline.contract.rules import (
     UNACKED_LIMIT,
     RuleName,
 )
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.rules.permitted import NOT_PERMITTED
 from dispatch_audit.pipeline.replay.state.state import NOBODY
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.across_gaps import across_gaps, without_owners
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext

@@ -5,9 +5,9 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
+from dispatch_audit.pipeline.replay.membership.stays import Stay
 from dispatch_audit.pipeline.replay.recorders.recorders import ONE, Recorders
 from dispatch_audit.pipeline.replay.state.state import NOBODY, UNKNOWN
-from dispatch_audit.pipeline.replay.subscription.result import Stay
 
 Rows: TypeAlias = list[dict[str, Any]]
 Columns: TypeAlias = Mapping[str, Sequence[Any] | NDArray[Any]]

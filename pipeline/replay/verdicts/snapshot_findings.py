@@ -7,9 +7,9 @@ from dispatch_audit.pipeline.contract.known_bugs import bugs_by_symptom, labels,
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
 from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, DISPATCHES
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities

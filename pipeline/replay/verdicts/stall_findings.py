@@ -15,9 +15,9 @@ from dispatch_audit.pipeline.contract.severity import Severity
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.replay.blocking.monitor import BlockingMonitor
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import StarvationKind, StarvedHash
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position

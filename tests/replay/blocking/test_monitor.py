@@ -24,8 +24,8 @@ from windowed_replay import told_by_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.rows import stuck_findings
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 
 SECOND = 1_000_000
 LOW_HASH, LOWEST_HASH, HIGH_HASH = 21_772, 5_536, 41_358

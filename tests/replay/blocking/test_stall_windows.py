@@ -11,7 +11,7 @@ from local_replay import AUTO_SPLIT, HIGH, LOW, SKEW_US, Columns, Log, tables_of
 from windowed_replay import told_by_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 
 SECOND: Final = 1_000_000
 SETTLED: Final = 21 * SECOND

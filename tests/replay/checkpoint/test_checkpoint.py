@@ -26,9 +26,9 @@ from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     write_checkpoint,
 )
 from dispatch_audit.pipeline.replay.checkpoint.codec import decode, encode
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.replay_group import replay_group
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.range_ownership import RangeOwnership
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.traffic.producers import Producers
@@ -153,12 +153,12 @@ def test_a_checkpoint_names_kinds_and_fields_and_no_module() -> None:
 def test_objects_that_belong_together_still_do() -> None:
     known: Any = read_checkpoint(payload_of(), config_of())
     replay = known.replay
-    assert replay._timeline._stage is replay.stage
-    assert replay.stage.snapshots.comparison._places is replay.stage.dispatcher.consumers.of
+    assert replay.loop.membership._changes._held is replay.loop.membership._held
+    assert replay.loop.snapshots.comparison._places is replay.loop.dispatcher.consumers.of
     assert replay._config is config_of()
-    leave = next(bracket for bracket in replay._timeline._changes._membership.open if bracket.row.kind == "leave")
+    leave = next(bracket for bracket in replay.loop.membership._changes._paired.open if bracket.row.kind == "leave")
     assert leave.join.leave is leave
-    assert replay.stage.dispatcher._state.entries.flags.writeable
+    assert replay.loop.dispatcher._state.entries.flags.writeable
 
 
 @examples(150)

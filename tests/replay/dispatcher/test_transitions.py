@@ -7,10 +7,10 @@ import pytest
 from local_replay import AUTO_SPLIT, GROUP, HIGH, LOW, SKEW_US, Log, chunks_of
 
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.dispatcher import transitions
 from dispatch_audit.pipeline.replay.packing.packed_batch import merged
 from dispatch_audit.pipeline.replay.state.state import ACKED, BEFORE_RESET, WAITING
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 
 # Consumer 2 owns the hash of the entry, which is 1:1; that it holds 1:0 keeps mark-delete below.
@@ -71,7 +71,7 @@ def _state_of(log: Log) -> str:
     subscription = Subscription(config)
     for part in merged(sorted(chunks_of([log.rows], config)[GROUP], key=lambda batch: batch.first_seq)):
         subscription.feed(part.events, part.membership, part.snapshots, part.gaps, part.settings)
-    entries = subscription.stage.dispatcher._state.entries
+    entries = subscription.loop.dispatcher._state.entries
     found = entries[(entries.ledger == 1) & (entries.entry == 1)]
     if found.size == 0:
         return "absent"

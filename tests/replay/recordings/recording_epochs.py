@@ -43,8 +43,8 @@ from oracle import membership_changes, oracle_rows
 from recorded import RECORDINGS
 from recorded_batches import joined, recorded_batches
 
+from dispatch_audit.pipeline.replay.membership.epoch_history import PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
-from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
 
 Present = tuple[frozenset[int], frozenset[int]]
 """Who has joined so far, and who of them is still there."""

@@ -7,10 +7,10 @@ import pytest
 from local_replay import SKEW_US, Log, replayed
 
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim, ComparedSettings, Contradiction
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.rows import settings_findings
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
 LIMIT = "maxUnackedMessagesPerConsumer"

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, limits_of
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 
 PER_CONSUMER = "keySharedLookAheadMsgInReplayThresholdPerConsumer"
 PER_SUBSCRIPTION = "keySharedLookAheadMsgInReplayThresholdPerSubscription"

@@ -12,7 +12,7 @@ from local_replay import AUTO_SPLIT, HIGH, LOW, SKEW_US, Log, replayed, reported
 from windowed_replay import folded, told_by_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 
 PER_CONSUMER = "maxUnackedMessagesPerConsumer"
 LIMITED = {**AUTO_SPLIT, PER_CONSUMER: 3}

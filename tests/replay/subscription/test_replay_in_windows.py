@@ -15,8 +15,8 @@ from windowed_replay import folded, told_by_windows
 
 from dispatch_audit.pipeline.contract.profile import profile_for
 from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.watermark import EVERYTHING, Watermark, reported_since
 
 # So many that no table is cut short: of the worst of each window there are more than of the worst of all.

@@ -3,7 +3,7 @@
 import pytest
 
 from dispatch_audit.pipeline.replay.packing.membership_rows import Kind, MembershipEvent, TracePoint
-from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, Membership, Side
+from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, PairedSides, Side
 
 SKEW = 10
 
@@ -14,7 +14,7 @@ def _row(seq: int, kind: Kind, consumer: int = 1, *, late: bool = False, reason:
 
 def _sides(*rows: MembershipEvent) -> tuple[list[Side], list[tuple[int | None, int | None]]]:
     """What the rows turned out to be, and the seqs of the brackets that are open then."""
-    membership = Membership()
+    membership = PairedSides()
     sides = [membership.add(row, SKEW) for row in rows]
     return sides, [(b.start and b.start.seq, b.end and b.end.seq) for b in membership.open]
 
@@ -64,7 +64,7 @@ def test_a_join_of_who_is_there_is_refused() -> None:
 
 
 def test_why_a_consumer_left_is_known_from_either_side() -> None:
-    membership = Membership()
+    membership = PairedSides()
     membership.add(_row(1, "join"), SKEW)
     membership.add(_row(5, "leave"), SKEW)
     membership.add(_row(6, "leave", late=True, reason="connection_closed"), SKEW)
@@ -80,7 +80,7 @@ def test_who_joins_during_a_reset_joins_the_new_dispatcher() -> None:
 @pytest.mark.parametrize(("skew_us", "end"), [(200, 3), (201, None)])
 def test_who_may_have_joined_before_a_reset_does_not_end_it(skew_us: int, end: int | None) -> None:
     # The only row of the join was written when it was over, up to the skew behind the join itself.
-    membership = Membership()
+    membership = PairedSides()
     membership.add(_row(1, "reset", -1, reason="seek"), skew_us)
     membership.add(_row(3, "join", late=True), skew_us)
     assert (membership.open[0].end and membership.open[0].end.seq) == end

@@ -25,9 +25,9 @@ from windowed_replay import told_by_windows
 
 from dispatch_audit.pipeline.assignment import make_selector
 from dispatch_audit.pipeline.contract.profile import SelectorKind, profile_for
+from dispatch_audit.pipeline.replay.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.packing.packed_batch import merged
 from dispatch_audit.pipeline.replay.replay_rows import packed_rows, with_shown_selector
-from dispatch_audit.pipeline.replay.subscription.config import CONSISTENT_HASHING, REPLICA_POINTS, ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.subscription import Subscription
 from dispatch_audit.pipeline.replay.trial import selector_trial
 from dispatch_audit.pipeline.replay.trial.selector_trial import on_trial
@@ -220,7 +220,7 @@ def test_the_decision_does_not_depend_on_how_rows_are_cut(rows: int, monkeypatch
     for rows_per_batch, rows_min in ((None, 1 << 16), (100, 1), (13, 300)):
         chunks = chunks_of(logs, config, rows_per_batch)[group]
         replay, _ = on_trial(Subscription(config), merged(chunks, rows_min), goes_on=False)
-        found = replay.stage.settings.found
+        found = replay.loop.settings.found
         decided.append((replay.config, {name: contradiction.at for name, contradiction in found.items()}))
     assert decided[0] == decided[1] == decided[2]
 

@@ -22,10 +22,10 @@ from dispatch_audit.pipeline.replay.blocking.stall_symptoms import (
     WRITE_NOT_COMPLETED,
 )
 from dispatch_audit.pipeline.replay.blocking.stalls import StallKind, kind_of
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.settings.broker_limits import READ_BATCH
 from dispatch_audit.pipeline.replay.state.output import STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import NOBODY
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, Rows, position

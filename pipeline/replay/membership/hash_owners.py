@@ -1,7 +1,6 @@
 """The owners of the hashes of one subscription: its selector, its epochs, and the hashes whose owners are open."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
@@ -13,19 +12,15 @@ from dispatch_audit.pipeline.assignment.ranges.observed import Behind
 from dispatch_audit.pipeline.assignment.resolve import Resolved
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.contract.profile import SelectorKind
+from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.membership.epoch_history import EpochHistory, OpenedEpoch, PlacedEpoch
 from dispatch_audit.pipeline.replay.packing.events import Events
 from dispatch_audit.pipeline.replay.packing.hashes import hashes_of
-from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, TracePoint
 from dispatch_audit.pipeline.replay.state.state import Ints
-from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
-from dispatch_audit.pipeline.replay.subscription.epoch_history import EpochHistory, OpenedEpoch
-from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
 from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence, Ordered, behind
 from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange, UndecidedRanges, in_words
 from dispatch_audit.udfs.sticky_key_hash import sticky_from_murmur
-
-_NEVER: Final = 1 << 62
-"""Behind every seq."""
 
 
 @checkpointed("hash_owners")
@@ -99,7 +94,7 @@ class HashOwners:
         behind: Behind,
         passages: Sequence[tuple[int, int]],
     ) -> Ordered:
-        """Adds changes to the assignment, and returns them in a possible order; see `Stage.update_assignment`.
+        """Adds changes to the assignment, and returns them in a possible order; their points are located later.
 
         Args:
             changes: in a possible order.
@@ -107,7 +102,8 @@ class HashOwners:
             bounds: the seqs between which each took effect.
             precedes: which of them certainly happened before which.
             behind: the observations of the assignment after all of them.
-            passages: as `Stage.update_assignment` takes them.
+            passages: the numbers of a join and of the leave of the same consumer, where it is open on which side of a
+                snapshot both happened.
         """
         log = self._log
         resolved = log.resolve(changes, precedes, self._config.orders.assignments_max, behind, passages)
@@ -154,11 +150,11 @@ class HashOwners:
     def disown(self, because: str, dispatches: int) -> None:
         """Leaves every owner open, for a reason as a clause, after so many dispatches since the last report."""
         self.unknown, self.undecided = True, dispatches
-        self.doubts.add(UndecidedRange(0, _NEVER, ALL_HASHES, because))
+        self.doubts.add(UndecidedRange(0, NEVER, ALL_HASHES, because))
 
-    def count_undecided(self, seq: Ints, hashes: Ints) -> None:
-        """Counts the dispatches of hashes whose owners are open; takes the row and the hash of each dispatch."""
-        self.undecided += int(np.count_nonzero(self.doubts.which(seq, hashes)))
+    def count_undecided(self, sent: Evidence) -> None:
+        """Counts the dispatches of hashes whose owners are open."""
+        self.undecided += int(np.count_nonzero(self.doubts.which(sent.seq, sent.hashes)))
 
     def look(self, sent: Evidence, at: TracePoint) -> OpenedEpoch | None:
         """Learns owners that are open from dispatches.
@@ -194,6 +190,11 @@ class HashOwners:
             self.doubts.withdraw()
             self.epochs.in_force = log.current
         return None
+
+    def note_known(self, at: TracePoint) -> None:
+        """Notes that all consumers are known from a point on, unless they were before."""
+        if self.epochs.known_since is None:
+            self.epochs.known_since = at.seq
 
     def interrupt(self) -> None:
         """Notes that joins, leaves or resets are missing from here on: the consumers are unknown until they show."""

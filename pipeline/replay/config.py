@@ -14,10 +14,12 @@ from dispatch_audit.pipeline.replay.blocking.thresholds import Thresholds
 from dispatch_audit.pipeline.replay.evidence.compared_settings import Claim
 from dispatch_audit.pipeline.replay.settings.broker_limits import LOOK_AHEAD, BrokerLimits, limits_of
 from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
-from dispatch_audit.pipeline.replay.subscription.watermark import UNSETTLED_US
 
 CONSISTENT_HASHING: Final = "subscriptionKeySharedUseConsistentHashing"
 REPLICA_POINTS: Final = "subscriptionKeySharedConsistentHashingReplicaPoints"
+# Longer than verdicts look ahead (`early_duplicate.LOOK_AHEAD_US`, and the second of a read), and longer than rows are
+# held back (`brackets.WAIT_US_MAX`).
+UNSETTLED_US: Final = 60_000_000
 
 
 class OrderLimits(NamedTuple):

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dispatch_audit.pipeline.assignment import AssignmentLog, Epoch, Routing
+from dispatch_audit.pipeline.assignment.ranges.hash_ranges import HashRanges
 from dispatch_audit.pipeline.assignment.shares import HashShares
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
-from dispatch_audit.pipeline.replay.subscription.result import PlacedEpoch
 
 
 @checkpointed("opened_epoch")
@@ -23,6 +23,20 @@ class OpenedEpoch(NamedTuple):
     epoch: Epoch
     promised: Routing
     served: Routing
+
+
+@checkpointed("placed_epoch")
+class PlacedEpoch(NamedTuple):
+    """An epoch and the points between which it lasted; `until` is None while it is open."""
+
+    epoch: Epoch
+    since: TracePoint
+    until: TracePoint | None
+
+    @property
+    def undecided(self) -> HashRanges:
+        """The hashes whose owner is open in this epoch, as ranges."""
+        return self.epoch.undecided.ranges
 
 
 @checkpointed("epoch_history")

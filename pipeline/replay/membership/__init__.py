@@ -1,0 +1,1 @@
+"""The membership of one subscription: who was connected, who owned which hashes, and how surely."""

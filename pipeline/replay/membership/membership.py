@@ -1,0 +1,319 @@
+"""Turns the rows of one subscription into steps, in the order in which events took effect.
+
+Rows are held back until the membership changes among them are bounded on both sides. Then the changes enter the
+assignment and are located (`change_points`), and the rows are handed on in stretches of one routing each. The number of
+rows held back depends on how long a broker takes for a membership change, not on the length of the trace.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from dispatch_audit.pipeline.assignment.possibly_empty import may_be_empty
+from dispatch_audit.pipeline.assignment.ranges.membership_change import Change
+from dispatch_audit.pipeline.assignment.ranges.observed import NO_DISPATCHES, Behind
+from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.membership import steps
+from dispatch_audit.pipeline.replay.membership.epoch_history import OpenedEpoch
+from dispatch_audit.pipeline.replay.membership.hash_owners import HashOwners
+from dispatch_audit.pipeline.replay.membership.planned_steps import PlannedSteps
+from dispatch_audit.pipeline.replay.membership.stays import Stay
+from dispatch_audit.pipeline.replay.packing.events import Events
+from dispatch_audit.pipeline.replay.packing.gap import Gap
+from dispatch_audit.pipeline.replay.packing.membership_rows import (
+    NEVER,
+    MembershipEvent,
+    TracePoint,
+)
+from dispatch_audit.pipeline.replay.packing.snapshot import Snapshot
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
+from dispatch_audit.pipeline.replay.state.state import Ints
+from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
+from dispatch_audit.pipeline.replay.timeline.change_points import Evidence, behind, locate_changes
+from dispatch_audit.pipeline.replay.timeline.given_up import NOTHING_GIVEN_UP, GivenUp
+from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
+from dispatch_audit.pipeline.replay.timeline.one_sided_recording import OneSidedRecording
+from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
+from dispatch_audit.pipeline.replay.timeline.presence_bounds import precedence
+from dispatch_audit.pipeline.replay.timeline.reported_ranges import View, view_of
+
+
+@checkpointed("membership")
+class Membership:
+    """Who was connected to one subscription, and who owned which hash.
+
+    Attributes:
+        owners: who owns which hash.
+        stays: the time for which each consumer was connected, by the trace's number.
+        one_sided: the sides of rows that the recorder does not write.
+    """
+
+    __slots__ = (
+        "_certain_us",
+        "_changes",
+        "_config",
+        "_held",
+        "_holds_back",
+        "_planned",
+        "_skew_us",
+        "one_sided",
+        "owners",
+        "stays",
+    )
+
+    def __init__(self, config: ReplayConfig) -> None:
+        """Starts without consumers, in front of the first row."""
+        self.owners = HashOwners(config)
+        self.stays: dict[int, Stay] = {}
+        self.one_sided = OneSidedRecording()
+        self._config = config
+        self._skew_us = config.skew_us
+        self._held = HeldRows()
+        self._changes = OpenChanges(self._held, config.skew_us, config.orders.rows_max)
+        self._planned = PlannedSteps(self._held, self._changes, config.skew_us)
+        self._holds_back = False  # whether recently joined consumers get no new entries
+        # From this time on, a dispatch of which only the end is recorded was decided under the assignment in force.
+        self._certain_us = 0
+
+    @property
+    def released_seq(self) -> int:
+        """The last row that has taken effect; -1: none has."""
+        return self._held.released_seq
+
+    @property
+    def connected(self) -> set[int]:
+        """The trace's numbers of the consumers that have joined and not left."""
+        return {number for number, stay in self.stays.items() if stay.joined is not None and stay.left is None}
+
+    def push(
+        self,
+        events: Events,
+        rows: Sequence[MembershipEvent],
+        snapshots: Sequence[Snapshot],
+        gaps: Sequence[Gap] = (),
+        settings: Sequence[SettingsRow] = (),
+    ) -> Iterator[steps.Step]:
+        """Takes the next rows in the order of seq; yields what is certain by now, and has to be read to the end.
+
+        Args:
+            events: all rows.
+            rows: the details of the joins, leaves and resets among them.
+            snapshots: the details of the snapshots among them.
+            gaps: the gaps that begin among them or in front of them.
+            settings: the rows `settings` among them or in front of them.
+        """
+        self._held.push(events)
+        for gap in gaps:
+            self._planned.add_gap(gap)
+        for row in settings:
+            self._planned.add_settings(row)
+        for event in rows:
+            self._planned.add_change(event)
+        for snapshot in snapshots:
+            self._planned.add_snapshot(snapshot)
+        yield from self._settle(final=False)
+
+    def finish(self) -> Iterator[steps.Step]:
+        """Releases all rows at the end of the trace; missing sides will not come."""
+        yield from self._settle(final=True)
+
+    def _settle(self, final: bool) -> Iterator[steps.Step]:
+        newest = self._held.newest
+        if newest is None:
+            return
+        # Later rows may concern events of up to so much earlier.
+        certain_us = NEVER if final else newest.ts_us - self._planned.held_us
+        yield from (steps.RefusedRow(row) for row in self._planned.take_refused(certain_us))
+        floors = self._changes.floors()
+        while (ready := self._changes.ready(final, certain_us, floors, self.owners.hashes)) is not None:
+            yield from self._place(*ready)
+        # A gap may begin, or end, after the last row that is there.
+        yield from self._advance(NEVER if final else self._settled_seq(certain_us))
+        yield from self._released_rows()
+        self._held.drop_taken()
+
+    def _settled_seq(self, certain_us: int) -> int:
+        """The row up to which nothing changes any more, given the time up to which later rows change nothing."""
+        until = self._held.point_before(certain_us).seq
+        # A snapshot that was taken after the row that opens a bracket may show the change.
+        return min(until, self._changes.first_seq - 1)
+
+    def _place(self, cluster: list[Bracket], view: View | None) -> Iterator[steps.Step]:
+        """Lets overlapping changes take effect, in an order that their evidence allows."""
+        # The row that opens the bracket stays, because its time is needed.
+        bounds = [self._changes.bounds(b) for b in cluster]
+        yield from self._advance(min(after for after, _ in bounds) - 1)
+        self._changes.remove(cluster)
+        bounds = [self._changes.bounds(b) for b in cluster]
+        over = max(before for _, before in bounds)
+        known = precedence(cluster, self._changes.bounds, self._there_after(cluster, over, view))
+        if self._depends_on_earlier_rows:
+            yield from self._released_rows()
+        yield from self._open_dispatcher(cluster)
+        brief = self._changes.passages(cluster)
+        entered = [_change(bracket) for bracket in cluster]
+        self.one_sided.note_changes(cluster, bounds)
+        perhaps_empty = len(cluster) > 1 and may_be_empty(self.connected, entered, known)
+        seqs = [bracket.row.seq for bracket in cluster]
+        ordered = self.owners.enter(entered, seqs, bounds, known, self._shown_after(over, view), brief)
+        in_order = [bounds[number] for number in ordered.order]
+        # The row that closes the bracket stays in as well.
+        located = locate_changes(in_order, *self._held.up_to(over), self._decisions(-1, over + 1), ordered.routings)
+        # The rows are dropped as they take effect.
+        given_up = [self._held.given_up(at.seq, over_seq) for at, over_seq in located]
+        for done, (number, (at, _)) in enumerate(zip(ordered.order, located, strict=True)):
+            # A snapshot that shows a later change was taken after this one too.
+            yield from self._advance(at.seq, set().union(*(cluster[later].shown_by for later in ordered.order[done:])))
+            self._changes.place(cluster[number], at)
+            yield from self._released_rows()
+            yield from self._take_effect(cluster[number], at, given_up[done], perhaps_empty)
+
+    def _open_dispatcher(self, cluster: Sequence[Bracket]) -> Iterator[steps.Step]:
+        """Chooses the selector for the changes that come next, if the first consumer of a dispatcher is among them."""
+        join = next((change.row for change in cluster if change.row.kind == "join"), None)
+        if join is None or self.owners.has_consumers:
+            return
+        draining, in_order = self._config.profile.dispatcher == "draining", not join.out_of_order
+        self._holds_back = not draining and in_order
+        rehashed = self.owners.choose_selector(join.sticky)
+        yield steps.DispatcherOpened(
+            keeps_order=in_order,
+            sticky=join.sticky,
+            drains=draining and in_order and not join.sticky,
+            holds_back=self._holds_back,
+            rehashed=rehashed,
+        )
+        if rehashed:
+            self._held.forget_hashes()
+
+    def _take_effect(
+        self, change: Bracket, at: TracePoint, given_up: GivenUp, perhaps_empty: bool
+    ) -> Iterator[steps.Step]:
+        """Applies a change; the broker too changes the assignment first (contract 3.5, 3.6)."""
+        row, (since_us, until_us) = change.row, change.bounds_ts_us(self._skew_us)
+        # The point has the time of the row in front of the change, which may be long before it.
+        at = at.not_before(since_us)
+        if perhaps_empty:
+            yield steps.PerhapsEmpty()
+        if row.kind == "join":
+            self.stays[row.consumer].joined = at
+            yield steps.ConsumerJoined(at, row.consumer)
+        elif row.kind == "leave":
+            yield from self._leave(row.consumer, at, row.reason)
+            self.stays[row.consumer].perhaps_last = perhaps_empty
+        else:
+            yield steps.Restarted(at)
+            for number in self.connected:
+                yield from self._leave(number, at, row.reason)
+        over_us = max(at.ts_us, until_us)
+        self._certain_us = max(self._certain_us, over_us + self._skew_us)
+        opened = self.owners.epochs.begin(at)
+        if opened is not None:
+            yield steps.EpochBegins(opened, at, over_us, given_up)
+
+    def _leave(self, number: int, at: TracePoint, reason: str) -> Iterator[steps.Step]:
+        stay = self.stays[number]
+        if stay.left is None:
+            stay.left, stay.leave_reason = at, reason
+            yield steps.ConsumerLeft(at, number)
+
+    def _there_after(self, cluster: Sequence[Bracket], over: int, view: View | None) -> Collection[int]:
+        """Consumers that are certainly connected after changes that are over by the row `over`."""
+        there = set(() if view is None else view.listed)
+        if any(b.row.kind == "reset" for b in cluster):
+            sent = self._decisions(over - 1, NEVER)
+            # A dispatch that was recorded after a restart may have been decided before it.
+            there.update(() if sent.recorded_late else sent.consumers.tolist())
+        return there
+
+    def _shown_after(self, over: int, view: View | None) -> Behind:
+        """The observations of the assignment after changes that are over by the row `over`."""
+
+        def decisions() -> Evidence:
+            return self._decisions(over - 1, self._changes.first_seq)
+
+        return behind(None if view is None else view.reported(), decisions, self._held.recorded_late)
+
+    def _decisions(self, after: int, before: int) -> Evidence:
+        """The dispatches between two held rows."""
+        return self._held.decisions(after, before, self.owners.hashes)
+
+    def _advance(self, seq: int, shown_by: Collection[int] = ()) -> Iterator[steps.Step]:
+        """Lets all rows and planned steps up to and including the row `seq` take effect; see `PlannedSteps.take`."""
+        due = self._planned.take(seq, shown_by)
+        self._changes.drop_views(seq, shown_by)
+        for step in due:
+            self._held.release(step.at.seq)
+            if isinstance(step, steps.Registered):
+                if self._held.released_name(step.row.consumer) or self._depends_on_earlier_rows:
+                    yield from self._released_rows()
+                self.stays[step.row.consumer] = Stay(step.row)
+            else:
+                yield from self._released_rows()
+                if isinstance(step, steps.GapBegins) and step.gap.loses_members:
+                    # A snapshot or a reset shows the consumers again.
+                    self.owners.interrupt()
+            yield step
+        self._held.release(seq)
+
+    @property
+    def _depends_on_earlier_rows(self) -> bool:
+        """Whether all rows before must be replayed before changes enter the assignment and consumers are added.
+
+        The first consumer decides the selector and the policy, and rows may show owners that are open. The wait of a
+        recently joined consumer ends in front of the next row, or with the last one of a stretch.
+        """
+        return not self.owners.has_consumers or bool(self.owners.doubts) or self._holds_back
+
+    def _released_rows(self) -> Iterator[steps.Step]:
+        """The rows that have taken effect; to be handed on before anything changes that they depend on."""
+        rows = self._held.take(self.owners.hashes)
+        if rows is not None:
+            yield steps.Rows(*rows)
+
+    def look(self, events: Events, hashes: Ints, recorded_late: bool) -> steps.EpochBegins | None:
+        """Learns owners that are open from rows that were replayed under the assignment in force.
+
+        Args:
+            events: the rows.
+            hashes: the sticky hash of each, -1 where it has none.
+            recorded_late: only ends of dispatches were recorded, so some were decided before.
+
+        Returns:
+            The assignment in force if the rows correct it, otherwise None.
+        """
+        if not self.owners.doubts or not events.seq.size:
+            return None
+        at = TracePoint(int(events.seq[-1]), int(events.ts_us[-1]))
+        self.owners.count_undecided(Evidence.of(events, hashes, recorded_late))
+        if recorded_late:
+            certain = events.ts_us > self._certain_us
+            events, hashes = events.take(certain), hashes[certain]
+        return self._corrected(self.owners.look(Evidence.of(events, hashes, recorded_late), at), at)
+
+    def learn(self, snapshot: Snapshot, at: TracePoint) -> steps.EpochBegins | None:
+        """Learns owners that are open from a snapshot that was taken under the assignment in force.
+
+        Args:
+            snapshot: the snapshot.
+            at: a point after it.
+
+        Returns:
+            The assignment in force if the snapshot corrects it, otherwise None.
+        """
+        if not self.owners.are_open or self.owners.epochs.waiting:
+            return None
+        reported = view_of(snapshot, at, at).reported()
+        if reported is None:
+            return None
+        return self._corrected(self.owners.learn(Behind(reported, NO_DISPATCHES), at), at)
+
+    @staticmethod
+    def _corrected(opened: OpenedEpoch | None, at: TracePoint) -> steps.EpochBegins | None:
+        return None if opened is None else steps.EpochBegins(opened, at, at.ts_us, NOTHING_GIVEN_UP)
+
+
+def _change(bracket: Bracket) -> Change:
+    row = bracket.row
+    # Only the rows of a join must contain the name and the declared ranges of a consumer.
+    joined = row if bracket.join is None else bracket.join.row
+    return Change(row.kind, row.consumer, joined.name, joined.ranges)

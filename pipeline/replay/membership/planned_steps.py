@@ -1,0 +1,139 @@
+"""Plans the steps of single rows: their points are known as soon as the row is.
+
+A join, leave or reset takes effect somewhere in its bracket, which `OpenChanges` narrows. What is planned here is its
+edges: from where on a consumer may be there, or gone.
+"""
+
+from bisect import bisect_right, insort
+from collections.abc import Collection
+
+from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.membership import steps
+from dispatch_audit.pipeline.replay.packing.gap import Gap
+from dispatch_audit.pipeline.replay.packing.membership_rows import (
+    CLOSED_BY_BROKER,
+    RESTARTS,
+    MembershipEvent,
+    TracePoint,
+)
+from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LATE_US, Snapshot
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
+from dispatch_audit.pipeline.replay.timeline.brackets import Side
+from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
+from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
+from dispatch_audit.pipeline.replay.timeline.reported_ranges import view_of
+
+
+def _due(step: steps.Planned) -> tuple[int, bool]:
+    """The order of steps: at one point snapshots come last, whichever row came first."""
+    return step.at.seq, isinstance(step, steps.SnapshotBegins | steps.SnapshotEnds)
+
+
+@checkpointed("planned_steps")
+class PlannedSteps:
+    """The steps that are not due yet, in the order in which they will be.
+
+    Attributes:
+        held_us: for how long rows are held back at least, in microseconds.
+    """
+
+    __slots__ = ("_changes", "_early", "_held", "_refused", "_skew_us", "_steps", "held_us")
+
+    def __init__(self, held: HeldRows, changes: OpenChanges, skew_us: int) -> None:
+        """Takes the rows that are held, the changes that are open, and the recorder skew."""
+        self.held_us = max(skew_us, SNAPSHOT_LATE_US)
+        self._held = held
+        self._changes = changes
+        self._skew_us = skew_us
+        self._steps: list[steps.Planned] = []
+        self._early: list[MembershipEvent] = []  # leaves of consumers whose joins may come within the skew
+        self._refused: list[MembershipEvent] = []
+
+    def take(self, seq: int, shown_by: Collection[int]) -> list[steps.Planned]:
+        """The steps that are due up to and including the row `seq`; they are planned no more.
+
+        Args:
+            seq: the seq of the row.
+            shown_by: the rows of snapshots that were taken at this row, but after a change that follows: they stay.
+        """
+        count = bisect_right(self._steps, (seq, True), key=_due)
+        due: list[steps.Planned] = []
+        later: list[steps.Planned] = []
+        for step in self._steps[:count]:
+            looks = isinstance(step, steps.SnapshotBegins | steps.SnapshotEnds) and step.snapshot.seq in shown_by
+            (later if looks and step.at.seq == seq else due).append(step)
+        self._steps[:count] = later
+        return due
+
+    def take_refused(self, certain_us: int) -> list[MembershipEvent]:
+        """The rows that the consumers known so far make impossible; leaves before `certain_us` get no join any more."""
+        refused = [*self._refused, *(row for row in self._early if row.ts_us < certain_us)]
+        self._refused, self._early = [], [row for row in self._early if row.ts_us >= certain_us]
+        return refused
+
+    def add_gap(self, gap: Gap) -> None:
+        """Plans both ends of a gap."""
+        self._add(steps.GapBegins(TracePoint(gap.seq, gap.ts_us), gap))
+        self._add(steps.GapEnds(TracePoint(gap.until_seq, gap.ts_us), gap))
+
+    def _add(self, step: steps.Planned) -> None:
+        insort(self._steps, step, key=_due)
+
+    def add_settings(self, row: SettingsRow) -> None:
+        """Plans when the values of a row come into force."""
+        here = TracePoint(row.seq, row.ts_us)
+        if row.seq_begin < row.seq and self._held.newest is not None:
+            # Rows that came so shortly before are still held; findings of older ones are looked at again.
+            held_back = self._held.point_before(row.ts_us - self.held_us)
+            begin = max(held_back, TracePoint(row.seq_begin, row.ts_us))
+            self._add(steps.SettingsAnnounced(min(begin, here), row))
+        self._add(steps.SettingsBegin(here, row))
+
+    def add_snapshot(self, snapshot: Snapshot) -> None:
+        """Plans the comparison of a snapshot with the moments between which it was taken."""
+        # Rows that came so shortly before are still held, however the trace is cut.
+        if self._held.are_behind(snapshot.seq_begin, snapshot.ts_us - self.held_us):
+            return
+        taken_us = min(snapshot.ts_us, self._held.ts_us_behind(snapshot.seq_end, snapshot.ts_us))
+        since, until = (TracePoint(min(seq, snapshot.seq), taken_us) for seq in (snapshot.seq_begin, snapshot.seq_end))
+        self._add(steps.SnapshotBegins(since, snapshot))
+        self._add(steps.SnapshotEnds(until, snapshot))
+        self._changes.views.append(view_of(snapshot, since, until))
+
+    def add_change(self, row: MembershipEvent) -> None:
+        """Takes the next join, leave or reset."""
+        here = TracePoint(row.seq, row.ts_us)
+        if row.kind == "reset" and row.reason not in RESTARTS:
+            self._add(steps.MarkDeleteMoves(here))
+            return
+        side = self._changes.add(row)
+        if side is Side.EARLY:
+            self._early.append(row)
+            return
+        if side is Side.REFUSED:
+            self._refused.append(row)
+        elif side is Side.FIRST:
+            # If the early side is missing, the change may have begun earlier by up to the recorder skew.
+            vague = row.late or row.reason == CLOSED_BY_BROKER
+            since = self._held.point_before(row.ts_us - self._skew_us) if vague else here
+            if row.kind == "join":
+                self._register(row)
+            elif row.kind == "leave":
+                self._add(steps.Leaving(since, row.consumer))
+            else:
+                self._add(steps.RestartBegins(since.not_before(row.ts_us - self._skew_us)))
+        if row.kind == "reset" and row.late and side is not Side.REPEATED:
+            self._add(steps.RestartOver(here))
+
+    def _register(self, join: MembershipEvent) -> None:
+        """Plans the beginning of a join, and that of a leave that was recorded before it: it stayed for a moment."""
+        # The hooks run on different threads: the consumer may be sent to before its join is recorded.
+        registered = self._held.point_before(join.ts_us - self._skew_us)
+        self._add(steps.Registered(registered, join))
+        earlier = [row for row in self._early if row.consumer == join.consumer]
+        self._early = [row for row in self._early if row.consumer != join.consumer]
+        for row in earlier:
+            if row.ts_us < join.ts_us - self._skew_us:
+                self._refused.append(row)
+            elif self._changes.add(row) is Side.FIRST:
+                self._add(steps.Leaving(registered, row.consumer))

@@ -1,0 +1,26 @@
+"""The time for which each consumer of a subscription was connected."""
+
+from dataclasses import dataclass
+
+from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
+
+
+@checkpointed("stay")
+@dataclass
+class Stay:
+    """The time for which one consumer was connected.
+
+    Attributes:
+        row: the first row of its join.
+        joined: where its join took effect; None: that row is missing, or has not been passed yet.
+        left: where its leave took effect.
+        leave_reason: the reason that its leave, or the reset that closed it, gives.
+        perhaps_last: whether it may have been the last consumer at its leave, before one joined whose join overlaps.
+    """
+
+    row: MembershipEvent
+    joined: TracePoint | None = None
+    left: TracePoint | None = None
+    leave_reason: str = ""
+    perhaps_last: bool = False

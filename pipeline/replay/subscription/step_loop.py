@@ -1,0 +1,281 @@
+"""Applies the steps of a membership to the dispatcher of one subscription, and compares snapshots with it."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from dispatch_audit.pipeline.checkpointed import checkpointed
+from dispatch_audit.pipeline.replay.config import ReplayConfig
+from dispatch_audit.pipeline.replay.evidence.compared_settings import ComparedSettings
+from dispatch_audit.pipeline.replay.evidence.limit_evidence import LimitEvidence
+from dispatch_audit.pipeline.replay.evidence.reported_assignments import ReportedAssignments
+from dispatch_audit.pipeline.replay.membership import steps
+from dispatch_audit.pipeline.replay.membership.membership import Membership
+from dispatch_audit.pipeline.replay.packing.events import Code, Events, among
+from dispatch_audit.pipeline.replay.packing.gap import Gap
+from dispatch_audit.pipeline.replay.packing.membership_rows import MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.packing.refused import IMPOSSIBLE_TRANSITION, UNKNOWN_CONSUMER, Refused
+from dispatch_audit.pipeline.replay.packing.snapshot import SNAPSHOT_LAG_US, Snapshot
+from dispatch_audit.pipeline.replay.settings.settings_in_force import SettingsInForce
+from dispatch_audit.pipeline.replay.settings.settings_row import SettingsRow
+from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY, Ints
+from dispatch_audit.pipeline.replay.subscription.cold_start import ColdStart
+from dispatch_audit.pipeline.replay.subscription.missing_rows import MissingRows
+from dispatch_audit.pipeline.replay.subscription.new_dispatcher import new_dispatcher
+from dispatch_audit.pipeline.replay.subscription.snapshot_check import SnapshotCheck
+
+_MEMBERSHIP: Final = among(Code.JOIN_START, Code.JOIN_END, Code.LEAVE_START, Code.LEAVE_END)
+_STARTS: Final = among(Code.DISPATCH_START)
+_ENDS: Final = among(Code.DISPATCH_END)
+
+
+@checkpointed("step_loop")
+class StepLoop:
+    """The replay of one subscription: the steps of its membership, applied to its dispatcher one after the other.
+
+    Attributes:
+        dispatcher: the entries and what became of them.
+        membership: who was connected, and who owned which hash; the steps come from it.
+        short_until_us: of each consumer that left, the last time at which rows show it without permits or at its limit;
+            UNKNOWN: they never do.
+        cold_start: which rows may be judged.
+        snapshots: the comparison with the broker's snapshots.
+        missing: the gaps.
+        settings: the settings that rows and snapshots were compared with.
+        reported: how far snapshots report the assignment that follows from the selector.
+        limits: the limits of unacknowledged messages among them.
+    """
+
+    __slots__ = (
+        "_config",
+        "_recorded_late",
+        "_refused",
+        "_settings_seen",
+        "cold_start",
+        "dispatcher",
+        "limits",
+        "membership",
+        "missing",
+        "reported",
+        "settings",
+        "short_until_us",
+        "snapshots",
+    )
+
+    def __init__(self, config: ReplayConfig) -> None:
+        """Starts in front of the first row."""
+        self.dispatcher = new_dispatcher(config)
+        self.membership = Membership(config)
+        self.short_until_us: dict[int, int] = {}
+        self.cold_start = ColdStart(config.complete_from_start, max(config.skew_us, SNAPSHOT_LAG_US))
+        self.snapshots = SnapshotCheck(self.dispatcher, lazy_return=config.profile.draining_return == "lazy")
+        self.missing = MissingRows(config.complete_from_start)
+        self.settings = ComparedSettings()
+        self.reported = ReportedAssignments(drains=config.profile.dispatcher == "draining")
+        self.limits = LimitEvidence()
+        self._config = config
+        self._recorded_late: bool | None = None
+        self._refused: list[Refused] = []
+        self._settings_seen = False
+
+    @property
+    def in_force(self) -> SettingsInForce:
+        """The settings at the point up to which rows were replayed."""
+        return self.dispatcher.monitor.in_force
+
+    def apply(self, following: Iterable[steps.Step]) -> None:
+        """Applies the steps that follow, in their order; this is the only place that changes the dispatcher."""
+        for step in following:
+            self._apply(step)
+
+    def _apply(self, step: steps.Step) -> None:  # noqa: PLR0912 - one case for each kind of step
+        dispatcher = self.dispatcher
+        match step:
+            case steps.Rows(events, hashes):
+                self._replay(events, hashes)
+            case steps.RefusedRow(row):
+                self._refuse(row)
+            case steps.DispatcherOpened():
+                self._open(step)
+            case steps.Registered(_, row):
+                dispatcher.register_consumer(row.consumer)
+            case steps.PerhapsEmpty():
+                dispatcher.note_counts_lost()
+            case steps.ConsumerJoined(at, consumer):
+                dispatcher.connect(consumer, at)
+                self.snapshots.cleared.begin(dispatcher.consumers.of[consumer], at)
+            case steps.Leaving(_, consumer):
+                dispatcher.begin_leaving(consumer)
+            case steps.ConsumerLeft(at, consumer):
+                self.short_until_us[consumer] = dispatcher.short_until_us(consumer, at)
+                dispatcher.disconnect(consumer, at)
+            case steps.RestartBegins(at):
+                dispatcher.begin_reset(at)
+            case steps.Restarted(at):
+                dispatcher.restart(at)
+                self.cold_start.restart()
+                self._note_known(at)
+            case steps.RestartOver(at):
+                dispatcher.end_reset(at)
+            case steps.EpochBegins():
+                self._route(step)
+            case steps.MarkDeleteMoves(at):
+                dispatcher.begin_skip(at)
+            case steps.GapBegins(at, gap):
+                self._begin_gap(gap, at)
+            case steps.GapEnds(at, gap):
+                self._end_gap(gap, at)
+            case steps.SettingsAnnounced(at, row):
+                self.in_force.announce(row)
+                dispatcher.settings_changed(at)
+            case steps.SettingsBegin(at, row):
+                self._put_settings(row, at)
+            case steps.SnapshotBegins(at, snapshot):
+                self.snapshots.begin(snapshot, at, dispatcher, self.membership.owners.epochs.ranges)
+            case steps.SnapshotEnds(at, snapshot):
+                self._look(snapshot, at)
+
+    def _open(self, step: steps.DispatcherOpened) -> None:
+        self.dispatcher.open(step.keeps_order, step.sticky, step.drains, step.holds_back)
+        if step.rehashed:
+            self.dispatcher.rehash(self.membership.owners.sticky)
+
+    def _route(self, step: steps.EpochBegins | None) -> None:
+        if step is not None:
+            opened = step.opened
+            self.dispatcher.route(opened.promised, step.at, step.over_us, opened.served, step.given_up)
+
+    def _note_known(self, at: TracePoint) -> None:
+        if self.cold_start.known:
+            self.membership.owners.note_known(at)
+
+    def _refuse(self, row: MembershipEvent) -> None:
+        """Refuses a row that the consumers known so far make impossible."""
+        if row.kind == "join":
+            detail = f"consumer {row.consumer} has already joined"
+            self._refused.append(Refused(row.seq, IMPOSSIBLE_TRANSITION, detail))
+        elif self.cold_start.refuses_leave(row.seq >= self.missing.joins_missing_from):
+            self._refuse_unknown(row.seq, row.consumer)
+
+    def _refuse_unknown(self, seq: int, consumer: int) -> None:
+        detail = f"consumer {consumer} has no join before this row"
+        self._refused.append(Refused(seq, UNKNOWN_CONSUMER, detail))
+
+    def _replay(self, events: Events, hashes: Ints) -> None:
+        """Replays rows under the routing in force; rows of consumers that never joined are refused, or censored."""
+        acted = (events.consumer >= 0) & ~_MEMBERSHIP[events.code]
+        consumers = self.dispatcher.consumers.indexes(events.consumer)
+        strange = acted & (consumers == NOBODY)
+        if strange.any():
+            for at in np.flatnonzero(strange & (events.part == 0) & (events.seq < self.missing.joins_missing_from)):
+                self._refuse_unknown(int(events.seq[at]), int(events.consumer[at]))
+        self._recognise(events)
+        self.membership.one_sided.note_traffic(events)
+        admitted = self.cold_start.admitted(events, strange)
+        if not admitted.all():
+            events, hashes, consumers = events.take(admitted), hashes[admitted], consumers[admitted]
+        self._dispatch(events, hashes, consumers)
+        self._route(self.membership.look(events, hashes, bool(self._recorded_late)))
+
+    def _dispatch(self, events: Events, hashes: Ints, consumers: Ints) -> None:
+        self.dispatcher.replay(events, hashes, consumers)
+        for found in self.dispatcher.take_contradicted():
+            if not self.membership.one_sided.of_traffic:
+                self.settings.contradict(self.limits.contradicted(found, self.in_force))
+
+    def _recognise(self, events: Events) -> None:
+        """Notes, at the first dispatch, whether the recorder writes decisions to dispatch or only their ends."""
+        if self._recorded_late is None:
+            starts = bool(_STARTS[events.code].any())
+            # The decision may be missing in a gap.
+            if starts or (bool(_ENDS[events.code].any()) and not self.cold_start.interrupted):
+                self._recorded_late = not starts
+                late_us = 0 if starts else self._config.skew_us
+                self.dispatcher.policy = self.dispatcher.policy._replace(unordered_us=late_us)
+
+    def _begin_gap(self, gap: Gap, at: TracePoint) -> None:
+        """Ends what is open, and judges nothing that rows of the gap may explain."""
+        cold_start, dispatcher = self.cold_start, self.dispatcher
+        was_judged = cold_start.settled or cold_start.interrupted
+        highest = dispatcher.highest_position
+        dispatcher.interrupt(at)
+        self.snapshots.cleared.interrupt()
+        if not was_judged:
+            dispatcher.monitor.disregard(at.seq)
+            dispatcher.monitor.suspend()
+        self._lose_settings(gap, at)
+        cold_start.begin_gap(highest, gap.loses_members)
+        self.missing.begin(gap, at)
+
+    def _end_gap(self, gap: Gap, at: TracePoint) -> None:
+        """Notes that all rows are there again, unless another gap goes on."""
+        self._lose_settings(gap, at)
+        if self.missing.is_last(gap):
+            self.cold_start.end_gap(gap.until_seq)
+
+    def _put_settings(self, row: SettingsRow, at: TracePoint) -> None:
+        """Puts the values of a row in force."""
+        self._settings_seen = True
+        self.limits.put(row, self.in_force, self.dispatcher)
+        self.dispatcher.settings_changed(at)
+
+    def _lose_settings(self, gap: Gap, at: TracePoint) -> None:
+        """Notes that rows `settings` may be missing; a recorder that has written none so far may write none at all."""
+        if gap.loses_settings or (gap.may_lose_settings and self._settings_seen):
+            self.in_force.lose()
+            self.dispatcher.settings_changed(at)
+
+    def _look(self, snapshot: Snapshot, at: TracePoint) -> None:
+        """Compares a snapshot, which the broker took here or earlier."""
+        self.limits.look(snapshot)
+        membership, owners = self.membership, self.membership.owners
+        epochs, doubts = owners.epochs, owners.doubts
+        if self.snapshots.began_with(snapshot) == epochs.ranges:
+            self._route(membership.learn(snapshot, at))
+            self.snapshots.assume(snapshot, epochs.ranges)
+        moments = self.snapshots.end(snapshot, at, self.dispatcher, epochs.ranges)
+        before, after = moments
+        interrupted = self.cold_start.interrupted and not self.cold_start.settled
+        agrees = not interrupted or self.snapshots.agrees(snapshot, moments, self.dispatcher, doubts)
+        if before.ranges == after.ranges and self.cold_start.look(snapshot, membership.connected, after.ranges, agrees):
+            if interrupted:
+                self.dispatcher.monitor.resume(at.seq)
+            else:
+                self.dispatcher.monitor.disregard(at.seq)
+            self.missing.settle(at)
+        self._note_known(at)
+        determined = self.cold_start.known
+        if owners.routes_by_selector and (determined or not self.cold_start.interrupted):
+            self.reported.note(snapshot, [moment.ranges for moment in moments], determined)
+        if self.cold_start.settled:
+            self.snapshots.compare(snapshot, moments, at, self.dispatcher, doubts, membership.one_sided)
+
+    def disown(self, because: str) -> None:
+        """Leaves open who owned any hash, for a reason as a clause: the selector is not the broker's."""
+        self.membership.owners.disown(because, int(self.dispatcher.checked[DISPATCHES]))
+        self.snapshots.comparison.doubt(because)
+
+    def finish(self) -> None:
+        """Runs once at the end of the trace, before the dispatcher closes what is open."""
+
+    def forget(self, reported_seq: int, recent_us: int, now_us: int) -> None:
+        """Drops what was reported, except what later verdicts may need.
+
+        Args:
+            reported_seq: the last row up to which everything was reported.
+            recent_us: what is newer is kept.
+            now_us: the time of the last row.
+        """
+        self.membership.owners.forget(now_us)
+        self.dispatcher.forget(reported_seq, recent_us)
+        self.cold_start.censored = self.cold_start.censored_by_gaps = 0
+        self.missing.forget(recent_us)
+        self.limits.forget(recent_us)
+        self.settings.forget()
+        self.snapshots.forget(reported_seq, recent_us, self.dispatcher.draining)
+
+    def take_refused(self) -> list[Refused]:
+        """The rows refused since the last call."""
+        taken, self._refused = self._refused, []
+        return taken
