@@ -140,10 +140,10 @@ class Membership:
     def _place(self, cluster: list[Bracket], view: View | None) -> Iterator[steps.Step]:
         """Lets overlapping changes take effect, in an order that their evidence allows."""
         # The row that opens the bracket stays, because its time is needed.
-        bounds = [self._changes.bounds(b) for b in cluster]
+        bounds = [self._changes.bounds.of(b) for b in cluster]
         yield from self._advance(min(after for after, _ in bounds) - 1)
         self._changes.remove(cluster)
-        bounds = [self._changes.bounds(b) for b in cluster]
+        bounds = [self._changes.bounds.of(b) for b in cluster]
         over = max(before for _, before in bounds)
         known = precedence(cluster, self._changes.bounds, self._there_after(cluster, over, view))
         if self._depends_on_earlier_rows:
@@ -163,7 +163,7 @@ class Membership:
         for done, (number, (at, _)) in enumerate(zip(ordered.order, located, strict=True)):
             # A snapshot that shows a later change was taken after this one too.
             yield from self._advance(at.seq, set().union(*(cluster[later].shown_by for later in ordered.order[done:])))
-            self._changes.place(cluster[number], at)
+            self._changes.bounds.place(cluster[number], at)
             yield from self._released_rows()
             yield from self._take_effect(cluster[number], at, given_up[done], perhaps_empty)
 

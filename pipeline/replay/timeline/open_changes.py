@@ -4,8 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
-from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent, TracePoint
+from dispatch_audit.pipeline.replay.packing.membership_rows import NEVER, MembershipEvent
 from dispatch_audit.pipeline.replay.timeline.brackets import WAIT_US_MAX, Bracket, PairedSides, Side
+from dispatch_audit.pipeline.replay.timeline.change_bounds import ChangeBounds
 from dispatch_audit.pipeline.replay.timeline.held_rows import HashesOf, HeldRows
 from dispatch_audit.pipeline.replay.timeline.presence_bounds import (
     note_dispatches,
@@ -28,10 +29,11 @@ class OpenChanges:
     """The open brackets of one subscription, and what narrows them.
 
     Attributes:
+        bounds: between which rows each change took effect.
         views: the assignments in snapshots that may show open changes, in the order in which they were taken.
     """
 
-    __slots__ = ("_held", "_paired", "_placed_seq", "_skew_us", "_undecided_rows_max", "views")
+    __slots__ = ("_held", "_paired", "_skew_us", "_undecided_rows_max", "bounds", "views")
 
     def __init__(self, held: HeldRows, skew_us: int, undecided_rows_max: int) -> None:
         """Takes the rows that are held, the recorder skew, and for how many rows an open order waits for evidence."""
@@ -40,7 +42,7 @@ class OpenChanges:
         self._skew_us = skew_us
         self._undecided_rows_max = undecided_rows_max
         self._paired = PairedSides()
-        self._placed_seq = -1  # the row after which the last change took effect
+        self.bounds = ChangeBounds(held, self._paired, skew_us)
 
     def add(self, row: MembershipEvent) -> Side:
         """Takes the next row in the order of seq; returns its role."""
@@ -52,39 +54,14 @@ class OpenChanges:
             # Of many that are open it is among the first.
             self._paired.open.remove(bracket)
 
-    def place(self, bracket: Bracket, at: TracePoint) -> None:
-        """Notes that a change takes effect at a point; all others do later."""
-        bracket.placed = at
-        self._placed_seq = at.seq
-
     def drop_views(self, seq: int, shown_by: Collection[int]) -> None:
         """Drops the snapshots that were taken up to a row, except some: they may show another change at that row."""
         self.views = [view for view in self.views if view.until.seq > seq or view.snapshot in shown_by]
 
-    def bounds(self, bracket: Bracket) -> tuple[int, int]:
-        """The seqs between which the change took effect."""
-        if bracket.start is not None and not bracket.vague:
-            after = bracket.start.seq
-        else:
-            after = self._held.point_before(bracket.bounds_ts_us(self._skew_us)[0]).seq
-        if bracket.end is not None:
-            before = bracket.end.seq
-        else:
-            before = self._held.point_before(bracket.bounds_ts_us(self._skew_us)[1] + 1).seq + 1
-        if bracket.join is not None:
-            # However vague its rows are, a consumer leaves after it has joined.
-            joined = bracket.join.placed
-            after = max(after, joined.seq if joined is not None else self.bounds(bracket.join)[0])
-        if bracket.seen_before is not None:
-            before = min(before, bracket.seen_before)
-        # Changes that have taken effect stay before all later ones.
-        after = max(after, bracket.seen_after, self._placed_seq)
-        return after, max(before, after + 1)
-
     @property
     def first_seq(self) -> int:
         """The row after which the first of the changes may have taken effect; `NEVER`: none is open."""
-        return min((self.bounds(b)[0] for b in self._paired.open), default=NEVER)
+        return min((self.bounds.of(b)[0] for b in self._paired.open), default=NEVER)
 
     def floors(self) -> Mapping[int, int]:
         """For each open bracket, by its identity, a row before which neither it nor a bracket opened later begins.
@@ -94,13 +71,13 @@ class OpenChanges:
         floors: dict[int, int] = {}
         lowest = NEVER
         for bracket in reversed(self._paired.open):
-            lowest = min(lowest, self.bounds(bracket)[0])
+            lowest = min(lowest, self.bounds.of(bracket)[0])
             floors[id(bracket)] = lowest
         return floors
 
     def passages(self, cluster: Sequence[Bracket]) -> list[tuple[int, int]]:
         """See `presence_bounds.passages`."""
-        return passages(cluster, self.views, self.bounds, self._closed_by)
+        return passages(cluster, self.views, self.bounds)
 
     def ready(
         self, final: bool, certain_us: int, floors: Mapping[int, int], hashes_of: HashesOf
@@ -135,14 +112,8 @@ class OpenChanges:
     def _waited(self, cluster: Sequence[Bracket], certain_us: int) -> bool:
         """Whether overlapping changes have waited long enough for a snapshot that shows their order."""
         last_us = max(b.bounds_ts_us(self._skew_us)[1] for b in cluster)
-        first = min(self.bounds(b)[0] for b in cluster)
+        first = min(self.bounds.of(b)[0] for b in cluster)
         return certain_us > last_us + WAIT_US_MAX and self._held.count_behind(first) > self._undecided_rows_max
-
-    def _closed_by(self, reset: Bracket) -> set[int]:
-        """The consumers that joined certainly before a reset: it closed them all, unless they had gone before."""
-        since = self.bounds(reset)[0]
-        joins = (b for b in self._paired.open if b.row.kind == "join")
-        return self._paired.joined.union(b.row.consumer for b in joins if self.bounds(b)[1] <= since)
 
     def _first_cluster(self, floors: Mapping[int, int]) -> list[Bracket]:
         """The earliest changes whose brackets overlap, in the likeliest order; `floors` are those of `floors`."""
@@ -155,7 +126,7 @@ class OpenChanges:
 
     def _cluster_among(self, changes: Sequence[Bracket]) -> tuple[list[Bracket], int]:
         """The earliest of these changes whose brackets overlap, and the row by which all of them have happened."""
-        bounds = {id(b): self.bounds(b) for b in changes}
+        bounds = {id(b): self.bounds.of(b) for b in changes}
         by_start = sorted(changes, key=lambda b: (*bounds[id(b)], b.bounds_ts_us(self._skew_us)[0]))
         cluster: list[Bracket] = []
         until, until_us = -1, 0
@@ -178,10 +149,10 @@ class OpenChanges:
         """
         if len(changes) < 2:
             return [*changes]
-        staying = [self.bounds(b)[1] for b in changes if b.row.kind == "join" and b.leave is None]
+        staying = [self.bounds.of(b)[1] for b in changes if b.row.kind == "join" and b.leave is None]
 
         def ends(bracket: Bracket) -> tuple[int, int]:
-            after, before = self.bounds(bracket)
+            after, before = self.bounds.of(bracket)
             if bracket.row.kind == "reset":
                 before = min([before, *(joined for joined in staying if joined > after)])
             # At one row: a restart ends after its consumers are gone and before new ones join; joins precede leaves.
@@ -191,19 +162,19 @@ class OpenChanges:
 
     def _narrow(self, cluster: Sequence[Bracket], hashes_of: HashesOf) -> None:
         """Narrows the bounds of changes by the dispatches and snapshots among them."""
-        bounds = [self.bounds(b) for b in cluster]
+        bounds = [self.bounds.of(b) for b in cluster]
         after, before = min(after for after, _ in bounds), max(before for _, before in bounds)
         decisions = self._held.decisions(after, before, hashes_of)
         if decisions.seq.size:
-            note_dispatches(cluster, decisions, self.bounds, self._closed_by)
+            note_dispatches(cluster, decisions, self.bounds)
         self._narrow_leaves([b.leave for b in cluster if b.leave is not None])
         views = [view for view in self.views if after <= view.until.seq and view.since.seq < before]
         for view in views:
-            note_view(cluster, view, self.bounds, self._closed_by)
+            note_view(cluster, view, self.bounds)
         # Who is seen behind a restart was not closed by it; which leaves it caused decides what snapshots show.
         if note_resets(cluster, self.bounds):
             for view in views:
-                note_view(cluster, view, self.bounds, self._closed_by)
+                note_view(cluster, view, self.bounds)
 
     def _narrow_leaves(self, leaves: Sequence[Bracket]) -> None:
         """Narrows the bounds of leaves whose joins are looked at.
@@ -212,25 +183,25 @@ class OpenChanges:
         not joined.
         """
         for leave in leaves:
-            after, before = self.bounds(leave)
+            after, before = self.bounds.of(leave)
             for view in (view for view in self.views if after <= view.until.seq and view.since.seq < before):
-                note_view([leave], view, self.bounds, self._closed_by)
+                note_view([leave], view, self.bounds)
 
     def _view_behind(self, cluster: Sequence[Bracket]) -> View | None:
         """The first snapshot that shows the ranges after all of the changes."""
-        before = max(self.bounds(b)[1] for b in cluster)
-        last_seq = self._held.seq_behind(min(self.bounds(b)[0] for b in cluster), self._undecided_rows_max)
+        before = max(self.bounds.of(b)[1] for b in cluster)
+        last_seq = self._held.seq_behind(min(self.bounds.of(b)[0] for b in cluster), self._undecided_rows_max)
         for view in self.views:
             if view.ranges is not None and before <= view.until.seq + 1 and view.snapshot <= last_seq:
-                happened = [shown(view, b, self.bounds, self._closed_by) for b in self._paired.open]
+                happened = [shown(view, b, self.bounds) for b in self._paired.open]
                 if None not in happened and sum(map(bool, happened)) <= _SEGMENT_MAX:
                     return view
         return None
 
     def _shown_by(self, view: View, cluster: list[Bracket], hashes_of: HashesOf) -> list[Bracket]:
         """The changes of a cluster and all others that happened before a snapshot, in a possible order."""
-        others = [b for b in self._paired.open if b not in cluster and shown(view, b, self.bounds, self._closed_by)]
-        note_view([*cluster, *others], view, self.bounds, self._closed_by)
+        others = [b for b in self._paired.open if b not in cluster and shown(view, b, self.bounds)]
+        note_view([*cluster, *others], view, self.bounds)
         if others:
             self._narrow(others, hashes_of)
         return self._in_order([*cluster, *others])

@@ -5,29 +5,26 @@ list is not. A restart closes all consumers, so one that is still connected show
 the bounds of overlapping changes become narrower, and often only one order remains.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from dispatch_audit.pipeline.assignment.join_orders import Precedence
 from dispatch_audit.pipeline.assignment.resolve import closed
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
-from dispatch_audit.pipeline.replay.timeline.change_points import Bounds, Evidence
+from dispatch_audit.pipeline.replay.timeline.change_bounds import ChangeBounds
+from dispatch_audit.pipeline.replay.timeline.change_points import Evidence
 from dispatch_audit.pipeline.replay.timeline.reported_ranges import View
 
-BoundsOf = Callable[[Bracket], Bounds]
-ClosedBy = Callable[[Bracket], Collection[int]]
-"""The consumers that a restart closed, as far as they joined certainly before it."""
 
-
-def note_dispatches(changes: Sequence[Bracket], evidence: Evidence, bounds_of: BoundsOf, closed_by: ClosedBy) -> None:
+def note_dispatches(changes: Sequence[Bracket], evidence: Evidence, bounds: ChangeBounds) -> None:
     """Moves joins before the first dispatch to the consumer, and leaves and restarts after the last decision for it."""
     for bracket in changes:
-        inside = evidence.between(*bounds_of(bracket))
+        inside = evidence.between(*bounds.of(bracket))
         if not inside.seq.size:
             continue
         if bracket.row.kind == "reset":
-            seqs = inside.seq[np.isin(inside.consumers, [*closed_by(bracket)])]
+            seqs = inside.seq[np.isin(inside.consumers, [*bounds.closed_by(bracket)])]
         else:
             seqs = inside.seq[inside.consumers == bracket.row.consumer]
         if not seqs.size:
@@ -39,11 +36,11 @@ def note_dispatches(changes: Sequence[Bracket], evidence: Evidence, bounds_of: B
             bracket.seen_after = int(seqs[-1])
 
 
-def note_view(changes: Sequence[Bracket], view: View, bounds_of: BoundsOf, closed_by: ClosedBy) -> None:
+def note_view(changes: Sequence[Bracket], view: View, bounds: ChangeBounds) -> None:
     """Moves the bounds of changes to the side of the snapshot on which they happened."""
     for bracket in changes:
-        happened = shown(view, bracket, bounds_of, closed_by)
-        after, before = bounds_of(bracket)
+        happened = shown(view, bracket, bounds)
+        after, before = bounds.of(bracket)
         if happened and after <= view.until.seq:
             bracket.shown_by.add(view.snapshot)
             bracket.seen_before = min(before, view.until.seq + 1)
@@ -52,40 +49,38 @@ def note_view(changes: Sequence[Bracket], view: View, bounds_of: BoundsOf, close
             bracket.seen_after = max(after, view.since.seq)
 
 
-def precedence(changes: Sequence[Bracket], bounds_of: BoundsOf, there: Collection[int]) -> Precedence:
+def precedence(changes: Sequence[Bracket], bounds: ChangeBounds, there: Collection[int]) -> Precedence:
     """(n, n): which of n changes, given in a likely order, certainly happened before which, transitively.
 
     Args:
         changes: the changes.
-        bounds_of: returns the bounds of a change.
+        bounds: between which rows each took effect.
         there: consumers that a snapshot or a dispatch behind all of the changes shows.
     """
     if len(changes) == 1:
         return np.zeros((1, 1), dtype=np.bool_)
-    after, before = np.array([bounds_of(bracket) for bracket in changes], dtype=np.int64).T
+    after, before = np.array([bounds.of(bracket) for bracket in changes], dtype=np.int64).T
     known: Precedence = after[None, :] >= before[:, None]
     for number, bracket in enumerate(changes):
         for other_number, other in enumerate(changes):
             known[number, other_number] |= other.join is bracket or separated(bracket, other)
     for reset in (number for number, bracket in enumerate(changes) if bracket.row.kind == "reset"):
-        closed_are_named = _names_closed(changes[reset], changes, bounds_of)
+        closed_are_named = _names_closed(changes[reset], changes, bounds)
         for number, bracket in enumerate(changes):
             if known[number, reset] or known[reset, number] or bracket.row.kind == "reset":
                 continue
             # A restart closes all consumers, so a consumer that is connected after it joined after it.
             leave = bracket if bracket.row.kind == "leave" else bracket.leave
-            survives = leave is None or not _overlaps(leave, changes[reset], bounds_of)
+            survives = leave is None or not _overlaps(leave, changes[reset], bounds)
             # Without rows for the closed consumers a missing row proves nothing, but a later dispatch or snapshot does.
             known[reset, number] |= survives and (closed_are_named or bracket.row.consumer in there)
-            known[number, reset] |= leave is not None and _closed_with(
-                leave, changes[reset], bounds_of, closed_are_named
-            )
+            known[number, reset] |= leave is not None and _closed_with(leave, changes[reset], bounds, closed_are_named)
     known = closed(known)
     # If rows contradict each other, no order is possible: then the given order is used.
     return np.triu(np.ones_like(known), 1) if (known & known.T).any() else known
 
 
-def note_resets(changes: Sequence[Bracket], bounds_of: BoundsOf) -> bool:
+def note_resets(changes: Sequence[Bracket], bounds: ChangeBounds) -> bool:
     """Moves leaves that a restart causes before its end; their rows may come a little later.
 
     Returns:
@@ -93,18 +88,16 @@ def note_resets(changes: Sequence[Bracket], bounds_of: BoundsOf) -> bool:
     """
     moved = False
     for reset in (bracket for bracket in changes if bracket.row.kind == "reset"):
-        over, named = bounds_of(reset)[1], _names_closed(reset, changes, bounds_of)
+        over, named = bounds.of(reset)[1], _names_closed(reset, changes, bounds)
         for bracket in changes:
-            after, before = bounds_of(bracket)
+            after, before = bounds.of(bracket)
             inside = bracket.row.kind == "leave" and after < over < before
-            if inside and _closed_with(bracket, reset, bounds_of, named):
+            if inside and _closed_with(bracket, reset, bounds, named):
                 bracket.seen_before, moved = over, True
     return moved
 
 
-def passages(
-    changes: Sequence[Bracket], views: Sequence[View], bounds_of: BoundsOf, closed_by: ClosedBy
-) -> list[tuple[int, int]]:
+def passages(changes: Sequence[Bracket], views: Sequence[View], bounds: ChangeBounds) -> list[tuple[int, int]]:
     """The joins and leaves of consumers that came and went on one side of a snapshot, where it is open on which side.
 
     Returns:
@@ -118,36 +111,36 @@ def passages(
         for join, leave in pairs
         if any(
             # A snapshot that leaves out ranges shows neither change, wherever it was taken.
-            view.ranges is not None and all(shown(view, b, bounds_of, closed_by) is None for b in (join, leave))
+            view.ranges is not None and all(shown(view, b, bounds) is None for b in (join, leave))
             for view in views
         )
     ]
 
 
-def _overlaps(leave: Bracket, reset: Bracket, bounds_of: BoundsOf) -> bool:
+def _overlaps(leave: Bracket, reset: Bracket, bounds: ChangeBounds) -> bool:
     """Whether a restart may have closed a consumer: the leave may have happened before the end of the restart."""
-    return bounds_of(leave)[0] < bounds_of(reset)[1]
+    return bounds.of(leave)[0] < bounds.of(reset)[1]
 
 
-def _names_closed(reset: Bracket, changes: Sequence[Bracket], bounds_of: BoundsOf) -> bool:
+def _names_closed(reset: Bracket, changes: Sequence[Bracket], bounds: ChangeBounds) -> bool:
     """Whether rows name consumers that a restart closed."""
-    return any(b.vague and b.row.kind == "leave" and _overlaps(b, reset, bounds_of) for b in changes)
+    return any(b.vague and b.row.kind == "leave" and _overlaps(b, reset, bounds) for b in changes)
 
 
-def _closed_with(leave: Bracket, reset: Bracket, bounds_of: BoundsOf, named: bool) -> bool:
+def _closed_with(leave: Bracket, reset: Bracket, bounds: ChangeBounds, named: bool) -> bool:
     """Whether a consumer was gone when a restart was over: the restart closed it, or it had left before.
 
     Args:
         leave: its leave.
         reset: the restart.
-        bounds_of: returns the bounds of a change.
+        bounds: between which rows each took effect.
         named: whether rows name consumers that the restart closed. If so, a consumer with another row, which may have
             joined after the restart, may have left after it as well.
     """
-    if not _overlaps(leave, reset, bounds_of):
+    if not _overlaps(leave, reset, bounds):
         return False
     join = leave.join
-    was_there = join is None or join.placed is not None or bounds_of(join)[1] <= bounds_of(reset)[0]
+    was_there = join is None or join.placed is not None or bounds.of(join)[1] <= bounds.of(reset)[0]
     return was_there or leave.vague or not named
 
 
@@ -156,22 +149,22 @@ def separated(one: Bracket, other: Bracket) -> bool:
     return not one.shown_by.isdisjoint(other.hidden_from)
 
 
-def shown(view: View, bracket: Bracket, bounds_of: BoundsOf, closed_by: ClosedBy) -> bool | None:
+def shown(view: View, bracket: Bracket, bounds: ChangeBounds) -> bool | None:
     """Whether a change had happened when a snapshot was taken; None: the snapshot does not show it."""
-    after, before = bounds_of(bracket)
+    after, before = bounds.of(bracket)
     if before <= view.since.seq:
         return True
     if after > view.until.seq:
         return False
     restarts, listed = bracket.row.kind == "reset", bracket.row.consumer in view.listed
-    if not view.listed.isdisjoint(closed_by(bracket)) if restarts else bracket.row.kind == "leave" and listed:
+    if not view.listed.isdisjoint(bounds.closed_by(bracket)) if restarts else bracket.row.kind == "leave" and listed:
         return False
     if restarts or view.ranges is None:
         # The snapshot may leave out consumers, and it lists a consumer before the selector has a range for it.
         return None
     if bracket.row.kind == "join":
         # A consumer that is not listed has not joined, unless it has already left.
-        gone = bracket.leave is not None and bounds_of(bracket.leave)[0] <= view.until.seq
+        gone = bracket.leave is not None and bounds.of(bracket.leave)[0] <= view.until.seq
         return True if listed else None if gone else False
-    there = bracket.join is None or bracket.join.placed is not None or bounds_of(bracket.join)[1] <= view.since.seq
+    there = bracket.join is None or bracket.join.placed is not None or bounds.of(bracket.join)[1] <= view.since.seq
     return True if bracket.row.kind == "leave" and there else None

@@ -4,15 +4,15 @@ import pytest
 from local_replay import Log, replayed
 
 from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
-from dispatch_audit.pipeline.replay.timeline.open_changes import OpenChanges
+from dispatch_audit.pipeline.replay.timeline.change_bounds import ChangeBounds
 
 
 def looks_at_brackets(consumers: int, monkeypatch: pytest.MonkeyPatch) -> int:
     """How often the bounds of a change are asked for while so many consumers join and leave, one after the other."""
     asked = 0
-    bounds = OpenChanges.bounds
+    bounds = ChangeBounds.of
 
-    def counted(changes: OpenChanges, bracket: Bracket) -> tuple[int, int]:
+    def counted(changes: ChangeBounds, bracket: Bracket) -> tuple[int, int]:
         nonlocal asked
         asked += 1
         return bounds(changes, bracket)
@@ -22,7 +22,7 @@ def looks_at_brackets(consumers: int, monkeypatch: pytest.MonkeyPatch) -> int:
         log.join(consumer)
         log.leave(consumer)
     with monkeypatch.context() as patched:
-        patched.setattr(OpenChanges, "bounds", counted)
+        patched.setattr(ChangeBounds, "of", counted)
         assert len(replayed(log.rows).changes) == 2 * consumers
     return asked
 

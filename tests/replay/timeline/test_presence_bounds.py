@@ -1,15 +1,21 @@
 """Which changes certainly come before a reset."""
 
+import numpy as np
 import pytest
 
+from dispatch_audit.pipeline.replay.packing.events import Code, no_events
 from dispatch_audit.pipeline.replay.packing.membership_rows import CLOSED_BY_BROKER, Kind, MembershipEvent, TracePoint
-from dispatch_audit.pipeline.replay.timeline.brackets import Bracket
+from dispatch_audit.pipeline.replay.timeline.brackets import Bracket, PairedSides
+from dispatch_audit.pipeline.replay.timeline.change_bounds import ChangeBounds
+from dispatch_audit.pipeline.replay.timeline.held_rows import HeldRows
 from dispatch_audit.pipeline.replay.timeline.presence_bounds import precedence
 
 
-def _bracket(seq: int, kind: Kind, consumer: int, reason: str = "", join: Bracket | None = None) -> Bracket:
-    row = MembershipEvent(seq, seq * 100, kind, False, consumer, f"c{consumer}", False, False, (), reason)
-    return Bracket(row, start=TracePoint(row.seq, row.ts_us), join=join)
+def _bracket(
+    since: int, until: int, kind: Kind, consumer: int, reason: str = "", join: Bracket | None = None
+) -> Bracket:
+    row = MembershipEvent(since, since * 100, kind, False, consumer, f"c{consumer}", False, False, (), reason)
+    return Bracket(row, start=TracePoint(since, since * 100), end=TracePoint(until, until * 100), join=join)
 
 
 @pytest.mark.parametrize(
@@ -19,15 +25,18 @@ def _bracket(seq: int, kind: Kind, consumer: int, reason: str = "", join: Bracke
 def test_who_left_by_itself_may_have_come_and_gone_behind_a_reset_that_names_whom_it_closed(
     of_the_other: str, of_it: str, certainly_before: bool
 ) -> None:
-    there = _bracket(1, "join", 1)
+    there = _bracket(1, 2, "join", 1)
     there.placed = there.start
-    other = _bracket(11, "leave", 1, of_the_other, there)
-    reset = _bracket(10, "reset", -1, "seek")
-    join = _bracket(12, "join", 2)
-    leave = _bracket(15, "leave", 2, of_it, join)
+    other = _bracket(11, 21, "leave", 1, of_the_other, there)
+    reset = _bracket(10, 20, "reset", -1, "seek")
+    join = _bracket(12, 22, "join", 2)
+    leave = _bracket(15, 30, "leave", 2, of_it, join)
     join.leave = leave
-    bounds = {id(other): (11, 21), id(reset): (10, 20), id(join): (12, 22), id(leave): (15, 30)}
-    known = precedence([other, reset, join, leave], lambda bracket: bounds[id(bracket)], ())
+    held = HeldRows()
+    seq = np.arange(40)
+    held.push(no_events()._replace(seq=seq, ts_us=100 * seq, code=np.full(seq.size, Code.OTHER)))
+    bounds = ChangeBounds(held, PairedSides(), skew_us=10)
+    known = precedence([other, reset, join, leave], bounds, ())
     assert known[0, 1]
     assert (known[2, 1], known[3, 1]) == (certainly_before, certainly_before)
     assert not known[1, 2:].any()
