@@ -65,7 +65,7 @@ def acked(state: State, out: Output, events: Events, i: int, consumer: int, poli
         if state.entries[slot].holder != consumer:
             # If its holder acknowledges it as well, the broker counts it down twice (#24096).
             state.common[0].total_vague = 1
-            row = report_row(state, out, FOREIGN_ACK, events, i, consumer)
+            row = report_row(out, FOREIGN_ACK, events, i, consumer)
             out.findings[row].other_consumer = state.entries[slot].holder
             out.findings[row].other_seq = state.entries[slot].sent_seq
             out.findings[row].hash = state.hashes[state.entries[slot].hash_at].hash

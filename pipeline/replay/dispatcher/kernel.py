@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
 from dispatch_audit.pipeline.replay.blocking.wait_causes import note_limits
 from dispatch_audit.pipeline.replay.dispatcher.acknowledgements import acked, acked_in_part, note_release
 from dispatch_audit.pipeline.replay.dispatcher.delays import end_delays, note_overdue
+from dispatch_audit.pipeline.replay.dispatcher.delivery_order import note_delivery
 from dispatch_audit.pipeline.replay.dispatcher.entries import entry_at, recall_delivery, set_key
 from dispatch_audit.pipeline.replay.dispatcher.leave_and_reset import return_all
 from dispatch_audit.pipeline.replay.dispatcher.mark_delete import jump, new_entry, was_deleted, was_skipped
@@ -120,7 +121,7 @@ def replay(
         elif code in (ACK_PART_START, ACK_PART_END):
             acked_in_part(state, out, events, i, policy)
         elif code == ACK_CUMULATIVE:
-            report_row(state, out, CUMULATIVE_ACK, events, i, consumers[i])
+            report_row(out, CUMULATIVE_ACK, events, i, consumers[i])
         elif code in (REDELIVER, REDELIVER_ALL):
             _redelivered(state, out, events, i, consumers[i], policy)
         elif code == FLOW:
@@ -271,6 +272,7 @@ def _sent(state: State, out: Output, events: Events, i: int, slot: int, sent: Di
     vague = _perhaps_returned(state, slot, sent, policy)
     late_us = policy.unordered_us
     check_dispatch(state, out, slot, sent, late_us, policy.keeps_order, vague and late_us > 0)
+    note_delivery(state, slot, sent, policy.keeps_order)
     expect_end(state, out, slot)
     state.hashes[sent.hash_at].owner = sent.owner
     note_overdue(state, out, slot, sent.seq, sent.ts_us, BY_DISPATCH, policy.stall_threshold_us)

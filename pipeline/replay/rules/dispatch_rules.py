@@ -172,8 +172,6 @@ def _check_redelivery_count(state: State, out: Output, slot: int, sent: Dispatch
         row = report(state, out, REDELIVERY_COUNT, slot, sent)
         out.findings[row].value = sent.redelivery_count
         out.findings[row].expected = expected
-    # Continue from the reported count, so that one error is one finding.
-    entries[slot].redelivered = sent.redelivery_count
 
 
 @compiled
@@ -217,7 +215,7 @@ def check_dispatch(
         keeps_order: False where the subscription promises no order of a hash across consumers.
         before_return: whether it may have been decided before the redeliver command that last returned the entry.
     """
-    entries, hashes = state.entries, state.hashes
+    entries = state.entries
     before_us = sent.ts_us - unordered_us
     other = _foreign_holding(state, sent, before_us)
     if other < 0:
@@ -232,29 +230,32 @@ def check_dispatch(
         out.findings[row].acknowledged = 1
     if state.common[0].resetting != NO_RESET:
         # Waiting entries and counts may belong to the old dispatcher or to the new one: nothing is certain.
-        entries[slot].redelivered = max(sent.redelivery_count, 0)
         return
     _check_overtaking(state, out, slot, sent, before_us)
     _check_redelivery_count(state, out, slot, sent, before_return)
     check_unacked(state, out, slot, sent)
+    if is_first_delivery(marks) and keeps_order:
+        _check_first_delivery(state, out, slot, sent, before_us)
+
+
+@compiled
+def is_first_delivery(marks: int) -> bool:
+    """Whether the next dispatch of an entry with these marks is its first, and its place among others is promised."""
     # An acknowledged entry was sent before, even without a row. It does not matter whether mark-delete passed it.
-    if marks & (SENT | DELAYED | ACKED) != 0 or not keeps_order:
-        return
+    return marks & (SENT | DELAYED | ACKED) == 0
+
+
+@compiled
+def _check_first_delivery(state: State, out: Output, slot: int, sent: Dispatch, before_us: int) -> None:
+    """Checks V4: no later entry of the hash was sent before."""
+    hashes, at = state.hashes, sent.hash_at
     state.checked[FIRST_DELIVERIES] += 1
-    at = sent.hash_at
-    top = (hashes[at].top_ledger, hashes[at].top_entry)
-    if (sent.ledger, sent.entry) > top:
-        hashes[at].top_ledger = sent.ledger
-        hashes[at].top_entry = sent.entry
-        hashes[at].top_seq = sent.seq
-        hashes[at].top_ts = sent.ts_us
-        hashes[at].top_consumer = sent.consumer
-        hashes[at].top_key_id = sent.key_id
-    elif hashes[at].top_ts <= before_us:
-        row = report(state, out, FIRST_DELIVERY_ORDER, slot, sent)
-        out.findings[row].other_consumer = hashes[at].top_consumer
-        out.findings[row].other_seq = hashes[at].top_seq
-        out.findings[row].other_ts = hashes[at].top_ts
-        out.findings[row].other_ledger = hashes[at].top_ledger
-        out.findings[row].other_entry = hashes[at].top_entry
-        out.findings[row].other_key_id = hashes[at].top_key_id
+    if (sent.ledger, sent.entry) > (hashes[at].top_ledger, hashes[at].top_entry) or hashes[at].top_ts > before_us:
+        return
+    row = report(state, out, FIRST_DELIVERY_ORDER, slot, sent)
+    out.findings[row].other_consumer = hashes[at].top_consumer
+    out.findings[row].other_seq = hashes[at].top_seq
+    out.findings[row].other_ts = hashes[at].top_ts
+    out.findings[row].other_ledger = hashes[at].top_ledger
+    out.findings[row].other_entry = hashes[at].top_entry
+    out.findings[row].other_key_id = hashes[at].top_key_id
