@@ -15,22 +15,21 @@ from dispatch_audit.pipeline.report.summary import Summary
 _log = logging.getLogger(__name__)
 # Not the root logger, to which the bridge to the JVM logs every command.
 _LOGGER = "dispatch_audit"
+# ASCII, because names that clients choose may hold any character.
+_FORMATTER = JsonFormatter(
+    "{levelname}{message}",
+    style="{",
+    rename_fields={"levelname": "level"},
+    timestamp="time",
+    json_ensure_ascii=True,
+)
 
 
 @contextmanager
 def json_logs() -> Iterator[None]:
     """Prints the log records of this project to stderr while its body runs; `extra` becomes fields of the object."""
     handler = logging.StreamHandler(sys.stderr)
-    # ASCII, because names that clients choose may hold any character.
-    handler.setFormatter(
-        JsonFormatter(
-            "{levelname}{message}",
-            style="{",
-            rename_fields={"levelname": "level"},
-            timestamp="time",
-            json_ensure_ascii=True,
-        )
-    )
+    handler.setFormatter(_FORMATTER)
     logger = logging.getLogger(_LOGGER)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -38,6 +37,12 @@ def json_logs() -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
+
+
+def json_of_error(message: str, exit_code: int) -> str:
+    """Returns an error as the handler of `json_logs` writes it."""
+    told = {"levelname": "ERROR", "levelno": logging.ERROR, "msg": message, "exit_code": exit_code}
+    return _FORMATTER.format(logging.makeLogRecord(told))
 
 
 def log_stage(stage: str, seconds: float) -> None:

@@ -9,16 +9,15 @@ from typing import Literal
 
 import typer
 
-from dispatch_audit.jobs.logs import json_logs
+from dispatch_audit.jobs.interruption import INTERRUPTED, line_on_interrupt, wait_if_interrupted
+from dispatch_audit.jobs.logs import json_logs, json_of_error
 from dispatch_audit.pipeline.errors import DispatchAuditError
 from dispatch_audit.pipeline.spark_errors import reason_of
 
 NAME = "dispatch-audit"
 LogFormat = Literal["text", "json"]
 
-# The exit code that a shell reports after Ctrl-C. Not 1, which means findings.
-_INTERRUPTED = 130
-_AUDIT_INTERRUPTED = "interrupted; traces without a row in `runs` were not audited: run the audit again"
+_RUN_AGAIN = "interrupted; run it again"
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +40,11 @@ class Stderr:
             typer.echo(f"{NAME}: error: {message}", err=True)
         return exit_code
 
+    def line(self, message: str, exit_code: int) -> bytes:
+        """Returns an error as `error` writes it."""
+        text = json_of_error(message, exit_code) if self.form == "json" else f"{NAME}: error: {message}"
+        return f"{text}\n".encode()
+
     def warning(self, message: str) -> None:
         """Writes a warning."""
         if self.form == "json":
@@ -50,7 +54,7 @@ class Stderr:
 
 
 @contextmanager
-def errors_on_one_line(debug: bool, form: LogFormat, interrupted: str = _AUDIT_INTERRUPTED) -> Iterator[Stderr]:
+def errors_on_one_line(debug: bool, form: LogFormat, interrupted: str = _RUN_AGAIN) -> Iterator[Stderr]:
     """Writes an error that its body raises as one line, and exits with the code of the error.
 
     Args:
@@ -59,13 +63,15 @@ def errors_on_one_line(debug: bool, form: LogFormat, interrupted: str = _AUDIT_I
         interrupted: the message after Ctrl-C.
     """
     stderr = Stderr(form)
-    with json_logs() if form == "json" else nullcontext():
+    logs = json_logs() if form == "json" else nullcontext()
+    with logs, line_on_interrupt(lambda: stderr.line(interrupted, INTERRUPTED)):
         try:
             yield stderr
         except typer.Exit:
             raise
         except KeyboardInterrupt:
-            raise typer.Exit(stderr.error(interrupted, _INTERRUPTED)) from None
+            wait_if_interrupted()
+            raise typer.Exit(stderr.error(interrupted, INTERRUPTED)) from None
         except DispatchAuditError as error:
             if debug:
                 traceback.print_exc()

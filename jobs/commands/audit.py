@@ -28,6 +28,8 @@ from dispatch_audit.pipeline.report.warnings import warnings_about
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.windows.window import WHOLE, moment_us, window_of
 
+_INTERRUPTED = "interrupted; traces without a row in `runs` were not audited: run the audit again"
+
 
 def audit(
     traces: TracesArgument,
@@ -85,7 +87,7 @@ def audit(
     debug: DebugOption = False,
 ) -> None:
     """Audits traces: which consumer held which key, whether order was kept, and who blocked whom."""
-    with errors_on_one_line(debug, log_format) as stderr:
+    with errors_on_one_line(debug, log_format, _INTERRUPTED) as stderr:
         request, needs = parsed_request(traces, out, profile, config)
         request = _with_window(request, begin_at, end_at, reaudit)
         reports = parse_reports(report or (), FILE_FORMATS)

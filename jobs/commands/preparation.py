@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from dispatch_audit.jobs.engines.choice import EngineOption
 from dispatch_audit.jobs.engines.delta import needs_delta
 from dispatch_audit.jobs.engines.load import Load, load_of
+from dispatch_audit.jobs.interruption import handler_kept
 from dispatch_audit.jobs.stderr import NAME
 from dispatch_audit.pipeline.contract.profile import profile_named
 from dispatch_audit.pipeline.run.request import AuditRequest
@@ -61,5 +62,6 @@ def session_for(engine: EngineOption, needs: EngineNeeds, debug: bool, *, meanwh
     def start() -> SparkSession:
         return spark_session(NAME, quiet=not debug, load=needs.load, engine=engine, delta=needs.delta)
 
-    session, _ = both(start, lambda: import_module(meanwhile_import))
+    with handler_kept():
+        session, _ = both(start, lambda: import_module(meanwhile_import))
     return session

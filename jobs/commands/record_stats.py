@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from dispatch_audit.jobs.commands.options import DebugOption, LogFormatOption
+from dispatch_audit.jobs.interruption import interrupt_left_to_handlers
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, profiles
 from dispatch_audit.pipeline.errors import TraceError, UsageError
@@ -176,7 +177,8 @@ def _stopped_by_signals() -> Iterator[Event]:
     stop = Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield stop
+        with interrupt_left_to_handlers():
+            yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -6,6 +6,7 @@ reach; `trace.json` comes last, so a folder that has it is complete.
 
 import gc
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,7 @@ from dispatch_audit.pipeline.simulate.work import Work, workload_of
 from dispatch_audit.pipeline.trace.manifest import FILE_NAME, TRACE_FORMAT
 
 _SCHEMA: Final = "partition INT, measures STRING"
+_OF_PARTITION: Final = re.compile(r"events-\d{5}\.parquet")
 
 
 def simulate(spark: SparkSession, work: Sequence[Work], setup: Setup, folder: Path) -> list[MeasuresRow]:
@@ -35,7 +37,7 @@ def simulate(spark: SparkSession, work: Sequence[Work], setup: Setup, folder: Pa
         spark: the session.
         work: the partitions, at least one.
         setup: the dispatcher; each partition has a seed of its own that follows from the setup's.
-        folder: where the trace goes; it must be new or empty.
+        folder: where the trace goes; it must be new or empty, or have what a simulation left that was cut.
 
     Raises:
         UsageError: the folder has something in it already, or cannot be written.
@@ -54,7 +56,12 @@ def simulate(spark: SparkSession, work: Sequence[Work], setup: Setup, folder: Pa
 def _prepare(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
+        found = list(folder.iterdir())
+        if all(_OF_PARTITION.fullmatch(file.name) for file in found):
+            # A simulation that was cut left them: a whole one has a manifest too.
+            for file in found:
+                file.unlink()
+        else:
             raise UsageError(f"{folder} is not empty", "name a new folder for the simulated trace")
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror}", "name another folder with --out") from None

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "dispatch_audit."
 ROOMS = (
     "dispatch_audit.jobs.nightly_audit",
+    "dispatch_audit.jobs.program",
     "dispatch_audit.jobs.cli",
     "dispatch_audit.jobs.commands",
     "dispatch_audit.jobs",

@@ -1,0 +1,162 @@
+"""Ctrl-C, as a terminal sends it: SIGINT to all processes of a command, at moments that the command itself names.
+
+`-X importtime` writes a line to stderr after each import, and `--log-format json` one after each stage, so that a moment
+does not depend on how fast the machine is.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from samples import SAMPLES
+
+from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.tables.way import tables_of
+
+ROOT = Path(__file__).resolve().parents[2]
+CHURN = SAMPLES / "heavy-churn-3.0.7"
+WORKLOAD = ROOT / "conf" / "workloads" / "pip-474-100-keys.toml"
+END_WITHIN_S = 1.0
+AUDIT_AGAIN = "interrupted; traces without a row in `runs` were not audited: run the audit again"
+RUN_AGAIN = "interrupted; run it again"
+
+IMPORTS = ("typer", "pyspark.sql", "dispatch_audit.jobs.commands.audit")
+STAGES = ("start the engine", "open", "read", "replay", "look up keys", "write tables")
+
+
+class Interrupted(NamedTuple):
+    """How a command ended.
+
+    Attributes:
+        code: its exit code; negative: the signal that killed it.
+        seconds: from the signal to its end.
+        out: its stdout.
+        err: what it wrote to stderr, without the lines of imports and stages.
+    """
+
+    code: int
+    seconds: float
+    out: str
+    err: list[str]
+
+
+def interrupted(moment: str, *arguments: object, after_s: float = 0.0) -> Interrupted:
+    """Starts a command, sends SIGINT to its processes, and returns how it ended.
+
+    Args:
+        moment: the module that it has imported, or the stage that it has finished, when SIGINT is sent.
+        arguments: of the command.
+        after_s: the time from that moment to the signal.
+    """
+    command = [sys.executable, "-X", "importtime", "-m", "dispatch_audit.jobs.program", *map(str, arguments)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT
+    ) as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        said = iter(process.stderr)
+        assert any(moment == _imported(line) or moment == _stage(line) for line in said), f"it never came to {moment}"
+        time.sleep(after_s)
+        sent = time.monotonic()
+        os.killpg(process.pid, signal.SIGINT)
+        err = [line.strip() for line in said if _imported(line) is None and _stage(line) is None]
+        out = process.stdout.read()
+        code = process.wait(60)
+        return Interrupted(code, time.monotonic() - sent, out, err)
+
+
+def _imported(line: str) -> str | None:
+    return line.rpartition("|")[2].strip() if line.startswith("import time:") else None
+
+
+def _stage(line: str) -> str | None:
+    return json.loads(line).get("stage") if line.startswith("{") else None
+
+
+def assert_ended(found: Interrupted, message: str) -> None:
+    assert (found.code, found.out) == (130, "")
+    (line,) = found.err
+    told = json.loads(line)["message"] if line.startswith("{") else line.removeprefix("dispatch-audit: error: ")
+    assert told == message
+    assert found.seconds < END_WITHIN_S
+
+
+def audit(out: Path, engine: str) -> tuple[object, ...]:
+    return ("audit", CHURN, "--out", out, "--engine", engine, "--log-format", "json", "--fail-on", "never")
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("moment", IMPORTS)
+def test_ctrl_c_ends_a_command_that_still_imports(moment: str, tmp_path: Path) -> None:
+    assert_ended(interrupted(moment, *audit(tmp_path / "out", "embedded")), "interrupted")
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("moment", ["pysail.spark", *STAGES])
+def test_ctrl_c_ends_an_audit_on_the_embedded_engine(moment: str, tmp_path: Path) -> None:
+    assert_ended(interrupted(moment, *audit(tmp_path / "out", "embedded")), AUDIT_AGAIN)
+
+
+@pytest.mark.spark
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    "moment", ["dispatch_audit.jobs.engines.spark", "delta", "py4j.java_gateway", "start the engine", "read"]
+)
+def test_ctrl_c_ends_an_audit_on_spark(moment: str, tmp_path: Path) -> None:
+    found = interrupted(moment, *audit(tmp_path / "out", "spark"))
+    assert_ended(found, "interrupted" if moment == "py4j.java_gateway" else AUDIT_AGAIN)
+
+
+# While the JVM starts, which takes seconds: its launcher dies of SIGINT too, which is no reason to say so.
+@pytest.mark.spark
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.parametrize("after_s", [0.2, 0.6, 1.2, 1.8, 2.4])
+def test_ctrl_c_ends_an_audit_whose_jvm_starts(after_s: float, tmp_path: Path) -> None:
+    moment = "dispatch_audit.jobs.engines.spark"
+    assert_ended(interrupted(moment, *audit(tmp_path / "out", "spark"), after_s=after_s), AUDIT_AGAIN)
+
+
+# Each at the import with which its work begins, and in the midst of that. A simulation of this workload takes long.
+@pytest.mark.e2e
+@pytest.mark.parametrize("after_s", [0.0, 0.3])
+@pytest.mark.parametrize("command", ["validate", "what-if", "simulate", "convert", "explain"])
+def test_ctrl_c_ends_each_command(command: str, after_s: float, tmp_path: Path) -> None:
+    engine = ("--engine", "embedded")
+    arguments: dict[str, tuple[str, tuple[object, ...]]] = {
+        "validate": ("pysail.spark", (CHURN, *engine)),
+        "what-if": ("dispatch_audit.pipeline.simulate.measures", (WORKLOAD, *engine)),
+        "simulate": (
+            "dispatch_audit.pipeline.simulate.measures",
+            (WORKLOAD, "--out", tmp_path / "simulated", *engine),
+        ),
+        "convert": ("pysail.spark", (CHURN, "--to", tmp_path / "converted", *engine)),
+        "explain": ("dispatch_audit.pipeline.tables.way", (tmp_path / "out", "--hash", "7", *engine)),
+    }
+    moment, given = arguments[command]
+    if command == "explain":
+        audited = [sys.executable, "-m", "dispatch_audit.jobs.program", *map(str, audit(tmp_path / "out", "embedded"))]
+        subprocess.run(audited, check=True, capture_output=True, cwd=ROOT)
+    message = "interrupted; nothing was converted: convert again" if command == "convert" else RUN_AGAIN
+    assert_ended(interrupted(moment, command, *given, after_s=after_s), message)
+
+
+@pytest.mark.e2e
+def test_the_run_after_ctrl_c_continues(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for moment in ("open", "read", "replay", "look up keys", "write tables"):
+        assert_ended(interrupted(moment, *audit(out, "embedded")), AUDIT_AGAIN)
+    command = [sys.executable, "-m", "dispatch_audit.jobs.program", *map(str, audit(out, "embedded"))]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+    tables = tables_of(None, parse_target(str(out)))
+    (run,) = tables.query("runs", "run_key, verdict")
+    assert run["verdict"] == "known_bug"
+    found = tables.query("violations", "run_key, count(*) AS number", "WHERE rule = 'single_holder' GROUP BY run_key")
+    assert found == [{"run_key": run["run_key"], "number": 13}]
+    assert not (out / "_replay").exists()
