@@ -44,7 +44,7 @@ from dispatch_audit.pipeline.trace.checks.asked import ASKED_BY, AskedRows
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
 from dispatch_audit.pipeline.windows.resolve import ResolvedWindow, resolved_window
 from dispatch_audit.pipeline.windows.rows_without_seq import RowsWithoutSeq, rows_without_seq
-from dispatch_audit.pipeline.windows.window import WHOLE
+from dispatch_audit.pipeline.windows.window import WHOLE, Window
 
 
 @dataclass(frozen=True)
@@ -101,58 +101,83 @@ def audit(spark: SparkSession, request: AuditRequest, progress: Progress) -> Aud
 
     Raises:
         UsageError: a path, the profile or the target is wrong, no audited window holds the moment to audit again from,
-            or a window starts from the state of another version.
-        TraceError: a trace cannot carry a verdict. The tables are unchanged, because every trace is checked before a
-            row of the first is written. Windows that are audited again are written one after the other, so those
-            before the unusable one are written.
+            or a window starts from the state of another version. The tables are unchanged, because every trace is
+            checked before a row of the first is written; but windows are audited again one after the other.
+        TraceError: no trace can carry a verdict; the tables are unchanged. If another can, the result has the error.
         GaveWayError: another audit of the same traces and settings wrote at the same time.
     """
     if not parse_target(request.target).local:
         refuse_target(spark, request.target)
     configure(spark, request.settings)
-    tasks = audit_tasks(request)
+    unusable: list[TraceError] = []
+    tasks = audit_tasks(request, unusable)
+    audited: list[tuple[str, Trace]] = []
     if request.reaudit_us is not None:
-        return _reaudit(spark, tasks, request, progress)
-    if request.window != WHOLE:
-        tasks = [task.continued(spark, request.window) for task in tasks]
-    run_keys = _audit_together(spark, tasks, request, progress)
-    return AuditResult(request.target, tuple(run_keys), tuple(task.trace for task in tasks))
+        # All windows are found before the first is audited: a moment that a trace has no window for is a wrong call.
+        for task, windows in [(task, task.windows_since(spark, request.reaudit_us)) for task in tasks]:
+            audited += _reaudited(spark, task, windows, request, progress, unusable)
+    else:
+        if request.window != WHOLE:
+            tasks = [task.continued(spark, request.window) for task in tasks]
+        audited = _audit_together(spark, tasks, request, progress, unusable)
+    if not audited:
+        raise unusable[0] if len(unusable) == 1 else _none_usable(unusable)
+    run_keys, traces = zip(*audited, strict=True)
+    return AuditResult(request.target, run_keys, traces, tuple(unusable))
 
 
-def _reaudit(spark: SparkSession, tasks: Sequence[AuditTask], request: AuditRequest, progress: Progress) -> AuditResult:
-    """Audits windows again, each from the state that the one before has just left."""
-    # All windows are found before the first is audited: a moment that a trace has no window for is a wrong call.
-    windows = [(task, window) for task in tasks for window in task.windows_since(spark, request.reaudit_us or 0)]
-    run_keys: list[str] = []
-    for task, window in windows:
-        run_keys += _audit_together(spark, [task.within(spark, window)], request, progress)
-    return AuditResult(request.target, tuple(run_keys), tuple(task.trace for task, _ in windows))
+def _reaudited(
+    spark: SparkSession,
+    task: AuditTask,
+    windows: Sequence[Window],
+    request: AuditRequest,
+    progress: Progress,
+    unusable: list[TraceError],
+) -> list[tuple[str, Trace]]:
+    """Audits windows of a trace again, each from the state that the one before has just left."""
+    audited: list[tuple[str, Trace]] = []
+    for window in windows:
+        of_window = _audit_together(spark, [task.within(spark, window)], request, progress, unusable)
+        if not of_window:
+            break  # the later ones start from its state
+        audited += of_window
+    return audited
 
 
 def _audit_together(
-    spark: SparkSession, tasks: Sequence[AuditTask], request: AuditRequest, progress: Progress
-) -> list[str]:
-    """Replays all traces, then writes all; returns the run keys."""
-    traces: list[_Replayed] = []
+    spark: SparkSession,
+    tasks: Sequence[AuditTask],
+    request: AuditRequest,
+    progress: Progress,
+    unusable: list[TraceError],
+) -> list[tuple[str, Trace]]:
+    """Replays all traces, then writes those that can be audited; returns their run keys and traces.
+
+    `unusable` gets the errors of the others.
+    """
+    to_write: list[tuple[_Replayed, int]] = []
+    written: list[tuple[str, Trace]] = []
     try:
         for task in tasks:
-            traces.append(_replay(spark, task, request, Stages(progress, task.run_key)))
-        refused = [_quarantine(spark, found, request.settings) for found in traces]
-    except Exception:
-        for found in traces:
-            found.tables.discard()
-        raise
-    written: list[str] = []
-    to_write = list(zip(traces, refused, strict=True))
-    try:
+            try:
+                found = _replay(spark, task, request, Stages(progress, task.run_key))
+                to_write.append((found, _quarantined(spark, found, request.settings)))
+            except TraceError as error:
+                unusable.append(error)
         while to_write:
-            written.append(_write(spark, *to_write.pop(0), request.settings))
+            found, refused = to_write.pop(0)
+            written.append((_write(spark, found, refused, request.settings), found.task.trace))
     except Exception:
-        # The failed one keeps its staged rows: the next attempt finds them and knows that the tables hold a part.
+        # A trace whose writing failed keeps its staged rows: the next attempt finds them and knows that the tables hold
+        # a part.
         for found, _ in to_write:
             found.tables.discard()
         raise
     return written
+
+
+def _none_usable(unusable: Sequence[TraceError]) -> TraceError:
+    return TraceError(f"none of {len(unusable)} traces can be audited: {'; '.join(map(str, unusable))}")
 
 
 def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages: Stages) -> _Replayed:
@@ -208,6 +233,15 @@ def _results(placed: Placed, config: ReplayConfig, settings: Settings, keep_stat
         keep_state=keep_state,
         recorders=placed.recorders,
     )
+
+
+def _quarantined(spark: SparkSession, found: _Replayed, settings: Settings) -> int:
+    """Returns what `_quarantine` does; drops what was staged if it fails."""
+    try:
+        return _quarantine(spark, found, settings)
+    except Exception:
+        found.tables.discard()
+        raise
 
 
 def _quarantine(spark: SparkSession, found: _Replayed, settings: Settings) -> int:

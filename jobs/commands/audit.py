@@ -115,6 +115,8 @@ def audit(
             start_up, audited, reported = (after - before for before, after in pairwise(clock))
             typer.echo(f"Took    {start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report")
         exit_code = 1 if failed(summary, conditions) else 0
+        for unusable in result.unusable:
+            exit_code = stderr.error(str(unusable), unusable.exit_code)
         log_runs(summary, exit_code)
         raise typer.Exit(exit_code)
 

@@ -14,6 +14,7 @@ from dispatch_audit.jobs.interruption import handler_kept
 from dispatch_audit.jobs.stderr import NAME
 from dispatch_audit.pipeline.contract.profile import profile_named
 from dispatch_audit.pipeline.run.request import AuditRequest
+from dispatch_audit.pipeline.run.target_beside_traces import refuse_target_in_trace
 from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.threads import both
@@ -39,7 +40,10 @@ def parsed_request(
     if profile is not None:
         profile_named(profile)
     target = parse_target(out) if out else None
-    opened = open_traces(traces, profile)
+    # The audit names those that cannot be opened, after it has audited the others.
+    opened = open_traces(traces, profile, unusable=[])
+    if target is not None:
+        refuse_target_in_trace(target, opened)
     needs = EngineNeeds(load_of(opened), needs_delta(target, opened))
     return AuditRequest(tuple(traces), out, profile, settings), needs
 

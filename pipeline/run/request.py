@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.trace import Trace
 from dispatch_audit.pipeline.windows.window import WHOLE, Window
@@ -38,11 +39,13 @@ class AuditResult:
         target: where the tables are.
         run_keys: one run for each trace (audited again: for each window), in the order of the request's paths.
         traces: the trace of each run, with its whole log.
+        unusable: why other traces have no run, or none of a window and the later ones.
     """
 
     target: str
     run_keys: tuple[str, ...]
     traces: tuple[Trace, ...]
+    unusable: tuple[TraceError, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ Source: TRACE_FORMAT, "A trace".
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,7 @@ from urllib.parse import unquote, urlparse
 
 from dispatch_audit.pipeline.errors import TraceError, UsageError
 from dispatch_audit.pipeline.trace.manifest import FILE_NAME, Manifest, manifest_in, manifest_without_file
+from dispatch_audit.pipeline.trace.own_tables import is_own_table
 from dispatch_audit.pipeline.trace.seq_range import ALL, SeqRange
 
 LogKind = Literal["json", "parquet", "delta", "table"]
@@ -74,7 +76,9 @@ def glob_of(path: str) -> str:
     return _GLOB_CHARACTERS.sub(r"\\\1", path)
 
 
-def open_traces(arguments: Sequence[str | Path], profile: str | None = None) -> list[Trace]:
+def open_traces(
+    arguments: Sequence[str | Path], profile: str | None = None, unusable: list[TraceError] | None = None
+) -> list[Trace]:
     """Returns the traces that `arguments` name, in their order.
 
     A folder with logs is a trace, and so is each sub-folder with a `trace.json` of a folder without logs.
@@ -84,17 +88,36 @@ def open_traces(arguments: Sequence[str | Path], profile: str | None = None) -> 
     Args:
         arguments: folders, logs, tables.
         profile: replaces a missing manifest.
+        unusable: gets the error of each trace that cannot be opened, if another one can; None: the first is raised.
 
     Raises:
-        UsageError: a path does not exist, or has no manifest and no profile was given.
+        UsageError: a path does not exist, has no manifest and no profile was given, or holds tables of an audit.
         TraceError: there are no logs, one is of an unknown kind, or a manifest cannot be read.
     """
+    errors: list[TraceError] = []
     # The inner dict keeps the order and drops a log that is named twice.
     logs_by_home: dict[str, dict[Log, None]] = {}
-    for argument in arguments:
-        for home, log in _readable(str(argument)):
-            logs_by_home.setdefault(home, {})[log] = None
-    return [_trace(home, tuple(logs), profile) for home, logs in logs_by_home.items()]
+    for argument in [found for given in arguments for found in _traces_in(str(given))]:
+        with _noted(errors):
+            for home, log in _readable(argument):
+                logs_by_home.setdefault(home, {})[log] = None
+    traces: list[Trace] = []
+    for home, logs in logs_by_home.items():
+        with _noted(errors):
+            traces.append(_trace(home, tuple(logs), profile))
+    if errors and (unusable is None or not traces):
+        raise errors[0]
+    if unusable is not None:
+        unusable += errors
+    return traces
+
+
+@contextmanager
+def _noted(errors: list[TraceError]) -> Iterator[None]:
+    try:
+        yield
+    except TraceError as error:
+        errors.append(error)
 
 
 def _trace(home: str, logs: tuple[Log, ...], profile: str | None) -> Trace:
@@ -102,6 +125,20 @@ def _trace(home: str, logs: tuple[Log, ...], profile: str | None) -> Trace:
         names = ", ".join(log.path for log in logs)
         return Trace(manifest_without_file(names, profile), names, logs)
     return Trace(manifest_in(Path(home), profile), home, logs)
+
+
+def _traces_in(argument: str) -> list[str]:
+    """Returns the traces in a folder that is none itself, or else the argument."""
+    folder = Path(argument).absolute()
+    try:
+        if _URI.match(argument) or not folder.is_dir() or _is_delta(folder):
+            return [argument]
+        children = sorted(folder.iterdir())
+        if any(_is_log(child) or child.name.endswith(PARQUET_ENDING) for child in children):
+            return [argument]
+        return [str(child) for child in children if (child / FILE_NAME).is_file()] or [argument]
+    except OSError:
+        return [argument]  # `_readable` says why
 
 
 def _readable(argument: str) -> list[tuple[str, Log]]:
@@ -138,8 +175,10 @@ def _logs_of(argument: str) -> Iterator[tuple[str, Log]]:
 
 
 def _logs_of_folder(folder: Path) -> Iterator[tuple[str, Log]]:
+    if is_own_table(folder):
+        raise UsageError(f"{folder} is a table of an audit, and no log", "pass the trace that was audited")
     children = sorted(folder.iterdir())
-    named = [child for child in children if child.name.startswith(LOG_NAMES)]
+    named = [child for child in children if _is_log(child)]
     if named and not _is_delta(folder):
         for child in named:
             yield str(folder), _log_at(child)
@@ -147,13 +186,16 @@ def _logs_of_folder(folder: Path) -> Iterator[tuple[str, Log]]:
         # The folder is one log; its manifest may be in it or beside it.
         home = folder if (folder / FILE_NAME).exists() else folder.parent
         yield str(home), _log_at(folder)
+    elif any(map(is_own_table, children)):
+        raise UsageError(f"{folder} has tables of an audit, and no logs", "pass the trace that was audited")
     else:
-        traces = [child for child in children if (child / FILE_NAME).is_file()]
-        if not traces:
-            names = ", ".join(f"{name}*" for name in LOG_NAMES)
-            raise TraceError(f"{folder} has no logs", f"name them {names}, or pass another folder")
-        for trace in traces:
-            yield from _logs_of_folder(trace)
+        names = ", ".join(f"{name}*" for name in LOG_NAMES)
+        raise TraceError(f"{folder} has no logs", f"name them {names}, or pass another folder")
+
+
+def _is_log(path: Path) -> bool:
+    """Whether something in the folder of a trace is a log of it, by its name; a table of an audit never is."""
+    return path.name.startswith(LOG_NAMES) and not is_own_table(path)
 
 
 def _log_at(path: Path) -> Log:
