@@ -192,7 +192,8 @@ def _replay(spark: SparkSession, task: AuditTask, request: AuditRequest, stages:
             window = resolved_window(spark, trace, plan, target)
         trace = window.trace
     complete = trace.manifest.complete_from_start and (window is None or window.plan.complete_from_start)
-    config = replay_config(trace.manifest, profile, settings, complete)
+    ends_us = None if window is None else window.plan.window.to_us
+    config = replay_config(trace.manifest, profile, settings, complete, ends_us)
     reading = Reading(spark, trace, profile, settings, NOTHING if window is None else window.carried)
     with stages.stage("open"):
         tables = open_tables(spark, target, task.run_key)

@@ -56,6 +56,8 @@ class _Worker:
                 # Only the report goes to stdout.
                 stdout=subprocess.DEVNULL,
                 env=WORKER_ENVIRONMENT | os.environ | path,
+                # Ctrl-C is for the command line, with which its workers end.
+                start_new_session=True,
             )
         self.connection = Connection(ours.detach())
         self.holds = b""

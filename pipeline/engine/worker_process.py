@@ -6,8 +6,10 @@ The two processes take turns, so that neither can wait for the other: the pool a
 `END`, and everything else that the process sends needs no answer.
 """
 
-import signal
+import os
+import select
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -93,8 +95,17 @@ def _serve(connection: Connection) -> None:
         pa.default_memory_pool().release_unused()
 
 
+def _end_with_the_pool(descriptor: int) -> None:
+    """Ends the process when the other one has closed the connection, also in the midst of a function."""
+    poll = select.poll()
+    # Nothing but the end of the connection.
+    poll.register(descriptor, 0)
+    poll.poll()
+    os._exit(0)
+
+
 if __name__ == "__main__":
-    # Ctrl-C ends the process of the command line, whose end closes the connection.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    socket = int(sys.argv[1])
+    threading.Thread(target=_end_with_the_pool, args=(socket,), daemon=True).start()
     with suppress(_ClosedError):
-        _serve(Connection(int(sys.argv[1])))
+        _serve(Connection(socket))

@@ -52,6 +52,7 @@ class ReplayConfig:
             later rows may change its findings. The replay also keeps that much of what was reported last, to explain
             later findings. It must not be shorter than the time for which rows are held back.
         orders: the limits of the search for orders of membership changes.
+        ends_us: when the window ends, microseconds since 1970 UTC; None: the log ends with it.
         recorded_by: where the trace was recorded.
         hot_keys_max: how many keys and hashes of a subscription are reported by each measure.
     """
@@ -69,6 +70,7 @@ class ReplayConfig:
     recorded_by: RecordedBy = BROKER
     keys_digested: bool = False
     given: frozenset[str] = frozenset()
+    ends_us: int | None = None
 
     def selector(self, sticky: bool) -> SelectorKind:
         """The selector of a new dispatcher (contract 2)."""

@@ -1,11 +1,13 @@
 """Replays one group from its packed batches to rows of the tables, without Spark or Delta."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
 from dispatch_audit.pipeline.contract.recorded_by import BROKER
+from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.replay import rows
 from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     STATE_VERSION,
@@ -118,7 +120,9 @@ def _replayed_group(
         of_part = [*part.contradicted, *replay.take_refused()]
         refused += len(of_part)
         yield from _any("refused", _refused(group, [*part.repeated, *of_part]))
-    if not keep_state:
+    if keep_state:
+        replay.pass_time()
+    else:
         replay.close()
     weigh_selector(replay)
     whole = None if keep_state else replay.finish()
@@ -142,7 +146,11 @@ def _replayed_group(
     )
     findings = [of_rule for source in sources for of_rule in source(found, config, findings_per_rule_max)]
     findings.append(rows.mixed_key_batches(senders, recorders))
-    coverage = [row | rows.answers(found, findings, counted, refused) for row in coverage]
+    held = Counter[About]()
+    if keep_state:
+        to_the_end = dataclasses.replace(found, report_range=found.report_range.to_the_end)
+        held = rows.held_back(findings, [of_rule for source in sources for of_rule in source(to_the_end, config, 1)])
+    coverage = [row | rows.answers(found, findings, counted, refused, held) for row in coverage]
     for table, found_rows in (
         ("violations", rows.violations(*group, findings)),
         ("metrics", rows.with_completeness(rows.metrics(*group, config.profile.rules, findings), coverage)),

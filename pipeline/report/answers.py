@@ -40,6 +40,8 @@ _EXPECTED: Final = {
     "dispatch_rate_limit": "a dispatch rate limit was reached",
     "delayed_delivery": "entries waited for the time that their producer had asked for",
 }
+_UNCHECKED: Final = "no rule about order could be checked"
+_WAITS_UNKNOWN: Final = "it is not known which entries waited"
 _STUCK: Final = ("stalled", "draining_stuck")
 _MISCLAIMED: Final = "settings_mismatch"
 _IMPOSSIBLE: Final = "impossible_counter"
@@ -127,14 +129,35 @@ def missing_in(run: RunSummary) -> tuple[Missing, ...]:
 
 
 def _among(number: int, summary: Summary) -> str:
-    return f"{number:,} of {count(len(summary.runs), 'trace')}"
+    return f"{number:,} of {count(len(summary.runs), summary.run_is)}"
 
 
 def _spoken(name: str) -> str:
     return name.replace("_", " ")
 
 
+def held_back(run: RunSummary) -> int:
+    """Returns how many findings a window leaves to the next one."""
+    return sum(of.order_held_back + of.progress_held_back for of in run.subscriptions)
+
+
+def _with_held_back(text: str, number: int, without: str) -> str:
+    """Adds that findings are held back, or says only that if the text is `without`."""
+    if not number:
+        return text
+    are, them = ("is", "it") if number == 1 else ("are", "them")
+    held = (
+        f"{count(number, 'finding')} of the last minute of the window {are} held back: the next window reports {them}, "
+        f"or its rows explain {them}"
+    )
+    return held if text == without else f"{text}; {held}"
+
+
 def _order(run: RunSummary, order: Order) -> str:
+    return _with_held_back(_of_order(run, order), sum(of.order_held_back for of in run.subscriptions), _UNCHECKED)
+
+
+def _of_order(run: RunSummary, order: Order) -> str:
     of = [subscription for subscription in run.subscriptions if subscription.order_verdict == order]
     rules = run.about("order")
     if order == "nothing_sent":
@@ -145,8 +168,7 @@ def _order(run: RunSummary, order: Order) -> str:
         could = " that could be judged" if part else ""
         return f"no rule about order was broken in {part}{count(sent, 'dispatch', 'dispatches')}{could}"
     if order == "not_provable":
-        checked = "no rule about order could be checked"
-        return f"{_unproven(of, rules, checked, leave_out=('open_entries',))}{_share(of, run)}"
+        return f"{_unproven(of, rules, _UNCHECKED, leave_out=('open_entries',))}{_share(of, run)}"
     found = [_found(rules, "violation"), _found(rules, "known_bug")]
     return f"{', and '.join(filter(None, found))}{_share(of, run)}"
 
@@ -154,7 +176,8 @@ def _order(run: RunSummary, order: Order) -> str:
 def _progress(run: RunSummary, progress: Progress) -> str:
     of = [subscription for subscription in run.subscriptions if subscription.progress == progress]
     rules = [counts for counts in run.about("progress") if counts.rule in _STUCK]
-    return f"{_of_progress(run, of, rules, progress)}{_share(of, run)}{_besides(run)}"
+    text = f"{_of_progress(run, of, rules, progress)}{_share(of, run)}{_besides(run)}"
+    return _with_held_back(text, sum(of.progress_held_back for of in run.subscriptions), _WAITS_UNKNOWN)
 
 
 def _of_progress(
@@ -166,7 +189,7 @@ def _of_progress(
     if progress == "flowing":
         return f"whenever entries waited, some were sent within {duration(run.stall_threshold_s)}{_expected(of)}"
     if progress == "not_provable":
-        return _unproven(of, rules, "it is not known which entries waited")
+        return _unproven(of, rules, _WAITS_UNKNOWN)
     nothing = "nothing was sent to any consumer although entries waited"
     if progress == "held_up":
         return f"{'' if longest is None else _held_up(longest)}: {nothing}"

@@ -279,8 +279,9 @@ def _keyless(producers: _Ask) -> list[_Row]:
 def _answers(coverage: _Ask, order: str | None) -> list[_Row]:
     if order is None:
         return []
-    columns = ", ".join(field.name for field in fields(SubscriptionAnswers))
-    return coverage(select=columns, rest="ORDER BY topic, subscription")
+    # Tables of an older version have no columns for what is held back.
+    rows = coverage(rest="ORDER BY topic, subscription")
+    return [row | {name: row[name] or 0 for name in ("order_held_back", "progress_held_back")} for row in rows]
 
 
 def _stall_threshold_s(settings: str) -> float:

@@ -60,6 +60,8 @@ class SubscriptionAnswers:
         held_up_by: the consumer that held it up; None: none did.
         expected_wait_seconds: the longest such time for an expected cause.
         missing: what the trace lacks, where an answer is not provable for that reason.
+        order_held_back: findings about order that a window leaves to the next one, which may explain them.
+        progress_held_back: the same about progress.
     """
 
     topic: str
@@ -74,6 +76,8 @@ class SubscriptionAnswers:
     expected_wait_seconds: float = 0.0
     expected_wait_cause: str | None = None
     missing: tuple[Missing, ...] = ()
+    order_held_back: int = 0
+    progress_held_back: int = 0
 
 
 @dataclass(frozen=True)
@@ -311,6 +315,11 @@ class Summary:
     target: str
     tables: dict[str, str]
     runs: tuple[RunSummary, ...]
+
+    @property
+    def run_is(self) -> str:
+        """What each run is: a trace, or a window where several are of one trace."""
+        return "trace" if len({run.inputs for run in self.runs}) == len(self.runs) else "window"
 
     @property
     def verdict(self) -> RunVerdict:

@@ -7,7 +7,13 @@ from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.trace import Manifest
 
 
-def replay_config(manifest: Manifest, profile: Profile, settings: Settings, complete_from_start: bool) -> ReplayConfig:
+def replay_config(
+    manifest: Manifest,
+    profile: Profile,
+    settings: Settings,
+    complete_from_start: bool,
+    ends_us: int | None = None,
+) -> ReplayConfig:
     """Returns everything that the replay of a trace depends on besides its rows, in the units of the replay.
 
     Args:
@@ -15,6 +21,7 @@ def replay_config(manifest: Manifest, profile: Profile, settings: Settings, comp
         profile: of the broker.
         settings: of the audit.
         complete_from_start: whether the first join is among the rows that are replayed.
+        ends_us: when the window ends, microseconds since 1970 UTC; None: the log ends with it.
     """
     blocking = settings.blocking
     return ReplayConfig(
@@ -27,6 +34,7 @@ def replay_config(manifest: Manifest, profile: Profile, settings: Settings, comp
         orders=OrderLimits(settings.orders.assignments_max, settings.orders.rows_max),
         hot_keys_max=settings.report.hot_keys_max,
         complete_from_start=complete_from_start,
+        ends_us=ends_us,
         recorded_by=manifest.recorded_by,
         keys_digested=manifest.keys_digested,
         thresholds=Thresholds(

@@ -437,6 +437,13 @@ COVERAGE = TableSchema(
             "array<string>",
             f"what the trace lacks where an answer is not provable for that reason: {', '.join(MISSING)}",
         ),
+        _optional(
+            "order_held_back",
+            "bigint",
+            "findings about order (violations, known bugs and not provable ones) of the last minute of a window: the "
+            "next window reports them, or finds what explains them; until then order_verdict is not kept",
+        ),
+        _optional("progress_held_back", "bigint", "the same about progress"),
     ),
     {
         "completeness_is_a_share": "completeness BETWEEN 0 AND 1",

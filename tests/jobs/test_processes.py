@@ -1,28 +1,13 @@
 """The command line as a process of its own, as a shell starts it."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
-PROGRAM = Path(sys.executable).with_name("dispatch-audit")
-
-
-def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAM, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        check=False,
-        timeout=600,
-    )
+from program import run
+from samples import SAMPLES
 
 
 @pytest.fixture

@@ -112,16 +112,20 @@ class Membership:
             self._planned.add_snapshot(snapshot)
         yield from self._settle(final=False)
 
+    def pass_time(self, now_us: int) -> Iterator[steps.Step]:
+        """Releases what rows of a later time would release, because none came until then."""
+        yield from self._settle(final=False, now_us=now_us)
+
     def finish(self) -> Iterator[steps.Step]:
         """Releases all rows at the end of the trace; missing sides will not come."""
         yield from self._settle(final=True)
 
-    def _settle(self, final: bool) -> Iterator[steps.Step]:
+    def _settle(self, final: bool, now_us: int = 0) -> Iterator[steps.Step]:
         newest = self._held.newest
         if newest is None:
             return
         # Later rows may concern events of up to so much earlier.
-        certain_us = NEVER if final else newest.ts_us - self._planned.held_us
+        certain_us = NEVER if final else max(newest.ts_us, now_us) - self._planned.held_us
         yield from (steps.RefusedRow(row) for row in self._planned.take_refused(certain_us))
         floors = self._changes.floors()
         while (ready := self._changes.ready(final, certain_us, floors, self.owners.hashes)) is not None:

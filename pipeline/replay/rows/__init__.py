@@ -1,6 +1,6 @@
 """Rows of the tables from the result of a replay: without `run_key`, times in microseconds."""
 
-from dispatch_audit.pipeline.replay.rows.answers import answers, answers_from_outside
+from dispatch_audit.pipeline.replay.rows.answers import answers, answers_from_outside, held_back
 from dispatch_audit.pipeline.replay.rows.assignments import assignments
 from dispatch_audit.pipeline.replay.rows.blocking import blocking
 from dispatch_audit.pipeline.replay.rows.capacity import capacity
@@ -28,6 +28,7 @@ __all__ = [
     "coverage",
     "dispatch_findings",
     "draining",
+    "held_back",
     "hot_keys",
     "metrics",
     "mismatch_findings",

@@ -17,10 +17,11 @@ from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
 _OF_DISPATCHES: Final = ("dispatches", "first deliveries")
 _STUCK: Final = ("stalled", "draining_stuck")
+_NEED_A_LOOK: Final[tuple[Severity, ...]] = ("violation", "known_bug", "not_provable")
 
 
 def answers(
-    found: ReplayResult, findings: Sequence[RuleFindings], counted: RowsSeen, refused: int
+    found: ReplayResult, findings: Sequence[RuleFindings], counted: RowsSeen, refused: int, held: Counter[About]
 ) -> dict[str, object]:
     """The columns.
 
@@ -29,6 +30,7 @@ def answers(
         findings: those of all rules.
         counted: the counts of the rows.
         refused: the number of rows that the replay refused.
+        held: the number of findings that are held back, by the question that they are about.
     """
     judged = max(
         (f.checked for f in findings if RULES[f.rule].about == "order" and RULES[f.rule].counted in _OF_DISPATCHES),
@@ -38,17 +40,41 @@ def answers(
     waits_unseen = _waits_unseen(found, counted, unjudged)
     held_up, expected = _no_progress(found)
     stuck = {severity for f in findings if f.rule in _STUCK for severity, number in f.counts.items() if number}
+    order = set(_severities("order", findings))
+    if held["order"]:
+        order.add("not_provable")
+    if held["progress"]:
+        stuck.add("not_provable")
     progress = progress_of(stuck, held_up is not None, counted.dispatches, waits_unseen)
     return {
         "dispatches": counted.dispatches,
         "dispatches_judged": min(judged, counted.dispatches),
-        "order_verdict": order_of(_severities("order", findings), counted.dispatches, unjudged),
+        "order_verdict": order_of(order, counted.dispatches, unjudged),
         "progress": progress,
         **_columns("held_up", held_up),
         "held_up_by": None if held_up is None else _blamed(held_up, found),
         **_columns("expected_wait", expected),
         "missing": waits_unseen if progress == "not_provable" else unjudged,
+        "order_held_back": held["order"],
+        "progress_held_back": held["progress"],
     }
+
+
+def held_back(reported: Iterable[RuleFindings], to_the_end: Iterable[RuleFindings]) -> Counter[About]:
+    """The number of findings that a window has and leaves to the next one, by the question that they are about.
+
+    Findings that only inform, or that are permitted, do not count.
+
+    Args:
+        reported: the findings that the window reports.
+        to_the_end: these, and those of its last rows, as they are now.
+    """
+    held: Counter[About] = Counter()
+    for sign, findings in ((1, to_the_end), (-1, reported)):
+        for of_rule in findings:
+            number = sum(of_rule.counts.get(severity, 0) for severity in _NEED_A_LOOK)
+            held[RULES[of_rule.rule].about] += sign * number
+    return held
 
 
 def answers_from_outside(dispatches: int) -> dict[str, object]:
@@ -62,6 +88,8 @@ def answers_from_outside(dispatches: int) -> dict[str, object]:
         "held_up_by": None,
         **_columns("expected_wait", None),
         "missing": ["broker"],
+        "order_held_back": 0,
+        "progress_held_back": 0,
     }
 
 

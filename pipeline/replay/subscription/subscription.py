@@ -88,6 +88,11 @@ class Subscription:
             self._latest = LatestRanges()
         return filled
 
+    def pass_time(self) -> None:
+        """Lets rows take effect that no row of the next window can change, if the window ends long after them."""
+        if self._is_long_over:
+            self.loop.apply(self.loop.membership.pass_time(self._config.ends_us or 0))
+
     def close(self) -> None:
         """Lets all rows take effect, because no others follow; only the first call changes anything."""
         self.loop.apply(self.loop.membership.finish())
@@ -112,8 +117,17 @@ class Subscription:
         recent_us = reported.ts_us - self._config.unsettled_us
         self.loop.forget(reported.seq, recent_us, self._last.ts_us)
 
+    @property
+    def _is_long_over(self) -> bool:
+        """Whether the window ends so long after its last row that the next window changes nothing of what is here."""
+        ends_us = self._config.ends_us
+        return ends_us is not None and ends_us - self._last.ts_us > self._config.unsettled_us
+
     def _settled(self) -> TracePoint:
-        return max(self._watermark.point(self.released_seq), self._reported or TracePoint(-1, 0))
+        settled = self._watermark.point(self.released_seq)
+        if self._is_long_over:
+            settled = max(settled, TracePoint(min(self.released_seq, self._last.seq), self._last.ts_us))
+        return max(settled, self._reported or TracePoint(-1, 0))
 
     def _found(self, report_range: ReportRange) -> ReplayResult:
         loop, dispatcher, membership = self.loop, self.loop.dispatcher, self.loop.membership

@@ -35,6 +35,11 @@ class ReportRange(NamedTuple):
         """Whether the log ends here, so that no later window reports what is open."""
         return self.until == _END
 
+    @property
+    def to_the_end(self) -> "ReportRange":
+        """The range with all rows after it that were read."""
+        return self._replace(until=TracePoint(_END.seq - 1, _END.ts_us))
+
     def holds(self, seq: Ints) -> NDArray[np.bool_]:
         """Which of the rows are in the range."""
         held: NDArray[np.bool_] = (seq > self.since.seq) & (seq <= self.until.seq)

@@ -91,7 +91,9 @@ def markdown(summary: Summary) -> str:
         return "".join(parts)
     answers = answers_on_all(replace(summary, runs=left))
     worst = ", ".join(f"{answer.question} {answer.word}" for answer in answers)
-    return "".join(parts[:shown]) + f"{count(len(left), 'more trace')}, at worst {worst}: see table `runs`.\n"
+    return (
+        "".join(parts[:shown]) + f"{count(len(left), f'more {summary.run_is}')}, at worst {worst}: see table `runs`.\n"
+    )
 
 
 def _run(run: RunSummary, target: str) -> Iterator[str]:

@@ -6,11 +6,12 @@ from types import MappingProxyType
 
 from dispatch_audit.pipeline.contract.recorded_by import OUTSIDE
 from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK
-from dispatch_audit.pipeline.report.answers import impossible_counters, lacking, missing_in, to_record
+from dispatch_audit.pipeline.report.answers import held_back, impossible_counters, lacking, missing_in, to_record
 from dispatch_audit.pipeline.report.explain_command import explain_command
 from dispatch_audit.pipeline.report.summary import Block, RunSummary
 from dispatch_audit.pipeline.report.text.topics import TopicNames
 from dispatch_audit.pipeline.report.wording import consumer, printable
+from dispatch_audit.pipeline.windows.window import iso_8601
 
 STEPS: Mapping[str, str] = MappingProxyType(
     {
@@ -48,6 +49,8 @@ STEPS: Mapping[str, str] = MappingProxyType(
 # A row that was delivered again was not refused.
 _REPEATED = "repeated_row"
 _MANY = 10
+# What is as old at the end of a window is not held back (`replay.subscription.watermark`).
+_SETTLED_AFTER_US = 61_000_000
 # The default of blocking.stall_threshold_ms.
 _LONG_S = 1.0
 
@@ -66,10 +69,13 @@ def next_step(run: RunSummary, target: str, topics: TopicNames) -> str:
     if run.recorded_by in OUTSIDE:
         return "for a verdict on the broker, record inside of it (docs/RECORDING.md)"
     missing = missing_in(run)
+    held = held_back(run)
     # A finding is often not provable because of what is missing.
     if is_worth_a_look(run, unproven=not missing) and run.findings[0].finding_id is not None:
         command = explain_command(target, run.findings[0].finding_id)
         return f"see how the worst finding came about, event by event: {printable(command)}"
+    if held:
+        return _audit_the_next_window(run, target, held)
     if missing:
         return f"record {to_record(missing)}: this trace does not show {lacking(missing)}"
     refused = sum(number for reason, number in run.refused.items() if reason != _REPEATED)
@@ -77,6 +83,17 @@ def next_step(run: RunSummary, target: str, topics: TopicNames) -> str:
         traces = " ".join(map(shlex.quote, run.inputs))
         return f"see which rows could not be used: dispatch-audit validate {printable(traces)}, and table quarantine"
     return _about_waits(run, topics)
+
+
+def _audit_the_next_window(run: RunSummary, target: str, held: int) -> str:
+    to_us = run.window.to_us if run.window is not None else None
+    later_us = max(run.to_ts_us or 0, to_us or 0) + _SETTLED_AFTER_US
+    traces = " ".join(map(shlex.quote, run.inputs))
+    command = f"dispatch-audit audit {traces} --out {shlex.quote(target)} --to {iso_8601(later_us)}"
+    return (
+        f"audit the next window, which reports or explains what is held back ({held:,}); if it ends a minute after the "
+        f"last row, it needs no new ones: {printable(command)}"
+    )
 
 
 def _about_waits(run: RunSummary, topics: TopicNames) -> str:

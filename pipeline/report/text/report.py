@@ -47,7 +47,7 @@ def print_report(summary: Summary, console: Console, findings_max: int | None = 
             console.print(part, soft_wrap=isinstance(part, Text), markup=False, highlight=False)
         console.print()
     if len(summary.runs) > 1:
-        for line in _answers(answers_on_all(summary), f"all {len(summary.runs)} traces"):
+        for line in _answers(answers_on_all(summary), f"all {len(summary.runs)} {summary.run_is}s"):
             console.print(line, soft_wrap=True)
     console.print(Text(f"Tables  {printable(summary.target)}: {', '.join(summary.tables)}"), soft_wrap=True)
 

@@ -1,0 +1,78 @@
+"""Tables of an audit and the logs of its trace do not get into each other's folder."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from program import run
+from samples import SAMPLES
+
+from dispatch_audit.pipeline.tables.create import open_tables
+from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.tables.target import parse_target
+from dispatch_audit.pipeline.trace.own_tables import is_own_table
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    folder = tmp_path / "home" / "trace"
+    shutil.copytree(SAMPLES / "heavy-churn-3.0.7", folder)
+    return folder
+
+
+def with_tables_in_it(trace: Path) -> Path:
+    """Puts the tables into a trace that an older version wrote there."""
+    open_tables(None, parse_target(str(trace)), "0123456789abcdef")
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("out", "where", "beside"),
+    [
+        ("home/trace", "is the folder of the trace", "home/trace-audit"),
+        ("home/trace/tables", "lies in the folder of the trace ", "home/trace-audit"),
+        ("home", "has the trace ", "home-audit"),
+    ],
+    ids=["equal", "below", "above"],
+)
+def test_a_target_in_or_around_a_trace_is_refused(
+    trace: Path, tmp_path: Path, out: str, where: str, beside: str
+) -> None:
+    before = sorted(trace.parent.rglob("*"))
+    done = run("audit", trace, "--out", tmp_path / out, "--engine", "embedded")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"dispatch-audit: error: --out {tmp_path / out} {where}")
+    assert done.stderr.endswith(f"; name another folder, such as --out {tmp_path / beside}\n")
+    assert sorted(trace.parent.rglob("*")) == before
+
+
+def test_a_target_behind_a_link_into_a_trace_is_refused(trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(trace)
+    done = run("audit", trace, "--out", tmp_path / "link" / "tables", "--engine", "embedded")
+    assert done.returncode == 2
+    assert "lies in the folder of the trace" in done.stderr
+
+
+def test_tables_in_the_folder_of_a_trace_are_no_logs(trace: Path) -> None:
+    clean = run("validate", trace, "--engine", "embedded", "--format", "json")
+    assert run("validate", with_tables_in_it(trace), "--engine", "embedded", "--format", "json").stdout == clean.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "is_there"), [("", "has tables of an audit"), ("consumers", "is a table of an audit")]
+)
+def test_tables_are_not_audited(tmp_path: Path, name: str, is_there: str) -> None:
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    with_tables_in_it(tables)
+    done = run("validate", tables / name, "--profile", "pulsar-4.0.7", "--engine", "embedded")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"dispatch-audit: error: {tables / name} {is_there}")
+
+
+def test_every_table_is_recognised(tmp_path: Path) -> None:
+    open_tables(None, parse_target(str(tmp_path)), "0123456789abcdef")
+    assert [name for name in TABLES if not is_own_table(tmp_path / name)] == []
+    assert not is_own_table(tmp_path)

@@ -1,0 +1,82 @@
+"""What a window holds back: it is said, and released once the window ends long after its last row."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program import run
+from samples import SAMPLES
+
+from dispatch_audit.pipeline.windows.window import iso_8601
+
+pytestmark = pytest.mark.e2e
+
+CHURN = SAMPLES / "heavy-churn-3.0.7"
+# Of the last row, and what is found in the last minute.
+LAST_US = 1_795_225_406_692_320
+FOUND = 13
+MINUTE_US = 60_000_000
+
+
+def audit(out: Path, *options: str) -> str:
+    done = run("audit", CHURN, "--out", out, "--engine", "embedded", "--fail-on", "never", *options)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def audit_to(out: Path, to_us: int, *options: str) -> str:
+    return audit(out, "--to", iso_8601(to_us), *options)
+
+
+def traces(report: str) -> list[dict[str, Any]]:
+    return list(json.loads(report)["traces"])
+
+
+def found(trace: dict[str, Any]) -> int:
+    return int(trace["rules"]["single_holder"]["known_bug"])
+
+
+def test_a_window_says_what_it_holds_back_and_how_to_get_it(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    page = tmp_path / "page.html"
+    text = audit_to(out, LAST_US + 1, "--report", f"html={page}", "--report", f"json={tmp_path / 'json'}")
+    (window,) = traces((tmp_path / "json").read_text())
+    (subscription,) = window["subscriptions"]
+    assert (found(window), window["verdict"], window["order"]) == (0, "not_provable", "not_provable")
+    assert (subscription["order_held_back"], subscription["progress_held_back"]) == (FOUND, 0)
+    held = f"{FOUND} findings of the last minute of the window are held back"
+    assert "ORDER     NOT PROVABLE" in text
+    assert held in text
+    assert held in page.read_text()
+    assert "nothing to do" not in text
+    # The command that it names gets them, although no row came.
+    (command,) = (line.rpartition(" --to ")[2] for line in text.splitlines() if line.startswith("Next "))
+    (next_window,) = traces(audit(out, "--to", command, "--format", "json"))
+    assert (next_window["events"], found(next_window)) == (0, FOUND)
+
+
+@pytest.mark.parametrize(("after_us", "released"), [(MINUTE_US, 0), (MINUTE_US + 1, FOUND)])
+def test_a_window_that_ends_long_after_its_last_row_holds_nothing_back(
+    tmp_path: Path, after_us: int, released: int
+) -> None:
+    (window,) = traces(audit_to(tmp_path / "out", LAST_US + after_us, "--format", "json"))
+    (subscription,) = window["subscriptions"]
+    assert (found(window), subscription["order_held_back"]) == (released, FOUND - released)
+
+
+def test_what_was_released_is_not_reported_again(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    audit_to(out, LAST_US + 2 * MINUTE_US)
+    (window,) = traces(audit_to(out, LAST_US + 4 * MINUTE_US, "--format", "json"))
+    assert (window["events"], found(window), window["verdict"]) == (0, 0, "clean")
+
+
+def test_windows_that_are_audited_again_are_called_windows(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for to_us in (LAST_US - 6_000_000, LAST_US - 3_000_000, LAST_US + 2 * MINUTE_US):
+        audit_to(out, to_us)
+    text = audit(out, "--reaudit", "0")
+    assert "all 3 windows: " in text
+    assert " of 3 windows" in text
+    assert "3 traces" not in text
