@@ -2,9 +2,12 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -95,6 +98,44 @@ def test_a_process_whose_results_nobody_wants_is_not_used_again() -> None:
     results.close()
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
+
+
+_BUSY = """
+import os
+from test_worker_pool import batch
+from dispatch_audit.pipeline.engine.worker_pool import in_process
+
+def busy(batches):
+    yield batch(os.getpid())
+    while True:
+        pass
+
+results = in_process(busy)(iter([]))
+print(next(results)["n"][0].as_py(), flush=True)
+next(results)
+"""
+
+
+def test_a_busy_process_ends_with_the_one_that_started_it() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    with subprocess.Popen([sys.executable, "-c", _BUSY], stdout=subprocess.PIPE, env=environment) as started:
+        assert started.stdout is not None
+        worker = Path("/proc", started.stdout.readline().decode().strip())
+        assert is_running(worker)
+        started.kill()
+    for _ in range(50):
+        if not is_running(worker):
+            return
+        time.sleep(0.1)
+    pytest.fail("it still runs")
+
+
+def is_running(process: Path) -> bool:
+    """Whether a process runs; one that has ended may stay as a zombie where nobody asks for its exit code."""
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_functions_run_at_one_time_and_one_may_wait_for_another() -> None:

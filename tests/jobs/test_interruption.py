@@ -168,12 +168,3 @@ def test_the_run_after_ctrl_c_continues(tmp_path: Path) -> None:
     found = tables.query("violations", "run_key, count(*) AS number", "WHERE rule = 'single_holder' GROUP BY run_key")
     assert found == [{"run_key": run["run_key"], "number": 13}]
     assert not (out / "_replay").exists()
-
-
-def workers_of(target: Path) -> list[int]:
-    """The processes with the embedded engine's workers whose command writes to a target, by its open files."""
-    return [
-        int(process.name)
-        for process in Path("/proc").glob("[0-9]*")
-        if b"worker_process" in (process / "cmdline").read_bytes() and str(target) in os.readlink(process / "cwd")
-    ]
