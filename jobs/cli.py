@@ -1,8 +1,9 @@
 """The command line: turns arguments into a request, and a result into a report and an exit code.
 
 Only the report goes to stdout. Progress, logs and errors go to stderr; an error is one line that ends with the next
-step. Exit codes: 0 no condition of `--fail-on` holds, 1 one does, 2 usage or configuration, 3 the trace cannot be
-audited, 4 a fault of the audit itself, or another audit of the same traces and settings wrote the run at the same time.
+step. Exit codes: 0 no condition of `--fail-on` holds, 1 one does, 2 usage or configuration, 3 a trace cannot be audited
+(others are), 4 a fault of the audit itself, or another audit of the same traces and settings wrote the run at the same
+time, 130 Ctrl-C.
 """
 
 import gc

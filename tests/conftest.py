@@ -121,11 +121,13 @@ def write_trace(tmp_path: Path) -> WriteTrace:
         manifest: Mapping[str, Any] = MANIFEST,
         ending: str = "\n",
     ) -> Path:
-        (tmp_path / "trace.json").write_text(json.dumps(manifest))
+        folder = tmp_path / "trace"
+        folder.mkdir(exist_ok=True)
+        (folder / "trace.json").write_text(json.dumps(manifest))
         lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
         text = ("\n".join(lines) + ending).encode()
-        (tmp_path / log).write_bytes(gzip.compress(text) if log.endswith(".gz") else text)
-        return tmp_path
+        (folder / log).write_bytes(gzip.compress(text) if log.endswith(".gz") else text)
+        return folder
 
     return write
 

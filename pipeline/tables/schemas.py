@@ -441,7 +441,7 @@ COVERAGE = TableSchema(
             "order_held_back",
             "bigint",
             "findings about order (violations, known bugs and not provable ones) of the last minute of a window: the "
-            "next window reports them, or finds what explains them; until then order_verdict is not kept",
+            "next window reports them, or finds what explains them; until then order_verdict is not_provable or worse",
         ),
         _optional("progress_held_back", "bigint", "the same about progress"),
     ),

@@ -36,7 +36,7 @@ def test_sarif_on_stdout_knows_the_log(
 ) -> None:
     monkeypatch.chdir(trace)
     audited(summary_of("violation"))
-    _, out, err = run_cli("audit", ".", "--out", "out", "--format", "sarif")
+    _, out, err = run_cli("audit", ".", "--out", "../out", "--format", "sarif")
     ((result,),) = (run["results"] for run in json.loads(out)["runs"])
     assert err == ""
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "events.jsonl"

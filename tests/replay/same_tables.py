@@ -46,6 +46,8 @@ _ANSWERS: Final = (
     "expected_wait_seconds",
     "expected_wait_cause",
     "missing",
+    "order_held_back",
+    "progress_held_back",
 )
 _ASIDE: Final = ("finding_id", "gaps", "rows_dropped", "rows_censored_by_gaps", "first_gap_ts_us", *_ANSWERS)
 """Columns that follow from others of their row or from other rows, and those that say that a recording has no gaps."""
