@@ -11,13 +11,16 @@ import typer
 
 from dispatch_audit.jobs.interruption import INTERRUPTED, line_on_interrupt, wait_if_interrupted
 from dispatch_audit.jobs.logs import json_logs, json_of_error
-from dispatch_audit.pipeline.errors import DispatchAuditError
+from dispatch_audit.pipeline.errors import DispatchAuditError, UsageError
 from dispatch_audit.pipeline.spark_errors import reason_of
 
 NAME = "dispatch-audit"
 LogFormat = Literal["text", "json"]
 
 _RUN_AGAIN = "interrupted; run it again"
+# ENOSPC and EDQUOT, in the words of the C library.
+_FULL_DISK = ("No space left on device", "Disk quota exceeded")
+_MAKE_ROOM = "make room for the tables, and in the temporary folder (TMPDIR), and run it again"
 
 _log = logging.getLogger(__name__)
 
@@ -72,13 +75,24 @@ def errors_on_one_line(debug: bool, form: LogFormat, interrupted: str = _RUN_AGA
         except KeyboardInterrupt:
             wait_if_interrupted()
             raise typer.Exit(stderr.error(interrupted, INTERRUPTED)) from None
-        except DispatchAuditError as error:
-            if debug:
-                traceback.print_exc()
-            raise typer.Exit(stderr.error(str(error), error.exit_code)) from None
         except Exception as error:
             if debug:
                 traceback.print_exc()
-            where = "see the traceback" if debug else "--debug shows where"
-            message = f"internal error: {type(error).__name__}: {reason_of(error)}; {where}"
-            raise typer.Exit(stderr.error(message, DispatchAuditError.exit_code)) from None
+            told = error if isinstance(error, DispatchAuditError) else _unexpected(error, debug)
+            told = _full_disk(error) or told
+            raise typer.Exit(stderr.error(str(told), told.exit_code)) from None
+
+
+def _unexpected(error: Exception, debug: bool) -> DispatchAuditError:
+    where = "see the traceback" if debug else "--debug shows where"
+    return DispatchAuditError(f"internal error: {type(error).__name__}: {reason_of(error)}", where)
+
+
+def _full_disk(error: BaseException | None) -> UsageError | None:
+    """Returns the error for a disk without room, if that is the cause: engines and tables only pass its text on."""
+    while error is not None:
+        if any(reason in str(error) for reason in _FULL_DISK):
+            reason = " ".join(reason_of(error).split()) if isinstance(error, Exception) else str(error)
+            return UsageError(f"a disk is full: {reason}", _MAKE_ROOM)
+        error = error.__cause__ or error.__context__
+    return None

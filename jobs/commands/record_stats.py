@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.plural import count as counted
 from dispatch_audit.pipeline.run.run_key import code_version
 
 if TYPE_CHECKING:
-    from dispatch_audit.recording.admin.admin_api import Access, AdminApi
+    from dispatch_audit.recording.admin.admin_api import Access, AdminApi, AdminError
     from dispatch_audit.recording.admin.poll import Plan, Polled
 
 _INTERRUPTED: Final = "interrupted before the first poll; nothing was recorded"
@@ -119,7 +119,7 @@ def _record(access: "Access", plan: "Plan", out: Path, stop: Event, report: Call
         _refuse_absent(api, plan)
         manifest = manifest_of(api, _settings(), code_version())
     except AdminError as error:
-        raise UsageError(str(error), _way_out(error.status)) from None
+        raise UsageError(str(error), _way_out(error)) from None
     except (OSError, ValueError) as error:
         raise UsageError(str(error), "see dispatch-audit record-stats --help") from None
     try:
@@ -165,10 +165,12 @@ def _token_in(path: Path) -> str:
         raise UsageError(f"cannot read the token in {path}: {error}", "name another --token-file") from None
 
 
-def _way_out(status: int) -> str:
-    if status in (401, 403):
+def _way_out(error: "AdminError") -> str:
+    if error.status in (401, 403):
         return f"pass --token-file or {_TOKEN}, or a client certificate that may read statistics"
-    return "check --topic" if status == 404 else "check --admin-url"
+    if error.untrusted:
+        return "pass the certificate of its authority with --tls-trust-certs, or check that it is for this host"
+    return "check --topic" if error.status == 404 else "check --admin-url"
 
 
 @contextmanager

@@ -319,7 +319,8 @@ class Summary:
     @property
     def run_is(self) -> str:
         """What each run is: a trace, or a window where several are of one trace."""
-        return "trace" if len({run.inputs for run in self.runs}) == len(self.runs) else "window"
+        windows = [run.inputs for run in self.runs if run.window is not None]
+        return "window" if len(set(windows)) < len(windows) else "trace"
 
     @property
     def verdict(self) -> RunVerdict:

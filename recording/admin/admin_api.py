@@ -22,11 +22,13 @@ class AdminError(Exception):
 
     Attributes:
         status: of the answer; 0: there was none.
+        untrusted: whether the broker's certificate was refused.
     """
 
-    def __init__(self, message: str, status: int = 0) -> None:
+    def __init__(self, message: str, status: int = 0, *, untrusted: bool = False) -> None:
         super().__init__(message)
         self.status = status
+        self.untrusted = untrusted
 
     @property
     def is_refusal(self) -> bool:
@@ -125,7 +127,10 @@ class AdminApi:
             try:
                 answer = self._pool.request("GET", url, headers=headers, redirect=False)
             except urllib3.exceptions.HTTPError as error:
-                raise AdminError(f"{_without_query(url)} does not answer: {_reason(error)}") from None
+                untrusted = "CERTIFICATE_VERIFY_FAILED" in str(error)
+                raise AdminError(
+                    f"{_without_query(url)} does not answer: {_reason(error)}", untrusted=untrusted
+                ) from None
             location = answer.headers.get("Location", "")
             if answer.status not in _REDIRECTS or not location:
                 return _body(answer, url)

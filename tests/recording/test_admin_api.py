@@ -236,7 +236,9 @@ def _tls(certificates: Path, name: str, *, client: bool = False) -> ssl.SSLConte
 def test_a_certificate_is_checked(record: Record, certificates: Path, tmp_path: Path) -> None:
     trust = ("--tls-trust-certs", certificates / "ca.pem")
     with admin_server(tls=_tls(certificates, "here")) as server:
-        assert "certificate verify failed" in refused(record(server.url))
+        message = refused(record(server.url))
+        assert "certificate verify failed" in message
+        assert "; pass the certificate of its authority with --tls-trust-certs, or" in message
         assert record(server.url, *trust)[0] == 0
         assert "No such file" in refused(record(server.url, "--tls-trust-certs", tmp_path / "none"))
 

@@ -28,7 +28,7 @@ def asked(write_trace: WriteTrace, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def run(*arguments: str) -> tuple[Any, AuditRequest | None]:
         with pytest.raises(SystemExit) as exited:
-            main(["audit", str(trace), "--out", str(trace / "out"), *arguments])
+            main(["audit", str(trace), "--out", str(trace.with_name("out")), *arguments])
         return exited.value.code, requests[-1] if requests else None
 
     return run

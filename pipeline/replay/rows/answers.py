@@ -7,7 +7,7 @@ from typing import Final
 from dispatch_audit.pipeline.contract.answers import Missing, is_expected, order_of, progress_of
 from dispatch_audit.pipeline.contract.rule import About
 from dispatch_audit.pipeline.contract.rules import RULES
-from dispatch_audit.pipeline.contract.severity import Severity
+from dispatch_audit.pipeline.contract.severity import NEED_A_LOOK, Severity
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked
 from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, NOBODY
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
@@ -17,7 +17,6 @@ from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
 _OF_DISPATCHES: Final = ("dispatches", "first deliveries")
 _STUCK: Final = ("stalled", "draining_stuck")
-_NEED_A_LOOK: Final[tuple[Severity, ...]] = ("violation", "known_bug", "not_provable")
 
 
 def answers(
@@ -72,7 +71,7 @@ def held_back(reported: Iterable[RuleFindings], to_the_end: Iterable[RuleFinding
     held: Counter[About] = Counter()
     for sign, findings in ((1, to_the_end), (-1, reported)):
         for of_rule in findings:
-            number = sum(of_rule.counts.get(severity, 0) for severity in _NEED_A_LOOK)
+            number = sum(of_rule.counts.get(severity, 0) for severity in NEED_A_LOOK)
             held[RULES[of_rule.rule].about] += sign * number
     return held
 
