@@ -91,8 +91,8 @@ def _unexpected(error: Exception, debug: bool) -> DispatchAuditError:
 def _full_disk(error: BaseException | None) -> UsageError | None:
     """Returns the error for a disk without room, if that is the cause: engines and tables only pass its text on."""
     while error is not None:
-        if any(reason in str(error) for reason in _FULL_DISK):
-            reason = " ".join(reason_of(error).split()) if isinstance(error, Exception) else str(error)
-            return UsageError(f"a disk is full: {reason}", _MAKE_ROOM)
+        for line in str(error).splitlines():
+            if any(reason in line for reason in _FULL_DISK):
+                return UsageError(f"a disk is full: {line}", _MAKE_ROOM)
         error = error.__cause__ or error.__context__
     return None
