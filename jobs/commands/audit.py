@@ -61,8 +61,9 @@ def audit(
             metavar="CONDITION",
             help="Exit with 1 if one of these holds. violation (the default; a known bug counts as one), not_provable, "
             "permitted, info: a finding of this severity or worse. only:violation, only:known_bug: a finding of this "
-            "kind. order, stalled: a violation or known bug that is about this. held-up:30s: nothing was sent to any "
-            "consumer for longer although entries waited. never. Several with commas, or repeated.",
+            "kind. order, stalled: a violation or known bug that is about this. rule:NAME: one of this rule. "
+            "held-up:30s: nothing was sent to any consumer for longer although entries waited. never. Several with "
+            "commas, or repeated.",
             show_default=False,
         ),
     ] = None,

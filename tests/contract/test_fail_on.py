@@ -38,6 +38,22 @@ def test_a_question_takes_in_violations_and_known_bugs_that_are_about_it(
     assert not any(chosen.by_findings([severity], other) for severity in SEVERITIES)  # type: ignore[arg-type]
 
 
+def test_a_rule_takes_in_its_own_violations_and_known_bugs() -> None:
+    chosen = parse_fail_on(["rule:single_holder", "rule:stalled"])
+    for rule in ("single_holder", "stalled"):
+        failing = {severity for severity in SEVERITIES if chosen.by_findings([severity], "order", rule)}
+        assert failing == {"violation", "known_bug"}
+    assert not chosen.by_findings(SEVERITIES, "order", "ownership")
+    assert not chosen.by_findings(SEVERITIES, "order")
+
+
+def test_an_unknown_rule_is_refused_with_the_nearest_names() -> None:
+    with pytest.raises(
+        UsageError, match=r"--fail-on rule:single_hold names no rule; write rule:NAME, with single_holder"
+    ):
+        parse_fail_on(["rule:single_hold"])
+
+
 @pytest.mark.parametrize(
     ("condition", "seconds"), [("held-up:30s", 30), ("held-up:500ms", 0.5), ("held-up:1.5m", 90), ("held-up:1h", 3_600)]
 )

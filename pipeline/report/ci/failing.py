@@ -15,7 +15,7 @@ def failed(summary: Summary, fail_on: FailOn) -> bool:
 
 def rule_failed(counts: RuleCounts | GroupCounts, fail_on: FailOn) -> bool:
     """Whether the findings of a rule make the command fail."""
-    return fail_on.by_findings(found_in(counts), about(counts.rule))
+    return fail_on.by_findings(found_in(counts), about(counts.rule), counts.rule)
 
 
 def answers_failed(answers: SubscriptionAnswers, fail_on: FailOn) -> bool:
