@@ -131,10 +131,19 @@ def test_ctrl_c_ends_an_audit_whose_jvm_starts(after_s: float, tmp_path: Path) -
     assert_ended(interrupted(moment, *audit(tmp_path / "out", "spark"), after_s=after_s), AUDIT_AGAIN)
 
 
-# Each at the import with which its work begins, and in the midst of that. A simulation of this workload takes long.
+# Each at the import with which its work begins, and in the midst of that.
 @pytest.mark.e2e
-@pytest.mark.parametrize("after_s", [0.0, 0.3])
-@pytest.mark.parametrize("command", ["validate", "what-if", "simulate", "convert", "explain"])
+@pytest.mark.parametrize(
+    ("command", "after_s"),
+    [
+        *(
+            (command, after_s)
+            for command in ("validate", "what-if", "simulate", "convert", "explain")
+            for after_s in (0.0, 0.3)
+        ),
+        ("report", 0.0),
+    ],
+)
 def test_ctrl_c_ends_each_command(command: str, after_s: float, tmp_path: Path) -> None:
     engine = ("--engine", "embedded")
     arguments: dict[str, tuple[str, tuple[object, ...]]] = {
@@ -146,9 +155,10 @@ def test_ctrl_c_ends_each_command(command: str, after_s: float, tmp_path: Path) 
         ),
         "convert": ("pysail.spark", (CHURN, "--to", tmp_path / "converted", *engine)),
         "explain": ("dispatch_audit.pipeline.tables.way", (tmp_path / "out", "--hash", "7", *engine)),
+        "report": ("dispatch_audit.pipeline.report.runs", (tmp_path / "out", "--out", tmp_path / "page.html")),
     }
     moment, given = arguments[command]
-    if command == "explain":
+    if command in ("explain", "report"):
         audited = [sys.executable, "-m", "dispatch_audit.jobs.program", *map(str, audit(tmp_path / "out", "embedded"))]
         subprocess.run(audited, check=True, capture_output=True, cwd=ROOT)
     message = "interrupted; nothing was converted: convert again" if command == "convert" else RUN_AGAIN
