@@ -97,7 +97,7 @@ def open_traces(
     errors: list[TraceError] = []
     # The inner dict keeps the order and drops a log that is named twice.
     logs_by_home: dict[str, dict[Log, None]] = {}
-    for argument in [found for given in arguments for found in _traces_in(str(given))]:
+    for argument in [found for given in arguments for found in _traces_in(_plain(str(given)))]:
         with _noted(errors):
             for home, log in _readable(argument):
                 logs_by_home.setdefault(home, {})[log] = None
@@ -125,6 +125,11 @@ def _trace(home: str, logs: tuple[Log, ...], profile: str | None) -> Trace:
         names = ", ".join(log.path for log in logs)
         return Trace(manifest_without_file(names, profile), names, logs)
     return Trace(manifest_in(Path(home), profile), home, logs)
+
+
+def _plain(argument: str) -> str:
+    """Returns the path of a `file:` URI, or else the argument."""
+    return unquote(urlparse(argument).path) if argument.startswith("file:/") else argument
 
 
 def _traces_in(argument: str) -> list[str]:
@@ -158,9 +163,7 @@ def _readable(argument: str) -> list[tuple[str, Log]]:
 
 def _logs_of(argument: str) -> Iterator[tuple[str, Log]]:
     """Yields each log that `argument` names, with the folder of its manifest."""
-    if argument.startswith("file:/"):
-        argument = unquote(urlparse(argument).path)
-    elif _URI.match(argument):
+    if _URI.match(argument):
         yield _NO_HOME, Log(_kind_by_name(argument) or "delta", argument, local=False)
         return
     path = Path(argument).absolute()

@@ -42,7 +42,20 @@ def test_each_subfolder_with_a_manifest_is_a_trace(tmp_path: Path) -> None:
     trace_at(tmp_path / "b", "events.jsonl")
     trace_at(tmp_path / "a", "events.jsonl")
     (tmp_path / "drafts").mkdir()
-    assert [Path(trace.path).name for trace in open_traces([tmp_path])] == ["a", "b"]
+    for folder in (tmp_path, f"file://{tmp_path}"):
+        assert [Path(trace.path).name for trace in open_traces([folder])] == ["a", "b"]
+
+
+def test_a_trace_that_cannot_be_opened_leaves_the_others(tmp_path: Path) -> None:
+    trace_at(tmp_path / "b", "events.jsonl")
+    trace_at(tmp_path / "a", "events.jsonl")
+    (tmp_path / "a" / "trace.json").write_text("{}")
+    unusable: list[TraceError] = []
+    assert [Path(trace.path).name for trace in open_traces([tmp_path], unusable=unusable)] == ["b"]
+    assert [str(tmp_path / "a") in str(error) for error in unusable] == [True]
+    for arguments, options in (([tmp_path], {}), ([tmp_path / "a"], {"unusable": []})):
+        with pytest.raises(TraceError, match="trace_format is None"):
+            open_traces(arguments, **options)  # type: ignore[arg-type]
 
 
 def test_logs_beside_one_manifest_are_one_trace(tmp_path: Path) -> None:
