@@ -33,11 +33,5 @@ def refuse_target_in_trace(target: Target, traces: Iterable[Trace]) -> None:
             continue
         raise UsageError(
             f"--out {target} {where}, and the next audit would find the tables among the logs",
-            f"name another folder, such as --out {_beside(home, out)}",
+            f"name another folder, such as --out {home}-audit",
         )
-
-
-def _beside(home: Path, out: Path) -> Path:
-    """Returns a folder that is neither above the trace nor in it."""
-    outer = out if home.is_relative_to(out) else home
-    return outer.with_name(f"{outer.name}-audit")

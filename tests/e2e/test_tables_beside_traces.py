@@ -23,22 +23,21 @@ def trace(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("out", "where", "beside"),
+    ("out", "where"),
     [
-        ("home/trace", "is the folder of the trace", "home/trace-audit"),
-        ("home/trace/tables", "lies in the folder of the trace ", "home/trace-audit"),
-        ("home", "has the trace ", "home-audit"),
+        ("home/trace", "is the folder of the trace"),
+        ("home/trace/tables", "lies in the folder of the trace "),
+        ("home", "has the trace "),
+        ("/", "has the trace "),
     ],
-    ids=["equal", "below", "above"],
+    ids=["equal", "below", "above", "root"],
 )
-def test_a_target_in_or_around_a_trace_is_refused(
-    trace: Path, tmp_path: Path, out: str, where: str, beside: str
-) -> None:
+def test_a_target_in_or_around_a_trace_is_refused(trace: Path, tmp_path: Path, out: str, where: str) -> None:
     before = sorted(trace.parent.rglob("*"))
     done = run("audit", trace, "--out", tmp_path / out, "--engine", "embedded")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"dispatch-audit: error: --out {tmp_path / out} {where}")
-    assert done.stderr.endswith(f"; name another folder, such as --out {tmp_path / beside}\n")
+    assert done.stderr.endswith(f"; name another folder, such as --out {trace}-audit\n")
     assert sorted(trace.parent.rglob("*")) == before
 
 
