@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.messages.model_errors import in_words
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -21,7 +22,8 @@ def _limit(value: object) -> object:
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Strict: true is no 1, and "1" is none.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class TraceSettings(_Section):
@@ -106,9 +108,8 @@ def load_settings(path: Path | None = None) -> Settings:
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{path}: {name}: {first['msg']}", "conf/audit.toml lists every setting") from None
+        fault = in_words(error, merged, Settings)
+        raise UsageError(f"{path}: {fault}", "conf/audit.toml lists every setting") from None
 
 
 def _read(path: Path) -> dict[str, object]:

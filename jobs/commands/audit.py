@@ -89,7 +89,7 @@ def audit(
 ) -> None:
     """Audits traces: which consumer held which key, whether order was kept, and who blocked whom."""
     with errors_on_one_line(debug, log_format, _INTERRUPTED) as stderr:
-        request, needs = parsed_request(traces, out, profile, config)
+        request, needs = parsed_request(traces, out, profile, config, stderr)
         request = _with_window(request, begin_at, end_at, reaudit)
         reports = parse_reports(report or (), FILE_FORMATS)
         conditions = parse_fail_on(fail_on or ("violation",))

@@ -1,6 +1,6 @@
 """What commands do before they read a trace: check the arguments, and start an engine."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +11,7 @@ from dispatch_audit.jobs.engines.choice import EngineOption
 from dispatch_audit.jobs.engines.delta import needs_delta
 from dispatch_audit.jobs.engines.load import Load, load_of
 from dispatch_audit.jobs.interruption import handler_kept
-from dispatch_audit.jobs.stderr import NAME
+from dispatch_audit.jobs.stderr import NAME, Stderr
 from dispatch_audit.pipeline.contract.profile import profile_named
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.run.target_beside_traces import refuse_target_in_trace
@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.settings import load_settings
 from dispatch_audit.pipeline.tables.target import parse_target
 from dispatch_audit.pipeline.tables.threads import both
 from dispatch_audit.pipeline.trace import Trace, open_traces
+from dispatch_audit.pipeline.trace.manifest import FILE_NAME
 
 if TYPE_CHECKING:
     # It imports the readers of traces, which take a second.
@@ -33,9 +34,12 @@ class EngineNeeds(NamedTuple):
 
 
 def parsed_request(
-    traces: Sequence[str], out: str, profile: str | None, config: Path | None
+    traces: Sequence[str], out: str, profile: str | None, config: Path | None, stderr: Stderr
 ) -> tuple[AuditRequest, EngineNeeds]:
-    """Returns the request, checked as far as possible without an engine, and what it needs of one."""
+    """Returns the request, checked as far as possible without an engine, and what it needs of one.
+
+    Names in a `trace.json` that mean nothing are warned about.
+    """
     settings = load_settings(config)
     if profile is not None:
         profile_named(profile)
@@ -44,13 +48,26 @@ def parsed_request(
     opened = open_traces(traces, profile, unusable=[])
     if target is not None:
         refuse_target_in_trace(target, opened)
+    warn_of_unknown_names(opened, stderr)
     needs = EngineNeeds(load_of(opened), needs_delta(target, opened))
     return AuditRequest(tuple(traces), out, profile, settings), needs
 
 
+def warn_of_unknown_names(traces: Iterable[Trace], stderr: Stderr) -> None:
+    """Writes a warning for each name in a `trace.json` that means nothing."""
+    for trace in traces:
+        for sentence in trace.manifest.unknown_names:
+            stderr.warning(f"{trace.path}, {FILE_NAME}: {sentence}")
+
+
+def traces_in(source: "Source") -> list[Trace]:
+    """Returns the trace that a simulation takes its traffic from; none for a described workload."""
+    return [source] if isinstance(source, Trace) else []
+
+
 def needs_of(source: "Source") -> EngineNeeds:
     """What a simulation of a trace or of a described workload needs of an engine."""
-    traces = [source] if isinstance(source, Trace) else []
+    traces = traces_in(source)
     load = load_of(traces)
     # Simulating takes long however little is read: in threads of one process it would use one core.
     return EngineNeeds(Load.CHUNKS if load is Load.BRIEF else load, needs_delta(None, traces))

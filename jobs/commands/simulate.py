@@ -14,11 +14,11 @@ from dispatch_audit.jobs.commands.options import (
     QuietOption,
     TrafficArgument,
 )
-from dispatch_audit.jobs.commands.preparation import needs_of, session_for
+from dispatch_audit.jobs.commands.preparation import needs_of, session_for, traces_in, warn_of_unknown_names
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.errors import UsageError
-from dispatch_audit.pipeline.simulate.policy_names import POLICIES
+from dispatch_audit.pipeline.simulate.policies.policy_names import POLICIES
 
 
 def simulate(
@@ -51,12 +51,21 @@ def simulate(
     """Simulates a dispatcher on a recorded trace or a described workload; writes what it did as a trace for `audit`."""
     with errors_on_one_line(debug, log_format) as stderr:
         # Imported here, because it takes a second, which commands that read no trace need not wait.
+        from dispatch_audit.pipeline.simulate.setting_names import (  # noqa: PLC0415
+            refuse_settings,
+            refuse_version,
+            without_effect,
+        )
         from dispatch_audit.pipeline.simulate.setup import setup_for  # noqa: PLC0415
         from dispatch_audit.pipeline.simulate.traffic import broker_of, opened, traffic_of  # noqa: PLC0415
 
-        source = opened(traffic)
-        recorded_version, recorded_settings = broker_of(source)
         given = dict(_parsed(text) for text in setting or ())
+        refuse_settings(given)
+        if version is not None:
+            refuse_version(version)
+        source = opened(traffic)
+        warn_of_unknown_names(traces_in(source), stderr)
+        recorded_version, recorded_settings = broker_of(source)
         setup = setup_for(
             version or recorded_version,
             {**recorded_settings, **given},
@@ -65,6 +74,8 @@ def simulate(
             options=given,
             stats_us=round(stats_interval * 1_000_000),
         )
+        for sentence in without_effect(given, setup):
+            stderr.warning(sentence)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start the engine")
             needs = needs_of(source)

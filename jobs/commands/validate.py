@@ -33,7 +33,7 @@ def validate(
 ) -> None:
     """Reads traces and reports the rows that an audit would refuse; writes no tables."""
     with errors_on_one_line(debug, log_format) as stderr:
-        request, needs = parsed_request(traces, "", profile, config)
+        request, needs = parsed_request(traces, "", profile, config, stderr)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start the engine")
             spark = session_for(engine, needs, debug, meanwhile_import="dispatch_audit.pipeline.validation")

@@ -14,7 +14,7 @@ from dispatch_audit.jobs.commands.options import (
     QuietOption,
     TrafficArgument,
 )
-from dispatch_audit.jobs.commands.preparation import needs_of, session_for
+from dispatch_audit.jobs.commands.preparation import needs_of, session_for, traces_in, warn_of_unknown_names
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.reports import ReportFile, parse_reports, write_report
 from dispatch_audit.jobs.stderr import errors_on_one_line
@@ -67,13 +67,18 @@ def what_if(
     with errors_on_one_line(debug, log_format) as stderr:
         reports = parse_reports(report or (), _FILE_FORMATS)
         # Imported here, because it takes a second, which commands that read no trace need not wait.
+        from dispatch_audit.pipeline.simulate.setting_names import refuse_limits, without_effect  # noqa: PLC0415
         from dispatch_audit.pipeline.simulate.traffic import broker_of, opened, traffic_of  # noqa: PLC0415
         from dispatch_audit.pipeline.simulate.variants import DEFAULT_VARIANTS  # noqa: PLC0415
 
+        refuse_limits(search or ())
         source = opened(traffic)
+        warn_of_unknown_names(traces_in(source), stderr)
         settings = load_settings(config)
         version, recorded = broker_of(source)
         setups = [variant.setup(version, recorded, seed) for variant in DEFAULT_VARIANTS]
+        for sentence in without_effect((), setups[0]):
+            stderr.warning(sentence)
         with shown_stages(not quiet and not debug and log_format == "text") as begin:
             begin("start the engine")
             needs = needs_of(source)

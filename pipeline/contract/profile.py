@@ -110,6 +110,18 @@ def profiles() -> Mapping[str, Profile]:
     return {p.name: p for p in sorted(found, key=lambda p: (Release(p.from_version), p.name))}
 
 
+def known_releases() -> list[str]:
+    """The releases that a profile was read for."""
+    found: list[str] = []
+    for profile in profiles().values():
+        first, last = (text.rpartition(".") for text in (profile.from_version, profile.to_version))
+        if first[2].isdigit() and last[2].isdigit():
+            found += (f"{first[0]}.{number}" for number in range(int(first[2]), int(last[2]) + 1))
+        else:
+            found += (profile.from_version, profile.to_version)
+    return list(dict.fromkeys(found))
+
+
 def newest_profile() -> Profile:
     """The profile of the newest releases."""
     return [profile for profile in profiles().values() if not profile.classic][-1]

@@ -2,21 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from dispatch_audit.pipeline.assignment.selectors.factory import DEFAULT_POINTS, make_selector
 from dispatch_audit.pipeline.assignment.selectors.selector import Selector
 from dispatch_audit.pipeline.contract.profile import Profile, SelectorKind, profile_for
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.simulate.output.settings_rows import RecordedSettings
-from dispatch_audit.pipeline.simulate.policy_names import PolicyName
+from dispatch_audit.pipeline.simulate.policies.policy_names import PolicyName
 from dispatch_audit.pipeline.simulate.state.broker_settings import BrokerSettings, Timing, broker_settings
 from dispatch_audit.pipeline.simulate.state.faults import NO_FAULTS, Faults
 from dispatch_audit.pipeline.simulate.state.switches import Switches, switches_of
 
 # The policies of the dispatcher before PIP-379; the others are of the draining one.
 _RECENTLY_JOINED = frozenset({"recently_joined", "last_sent"})
-_CONSISTENT_HASHING = "subscriptionKeySharedUseConsistentHashing"
-_REPLICA_POINTS = "subscriptionKeySharedConsistentHashingReplicaPoints"
+CONSISTENT_HASHING: Final = "subscriptionKeySharedUseConsistentHashing"
+REPLICA_POINTS: Final = "subscriptionKeySharedConsistentHashingReplicaPoints"
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,11 @@ class Setup:
         """The selector that the broker makes (contract 2)."""
         if sticky:
             return "exclusive"
-        return "auto_split" if self.broker.get(_CONSISTENT_HASHING) is False else "consistent_hashing"
+        return "auto_split" if self.broker.get(CONSISTENT_HASHING) is False else "consistent_hashing"
 
     def selector(self, sticky: bool) -> Selector:
         """An empty selector."""
-        points = self.broker.get(_REPLICA_POINTS)
+        points = self.broker.get(REPLICA_POINTS)
         kind = self.selector_kind(sticky)
         return make_selector(kind, points if isinstance(points, int) else DEFAULT_POINTS, self.profile)
 

@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.contract.recorded_by import BROKER, OUTSIDE
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.explain.trace_rows import all_rows, of_group
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
+from dispatch_audit.pipeline.simulate.setting_names import refuse_settings
 from dispatch_audit.pipeline.simulate.work import DescribedPartition, RecordedSubscription, Work
 from dispatch_audit.pipeline.simulate.workload.description import WorkloadDescription, read_description
 from dispatch_audit.pipeline.simulate.workload.from_trace import not_simulated
@@ -41,11 +42,14 @@ def opened(source: str) -> Source:
     """The description of a workload, if the source is a file that ends in `.toml`, else a trace.
 
     Raises:
-        UsageError: it cannot be read, is several traces, or is a trace that shows no dispatcher or no keys.
+        UsageError: it cannot be read, has a setting that does not exist, is several traces, or is a trace that shows no
+            dispatcher or no keys.
         TraceError: `trace.json` cannot be used.
     """
     if source.endswith(_DESCRIBED):
-        return read_description(Path(source))
+        description = read_description(Path(source))
+        refuse_settings(description.broker.settings, f"{source}: broker.settings: ")
+        return description
     traces = open_traces([source])
     if len(traces) != 1:
         raise UsageError(f"{source} has {len(traces)} traces", "name one of them")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from dispatch_audit.pipeline.contract.profile import profile_for
-from dispatch_audit.pipeline.simulate.policy_names import PolicyName
+from dispatch_audit.pipeline.simulate.policies.policy_names import PolicyName
 from dispatch_audit.pipeline.simulate.setup import Setup, setup_for
 
 _LIMITS = (

@@ -8,14 +8,13 @@ Source: contract 3.12; TRACE_FORMAT, "Entry buckets".
 
 from collections.abc import Mapping
 
+from dispatch_audit.pipeline.contract.setting_kinds import ENTRY_BUCKETS
 from dispatch_audit.pipeline.errors import TraceError
-
-SETTING = "entryBucketDispatch"
 
 
 def sets_entry_buckets(settings: Mapping[str, object]) -> bool:
     """Whether the settings of `trace.json` declare it for the whole trace."""
-    return settings.get(SETTING) is True
+    return settings.get(ENTRY_BUCKETS) is True
 
 
 def entry_buckets_refused(where: str) -> TraceError:

@@ -4,7 +4,7 @@ Source: TRACE_FORMAT, "A trace".
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +12,10 @@ from pydantic import BaseModel, ConfigDict, StrictBool, StrictFloat, StrictInt, 
 
 from dispatch_audit.pipeline.contract.profile import profile_named
 from dispatch_audit.pipeline.contract.recorded_by import BROKER, RecordedBy
+from dispatch_audit.pipeline.contract.setting_kinds import is_of_kind, setting_kinds
 from dispatch_audit.pipeline.errors import TraceError, UsageError
+from dispatch_audit.pipeline.messages.model_errors import in_words, shown
+from dispatch_audit.pipeline.messages.nearest import did_you_mean, misspelt
 from dispatch_audit.pipeline.trace.entry_buckets import entry_buckets_refused, sets_entry_buckets
 
 FILE_NAME = "trace.json"
@@ -32,7 +35,7 @@ class Recorder(BaseModel):
 
 
 class Manifest(BaseModel):
-    """The description of a trace in its `trace.json`; unknown fields are ignored.
+    """The description of a trace in its `trace.json`; fields that it does not know are kept apart and mean nothing.
 
     Attributes:
         pulsar_version: of the recorded broker, such as `4.0.8`.
@@ -45,7 +48,7 @@ class Manifest(BaseModel):
         note: free text.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="allow")
 
     pulsar_version: StrictStr
     settings: Mapping[str, SettingValue] = {}
@@ -59,6 +62,18 @@ class Manifest(BaseModel):
     def keys_digested(self) -> bool:
         """Whether the rows have digests in the place of keys, and the hashes of the keys beside them."""
         return self.keys == "digest"
+
+    @property
+    def unknown_names(self) -> Iterator[str]:
+        """Yields a sentence for each field that is unknown, and for each setting that is surely misspelt."""
+        for name in self.model_extra or {}:
+            if name != "trace_format":
+                meant = did_you_mean(name, type(self).model_fields)
+                yield f"field {name} is unknown and was not used{f'; {meant}' if meant else ''}"
+        for name in self.settings:
+            meant_setting = misspelt(name, setting_kinds())
+            if meant_setting:
+                yield f"setting {name} is unknown and was not used; did you mean {meant_setting}?"
 
 
 def manifest_in(folder: Path, profile: str | None = None) -> Manifest:
@@ -112,10 +127,15 @@ def _parsed(path: Path, text: str) -> Manifest:
     try:
         manifest = Manifest.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        # The first two parts name the setting; a third would name the member of the union that failed last.
-        name = ".".join(str(part) for part in first["loc"][:2])
-        raise TraceError(f"{path}: {name}: {first['msg']}", f"correct {FILE_NAME}") from None
+        raise _incorrect(path, in_words(error, fields, Manifest)) from None
+    for name, value in manifest.settings.items():
+        if not is_of_kind(name, value):
+            kind = "true or false" if setting_kinds()[name] == "switch" else "a number"
+            raise _incorrect(path, f"settings.{name} is {shown(value)}, not {kind}")
     if sets_entry_buckets(manifest.settings):
         raise entry_buckets_refused(str(path))
     return manifest
+
+
+def _incorrect(path: Path, fault: str) -> TraceError:
+    return TraceError(f"{path}: {fault}", f"correct {FILE_NAME}; docs/TRACE_FORMAT.md describes its fields")

@@ -95,6 +95,7 @@ ROOMS = (
     "dispatch_audit.recording.client",
     "dispatch_audit.recording",
     "dispatch_audit.pipeline.checkpointed",
+    "dispatch_audit.pipeline.messages",
     "dispatch_audit.pipeline.errors",
     "dispatch_audit.pipeline.plural",
     "dispatch_audit.pipeline.utc",

@@ -83,4 +83,4 @@ def test_nothing_but_a_broker_makes_a_trace_clean(
 def test_another_place_of_recording_is_refused(run: Run, write_trace: WriteTrace, tmp_path: Path) -> None:
     trace = write_trace([received(1, 0)], manifest={**MANIFEST, "recorded_by": "proxy"})
     code, message = refused(run, "audit", trace, "--out", tmp_path / "tables")
-    assert (code, "trace.json: recorded_by: Input should be 'broker', 'client' or 'admin_api'" in message) == (3, True)
+    assert (code, "trace.json: recorded_by is \"proxy\", not 'broker', 'client' or 'admin_api'" in message) == (3, True)

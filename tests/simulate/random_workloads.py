@@ -10,7 +10,7 @@ from typing import Final
 
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, profile_for
 from dispatch_audit.pipeline.simulate.clients.client import ClientSettings
-from dispatch_audit.pipeline.simulate.policy_names import PolicyName
+from dispatch_audit.pipeline.simulate.policies.policy_names import PolicyName
 from dispatch_audit.pipeline.simulate.setup import Setup, setup_for
 from dispatch_audit.pipeline.simulate.state.broker_settings import Timing
 from dispatch_audit.pipeline.simulate.state.switches import Switches, switches_of

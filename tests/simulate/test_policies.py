@@ -8,7 +8,7 @@ from simulated import MS, Audited, S, audited, client, joins, sent, workload_of
 from test_flaws import AUTO_SPLIT, EXACT, FOREVER, HIGH, HIGHEST, LOW, LOWEST, setup
 
 from dispatch_audit.pipeline.simulate.lower_bound import makespan_bound_us
-from dispatch_audit.pipeline.simulate.policy_names import PolicyName
+from dispatch_audit.pipeline.simulate.policies.policy_names import PolicyName
 from dispatch_audit.pipeline.simulate.setup import setup_for
 from dispatch_audit.pipeline.simulate.workload.partition_workload import Action, PartitionWorkload
 

@@ -17,7 +17,7 @@ from random_workloads import drawn_setup, drawn_workload, switched
 from simulated import Audited, audited, audited_as_recorded, rows_of
 
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
-from dispatch_audit.pipeline.simulate.policy_names import PolicyName
+from dispatch_audit.pipeline.simulate.policies.policy_names import PolicyName
 from dispatch_audit.pipeline.simulate.state.switches import Switches
 
 SEEDS: Final = st.integers(0, 2**32)

@@ -8,7 +8,7 @@ from test_flaws import HIGH, LOW, setup
 from test_policies import hung, under
 
 from dispatch_audit.pipeline.simulate.partition import PartitionSimulation
-from dispatch_audit.pipeline.simulate.policy_names import PolicyName
+from dispatch_audit.pipeline.simulate.policies.policy_names import PolicyName
 from dispatch_audit.pipeline.simulate.series import STEPS_MAX, Series, of_partitions, with_equal_steps
 from dispatch_audit.pipeline.simulate.workload.partition_workload import Action
 

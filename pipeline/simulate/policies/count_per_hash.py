@@ -15,7 +15,8 @@ from dispatch_audit.pipeline.simulate.policies.draining import DrainingPolicy
 from dispatch_audit.pipeline.simulate.state.dispatcher_state import DispatcherState
 
 PER_HASH: Final = 100
-_OPTION: Final = "lookAheadPerHash"
+OPTION: Final = "lookAheadPerHash"
+"""The setting of this policy."""
 
 
 def per_hash(options: Mapping[str, object]) -> int:
@@ -24,9 +25,9 @@ def per_hash(options: Mapping[str, object]) -> int:
     Raises:
         UsageError: the option is no whole number, or below 1.
     """
-    value = options.get(_OPTION, PER_HASH)
+    value = options.get(OPTION, PER_HASH)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"setting {_OPTION} is {value!r}", "give a whole number, 1 or more")
+        raise UsageError(f"setting {OPTION} is {value!r}", "give a whole number, 1 or more")
     return value
 
 

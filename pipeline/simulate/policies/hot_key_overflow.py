@@ -40,13 +40,14 @@ class OverflowSettings:
     cool_down_us: int = 60_000_000
 
 
-_NAMES: Mapping[str, tuple[str, float]] = {
+OPTIONS: Mapping[str, tuple[str, float]] = {
     "keySharedHotKeyDetectionWatermark": ("watermark", 1),
     "keySharedHotKeyTopN": ("top_n", 1),
     "keySharedHotKeyDominanceThreshold": ("dominance", 1),
     "keySharedHotKeyOverflowDispatchBatch": ("batch", 1),
     "keySharedHotKeyReleaseCooldownMs": ("cool_down_us", 1000),
 }
+"""The settings of PIP-474, with the field and the factor of each."""
 
 
 def overflow_settings(options: Mapping[str, object]) -> OverflowSettings:
@@ -56,7 +57,7 @@ def overflow_settings(options: Mapping[str, object]) -> OverflowSettings:
         UsageError: a value is no number, or below 0.
     """
     found: dict[str, float] = {}
-    for name, (field, factor) in _NAMES.items():
+    for name, (field, factor) in OPTIONS.items():
         value = options.get(name)
         if value is None:
             continue

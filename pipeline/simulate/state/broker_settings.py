@@ -10,6 +10,29 @@ UNACKED_PER_CONSUMER: Final = "maxUnackedMessagesPerConsumer"
 UNACKED_PER_SUBSCRIPTION: Final = "maxUnackedMessagesPerSubscription"
 _THROTTLING: Final = "dispatchThrottlingRate"
 _LEVELS: Final = ("", "PerTopic", "PerSubscription")
+LIMITS: Final = frozenset(
+    {
+        UNACKED_PER_CONSUMER,
+        UNACKED_PER_SUBSCRIPTION,
+        "dispatcherMaxReadBatchSize",
+        "keySharedLookAheadMsgInReplayThresholdPerConsumer",
+        "keySharedLookAheadMsgInReplayThresholdPerSubscription",
+        "managedLedgerMaxUnackedRangesToPersist",
+        *(f"{_THROTTLING}{level}{unit}" for level in _LEVELS for unit in ("InMsg", "InByte")),
+    }
+)
+"""The limits among the settings that `broker_settings` reads: the higher one is, the more is sent."""
+SIMULATED: Final = LIMITS | {
+    "keySharedUnblockingIntervalMs",
+    "dispatcherRetryBackoffInitialTimeInMs",
+    "dispatcherRetryBackoffMaxTimeInMs",
+    "dispatchThrottlingOnNonBacklogConsumerEnabled",
+    "dispatchThrottlingOnBatchMessageEnabled",
+    "delayedDeliveryEnabled",
+    "delayedDeliveryTickTimeMillis",
+    *(f"{_THROTTLING}{level}PeriodInSeconds" for level in _LEVELS),
+}
+"""The settings that `broker_settings` reads."""
 
 
 @dataclass(frozen=True, slots=True)

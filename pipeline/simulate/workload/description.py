@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.messages.model_errors import in_words
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -143,6 +144,4 @@ def read_description(path: Path) -> WorkloadDescription:
     try:
         return WorkloadDescription.model_validate(read)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"]) or "the workload"
-        raise UsageError(f"{path}: {name}: {first['msg'].removeprefix('Value error, ')}", _WAY_OUT) from None
+        raise UsageError(f"{path}: {in_words(error, read, WorkloadDescription)}", _WAY_OUT) from None

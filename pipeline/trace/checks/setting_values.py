@@ -9,32 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
+from dispatch_audit.pipeline.contract.setting_kinds import NUMBERS, SWITCHES
+
 Value: TypeAlias = bool | int | float | str | None
 
-_RATES: Final = ("dispatchThrottlingRate", "dispatchThrottlingRatePerTopic", "dispatchThrottlingRatePerSubscription")
-NUMBERS: Final = frozenset(
-    {
-        "maxUnackedMessagesPerConsumer",
-        "maxUnackedMessagesPerSubscription",
-        *(f"{rate}{unit}" for rate in _RATES for unit in ("InMsg", "InByte", "PeriodInSeconds")),
-        "keySharedLookAheadMsgInReplayThresholdPerConsumer",
-        "keySharedLookAheadMsgInReplayThresholdPerSubscription",
-        "keySharedUnblockingIntervalMs",
-        "delayedDeliveryTickTimeMillis",
-        "dispatcherMaxReadBatchSize",
-        "dispatcherMinReadBatchSize",
-        "dispatcherMaxReadSizeBytes",
-    }
-)
-SWITCHES: Final = frozenset(
-    {
-        "dispatchThrottlingOnNonBacklogConsumerEnabled",
-        "dispatchThrottlingOnBatchMessageEnabled",
-        "subscriptionKeySharedUseClassicPersistentImplementation",
-        "delayedDeliveryEnabled",
-        "dispatcherPauseOnAckStatePersistentEnabled",
-    }
-)
 # Longer numbers are beyond every setting.
 _NUMBER: Final = re.compile(r"-?\d{1,18}(\.\d{1,18})?", re.ASCII)
 _WORDS: Final[Mapping[str, bool]] = {"true": True, "false": False}

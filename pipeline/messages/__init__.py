@@ -1,0 +1,1 @@
+"""Words of messages: names that are near, and the faults of files."""
