@@ -148,7 +148,7 @@ def test_a_value_that_does_not_fit_refuses_the_row(tmp_path: Path) -> None:
     good, refused = read(folder_of(tmp_path, all=table))
     assert [(row["seq"], row["key"]) for row in good] == [(6, b"key")]
     assert [(row["line"], row["seq"], row["refused"], row["detail"]) for row in refused] == [
-        (2, 7, "wrong_type", "permits"),
+        (2, 7, "wrong_type", "permits = 3000000000, not a whole number of 32 bits"),
         (3, 8, "bad_key", "key_b64 = !"),
     ]
     assert '"permits":3000000000' in refused[0]["raw"]

@@ -111,8 +111,8 @@ def test_what_does_not_fit_refuses_the_row_and_names_it(
     (trace,) = open_traces([recording])
     found = sorted(set_aside(spark, trace), key=lambda row: int(row.line))
     assert [(row.seq, row.reason, row.detail, row.line) for row in found] == [
-        (6, "wrong_type", "permits", 1),
-        (7, "wrong_type", "permits", 2),
+        (6, "wrong_type", "permits = 3000000000, not a whole number of 32 bits", 1),
+        (7, "wrong_type", "permits = 3500000000, not a whole number of 32 bits", 2),
     ]
     assert found[0].file.startswith(str(recording / "events" / "part-"))
     assert '"permits":3000000000' in found[0].raw

@@ -116,7 +116,7 @@ def test_a_value_of_another_type_is_named_beside_the_end_of_the_line(tmp_path: P
     ]
     _, aside = read(tmp_path / "t", [line.encode() for line in lines])
     assert sorted((row["line"], row["seq"], row["refused"], row["detail"]) for row in aside) == [
-        (1, 6, "wrong_type", "permits"),
-        (2, 6, "wrong_type", "a nested field"),
-        (3, 6, "wrong_type", "consumer"),
+        (1, 6, "wrong_type", 'permits = "many", not a whole number of 32 bits'),
+        (2, 6, "wrong_type", "positions[0].ledger_id = {}, not a whole number of 64 bits"),
+        (3, 6, "wrong_type", f"consumer = {2**63}, not a whole number of 64 bits"),
     ]

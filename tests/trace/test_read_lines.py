@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import re
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -250,6 +251,20 @@ def _normal(text: Any) -> Any:
     return text
 
 
+def _as_spark(row: Mapping[str, Any]) -> str | None:
+    """The detail as Spark knew it: what is wrong with JSON only of several objects, and of a wrong type the field."""
+    detail: str = row["detail"]
+    if row["refused"] == "broken_json":
+        return detail if detail.startswith("several") else None
+    if row["refused"] != "wrong_type":
+        return detail
+    field, *within = re.split(r"[.\[]", detail.partition(" = ")[0])
+    is_of_struct = any(not part.removesuffix("]").isdigit() for part in within)
+    # Of a field that is there twice Spark took the last value, and did not say which one is wrong.
+    is_there_twice = row["raw"].count(f'"{field}"') > 1
+    return "a nested field" if is_of_struct or is_there_twice else field
+
+
 def test_verdicts_are_those_that_spark_gave(tmp_path: Path) -> None:
     """Until version 0.4 Spark parsed lines, and its SQL checked rows; its verdicts on damaged lines were kept."""
     with gzip.open(VERDICTS, "rt") as recorded:
@@ -257,7 +272,8 @@ def test_verdicts_are_those_that_spark_gave(tmp_path: Path) -> None:
     lines = [row["line"].encode("latin-1") for row in known]
     good, refused, _ = read(written(tmp_path, lines))
     names = ("detail", "topic", "subscription", "seq")
-    found = {row["line"]: [row["refused"], *(_normal(row[name]) for name in names)] for row in refused}
+    rows = {row["line"]: {**row, "detail": _as_spark(row)} for row in refused}
+    found = {line: [row["refused"], *(_normal(row[name]) for name in names)] for line, row in rows.items()}
     judged = [(row["verdict"], number) for number, row in enumerate(known, 1) if row["verdict"] is not None]
     # Spark took two lines that break off within a nested field for rows with a wrong type.
     broken = {n for verdict, n in judged if verdict[0] == "wrong_type" and not is_one_object(lines[n - 1])}

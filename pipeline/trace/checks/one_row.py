@@ -40,16 +40,19 @@ class Check(NamedTuple):
         field: the column at fault, or `column.field` of a struct.
         failed: whether a row is refused.
         shown: whether the detail has the value too.
+        note: what the detail says besides.
     """
 
     reason: str
     field: str
     failed: Condition
     shown: bool = False
+    note: str = ""
 
     def fault(self, row: Values) -> Fault:
         """Returns the fault of a row that fails the check."""
-        return Fault(self.reason, f"{self.field} = {row[self.field]}" if self.shown else self.field)
+        value = f" = {row[self.field]}" if self.shown else ""
+        return Fault(self.reason, f"{self.field}{value}{self.note}")
 
 
 def _never(_: Values) -> bool:
@@ -89,6 +92,8 @@ def _name(field: str) -> Check:
 
 # The last microsecond that a timestamp of Python or Spark can show, 9999-12-31.
 TS_US_MAX: Final = 253_402_300_799_999_999
+# From 2015 to 2100.
+_NANOSECONDS: Final = range(1_420_070_400 * 10**9, 4_102_444_800 * 10**9)
 RESETS: Final = ("seek", "unload", "transfer", "expire", "skip", "clear")
 HASH_MAX: Final = 65_535
 
@@ -173,6 +178,9 @@ ALL_EVENTS: Final[Sequence[Check]] = [
     *_missing("event", "seq", "ts_us"),
     *_missing("topic", unless=_may_lack_topic),
     *_negative("seq"),
+    _impossible("ts_us", lambda moment: moment in _NANOSECONDS)._replace(
+        note=", which looks like nanoseconds; ts_us is in microseconds"
+    ),
     _impossible("ts_us", lambda moment: not 0 <= moment <= TS_US_MAX),
     _name("topic"),
 ]

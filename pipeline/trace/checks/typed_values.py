@@ -125,6 +125,12 @@ def _as_text(value: Any) -> str:
     return text.encode(errors="replace").decode()
 
 
+def as_json(value: Any) -> str:
+    """Returns a parsed value as it is in JSON, a text with its quotes."""
+    text = json.dumps(value, ensure_ascii=False) if type(value) is str else _json(value)
+    return text.encode(errors="replace").decode()
+
+
 def _json(value: Any) -> str:
     if isinstance(value, Number):
         return str(value)

@@ -28,6 +28,7 @@ from dispatch_audit.pipeline.trace.checks.rows_with_texts import (
     good_with_texts,
 )
 from dispatch_audit.pipeline.trace.checks.snapshots import checked_structs
+from dispatch_audit.pipeline.trace.checks.wrong_types import not_of_type
 from dispatch_audit.pipeline.trace.columnar.conform import OtherColumnError, conform
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES, EVENT_SCHEMA
 
@@ -103,7 +104,8 @@ class ColumnReader:
             if pa.types.is_integer(ARROW_TYPES[name]) and found[name].null_count > given.null_count:
                 lost = pc.and_(pc.is_valid(given), pc.is_null(found[name])).to_numpy(zero_copy_only=False)
                 for row in np.flatnonzero(lost).tolist():
-                    faults.setdefault(row, Fault("wrong_type", name))
+                    detail = not_of_type(name, str(given[row]), ARROW_TYPES[name])
+                    faults.setdefault(row, Fault("wrong_type", detail))
         if "key_b64" in part.schema.names:
             found["key"] = self._keys(found["key"], part.column("key_b64"), faults)
         return found, faults

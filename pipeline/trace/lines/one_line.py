@@ -5,8 +5,8 @@ If an object has a field twice, the last one counts. Bytes that are not UTF-8 be
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from dispatch_audit.pipeline.trace.checks.typed_values import (
     typed_fields,
     typed_json,
 )
+from dispatch_audit.pipeline.trace.checks.wrong_types import wrong_value
 from dispatch_audit.pipeline.trace.lines.layout import FIELDS
 from dispatch_audit.pipeline.trace.schema import ARROW_TYPES
 
@@ -52,7 +53,7 @@ def read_line(text: str) -> OneLine:
     values, partial = typed_fields(fields, _FIELDS)
     key_text = values.pop("key_b64", None)
     if partial:
-        return OneLine(values, Fault("wrong_type", _lost(fields, {**values, "key_b64": key_text})))
+        return OneLine(values, Fault("wrong_type", wrong_value(fields, _FIELDS)))
     values["key"] = None if key_text is None else key_of(key_text)
     if key_text is not None and values["key"] is None:
         return OneLine(values, Fault("bad_key", f"key_b64 = {key_text}"))
@@ -79,19 +80,33 @@ def _converted(texts: Sequence[str]) -> list[Values]:
 
 def _fields_of(text: str) -> Fields | Fault:
     """Returns the fields of the one object in a line, or why it is not exactly one."""
-    broken = Fault("broken_json", None)
     if text.count("{") + text.count("[") > _DEPTH_MAX and _is_deep(text):
-        return broken
+        return _broken(f"nested deeper than {_DEPTH_MAX} brackets")
     try:
         found = DECODER.decode(f"[{text}]")
-    except (ValueError, RecursionError):
-        return broken
+    except RecursionError:
+        return _broken(f"nested deeper than {_DEPTH_MAX} brackets")
+    except ValueError:
+        return _broken(_first_error(text))
     if len(found) > 1 and all(value is None or isinstance(value, Fields) for value in found):
-        return Fault("broken_json", "several objects in one line")
+        return _broken("several objects in one line")
     if len(found) != 1 or not isinstance(found[0], Fields):
-        return broken
+        return _broken("not an object")
     too_long = any(isinstance(value, Number) and len(value) > _DIGITS_MAX for _, value in found[0])
-    return broken if too_long else found[0]
+    return _broken(f"a number of more than {_DIGITS_MAX} digits") if too_long else found[0]
+
+
+def _broken(detail: str) -> Fault:
+    return Fault("broken_json", detail)
+
+
+def _first_error(text: str) -> str:
+    """Returns the first error of a text that is not JSON, in the words of the parser."""
+    try:
+        DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        return f"{error.msg.lower()} at character {error.pos + 1}".replace(" at at ", " at ")
+    return "not JSON"
 
 
 def _is_deep(text: str) -> bool:
@@ -106,9 +121,3 @@ def _is_deep(text: str) -> bool:
             return True
     return False
 
-
-def _lost(fields: Fields, values: Mapping[str, Any]) -> str:
-    """Returns the first field that lost its value."""
-    given = {name for name, value in fields if value is not None}
-    names = (name for name in FIELDS if name in given and values.get(name) is None)
-    return next(names, "a nested field")
