@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from dispatch_audit.pipeline.bad_rows import QuarantineCounts
@@ -17,7 +19,6 @@ from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.contract.severity import worst_verdict
 from dispatch_audit.pipeline.engine.limits import refuse_target
 from dispatch_audit.pipeline.engine.name import engine_name
-from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packed_source import NOTHING, Placed, Reading, configure, counts_in
 from dispatch_audit.pipeline.replay.packing.refused import REPEATED_ROW
@@ -31,6 +32,7 @@ from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.run.request import AuditRequest, AuditResult
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.run.stages import Progress, Stages
+from dispatch_audit.pipeline.run.too_much_refused import too_much_refused
 from dispatch_audit.pipeline.run.verdict import answers_in, completeness_of, severities_in
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.create import open_tables
@@ -41,7 +43,9 @@ from dispatch_audit.pipeline.tables.through_spark.spark_rows import frame_of
 from dispatch_audit.pipeline.tables.write import RunTables
 from dispatch_audit.pipeline.trace import Survey, Trace, survey, trace_errors
 from dispatch_audit.pipeline.trace.checks.asked import ASKED_BY, AskedRows
+from dispatch_audit.pipeline.trace.quarantine.refused_row import RefusedRow
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
+from dispatch_audit.pipeline.trace.reasons import STATEFUL
 from dispatch_audit.pipeline.windows.resolve import ResolvedWindow, resolved_window
 from dispatch_audit.pipeline.windows.rows_without_seq import RowsWithoutSeq, rows_without_seq
 from dispatch_audit.pipeline.windows.window import WHOLE, Window
@@ -269,7 +273,10 @@ def _quarantine(spark: SparkSession, found: _Replayed, settings: Settings) -> in
     # The replay may refuse rows of the window before only now.
     before = 0 if found.window is None else found.window.rows_before
     if counts.bad_share(found.survey.rows_in + before) > settings.trace.quarantine_ratio_max:
-        raise _too_much_refused(found, counts, settings.trace.quarantine_ratio_max)
+        first = _first_of_replay(found.rows["quarantine"])
+        raise too_much_refused(
+            found.trace.path, found.survey.rows_in, counts, first, settings.trace.quarantine_ratio_max
+        )
     return counts.rows + without_seq.number
 
 
@@ -278,6 +285,14 @@ def _counted(found: _Replayed) -> QuarantineCounts:
     counts = found.rows["quarantine"].counts("reason")
     repeated, early = counts.pop(REPEATED_ROW, 0), found.survey.refused
     return QuarantineCounts(early, sum(counts.values()) - early - found.without_seq.number, repeated)
+
+
+def _first_of_replay(quarantine: Rows) -> RefusedRow:
+    """Returns the first row, by file and line, that the replay refused; at least one is there."""
+    rows = quarantine.select("reason", "detail", "file", "line")
+    of_replay = rows.filter(pc.is_in(rows["reason"], pa.array(STATEFUL.keys() - {REPEATED_ROW})))
+    ordered = of_replay.sort_by([("file", "ascending"), ("line", "ascending")])
+    return RefusedRow.of(ordered.slice(0, 1).to_pylist()[0])
 
 
 def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settings) -> str:
@@ -325,11 +340,3 @@ def _write(spark: SparkSession, found: _Replayed, refused: int, settings: Settin
         }
     )
     return tables.run_key
-
-
-def _too_much_refused(found: _Replayed, refused: QuarantineCounts, ratio_max: float) -> TraceError:
-    return TraceError(
-        f"{found.trace.path}: the replay refuses {refused.early + refused.late} of {found.survey.rows_in} rows, which "
-        f"do not fit the rows before them, more than the allowed share of {ratio_max:g}",
-        "record from the first join on, or raise trace.quarantine_ratio_max",
-    )

@@ -24,6 +24,13 @@ from dispatch_audit.pipeline.report.validation import json_validation, print_val
 def validate(
     traces: TracesArgument,
     profile: ProfileOption = None,
+    show_rows: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Also show the first N rows that an audit would refuse.")
+    ] = 0,
+    replay: Annotated[
+        bool,
+        typer.Option("--replay/--no-replay", help="Look for rows that contradict others, too, which takes a replay."),
+    ] = True,
     report_format: Annotated[Literal["text", "json"], typer.Option("--format", help="Format of the report.")] = "text",
     engine: EngineChoice = "auto",
     config: ConfigOption = None,
@@ -40,7 +47,7 @@ def validate(
             # Imported here, because `session_for` imports it while the engine starts.
             from dispatch_audit.pipeline.validation import validate as run_validation  # noqa: PLC0415
 
-            results = run_validation(spark, request, begin)
+            results = run_validation(spark, request, begin, replay=replay, rows_max=show_rows)
         if report_format == "json":
             typer.echo(json_validation(results))
         else:

@@ -120,7 +120,7 @@ def _checked(
     def keep(frame: DataFrame) -> DataFrame:
         return staging.keep_rows(frame, "packed")
 
-    work = checked_rows(request.settings.spark.chunk_rows, all_texts=True)
+    work = checked_rows(request.settings.spark.chunk_rows, texts_max=None)
     staged = evaluated(spark, trace, work, STAGED_SCHEMA, keep)
     refused = rows_in(staged)
     return survey(counts_in(staged), lambda: refused, trace, request.settings.trace), refused

@@ -58,13 +58,13 @@ def packed_rows(profile: Profile, chunk_rows: int, digested: bool = False, files
     return work
 
 
-def checked_rows(chunk_rows: int, *, all_texts: bool = False) -> Work:
+def checked_rows(chunk_rows: int, texts_max: int | None = 1) -> Work:
     """Returns work that counts the rows of a trace without packing them.
 
     Args:
         chunk_rows: most rows that are checked at a time.
-        all_texts: whether all refused rows are staged; else those at which a log ends too early, and the first of each
-            batch.
+        texts_max: how many refused rows of each reason in a batch are staged, besides those at which a log ends too
+            early; None: all.
     """
 
     def work(parts: Iterator[Part]) -> Iterator[pa.RecordBatch]:
@@ -72,7 +72,7 @@ def checked_rows(chunk_rows: int, *, all_texts: bool = False) -> Work:
         for part, found in _found(parts, OF_ROW, chunk_rows):
             counts.add(found.good)
             counts.add(found.refused)
-            yield from _texts(part, found.refused if all_texts else _shown(found.refused))
+            yield from _texts(part, found.refused if texts_max is None else _shown(found.refused, texts_max))
             yield from _lines(part, found)
         yield staged_payload(Kind.COUNTS, counts.encode())
 
@@ -138,11 +138,15 @@ def _lines(part: Part, found: RowsRead) -> Iterator[pa.RecordBatch]:
         yield staged_lines(part.file, part.begin, found.lines)
 
 
-def _shown(refused: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns the rows that a message may name: those at which a log ends too early, and the first."""
-    shown = pc.equal(refused.column("refused"), "cut_off").to_numpy(zero_copy_only=False).copy()
-    shown[:1] = True
-    return refused.filter(pa.array(shown))
+def _shown(refused: pa.RecordBatch, texts_max: int) -> pa.RecordBatch:
+    """Returns the rows that a message may name: those at which a log ends too early, and the first of each reason."""
+    reasons = refused.column("refused").to_pylist()
+    left = dict.fromkeys(reasons, texts_max)
+    shown = []
+    for reason in reasons:
+        shown.append(reason == "cut_off" or left[reason] > 0)
+        left[reason] -= 1
+    return refused.filter(pa.array(shown, pa.bool_()))
 
 
 class _Packer:

@@ -3,11 +3,13 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Final
 
 from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.contract.rule import About
+from dispatch_audit.pipeline.errors import LimitError
 from dispatch_audit.pipeline.replay import rows
 from dispatch_audit.pipeline.replay.checkpoint.checkpoint import (
     STATE_VERSION,
@@ -64,8 +66,9 @@ def replay_group(
         StateError: this version cannot continue from `before`.
     """
     if config.recorded_by != BROKER:
-        for table, columns in outside_tables(group, chunks, config, findings_per_rule_max):
-            yield table, with_finding_ids(columns) if table == "violations" else columns
+        with _named(group):
+            for table, columns in outside_tables(group, chunks, config, findings_per_rule_max):
+                yield table, with_finding_ids(columns) if table == "violations" else columns
         return
     if before is None:
         subscription = Subscription(config) if observer is None else observed_subscription(config, observer)
@@ -83,9 +86,19 @@ def replay_group(
         keep_state=keep_state,
         recorders=recorders,
     )
-    for table, columns in found:
-        numbered = recorders.in_own_numbers(table, columns)
-        yield table, with_finding_ids(numbered) if table == "violations" else numbered
+    with _named(group):
+        for table, columns in found:
+            numbered = recorders.in_own_numbers(table, columns)
+            yield table, with_finding_ids(numbered) if table == "violations" else numbered
+
+
+@contextmanager
+def _named(group: Group) -> Iterator[None]:
+    """Adds the subscription to the error of a limit, which does not know it."""
+    try:
+        yield
+    except LimitError as error:
+        raise LimitError(f"{group.topic}, subscription {group.subscription}: {error.args[0]}", error.way_out) from error
 
 
 def _replayed_group(

@@ -1,7 +1,8 @@
 """The result of `validate`, as text and as JSON."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from rich.console import Console
 from rich.text import Text
@@ -9,6 +10,10 @@ from rich.text import Text
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.wording import dropped, printable, share
 from dispatch_audit.pipeline.run.request import ValidationResult
+from dispatch_audit.pipeline.trace.quarantine.refused_row import RefusedRow
+
+# Of a row, as text; JSON has all of it.
+_RAW_MAX: Final = 400
 
 
 def print_validation(results: Iterable[ValidationResult], console: Console) -> None:
@@ -31,6 +36,8 @@ def json_validation(results: Sequence[ValidationResult]) -> str:
                     "events": result.events_in,
                     "quarantined": result.events_quarantined,
                     "quarantined_by_reason": result.reasons,
+                    "first_by_reason": {reason: row._asdict() for reason, row in result.first.items()},
+                    "rows": [row._asdict() for row in result.rows],
                     "gaps": result.gaps,
                     "rows_dropped": result.rows_dropped,
                     "profile": result.profile,
@@ -52,8 +59,25 @@ def _lines(result: ValidationResult) -> list[str]:
     return [
         f"{word}  {printable(result.path)}",
         f"Read    {count(result.events_in, 'event')}, {refused} ({share(part)})",
-        *(f"        {reason}: {number:,}" for reason, number in by_frequency),
+        *(f"        {reason}: {number:,}{_first(result, reason)}" for reason, number in by_frequency),
         *([f"Lost    {dropped(result.rows_dropped, result.gaps)}"] if result.gaps else []),
         f"Broker  by the rules of profile {result.profile}",
         *([f"        {printable(result.judged_as)}"] if result.judged_as else []),
+        *(line for row in result.rows for line in _row(row, result.path)),
     ]
+
+
+def _first(result: ValidationResult, reason: str) -> str:
+    """Returns where the first row of a reason is, and what is wrong with it."""
+    row = result.first.get(reason)
+    if row is None:
+        return ""
+    detail = "" if row.detail is None else f": {printable(row.detail)}"
+    return f", first in {printable(row.place(result.path))}{detail}"
+
+
+def _row(row: RefusedRow, path: str) -> Iterator[str]:
+    """Yields the lines on a refused row: its place and fault, and the row itself."""
+    yield f"{printable(row.place(path))}: {printable(row.fault)}"
+    raw = printable(row.raw or "")
+    yield f"        {raw if len(raw) <= _RAW_MAX else f'{raw[: _RAW_MAX - 3]}...'}"

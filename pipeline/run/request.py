@@ -1,10 +1,12 @@
 """The request and the result of an audit, for the command line, notebooks and jobs."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.trace import Trace
+from dispatch_audit.pipeline.trace.quarantine.refused_row import RefusedRow
 from dispatch_audit.pipeline.windows.window import WHOLE, Window
 
 
@@ -50,7 +52,7 @@ class AuditResult:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """The result of reading one trace, without a replay and without tables.
+    """The result of reading and replaying one trace without tables.
 
     Attributes:
         path: the trace as given.
@@ -59,6 +61,8 @@ class ValidationResult:
         events_in: rows read.
         events_quarantined: rows that an audit would refuse.
         reasons: refused rows by reason code.
+        first: the first refused row of each reason.
+        rows: the first refused rows, as many as were asked for.
         gaps: rows that say that others were dropped.
         rows_dropped: rows that recorders dropped.
         fault: why an audit would refuse the trace, by `trace.quarantine_ratio_max` and `trace.truncated_log`, with the
@@ -74,6 +78,8 @@ class ValidationResult:
     fault: str
     gaps: int = 0
     rows_dropped: int = 0
+    first: Mapping[str, RefusedRow] = field(default_factory=dict)
+    rows: Sequence[RefusedRow] = ()
 
     @property
     def usable(self) -> bool:

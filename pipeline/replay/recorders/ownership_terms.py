@@ -22,6 +22,7 @@ from dispatch_audit.pipeline.replay.packing.events import Code
 from dispatch_audit.pipeline.replay.packing.narrow_events import NarrowEvents
 from dispatch_audit.pipeline.replay.packing.packed_batch import PackedBatch
 from dispatch_audit.pipeline.replay.recorders.recorders import TRANSFER_ROWS, Recorders, Term
+from dispatch_audit.pipeline.utc import moment
 
 _PLACE_MAX: Final = 1 << 62
 _WAY_OUT: Final = (
@@ -256,6 +257,6 @@ def _begins(topic: str, parts: Sequence[Stretch], runs: Sequence[_Run], skew_us:
 def _overlap(topic: str, broker: str, other: str, since_us: int, until_us: int) -> TraceError:
     names = " and ".join(name or "one without a name" for name in sorted((broker, other)))
     return TraceError(
-        f"{topic}: the recorders {names} both wrote as its owner between {since_us} and {until_us} (microseconds)",
+        f"{topic}: the recorders {names} both wrote as its owner between {moment(since_us)} and {moment(until_us)} UTC",
         _WAY_OUT,
     )

@@ -120,4 +120,3 @@ def _is_deep(text: str) -> bool:
         if depth > _DEPTH_MAX:
             return True
     return False
-

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -13,6 +12,7 @@ from dispatch_audit.pipeline.settings import TraceSettings
 from dispatch_audit.pipeline.spark_errors import trace_errors
 from dispatch_audit.pipeline.trace.entry_buckets import entry_buckets_refused
 from dispatch_audit.pipeline.trace.quarantine.clock_unit import refuse_other_units
+from dispatch_audit.pipeline.trace.quarantine.refused_row import RefusedRow
 from dispatch_audit.pipeline.trace.quarantine.row_counts import Count
 from dispatch_audit.pipeline.trace.seq_range import ALL
 from dispatch_audit.pipeline.trace.sources import Trace
@@ -208,16 +208,9 @@ def _group(topic: str | None, subscription: str | None, counts: Sequence[Count])
 def _too_much_refused(found: Survey, refused: DataFrame, trace: Trace, settings: TraceSettings) -> TraceError:
     first = refused.orderBy("file", "line").first()
     assert first is not None, "rows were counted as refused, and a second scan finds none"
-    example = f"the first is {first_refused(first.asDict())}"
+    example = f"the first is {RefusedRow.of(first.asDict())}"
     return TraceError(
         f"{trace.path}: the checks refuse {found.refused} of {found.rows_in} rows, more than the allowed share of "
         f"{settings.quarantine_ratio_max:g}; {example}",
         "check the recorder, or raise trace.quarantine_ratio_max",
     )
-
-
-def first_refused(row: Mapping[str, Any]) -> str:
-    """Returns the words for a refused row, given by reason, detail, file and line."""
-    detail = "" if row["detail"] is None else f" ({row['detail']})"
-    line = "" if row["line"] is None else f", line {row['line']}"
-    return f"{row['reason']}{detail} in {row['file']}{line}"
