@@ -30,8 +30,9 @@ _NO_COLUMNS = re.compile(
     r"\[(?:UNABLE_TO_INFER_SCHEMA|CANNOT_MERGE_SCHEMAS|CANNOT_MERGE_INCOMPATIBLE_DATA_TYPE|COLUMN_ALREADY_EXISTS"
     r"|DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION|PARQUET_TYPE_\w+|UNSUPPORTED_\w*TYPE\w*|DELTA_\w+)[.\w]*\] (.*)"
 )
-# An error of the audit that a worker raised, in the last line of its traceback.
-_OWN = re.compile(r"^dispatch_audit\.pipeline\.errors\.(\w+): (.*)", re.MULTILINE)
+# An error of the audit that a worker raised, in the last line of its traceback. The embedded engine hands it to a
+# function that reads the rows of another one as an error of its own.
+_OWN = re.compile(r"^(?:dispatch_audit\.pipeline\.errors\.|RuntimeError: External error: )(\w+): (.*)", re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last):"
 WORKER_DIED = "Python worker exited unexpectedly"
 """How an engine reports that the process of a worker ended."""

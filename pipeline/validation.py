@@ -26,7 +26,8 @@ from dispatch_audit.pipeline.run.request import AuditRequest, ValidationResult
 from dispatch_audit.pipeline.run.stages import Progress
 from dispatch_audit.pipeline.run.too_much_refused import too_much_refused
 from dispatch_audit.pipeline.settings import Settings
-from dispatch_audit.pipeline.tables.payload import decode
+from dispatch_audit.pipeline.tables.payload import batches_in
+from dispatch_audit.pipeline.tables.schemas import REFUSED
 from dispatch_audit.pipeline.trace import Trace, open_traces, trace_errors
 from dispatch_audit.pipeline.trace.checks.asked import ASKED_BY, AskedRows
 from dispatch_audit.pipeline.trace.quarantine.refused_row import RefusedRow
@@ -147,7 +148,9 @@ def _late(
             placed.tasks,
             recorders=placed.recorders,
         )
-        return decode(results, "refused").toArrow()
+        payloads = results.where(sf.col("table") == REFUSED.name).select("payload").toArrow().column(0)
+        batches = [batch for payload in payloads for batch in batches_in(payload.as_buffer())]
+        return pa.Table.from_batches(batches, REFUSED.arrow_schema)
 
     work = packed_rows(profile, settings.spark.chunk_rows, trace.manifest.keys_digested)
     refused = evaluated(spark, trace, work, STAGED_SCHEMA, refused_of)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from dispatch_audit.pipeline.errors import UsageError
@@ -16,6 +17,7 @@ from dispatch_audit.pipeline.explain.trace_rows import needs_session, subscripti
 from dispatch_audit.pipeline.replay.packing.packed_batch import Group
 from dispatch_audit.pipeline.tables.tables import Tables, of_run
 from dispatch_audit.pipeline.trace import Trace
+from dispatch_audit.pipeline.utc import moment as moment_text
 
 Row = dict[str, Any]
 
@@ -102,7 +104,9 @@ def answer(question: Question, tables: Tables, session: Callable[[], SparkSessio
     run = run_with(tables, question.run_key)
     group = subscription_of(tables, run.run_key, question.topic, question.subscription)
     if question.sticky_hash is None and question.key is None:
-        moment = moment_at(tables, run.run_key, group, question.at_us or 0)
+        at_us = question.at_us or 0
+        _refuse_outside(at_us, run, run.from_us, run.to_us)
+        moment = moment_at(tables, run.run_key, group, at_us)
         return Answer(run.run_key, _source(run, question), moment=moment)
     return _about_hash(question, run, group, tables, session)
 
@@ -125,12 +129,28 @@ def _about_hash(
     if question.at_us is None:
         finding, middle = _of_interest(tables, run, group, sticky_hash)
     else:
+        times = pc.min_max(evidence.rows["ts_us"]).as_py()
+        _refuse_outside(question.at_us, run, times["min"], times["max"])
         finding, middle = None, Middle(ts_us=question.at_us)
     story = story_of(evidence.rows, evidence.events, sticky_hash, middle, question.events_max, question.key)
     if not story.total:
         name = f"hash {sticky_hash}" if question.key is None else f"key {question.key} (hash {sticky_hash})"
         raise UsageError(f"no row of the trace is about {name}", "hot_keys and violations have hashes that are there")
     return Answer(run.run_key, _source(run, question), finding, story, evidence)
+
+
+def _refuse_outside(at_us: int, run: AuditedRun, first_us: int | None, last_us: int | None) -> None:
+    """Refuses a moment before the first row or after the last one, of which the tables know nothing.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if first_us is not None and last_us is not None and not first_us <= at_us <= last_us:
+        raise UsageError(
+            f"--at {moment_text(at_us)} is not within run {run.run_key}, whose rows are of {moment_text(first_us)} to "
+            f"{moment_text(last_us)} UTC",
+            "name a moment between them",
+        )
 
 
 def _evidence(run: AuditedRun, question: Question, group: Group, session: Callable[[], SparkSession]) -> Evidence:

@@ -37,6 +37,8 @@ class AuditedRun:
         seqs: the rows from the beginning of its chain of windows to its own end.
         from_beginning: whether the chain begins with the log.
         answers: whether order was kept and messages made progress, in a few words.
+        from_us: the time of its first row; None: it has none.
+        to_us: the time of its last row.
     """
 
     run_key: str
@@ -46,6 +48,8 @@ class AuditedRun:
     seqs: SeqRange
     from_beginning: bool
     answers: str
+    from_us: int | None
+    to_us: int | None
 
     def trace(self, moved_to: str | None = None) -> Trace:
         """Returns the trace, with the rows that the run depends on.
@@ -127,6 +131,8 @@ def run_with(tables: Tables, run_key: str | None = None) -> AuditedRun:
         seqs,
         from_beginning,
         _answers(run),
+        run["from_ts_us"],
+        run["to_ts_us"],
     )
 
 

@@ -118,7 +118,10 @@ def _run(run: RunSummary, target: str) -> Iterator[str]:
         yield from ("", f"Keys are {_literal(DIGESTS)}.")
     found = [counts for counts in run.rules if any(counts.findings.values())]
     if not found:
-        yield from ("", f"No findings; {count(len(run.rules), 'rule')} checked.", "")
+        checked = sum(counts.checked > 0 for counts in run.rules)
+        rest = len(run.rules) - checked
+        nothing = f", {rest:,} had nothing to check" if rest else ""
+        yield from ("", f"No findings; {count(checked, 'rule')} checked{nothing}.", "")
         return
     yield ""
     yield from _table(("rule", "checked", "found"), ((c.rule, f"{c.checked:,}", tally(c.findings)) for c in found))

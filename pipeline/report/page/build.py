@@ -78,7 +78,12 @@ def built_page(spark: SparkSession | None, target: str, run: RunSummary) -> Page
         findings=findings,
         findings_total=sum(sum(rule.findings.values()) for rule in rules),
         rules=rules,
-        rules_without=tuple(counts.rule for counts in run.rules if not any(counts.findings.values())),
+        rules_without=tuple(
+            counts.rule for counts in run.rules if counts.checked and not any(counts.findings.values())
+        ),
+        rules_unchecked=tuple(
+            counts.rule for counts in run.rules if not counts.checked and not any(counts.findings.values())
+        ),
         sections=(
             blocking_section(run, rows),
             assignment_section(run, rows),

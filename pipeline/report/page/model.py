@@ -135,7 +135,8 @@ class Page:
         findings: the worst, the worst first.
         findings_total: how many there are in all.
         rules: those with findings, the worst first.
-        rules_without: names of the others.
+        rules_without: names of the others that were checked.
+        rules_unchecked: names of those that had nothing to check.
         timeline: the chart of a finding, without its rows.
     """
 
@@ -151,6 +152,7 @@ class Page:
     findings_total: int
     rules: tuple[RuleView, ...]
     rules_without: tuple[str, ...]
+    rules_unchecked: tuple[str, ...]
     sections: tuple[Section, ...]
     timeline: Mapping[str, Any]
     target: str
