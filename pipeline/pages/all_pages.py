@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from dispatch_audit.pipeline.pages.contract import profiles_page, rules_page
+from dispatch_audit.pipeline.pages.json_schemas import manifest_schema, row_schema
 from dispatch_audit.pipeline.pages.settings import settings_page
 from dispatch_audit.pipeline.pages.tables import tables_page
 
@@ -13,6 +14,8 @@ PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
         "RULES.md": rules_page,
         "TABLES.md": tables_page,
         "CONFIGURATION.md": settings_page,
+        "schema/trace-1.schema.json": manifest_schema,
+        "schema/row-1.schema.json": row_schema,
     }
 )
 """The function that returns the text of each page, by the page's name."""

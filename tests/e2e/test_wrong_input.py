@@ -232,7 +232,8 @@ def test_the_first_row_of_too_many_that_the_replay_refuses_is_named(tmp_path: Pa
     assert done.returncode == 3
     assert (
         "the replay refuses 1 of 4 rows, which do not fit the rows before them, more than the allowed share of 0.1; "
-        f"the first is duplicate_seq (another row with the same seq has different content) in {mine}/events.jsonl, line 4"
+        "the first is duplicate_seq (another row with the same seq has different content) in "
+        f"{mine}/events.jsonl, line 4"
     ) in done.stderr
 
 
