@@ -17,6 +17,7 @@ from dispatch_audit.jobs.commands.options import (
 from dispatch_audit.jobs.commands.preparation import needs_of, session_for, traces_in, warn_of_unknown_names
 from dispatch_audit.jobs.progress import shown_stages
 from dispatch_audit.jobs.stderr import errors_on_one_line
+from dispatch_audit.pipeline.contract.profile import refuse_version
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.simulate.policies.policy_names import POLICIES
 
@@ -53,7 +54,6 @@ def simulate(
         # Imported here, because it takes a second, which commands that read no trace need not wait.
         from dispatch_audit.pipeline.simulate.setting_names import (  # noqa: PLC0415
             refuse_settings,
-            refuse_version,
             without_effect,
         )
         from dispatch_audit.pipeline.simulate.setup import setup_for  # noqa: PLC0415

@@ -17,6 +17,7 @@ from dispatch_audit.pipeline.contract.inheritance import resolved
 from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.rules import RuleName
 from dispatch_audit.pipeline.errors import UsageError
+from dispatch_audit.pipeline.messages.nearest import did_you_mean
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -160,6 +161,19 @@ def profile_for(version: str, settings: Mapping[str, object]) -> Profile:
     if settings.get(CLASSIC_SETTING) is True and found.has_classic:
         return _nearest(release, classic=True) or found
     return found
+
+
+def refuse_version(version: str) -> None:
+    """Refuses a text that is no version.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        Release(version)
+    except ValueError:
+        meant = did_you_mean(version, known_releases())
+        raise UsageError(f"--version {version} is no version of Pulsar", meant or "write it like 4.0.8") from None
 
 
 def judged_as(version: str | None, profile: Profile) -> str | None:

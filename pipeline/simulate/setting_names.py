@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, judged_as, known_releases
-from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.setting_kinds import is_of_kind, setting_kinds
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.messages.model_errors import shown
@@ -51,19 +50,6 @@ def refuse_limits(names: Iterable[str]) -> None:
         if name not in LIMITS:
             meant = did_you_mean(name, LIMITS) or f"use one of: {', '.join(sorted(LIMITS))}"
             raise UsageError(f"--search {name}: no limit has this name", meant)
-
-
-def refuse_version(version: str) -> None:
-    """Refuses a text that is no version.
-
-    Raises:
-        UsageError: it is none.
-    """
-    try:
-        Release(version)
-    except ValueError:
-        meant = did_you_mean(version, known_releases())
-        raise UsageError(f"--version {version} is no version of Pulsar", meant or "write it like 4.0.8") from None
 
 
 def without_effect(given: Iterable[str], setup: Setup) -> Iterator[str]:

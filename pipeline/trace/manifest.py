@@ -67,7 +67,7 @@ class Manifest(BaseModel):
     def unknown_names(self) -> Iterator[str]:
         """Yields a sentence for each field that is unknown, and for each setting that is surely misspelt."""
         for name in self.model_extra or {}:
-            if name != "trace_format":
+            if name not in ("trace_format", "$schema"):
                 meant = did_you_mean(name, type(self).model_fields)
                 yield f"field {name} is unknown and was not used{f'; {meant}' if meant else ''}"
         for name in self.settings:

@@ -26,6 +26,8 @@ LOG_NAMES = ("messages", "acks", "consumers", "stats", "events")
 JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 PARQUET_ENDING = ".parquet"
 _OF_LINES = ", ".join(JSON_ENDINGS)
+# What others call files of one JSON object a line.
+_PERHAPS_LINES = (".json", ".ndjson", ".log", ".txt")
 
 _URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
 _TABLE = re.compile(r"^\w+\.\w+\.\w+$")
@@ -242,10 +244,16 @@ def _kind_of_file(path: Path) -> LogKind:
     kind = _kind_by_name(path.name)
     if kind is None:
         # An error and no silent skip: a verdict on half a trace would be wrong.
-        raise TraceError(f"{path} is not a log", f"logs end in {_OF_LINES} or .parquet; convert or rename it")
+        raise TraceError(f"{path} is not a log", f"logs end in {_OF_LINES} or .parquet; {_way_out(path)}")
     if not path.is_file():
         raise TraceError(f"{path} is not a regular file, but a pipe, a device or a broken link", "write it to a file")
     return kind
+
+
+def _way_out(path: Path) -> str:
+    if path.suffix in _PERHAPS_LINES:
+        return "rename it if each line is one JSON object"
+    return "write each of its rows as one JSON object a line, as docs/TRACE_FORMAT.md describes"
 
 
 def _kind_by_name(name: str) -> Literal["json", "parquet"] | None:

@@ -65,6 +65,26 @@ def test_tasks_name_what_is_there(job: Any) -> None:
     assert (ROOT / str(findings.notebook_task.notebook_path)).read_text().startswith("# Databricks notebook source\n")
 
 
+def test_the_task_that_fails_sends_the_alert(bundle: dict[str, Any], job: Any) -> None:
+    audit, findings = job.tasks
+    # A run counts as a success if its last task, which always runs, is one.
+    assert (findings.run_if.value, job.email_notifications) == ("ALL_DONE", None)
+    assert str(audit.email_notifications.on_failure) == "${var.alert_recipients}"
+    assert bundle["variables"]["alert_recipients"]["type"] == "complex"
+    assert "alert_recipients" in (ROOT / "docs" / "DATABRICKS.md").read_text()
+
+
+def test_groups_have_permissions_by_variables(job: Any) -> None:
+    granted = {permission.level.value: str(permission.group_name) for permission in job.permissions}
+    assert granted == {"CAN_VIEW": "${var.viewers}", "CAN_MANAGE_RUN": "${var.operators}"}
+
+
+def test_types_of_nodes_are_variables(job: Any) -> None:
+    (cluster,) = job.job_clusters
+    types = (cluster.new_cluster.node_type_id, cluster.new_cluster.driver_node_type_id)
+    assert tuple(map(str, types)) == ("${var.node_type}", "${var.driver_node_type}")
+
+
 def test_the_wheel_has_what_the_task_calls(job: Any, wheel: zipfile.ZipFile) -> None:
     task = job.tasks[0].python_wheel_task
     assert message_from_string(of_wheel(wheel, "METADATA"))["Name"] == task.package_name

@@ -271,3 +271,59 @@ def test_a_subscription_with_too_many_open_entries_is_named(tmp_path: Path) -> N
     assert done.returncode == 3
     assert "t, subscription s: " in done.stderr
     assert "entries of one subscription are open at the same time; the limit is 1; raise" in done.stderr
+
+
+def test_a_trace_to_start_from_audits_cleanly_as_its_readme_says(tmp_path: Path) -> None:
+    done = run("init", "mine", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    readme = (tmp_path / "mine" / "README.md").read_text()
+    commands = [line.split()[1:] for line in readme.splitlines() if line.startswith("    dispatch-audit ")]
+    assert [command[0] for command in commands] == ["validate", "audit"]
+
+    validated, audited = (run(*command, "--engine", "embedded", folder=tmp_path / "mine") for command in commands)
+    assert (validated.returncode, validated.stderr) == (0, "")
+    assert "Read    11 events, 0 would be quarantined (0 %)\n" in validated.stdout
+    assert (audited.returncode, audited.stderr) == (0, "")
+    assert audited.stdout.startswith("ORDER     KEPT ")
+    assert "PROGRESS  FLOWING" in audited.stdout
+    assert "0 quarantined; completeness 100 %" in audited.stdout
+
+
+def test_a_trace_to_start_from_replaces_nothing(tmp_path: Path) -> None:
+    mine = trace(tmp_path, GOOD)
+    before = {path: path.read_bytes() for path in mine.iterdir()}
+    done = run("init", mine)
+
+    assert (done.returncode, done.stderr) == (2, f"dispatch-audit: error: {mine} is not empty; name a new folder\n")
+    assert {path: path.read_bytes() for path in mine.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [
+        ("events.csv", "write each of its rows as one JSON object a line, as docs/TRACE_FORMAT.md describes\n"),
+        ("events.ndjson", "rename it if each line is one JSON object\n"),
+    ],
+)
+def test_another_kind_of_file_is_told_what_to_become(tmp_path: Path, name: str, way_out: str) -> None:
+    mine = trace(tmp_path, GOOD)
+    (mine / name).write_text("event,seq\n")
+    done = run("validate", mine)
+
+    assert done.returncode == 3
+    said = f"{mine}/{name} is not a log; logs end in .jsonl, .jsonl.gz, .jsonl.zst or .parquet; {way_out}"
+    assert done.stderr == f"dispatch-audit: error: {said}"
+
+
+def test_a_moment_outside_of_a_trace_is_refused(tmp_path: Path) -> None:
+    mine = trace(tmp_path, GOOD)
+    audited = run("audit", mine, "--out", tmp_path / "tables", "--engine", "embedded")
+    assert audited.returncode == 0
+    for moment, question in (("2020-01-01", []), ("2030-01-01", []), ("2030-01-01", ["--key", "order-42"])):
+        done = run("explain", tmp_path / "tables", "--at", moment, *question, "--engine", "embedded")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"--at {moment} 00:00:00.000000 is not within run " in done.stderr
+        assert "2025-11-24 16:00:00.001000 to 2025-11-24 16:00:00.003000 UTC; name a moment between" in done.stderr
+    within = run("explain", tmp_path / "tables", "--at", "2025-11-24T16:00:00.002", "--engine", "embedded")
+    assert within.returncode == 0
+    assert "Consumers: 1" in within.stdout or "c1" in within.stdout

@@ -82,6 +82,7 @@ def _spoilt() -> Iterator[dict[str, Any]]:
     for row in GOOD_ROWS:
         for name in names:
             yield {field: value for field, value in row.items() if field != name}
+            value: Any
             for value in (None, -1, 0, 1, "", "x", "start", "end", "none", True, [], {}, [None], 1.5, 2**40, 2**70):
                 yield {**row, name: value}
                 yield {**row, name: value, "phase": "start"}
@@ -89,7 +90,7 @@ def _spoilt() -> Iterator[dict[str, Any]]:
 
 
 def _is_text(name: str) -> bool:
-    return ROWS.schema["properties"][name]["type"] == ["string", "null"]
+    return bool(ROWS.schema["properties"][name]["type"] == ["string", "null"])
 
 
 def _compares(row: Mapping[str, Any]) -> bool:
