@@ -334,7 +334,11 @@ def assert_counts_bad_rows(trace: Path, code: int, out: str, err: str) -> None:
     )
     assert err.count("\n") == 1
     assert out.startswith(f"UNUSABLE  {trace}\nRead    5 events, 5 would be quarantined (100 %)\n")
-    assert "        broken_json: 3\n        cut_off: 1\n        missing_field: 1\n" in out
+    assert (
+        "        broken_json: 3, first in events.jsonl, line 1: expecting value at character 1\n"
+        "        cut_off: 1, first in events.jsonl, line 5\n"
+        "        missing_field: 1, first in events.jsonl, line 4: seq\n"
+    ) in out
 
 
 def test_validation_says_how_much_is_wrong_with_an_unusable_trace(run: RunCli, bad_rows: Path) -> None:

@@ -186,7 +186,9 @@ def test_validate_says_what_would_be_refused(
 ) -> None:
     result = ValidationResult(str(trace), "pulsar-4.2.4", None, 1_000, 5, {"missing_field": 1, "broken_json": 4}, fault)
     monkeypatch.setattr(dispatch_audit.jobs.session, "spark_session", lambda name, **options: None)
-    monkeypatch.setattr(dispatch_audit.pipeline.validation, "validate", lambda spark, request, progress: [result])
+    monkeypatch.setattr(
+        dispatch_audit.pipeline.validation, "validate", lambda spark, request, progress, **options: [result]
+    )
     code, out, err = run_cli("validate", trace)
     assert (code, err) == (expected, f"dispatch-audit: error: {fault}\n" if fault else "")
     assert out == (
