@@ -198,7 +198,7 @@ def test_wrong_arguments_are_one_line_with_a_way_out(run_cli: RunCli, workload: 
         (["--policy", "fair"], "there is no policy 'fair'; use one of: draining, recently_joined, "),
         (["--set", "keySharedUnblockingIntervalMs"], "has no name and value; write --set NAME=VALUE"),
         (["--policy", "last_sent"], "is none for the dispatcher of 4.0.8; name another version, such as 3.3.2"),
-        (["--version", "four"], "'four' is no version number"),
+        (["--version", "four"], "--version four is no version of Pulsar; write it like 4.0.8"),
     ):
         code, out, errors = run_cli("simulate", workload, "--out", tmp_path / "out", *extra)
         assert (code, out) == (2, "")
