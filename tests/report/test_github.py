@@ -103,6 +103,9 @@ def test_the_page_counts_rules_and_lists_findings() -> None:
     assert FINDING.explanation in subscription
     assert "14 more findings; the worst of them are in table" in page
     assert "No findings; 2 rules checked." in markdown(ONLY_CLEAN)
+    (clean,) = ONLY_CLEAN.runs
+    idle = replace(clean, rules=(replace(clean.rules[0], checked=0), *clean.rules[1:]))
+    assert "No findings; 1 rule checked, 1 had nothing to check." in markdown(replace(ONLY_CLEAN, runs=(idle,)))
 
 
 def test_a_page_of_many_traces_stays_below_what_a_step_may_show() -> None:
