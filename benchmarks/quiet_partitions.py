@@ -23,6 +23,7 @@ import typer
 from benchmarks.generate import SETTINGS, VERSION, Shape, rows_of
 from benchmarks.trace_columns import batches, topic_of, with_all_columns
 from dispatch_audit.pipeline.contract.profile import profile_for
+from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packing.narrow_events import decode_events, encode_events
 from dispatch_audit.pipeline.replay.packing.pack import pack
 from dispatch_audit.pipeline.replay.packing.packed_batch import (
@@ -36,7 +37,6 @@ from dispatch_audit.pipeline.replay.packing.packed_batch import (
 )
 from dispatch_audit.pipeline.replay.packing.producer_summary import decode_published, encode_published
 from dispatch_audit.pipeline.replay.replay_group import replay_group
-from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.tables.payload import encode
 
 _SKEW_US = 10_000

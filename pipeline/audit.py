@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.contract.recorded_by import BROKER
 from dispatch_audit.pipeline.contract.severity import worst_verdict
 from dispatch_audit.pipeline.engine.limits import refuse_target
 from dispatch_audit.pipeline.engine.name import engine_name
+from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.packed_source import NOTHING, Placed, Reading, configure, counts_in
 from dispatch_audit.pipeline.replay.packing.refused import REPEATED_ROW
