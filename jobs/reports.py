@@ -1,9 +1,10 @@
 """Writes the reports of an audit: one to stdout, and others to files."""
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Generic, Literal, TypeVar, get_args
@@ -19,7 +20,8 @@ from dispatch_audit.pipeline.report.ci.junit import junit_report
 from dispatch_audit.pipeline.report.ci.sarif import sarif_report
 from dispatch_audit.pipeline.report.json_summary import json_summary
 from dispatch_audit.pipeline.report.summary import Summary
-from dispatch_audit.pipeline.report.text.report import print_report
+from dispatch_audit.pipeline.report.text.layout import WHOLE_LINES
+from dispatch_audit.pipeline.report.text.report import Shown, print_report
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.trace import Trace
 
@@ -81,7 +83,8 @@ def write_reports(
     fail_on: FailOn,
     shown: Format,
     reports: Sequence[ReportFile[FileFormat]],
-    findings_max: int | None = None,
+    text: Shown,
+    width: int | None = None,
 ) -> None:
     """Writes the report to its files, and then to stdout.
 
@@ -92,7 +95,8 @@ def write_reports(
         fail_on: what fails the audit.
         shown: the format on stdout. `github` also appends to the page of the step, if there is one.
         reports: the files.
-        findings_max: findings of each trace that a text shows; None: a few.
+        text: how much a text shows.
+        width: columns to wrap a text at; None: those of the terminal, and none elsewhere.
 
     Raises:
         UsageError: a file cannot be written.
@@ -101,16 +105,26 @@ def write_reports(
         if report.format == "html":
             _write_pages(spark, summary, report.path)
         else:
-            write_report(report.path, _rendered(report.format, summary, traces, fail_on, findings_max))
+            write_report(report.path, _rendered(report.format, summary, traces, fail_on, text, width))
     if shown == "text":
-        print_report(summary, Console(), findings_max)
+        print_report(summary, console(width), text)
     elif shown == "github":
         # Bytes, because the locale may not be UTF-8.
         typer.echo(annotations(summary, traces).encode(), nl=False)
         if page := os.environ.get(_STEP_SUMMARY):
             write_report(Path(page), markdown(summary).encode(), mode="ab")
     else:
-        typer.echo(_rendered(shown, summary, traces, fail_on, findings_max))
+        typer.echo(_rendered(shown, summary, traces, fail_on, text, width))
+
+
+def console(width: int | None = None) -> Console:
+    """Returns where a text for people goes: stdout, wrapped to a terminal, and in whole lines to anything else.
+
+    Args:
+        width: columns to wrap at anyway; None: as said.
+    """
+    # Not `is_terminal` of rich, which FORCE_COLOR turns on where colours are wanted and nothing is to be wrapped.
+    return Console(width=width or (None if sys.stdout.isatty() else WHOLE_LINES))
 
 
 def _write_pages(spark: SparkSession | None, summary: Summary, path: Path) -> None:
@@ -125,7 +139,7 @@ def _write_pages(spark: SparkSession | None, summary: Summary, path: Path) -> No
 
 
 def _rendered(
-    form: TextFormat, summary: Summary, traces: Sequence[Trace], fail_on: FailOn, findings_max: int | None
+    form: TextFormat, summary: Summary, traces: Sequence[Trace], fail_on: FailOn, shown: Shown, width: int | None
 ) -> bytes:
     if form == "junit":
         return junit_report(summary, fail_on)
@@ -134,8 +148,8 @@ def _rendered(
     if form == "json":
         return json_summary(summary).encode()
     text = StringIO()
-    # No colours in a file, even if FORCE_COLOR is set.
-    print_report(summary, Console(file=text, force_terminal=False), findings_max)
+    # No colours in a file, even if FORCE_COLOR is set, and nothing that differs from audit to audit.
+    print_report(summary, Console(file=text, force_terminal=False, width=width or WHOLE_LINES), replace(shown, took=""))
     return text.getvalue().encode()
 
 

@@ -15,6 +15,8 @@ from dispatch_audit.jobs.commands.options import (
     ProfileOption,
     QuietOption,
     TracesArgument,
+    VerboseOption,
+    WidthOption,
 )
 from dispatch_audit.jobs.commands.preparation import parsed_request, session_for
 from dispatch_audit.jobs.logs import log_runs, log_stage
@@ -24,6 +26,7 @@ from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.contract.fail_on import parse_fail_on
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.report.ci.failing import failed
+from dispatch_audit.pipeline.report.text.report import Shown
 from dispatch_audit.pipeline.report.warnings import warnings_about
 from dispatch_audit.pipeline.run.request import AuditRequest
 from dispatch_audit.pipeline.windows.window import WHOLE, moment_us, window_of
@@ -51,10 +54,13 @@ def audit(
         typer.Option(
             metavar="N",
             min=0,
-            help="Findings that a report in text shows, the worst of each rule first; by default 3 that need a look.",
+            help="Incidents that a report in text shows, which are findings with one cause; the worst of each rule "
+            "first, by default 3 that need a look.",
             show_default=False,
         ),
     ] = None,
+    verbose: VerboseOption = False,
+    width: WidthOption = None,
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
@@ -111,10 +117,10 @@ def audit(
             log_stage("report", clock[-1] - clock[-2])
         for warning in warnings_about(summary):
             stderr.warning(warning)
-        write_reports(spark, summary, result.traces, conditions, report_format, reports, findings)
-        if report_format == "text":
-            start_up, audited, reported = (after - before for before, after in pairwise(clock))
-            typer.echo(f"Took    {start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report")
+        start_up, audited, reported = (after - before for before, after in pairwise(clock))
+        took = f"{start_up:.1f} s to start up, {audited:.1f} s to audit, {reported:.1f} s to report"
+        text = Shown(findings, verbose, took)
+        write_reports(spark, summary, result.traces, conditions, report_format, reports, text, width)
         exit_code = 1 if failed(summary, conditions) else 0
         for unusable in result.unusable:
             exit_code = stderr.error(str(unusable), unusable.exit_code)

@@ -44,4 +44,16 @@ LogFormatOption = Annotated[
     typer.Option(help="Form of stderr: progress and lines of text, or one JSON object for each stage and error."),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "--no-progress", help="Show no progress.")]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Name the rules that found nothing, and the tables, in a text.")
+]
+WidthOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="COLUMNS",
+        min=40,
+        help="Wrap a text to this width; by default to that of the terminal, and not at all in pipes and files.",
+        show_default=False,
+    ),
+]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks and the output of Spark.")]

@@ -45,6 +45,11 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
+def listed(names: Sequence[str]) -> str:
+    """Returns names in a sentence: `a, b and c`."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def together(inputs: Sequence[str]) -> str:
     """Returns the logs of one trace by their folder if they share one, else by their names."""
     folders = {log.rpartition("/")[0] for log in inputs}

@@ -14,8 +14,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("docs")]
 
 @pytest.mark.parametrize("name", [HEAVY, HUNG, JOIN_LEAVE, BAD, UNBLOCKED, NAMES, MIXED])
 def test_the_report_of_a_trace_fits_a_page(name: str, audited_traces: Path) -> None:
-    # The last lines of a trace are the next step and an empty one.
+    # The last lines of a trace are the answer on progress and an empty one.
     lines = (audited_traces / "report.txt").read_text().splitlines()
-    begin = next(at for at, line in enumerate(lines) if re.search(rf"[ /]{re.escape(name)}: ", line))
-    length = next(at for at, line in enumerate(lines[begin:]) if line.startswith("Next    ")) + 2
+    begin = next(at for at, line in enumerate(lines) if re.search(rf"^Trace .*[ /]{re.escape(name)}$", line))
+    length = next(at for at, line in enumerate(lines[begin:]) if line.startswith("PROGRESS ")) + 2
     assert 15 < length <= LINES_MAX

@@ -118,7 +118,7 @@ def test_findings_decide_on_the_exit_code(
     audited(summary_of(*found))
     code, out, err = run_cli("audit", trace, "--out", "out", *options)
     assert (code, err) == (expected, "")
-    assert out.startswith(f"ORDER     {order_of(found, 9, ()).replace('_', ' ').upper()}  night: ")
+    assert f"\nORDER     {order_of(found, 9, ()).replace('_', ' ').upper()}  night: " in out
 
 
 @pytest.mark.parametrize(

@@ -28,18 +28,19 @@ from rich.console import Console
 from dispatch_audit.pipeline.replay.blocking.causes import NAMES as CAUSES
 from dispatch_audit.pipeline.report.answers import answers_on, answers_on_all
 from dispatch_audit.pipeline.report.summary import Finding, RunSummary, Summary
+from dispatch_audit.pipeline.report.text.layout import WHOLE_LINES
 from dispatch_audit.pipeline.report.text.next_step import STEPS
-from dispatch_audit.pipeline.report.text.report import print_report
+from dispatch_audit.pipeline.report.text.report import Shown, print_report
 from dispatch_audit.pipeline.windows.window import Window
 
 # On a terminal of this height the whole report is in sight.
 LINES_MAX = 60
 
 
-def text_of(summary: Summary, width: int = 80, findings_max: int | None = None) -> str:
+def text_of(summary: Summary, width: int = WHOLE_LINES, shown: Shown | None = None) -> str:
     stream = StringIO()
-    print_report(summary, Console(file=stream, width=width), findings_max)
-    return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
+    print_report(summary, Console(file=stream, width=width), shown or Shown())
+    return stream.getvalue()
 
 
 def test_what_was_left_out_of_the_waits_is_said() -> None:
@@ -52,8 +53,9 @@ def test_a_broken_and_a_clean_trace() -> None:
     assert (
         text_of(BOTH)
         == """\
-ORDER     BROKEN  traces/night: 13 violations of single_holder, and 1 finding of early_duplicate matches a known bug
-PROGRESS  FLOWING: whenever entries waited, some were sent within 1.0 s
+Tables  /tmp/report: 2 tables (-v names them)
+
+Trace   traces/night
 Read    12,000 events, 12 quarantined (broken_json 10, missing_field 2); completeness 99.9 %
 Time    2026-01-01 00:00:00.000 to 2026-01-01 00:01:30.000 UTC (90.0 s)
 Broker  Pulsar 4.0.8, by the rules of profile pulsar-4.0.7
@@ -61,54 +63,56 @@ Run     0123456789abcdef, on Spark 4.2.0
 Topic   persistent://shop/eu/orders-partition-0, subscription workers
         75 % of 12,000 rows judged (2,988 from before its state was known, 12 refused)
 
-                                     known       not
-rule             checked  violation    bug  provable  permitted  info
-early_duplicate    3,000          0      1         0          0     0
-single_holder      3,000         13      0         0          2     0
-Nothing found by ownership
-
-The worst findings, 2 of 16 (--findings N shows N)
-  violation  single_holder, key order-7
-    entry 7:120 of hash 4711 went to blue (consumer 2), however red (consumer 1) still held 7:118
-      seq 10: 7:118 dispatched to red (consumer 1)
-      seq 20: 7:120 dispatched to blue (consumer 2)
-      dispatch-audit explain /tmp/report --violation 3f2a9c04d1b7
-  known bug (F10)  early_duplicate
-    entry 7:130 was sent twice
-      seq 31: 7:130 dispatched to blue (consumer 2)
-      dispatch-audit explain /tmp/report --violation 90be55a1c2d3
-
-Blocking: what cost most
-  message-seconds  intervals  longest  cause     held up by
-          1,250.5        113    2.5 s  draining  red (consumer 1)
-  The worst: hash 4711 moved to blue (consumer 2), but red (consumer 1) still held 2 of its entries; \
-from 2026-01-01 00:00:01.000 for 2.5 s, ended by ack, oldest unacknowledged 7:118
-  Also no_permits 0.2 message-seconds
-
-Hot keys
-  key order-7 on hash 4711 with 1 other key: 1,980 dispatches (40 %); up to 37 entries pending at once; its hash \
-waited 5.1 s
-  a key that is not recorded on hash 56505: at least 9 dispatches; its hash waited 0 ms
-
 Batches of several keys; the broker routes a batch by the key of its first message
   shop-1: 4 of 10 batches; the keys of 2 more are not recorded
 
-Next    see how the worst finding came about, event by event: \
-dispatch-audit explain /tmp/report --violation 3f2a9c04d1b7
+Hot keys
+  key order-7 on hash 4711 with 1 other key: 1,980 dispatches (40 %); up to 37 entries pending at once; its \
+hash waited 5.1 s
+  a key that is not recorded on hash 56505: at least 9 dispatches; its hash waited 0 ms
 
-ORDER     KEPT  traces/day: no rule about order was broken in 700 dispatches
+Blocking: what cost most; a message-second is a message that waited for a second
+  message-seconds  intervals  longest  cause     held up by
+          1,250.5        113    2.5 s  draining  red (consumer 1)
+  worst    hash 4711 moved to blue (consumer 2), but red (consumer 1) still held 2 of its entries; from \
+2026-01-01 00:00:01.000 for 2.5 s, ended by ack, oldest unacknowledged 7:118
+  also     no_permits 0.2 message-seconds
+
+The worst incidents, 2 of 16 findings (--findings N shows N incidents)
+  violation  single_holder: hash 4711, key order-7
+  what     entry 7:120 of hash 4711 went to blue (consumer 2)
+  against  red (consumer 1) still held 7:118
+  rows     seq 10: 7:118 dispatched to red (consumer 1)
+           seq 20: 7:120 dispatched to blue (consumer 2)
+  more     dispatch-audit explain /tmp/report --violation 3f2a9c04d1b7
+
+  known bug (F10)  early_duplicate: hash 17
+  what     entry 7:130 was sent twice
+  rows     seq 31: 7:130 dispatched to blue (consumer 2)
+  more     dispatch-audit explain /tmp/report --violation 90be55a1c2d3
+
+Rules   early_duplicate: 1 known bug; 3,000 checked
+        single_holder: 13 violations, 2 permitted; 3,000 checked
+        1 rule found nothing (-v names them)
+Next    see how the worst finding came about, event by event: dispatch-audit explain /tmp/report --violation \
+3f2a9c04d1b7
+ORDER     BROKEN  traces/night: 13 violations of single_holder, and 1 finding of early_duplicate matches a known bug
 PROGRESS  FLOWING: whenever entries waited, some were sent within 1.0 s
+
+Trace   traces/day
 Read    3,000 events, 0 quarantined; completeness 100 %
 Broker  by the rules of profile pulsar-4.2.4
 Run     fedcba9876543210
 
-Nothing found by ownership, single_holder
-
+Rules   2 rules found nothing (-v names them)
 Next    nothing to do: entries waited briefly or not at all
+ORDER     KEPT  traces/day: no rule about order was broken in 700 dispatches
+PROGRESS  FLOWING: whenever entries waited, some were sent within 1.0 s
 
+Traces  BROKEN   FLOWING  traces/night
+        KEPT     FLOWING  traces/day
 ORDER     BROKEN  all 2 traces: 1 of 2 traces
 PROGRESS  FLOWING: 2 of 2 traces
-Tables  /tmp/report: runs, violations
 """
     )
 
@@ -124,7 +128,7 @@ def lines_of(run: RunSummary) -> list[str]:
 
 def test_who_held_up_a_subscription_and_for_how_long_is_an_answer_of_its_own() -> None:
     lines = lines_of(HELD_UP)
-    assert lines[:2] == [
+    assert lines[-2:] == [
         "ORDER     KEPT  traces/hung: no rule about order was broken in 700 dispatches",
         "PROGRESS  HELD UP for 7.3 s by red (consumer 1) (draining): nothing was sent to any consumer although entries "
         "waited",
@@ -134,7 +138,7 @@ def test_who_held_up_a_subscription_and_for_how_long_is_an_answer_of_its_own() -
 
 def test_what_was_not_checked_is_not_kept_and_the_next_step_says_what_is_missing() -> None:
     lines = lines_of(UNPROVEN)
-    assert lines[:2] == [
+    assert lines[-2:] == [
         "ORDER     NOT PROVABLE  traces/keys: no rule about order could be checked, because the trace does not show "
         "the keys of the entries and what was published",
         "PROGRESS  NOT PROVABLE: it is not known which entries waited, because the trace does not show the keys of the "
@@ -149,12 +153,12 @@ def test_what_was_not_checked_is_not_kept_and_the_next_step_says_what_is_missing
 def test_one_subscription_of_several_may_be_the_one_that_is_not_provable() -> None:
     (doubtful,) = UNPROVEN.subscriptions
     run = replace(UNPROVEN, subscriptions=(*CLEAN.subscriptions, doubtful))
-    assert lines_of(run)[0].endswith("and what was published, in 1 of 2 subscriptions")
+    assert lines_of(run)[-2].endswith("and what was published, in 1 of 2 subscriptions")
 
 
 def test_only_the_dispatches_that_could_be_judged_are_said_to_keep_order() -> None:
     (some,) = CLEAN.subscriptions
-    line, *_ = lines_of(replace(CLEAN, subscriptions=(replace(some, dispatches_judged=64),)))
+    *_, line, _ = lines_of(replace(CLEAN, subscriptions=(replace(some, dispatches_judged=64),)))
     assert line.endswith(": no rule about order was broken in the 64 of 700 dispatches that could be judged")
 
 
@@ -169,13 +173,13 @@ def test_only_the_dispatches_that_could_be_judged_are_said_to_keep_order() -> No
 def test_an_expected_wait_is_said_and_no_alarm(cause: str, said: str) -> None:
     (some,) = CLEAN.subscriptions
     waited = replace(some, expected_wait_seconds=60.0, expected_wait_cause=cause)
-    line = lines_of(replace(CLEAN, subscriptions=(waited,)))[1]
+    line = lines_of(replace(CLEAN, subscriptions=(waited,)))[-1]
     before = "PROGRESS  FLOWING: whenever entries waited, some were sent within 1.0 s"
     assert line == f"{before}, but for up to 60.0 s in which {said}"
 
 
 def test_other_findings_about_progress_stand_beside_the_answer() -> None:
-    line = lines_of(replace(CLEAN, rules=(counts("unacked_limit", 9, violation=3),)))[1]
+    line = lines_of(replace(CLEAN, rules=(counts("unacked_limit", 9, violation=3),)))[-1]
     assert line.endswith("within 1.0 s; 3 violations of unacked_limit")
 
 
@@ -206,7 +210,7 @@ def test_counters_that_cannot_be_are_something_to_look_at() -> None:
 
 def test_a_run_of_an_older_version_has_a_verdict_only() -> None:
     old = replace(BROKEN, order=None, progress=None, subscriptions=())
-    assert lines_of(old)[0].startswith(
+    assert lines_of(old)[-1].startswith(
         "VERDICT  VIOLATION  traces/night: the worst of what was found; an older version"
     )
 
@@ -221,32 +225,68 @@ def test_messages_without_a_key_are_a_fact_with_numbers() -> None:
 
 def test_rules_with_nothing_to_check_are_told_from_those_that_found_nothing() -> None:
     rules = (counts("gap_delivery", 0), counts("ownership", 700), counts("stalled", 700))
-    text = text_of(Summary("/tmp/report", TABLES, (replace(ONLY_CLEAN.runs[0], rules=rules),)))
-    assert "\nNothing found by ownership, stalled; nothing to check for gap_delivery\n" in text
+    summary = Summary("/tmp/report", TABLES, (replace(ONLY_CLEAN.runs[0], rules=rules),))
+    assert "\nRules   2 rules found nothing, 1 rule had nothing to check (-v names them)\n" in text_of(summary)
+    named = text_of(summary, shown=Shown(verbose=True))
+    assert "\nNothing found by     ownership, stalled\nNothing to check for gap_delivery\n" in named
+
+
+def test_a_verbose_report_has_the_table_of_the_rules_and_the_names_of_the_tables() -> None:
+    text = text_of(BOTH, shown=Shown(verbose=True))
+    assert "Tables  /tmp/report: runs, violations\n" in text
+    assert "single_holder      3,000         13      0         0          2     0\n" in text
+    assert "single_holder      3,000" not in text_of(BOTH)
 
 
 def findings_of(rule: str, number: int) -> list[Finding]:
-    return [replace(FINDING, rule=rule, explanation=f"{rule} number {at}") for at in range(number)]
+    """Findings that have nothing in common but their rule: each entry went to another consumer."""
+    return [replace(FINDING, rule=rule, consumer=at, explanation=f"{rule} number {at}") for at in range(number)]
 
 
 @pytest.mark.parametrize(
-    ("findings_max", "shown"),
+    ("incidents_max", "shown"),
     [
         (0, []),
         (1, ["single_holder number 0"]),
         (4, ["single_holder number 0", "single_holder number 1", "early_duplicate number 0", "ownership number 0"]),
     ],
 )
-def test_the_worst_of_each_rule_comes_before_the_second_of_any(findings_max: int, shown: list[str]) -> None:
+def test_the_worst_of_each_rule_comes_before_the_second_of_any(incidents_max: int, shown: list[str]) -> None:
     found = findings_of("single_holder", 3) + findings_of("early_duplicate", 1) + findings_of("ownership", 2)
     run = replace(BROKEN, findings=tuple(found))
-    text = text_of(Summary("/tmp/report", TABLES, (run,)), findings_max=findings_max)
-    assert [line.strip() for line in text.splitlines() if " number " in line] == shown
+    text = text_of(Summary("/tmp/report", TABLES, (run,)), shown=Shown(incidents_max))
+    assert [line.removeprefix("  what     ") for line in text.splitlines() if " number " in line] == shown
 
 
-@pytest.mark.parametrize("width", [40, 300])
-def test_the_width_breaks_no_sentence(width: int) -> None:
-    assert f"    {FINDING.explanation}\n" in text_of(BOTH, width)
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_lines_fit_the_width_and_sentences_go_on_in_their_column(width: int) -> None:
+    whole, wrapped = text_of(BOTH), text_of(BOTH, width)
+    # Commands are copied, and the table of the costliest blocks has its columns.
+    long = [line for line in wrapped.splitlines() if len(line) > width]
+    assert all("dispatch-audit explain" in line or line.startswith("  message-s") or "113" in line for line in long)
+    assert wrapped.split() == whole.split()
+    assert "  what     entry 7:120 of hash" in wrapped
+    assert all(line == line.rstrip() for line in wrapped.splitlines())
+
+
+def test_without_a_width_no_sentence_is_broken() -> None:
+    assert f"  worst    {WAIT.explanation}; from 2026-01-01 00:00:01.000 for 2.5 s, ended by ack" in text_of(BOTH)
+
+
+@pytest.mark.parametrize("summary", [BOTH, ONLY_CLEAN])
+def test_both_answers_and_the_next_step_are_on_the_last_24_lines(summary: Summary) -> None:
+    *_, order, progress = lines = text_of(summary, 80).splitlines()
+    assert (order.split()[0], progress.split()[0]) == ("ORDER", "PROGRESS")
+    assert any(line.startswith("Next ") for line in lines[-24:])
+
+
+def test_of_many_traces_the_worst_are_named_above_the_answers() -> None:
+    clean = [replace(CLEAN, inputs=(f"traces/{number}",)) for number in range(40)]
+    *_, first, second = lines = text_of(replace(BOTH, runs=(*clean, BROKEN))).splitlines()
+    assert (first, second) == ("ORDER     BROKEN  all 41 traces: 1 of 41 traces", "PROGRESS  FLOWING: 41 of 41 traces")
+    begin = lines.index("Traces  BROKEN   FLOWING  traces/night")
+    assert lines[-3] == "        and 29 more traces, none of them worse"
+    assert len(lines) - begin <= 24
 
 
 def test_names_of_clients_do_not_steer_the_terminal() -> None:
@@ -281,8 +321,8 @@ def test_a_wait_that_goes_on_says_so() -> None:
 def test_permitted_findings_and_facts_are_shown_on_request() -> None:
     findings = tuple(replace(FINDING, severity=severity) for severity in ("permitted", "info"))
     run = replace(BROKEN, verdict="clean", findings=findings)
-    assert "The worst finding" not in text_of(Summary("/tmp/report", TABLES, (run,)))
-    asked = text_of(Summary("/tmp/report", TABLES, (run,)), findings_max=9)
+    assert "The worst incident" not in text_of(Summary("/tmp/report", TABLES, (run,)))
+    asked = text_of(Summary("/tmp/report", TABLES, (run,)), shown=Shown(incidents_max=9))
     assert ("  permitted  single_holder" in asked, "  info  single_holder" in asked) == (True, True)
 
 

@@ -6,27 +6,29 @@ from rich.text import Text
 
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.summary import Block, RunSummary, Wait
+from dispatch_audit.pipeline.report.text.layout import Labelled
 from dispatch_audit.pipeline.report.text.topics import TopicNames
 from dispatch_audit.pipeline.report.wording import consumer, duration, moment, printable
 
 # Oldest unacknowledged entries shown for an interval.
 _ROOTS = 3
+_UNIT = "a message-second is a message that waited for a second"
 _HEADINGS = ("message-seconds", "intervals", "longest", "cause", "held up by")
 
 
-def blocking(run: RunSummary, topics: TopicNames) -> Iterator[Text]:
+def blocking(run: RunSummary, topics: TopicNames) -> Iterator[Text | Labelled]:
     """The table of the costliest blocks, the worst interval of the first, and the causes that the table lacks."""
-    yield Text("Blocking: what cost most", style="bold")
+    yield Labelled("", Text("Blocking: what cost most", style="bold").append(f"; {_UNIT}", style="not bold"), column=0)
     yield from map(Text, _table(run, topics))
-    yield Text(f"  The worst: {_worst(run.blocks[0].worst)}")
+    yield Labelled(Text("worst", style="dim"), _worst(run.blocks[0].worst), column=11, indent=2)
     shown = {block.cause for block in run.blocks}
     others = ((cause.cause, f"{cause.message_seconds:,.1f}") for cause in run.causes if cause.cause not in shown)
     rest = [f"{cause} {cost} message-seconds" for cause, cost in others if cost != "0.0"]
     if rest:
-        yield Text(f"  Also {', '.join(rest)}")
+        yield Labelled(Text("also", style="dim"), ", ".join(rest), column=11, indent=2)
     if run.intervals_left_out:
         left_out = count(run.intervals_left_out, "interval")
-        yield Text(f"  {left_out} of lower cost left out (raise blocking.intervals_max to keep more)")
+        yield Labelled("", f"{left_out} of lower cost left out (raise blocking.intervals_max to keep more)", column=11)
 
 
 def _table(run: RunSummary, topics: TopicNames) -> Iterator[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.text.layout import Labelled
 from dispatch_audit.pipeline.report.wording import printable
 
 # Of the subscriptions of a run with one topic.
@@ -39,17 +40,17 @@ class TopicNames:
         repeated = sorted(topic for topic, lines in mentions.items() if lines > 1 and len(self._topics) > 1)
         self._numbers = {topic: f"T{number}" for number, topic in enumerate(repeated, 1)}
 
-    def legend(self) -> Iterator[str]:
+    def legend(self) -> Iterator[Labelled]:
         """The lines that say which topics the run is about, and what their numbers stand for."""
         named = ", ".join(map(printable, self._subscriptions[:_NAMED]))
         more = len(self._subscriptions) - _NAMED
         noun = "subscription" if len(self._subscriptions) == 1 else "subscriptions"
         subscriptions = f", {noun} {named}{f' and {more:,} more' if more > 0 else ''}" if named else ""
         if len(self._topics) == 1:
-            yield from (f"Topic   {printable(topic)}{subscriptions}" for topic in self._topics)
+            yield from (Labelled("Topic", f"{printable(topic)}{subscriptions}") for topic in self._topics)
         elif self._topics:
-            yield f"Topics  {count(len(self._topics), 'topic partition')}{subscriptions}"
-        yield from (f"  {number:5} {printable(topic)}" for topic, number in self._numbers.items())
+            yield Labelled("Topics", f"{count(len(self._topics), 'topic partition')}{subscriptions}")
+        yield from (Labelled(number, printable(topic), indent=2) for topic, number in self._numbers.items())
 
     def behind(self, row: OfSubscription, form: str = " ({})") -> str:
         """The topic and subscription of a row, to be written behind its sentence.

@@ -5,9 +5,8 @@ from typing import Any, Literal
 
 from dispatch_audit.pipeline.report.charts.dispatchers import over_time
 from dispatch_audit.pipeline.report.page.model import Figure, Table
-from dispatch_audit.pipeline.report.wording import printable, sentence
+from dispatch_audit.pipeline.report.wording import listed, printable, sentence
 from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison, Dispatcher
-from dispatch_audit.pipeline.simulate.comparison.text import listed
 from dispatch_audit.pipeline.simulate.series import Series, with_equal_steps
 
 _NAMES = 3

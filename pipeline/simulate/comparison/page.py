@@ -11,12 +11,12 @@ from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.report.charts.theme import config
 from dispatch_audit.pipeline.report.page.model import Section, Table
 from dispatch_audit.pipeline.report.page.render import rendered_as
-from dispatch_audit.pipeline.report.wording import duration
+from dispatch_audit.pipeline.report.wording import duration, listed
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.simulate.comparison.columns import COLUMNS
 from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison, Dispatcher
 from dispatch_audit.pipeline.simulate.comparison.figures import figures
-from dispatch_audit.pipeline.simulate.comparison.text import listed, search_result
+from dispatch_audit.pipeline.simulate.comparison.text import search_result
 
 _TEMPLATE: Final = "comparison.html.j2"
 

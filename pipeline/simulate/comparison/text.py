@@ -1,6 +1,5 @@
 """A comparison of dispatchers as a table in Markdown, and what pages say with the same words."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dispatch_audit.pipeline.simulate.comparison.columns import COLUMNS
@@ -26,8 +25,3 @@ def search_result(search: "Searched") -> str:
         return f"No value of {what} up to {max(search.tried):,} removes the stall."
     tried = ", ".join(f"{value:,}" for value in sorted(search.tried))
     return f"The smallest {what} without a stall: {search.value:,} (tried: {tried})."
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: `a, b and c`."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -23,6 +23,7 @@ from dispatch_audit.pipeline.report.page.findings import FINDINGS_MAX, shown_fin
 from dispatch_audit.pipeline.report.page.next_steps import remedies
 from dispatch_audit.pipeline.report.page.vega_bundle import STATIC
 from dispatch_audit.pipeline.report.query import summarise
+from dispatch_audit.pipeline.report.text.report import Shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,9 +134,13 @@ def test_the_command_writes_the_newest_run(page_target: Path, tmp_path: Path, ru
 
 def test_an_audit_of_several_traces_writes_a_page_of_each(page_target: Path, tmp_path: Path) -> None:
     summary = summarise(None, str(page_target), ["aaaa", "bbbb"])
-    write_reports(None, summary, [], parse_fail_on(["never"]), "json", [ReportFile("html", tmp_path / "night.html")])
+    write_reports(
+        None, summary, [], parse_fail_on(["never"]), "json", [ReportFile("html", tmp_path / "night.html")], Shown()
+    )
     alone = replace(summary, runs=summary.runs[:1])
-    write_reports(None, alone, [], parse_fail_on(["never"]), "json", [ReportFile("html", tmp_path / "one.html")])
+    write_reports(
+        None, alone, [], parse_fail_on(["never"]), "json", [ReportFile("html", tmp_path / "one.html")], Shown()
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["night-aaaa.html", "night-bbbb.html", "one.html"]
     assert "<code>bbbb</code>" in (tmp_path / "night-bbbb.html").read_text()
 
