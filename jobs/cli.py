@@ -32,7 +32,7 @@ _NEW_OBJECTS_MIN = 50_000
 app = typer.Typer(
     name=NAME,
     help="Audits recorded Apache Pulsar Key_Shared dispatch traces.",
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+# Of the stages that are shown: an audit of many traces has more than a terminal has lines.
+_LINES = 10
+
 
 @contextmanager
 def shown_stages(wanted: bool) -> Iterator[Callable[[str], None]]:
@@ -31,6 +34,8 @@ def shown_stages(wanted: bool) -> Iterator[Callable[[str], None]]:
                 for task in progress.tasks:
                     if not task.finished:
                         progress.update(task.id, total=1, completed=1)
+                for task in progress.tasks[: 1 - _LINES]:
+                    progress.remove_task(task.id)
                 progress.add_task(stage, total=None)
 
             yield begin

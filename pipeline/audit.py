@@ -32,8 +32,8 @@ from dispatch_audit.pipeline.run.refused_by_replay import refused_by_replay
 from dispatch_audit.pipeline.run.replay_config import replay_config
 from dispatch_audit.pipeline.run.request import AuditRequest, AuditResult
 from dispatch_audit.pipeline.run.run_key import code_version
-from dispatch_audit.pipeline.run.stages import Progress, Stages
 from dispatch_audit.pipeline.run.too_much_refused import too_much_refused
+from dispatch_audit.pipeline.run.stages import Progress, Stages, of_several
 from dispatch_audit.pipeline.run.verdict import answers_in, completeness_of, severities_in
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.tables.create import open_tables
@@ -163,9 +163,10 @@ def _audit_together(
     to_write: list[tuple[_Replayed, int]] = []
     written: list[tuple[str, Trace]] = []
     try:
-        for task in tasks:
+        for number, task in enumerate(tasks, 1):
+            stages = Stages(of_several(progress, number, len(tasks)), task.run_key)
             try:
-                found = _replay(spark, task, request, Stages(progress, task.run_key))
+                found = _replay(spark, task, request, stages)
                 to_write.append((found, _quarantined(spark, found, request.settings)))
             except TraceError as error:
                 unusable.append(error)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dispatch_audit.jobs.commands.options import (
+    DEFAULT_TARGET,
     ConfigOption,
     DebugOption,
     EngineChoice,
@@ -38,7 +39,7 @@ def audit(
     traces: TracesArgument,
     out: Annotated[
         str, typer.Option(metavar="TARGET", help="Where the Delta tables go: a folder, a URI or catalog.schema.")
-    ],
+    ] = DEFAULT_TARGET,
     profile: ProfileOption = None,
     report_format: Annotated[Format, typer.Option("--format", help="Format of the report on stdout.")] = "text",
     report: Annotated[

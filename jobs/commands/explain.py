@@ -8,7 +8,7 @@ import typer
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from dispatch_audit.jobs.commands.options import DebugOption, EngineChoice, LogFormatOption, QuietOption
+from dispatch_audit.jobs.commands.options import DEFAULT_TARGET, DebugOption, EngineChoice, LogFormatOption, QuietOption
 from dispatch_audit.jobs.commands.preparation import EngineNeeds, session_for
 from dispatch_audit.jobs.engines.load import Load
 from dispatch_audit.jobs.progress import shown_stages
@@ -19,7 +19,7 @@ from dispatch_audit.pipeline.windows.window import moment_us
 
 
 def explain(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="The --out of the audit.", show_default=False)],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The --out of the audit.")] = DEFAULT_TARGET,
     violation: Annotated[
         str | None, typer.Option(metavar="ID", help="The finding with this id (violations.finding_id).")
     ] = None,

@@ -5,17 +5,15 @@ from typing import Annotated
 
 import typer
 
-from dispatch_audit.jobs.commands.options import DebugOption, EngineChoice
+from dispatch_audit.jobs.commands.options import DEFAULT_TARGET, DebugOption, EngineChoice
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.tables.target import parse_target
 
 
 def report(
-    target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="Where an audit wrote its tables.", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page, one HTML file.", show_default=False)],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Where an audit wrote its tables.")] = DEFAULT_TARGET,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page, one HTML file.")] = Path("dispatch-audit.html"),
     run: Annotated[
         str | None,
         typer.Option(metavar="KEY", help="The run; by default the one that ended last.", show_default=False),

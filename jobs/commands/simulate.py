@@ -4,8 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from dispatch_audit.jobs.commands.options import (
     DebugOption,
@@ -16,6 +14,7 @@ from dispatch_audit.jobs.commands.options import (
 )
 from dispatch_audit.jobs.commands.preparation import needs_of, session_for, traces_in, warn_of_unknown_names
 from dispatch_audit.jobs.progress import shown_stages
+from dispatch_audit.jobs.reports import console
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.contract.profile import refuse_version
 from dispatch_audit.pipeline.errors import UsageError
@@ -91,8 +90,10 @@ def simulate(
             measured = run(spark, taken.work, setup, out)
         for reason in taken.left_out:
             stderr.warning(reason)
-        Console().print(_table(measured))
-        typer.echo(f"Trace   {out}")
+        # Imported here, because a call with wrong arguments should not wait for it.
+        from dispatch_audit.pipeline.simulate.comparison.single_text import print_simulation  # noqa: PLC0415
+
+        print_simulation(measured, setup, out, console())
 
 
 def _parsed(text: str) -> tuple[str, Any]:
@@ -111,16 +112,3 @@ def _policy(name: str | None) -> Any:
     if name is not None and name not in POLICIES:
         raise UsageError(f"there is no policy {name!r}", f"use one of: {', '.join(POLICIES)}")
     return name
-
-
-def _table(measured: list[dict[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    columns = ("entries", "sent", "never sent", "duplicates", "largest replay", "most ack holes")
-    for column in ("partition", *columns, "no progress", "stalled at"):
-        table.add_column(column, justify="right")
-    for number, row in enumerate(measured):
-        names = ("entries", "sent", "never_sent", "duplicates", "replay_peak", "ack_holes_peak")
-        stalled = "-" if row["stalled_at_s"] is None else f"{row['stalled_at_s']:.1f} s"
-        counts = (f"{row[name]:,}" for name in names)
-        table.add_row(str(number), *counts, f"{row['no_progress_s']:.1f} s", stalled)
-    return table

@@ -13,10 +13,11 @@ from dispatch_audit.jobs.commands.options import (
     LogFormatOption,
     QuietOption,
     TrafficArgument,
+    WidthOption,
 )
 from dispatch_audit.jobs.commands.preparation import needs_of, session_for, traces_in, warn_of_unknown_names
 from dispatch_audit.jobs.progress import shown_stages
-from dispatch_audit.jobs.reports import ReportFile, parse_reports, write_report
+from dispatch_audit.jobs.reports import ReportFile, console, parse_reports, write_report
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.settings import load_settings
 
@@ -25,16 +26,15 @@ if TYPE_CHECKING:
     from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison
 
 _MOST = 10_000_000
-_Format = Literal["markdown", "json"]
+_Format = Literal["text", "markdown", "json"]
 _FileFormat = Literal["html", "markdown", "json"]
 _FILE_FORMATS: Final[tuple[_FileFormat, ...]] = get_args(_FileFormat)
 
 
 def what_if(
     traffic: TrafficArgument,
-    report_format: Annotated[
-        _Format, typer.Option("--format", help="Format of the comparison on stdout.")
-    ] = "markdown",
+    report_format: Annotated[_Format, typer.Option("--format", help="Format of the comparison on stdout.")] = "text",
+    width: WidthOption = None,
     report: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,8 +96,7 @@ def what_if(
             found = compared(spark, taken.work, setups, settings if judge else None)
             searched = None
             if search:
-                begin("search")
-                searched = smallest_without_stall(spark, taken.work, setups[0], search, _MOST)
+                searched = smallest_without_stall(spark, taken.work, setups[0], search, _MOST, begin)
         for reason in taken.left_out:
             stderr.warning(reason)
         simulated = zip(DEFAULT_VARIANTS, setups, found, strict=True)
@@ -105,7 +104,13 @@ def what_if(
             Dispatcher(variant.name, setup.version, setup.policy, *came) for variant, setup, came in simulated
         )
         comparison = Comparison(traffic, version, seed, len(taken.work), judge, dispatchers, taken.left_out, searched)
-        typer.echo(_rendered(report_format, comparison))
+        if report_format == "text":
+            # Imported here, because only this form needs it.
+            from dispatch_audit.pipeline.simulate.comparison.text import print_comparison  # noqa: PLC0415
+
+            print_comparison(comparison, console(width))
+        else:
+            typer.echo(_rendered(report_format, comparison))
         _write(reports, comparison)
 
 
@@ -120,7 +125,7 @@ def _rendered(form: _FileFormat, comparison: "Comparison") -> str:
         return json.dumps(comparison.as_json(), indent=1)
     if form == "markdown":
         # Imported here, because only this form needs it.
-        from dispatch_audit.pipeline.simulate.comparison.text import markdown  # noqa: PLC0415
+        from dispatch_audit.pipeline.simulate.comparison.markdown import markdown  # noqa: PLC0415
 
         return markdown(comparison)
     # Imported here: the library of the charts takes 0.4 s.

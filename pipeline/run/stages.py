@@ -11,6 +11,17 @@ Progress = Callable[[str], None]
 _log = logging.getLogger(__name__)
 
 
+def of_several(progress: Progress, number: int, whole: int) -> Progress:
+    """Returns what names stages with the trace that they are of: `trace 3 of 8: replay`.
+
+    Args:
+        progress: is called with the name.
+        number: of the trace, counted from 1.
+        whole: how many there are; of a single one nothing is said.
+    """
+    return progress if whole == 1 else lambda stage: progress(f"trace {number:,} of {whole:,}: {stage}")
+
+
 @dataclass
 class Stages:
     """Collects name, time and number of rows of each stage, and reports each one as it begins."""

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from dispatch_audit.pipeline.engine.functions import map_groups
 from dispatch_audit.pipeline.engine.worker_process import Batches, Function
+from dispatch_audit.pipeline.run.stages import Progress
 from dispatch_audit.pipeline.settings import Settings
 from dispatch_audit.pipeline.simulate.judge import judged_tables
 from dispatch_audit.pipeline.simulate.measures import MeasuresRow, judged_row, measures_row, of_topic
@@ -76,7 +77,12 @@ def compared(
 
 
 def smallest_without_stall(
-    spark: SparkSession, work: Sequence[Work], setup: Setup, names: Sequence[str], most: int
+    spark: SparkSession,
+    work: Sequence[Work],
+    setup: Setup,
+    names: Sequence[str],
+    most: int,
+    progress: Progress = lambda _: None,
 ) -> Searched:
     """The smallest value of a setting with which every consumer makes progress, to a hundredth of it.
 
@@ -88,10 +94,12 @@ def smallest_without_stall(
         setup: the dispatcher.
         names: the settings that get the value, all the same.
         most: the largest value to try.
+        progress: called with what is tried, before it is.
     """
     tried: dict[int, float] = {}
 
     def stalls(value: int) -> bool:
+        progress(f"search: try {len(tried) + 1}, with {value:,}")
         ((row, _),) = compared(spark, work, [setup.with_settings(dict.fromkeys(names, value))], None)
         tried[value] = row["no_progress_s"]
         return bool(row["no_progress_s"] > 0)

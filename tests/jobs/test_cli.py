@@ -35,7 +35,6 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "message"),
     [
         (["audit"], "Missing argument 'TRACE...'; see dispatch-audit --help"),
-        (["audit", "{trace}"], "Missing option '--out'; see"),
         (["audit", "{trace}", "--out", "out", "--fail-on", "sometimes"], "--fail-on sometimes is no condition; the "),
         (["audit", "{trace}", "--out", "out", "--format", "xml"], "'xml' is not one of 'text', 'json', 'junit', "),
         (
@@ -228,3 +227,19 @@ def test_a_submitted_job_may_name_its_command(monkeypatch: pytest.MonkeyPatch) -
 def test_a_parameter_of_a_job_that_is_empty_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["dispatch-audit-job", "night", "--out=main.audit", "--profile=", "--quiet"])
     assert audit_arguments() == ["audit", "night", "--out=main.audit", "--quiet"]
+
+
+@pytest.mark.parametrize("command", [(), ("audit",), ("explain",), ("what-if",), ("record-stats",)])
+def test_help_has_a_short_name(run_cli: RunCli, command: tuple[str, ...]) -> None:
+    assert run_cli(*command, "-h") == run_cli(*command, "--help")
+    assert run_cli(*command, "-h")[0] == 0
+
+
+def test_an_audit_without_a_target_writes_where_the_other_commands_look(
+    run_cli: RunCli, audited: Any, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    requests = audited(summary_of())
+    assert run_cli("audit", trace)[0] == 0
+    assert [request.target for request in requests] == ["dispatch-audit-tables"]
+    assert "dispatch-audit-tables has no table runs" in run_cli("explain", "--hash", 1)[2]

@@ -16,8 +16,8 @@ from outline import Outline
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.simulate.comparison.columns import COLUMNS
 from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison
+from dispatch_audit.pipeline.simulate.comparison.markdown import markdown
 from dispatch_audit.pipeline.simulate.comparison.page import built_page, page_of
-from dispatch_audit.pipeline.simulate.comparison.text import markdown
 from dispatch_audit.pipeline.simulate.what_if import Searched
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""What a comparison of dispatchers says: as a table in Markdown, as JSON, and as a page."""
+"""What a comparison of dispatchers says, in all its forms, and what a single simulation says."""

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.report.charts.theme import config
 from dispatch_audit.pipeline.report.page.model import Section, Table
 from dispatch_audit.pipeline.report.page.render import rendered_as
-from dispatch_audit.pipeline.report.wording import duration, listed
+from dispatch_audit.pipeline.report.wording import duration
 from dispatch_audit.pipeline.run.run_key import code_version
 from dispatch_audit.pipeline.simulate.comparison.columns import COLUMNS
-from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison, Dispatcher
+from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison
+from dispatch_audit.pipeline.simulate.comparison.conclusion import headline, is_bad, meaning
 from dispatch_audit.pipeline.simulate.comparison.figures import figures
-from dispatch_audit.pipeline.simulate.comparison.text import search_result
+from dispatch_audit.pipeline.simulate.comparison.markdown import search_result
 
 _TEMPLATE: Final = "comparison.html.j2"
 
@@ -67,47 +67,15 @@ def built_page(comparison: Comparison) -> ComparisonPage:
     """Returns what the page says."""
     return ComparisonPage(
         title=comparison.traffic,
-        verdict="violation" if _is_bad(comparison.given) else "clean",
-        headline=_headline(comparison),
-        meaning=_meaning(comparison),
+        verdict="violation" if is_bad(comparison.given) else "clean",
+        headline=headline(comparison),
+        meaning=meaning(comparison),
         basis=tuple(_basis(comparison)),
         names=tuple(one.name for one in comparison.dispatchers),
         measures=tuple(_measures(comparison)),
         sections=tuple(_sections(comparison)),
         themes={"light": config("light"), "dark": config("dark")},
     )
-
-
-def _is_bad(one: Dispatcher) -> bool:
-    return one.stalls or one.violations > 0
-
-
-def _headline(comparison: Comparison) -> str:
-    given = comparison.given
-    if given.violations:
-        return f"{count(given.violations, 'violation')} as given"
-    if given.stalls:
-        return f"No progress for {duration(given.measures['no_progress_s'])} as given"
-    return "Order is kept and nothing stalls as given" if comparison.audited else "Nothing stalls as given"
-
-
-def _meaning(comparison: Comparison) -> str:
-    """Returns which dispatcher of those that keep order and never stall needs the smallest replay queue."""
-    stalled = ""
-    if comparison.given.stalls:
-        stalled = f"As given, the first stall begins after {comparison.given.measures['stalled_at_s']:,.1f} s. "
-    kept, keeps = ("keep the order and ", "keeps the order and ") if comparison.audited else ("", "")
-    good = [one for one in comparison.dispatchers if not _is_bad(one)]
-    if not good:
-        best = min(comparison.dispatchers, key=lambda one: (one.violations, one.measures["no_progress_s"]))
-        violations = f"{count(best.violations, 'violation')} and " if comparison.audited else ""
-        without = f"{best.measures['no_progress_s']:,.1f} s without progress"
-        return f"{stalled}None of the dispatchers {keeps}never stalls. The best is {best.name}: {violations}{without}."
-    fewest = min(one.measures["replay_peak"] for one in good)
-    names = listed([one.name for one in good if one.measures["replay_peak"] == fewest])
-    what = f"{keeps}never stalls" if len(good) == 1 else f"{kept}never stall"
-    number = f"{len(good)} of {count(len(comparison.dispatchers), 'dispatcher')} {what}"
-    return f"{stalled}{number}. Of these, the replay queue is smallest ({entries(fewest)} at most) under {names}."
 
 
 def _basis(comparison: Comparison) -> Iterator[tuple[str, str]]:

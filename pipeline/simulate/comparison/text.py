@@ -1,27 +1,60 @@
-"""A comparison of dispatchers as a table in Markdown, and what pages say with the same words."""
+"""A comparison of dispatchers for a terminal: the measures that decide in 80 columns, and a conclusion at the end."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from dispatch_audit.pipeline.simulate.comparison.columns import COLUMNS
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dispatch_audit.pipeline.report.text.layout import Labelled
+from dispatch_audit.pipeline.report.wording import printable
 from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison
-
-if TYPE_CHECKING:
-    from dispatch_audit.pipeline.simulate.what_if import Searched
-
-
-def markdown(comparison: Comparison) -> str:
-    """A table with a row for each dispatcher; below it the result of a search, if there was one."""
-    head = ["dispatcher", *(column.title for column in COLUMNS)]
-    rows = ([one.name, *(column.cell(one.measures) for column in COLUMNS)] for one in comparison.dispatchers)
-    lines = [head, ["---"] + ["--:"] * len(COLUMNS), *rows]
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return table if comparison.search is None else f"{table}\n\n{search_result(comparison.search)}"
+from dispatch_audit.pipeline.simulate.comparison.conclusion import headline, is_bad, meaning
+from dispatch_audit.pipeline.simulate.comparison.markdown import search_result
+from dispatch_audit.pipeline.simulate.measures import MeasuresRow
 
 
-def search_result(search: "Searched") -> str:
-    """The result of a search for the smallest setting without a stall, in a sentence."""
-    what = " and ".join(search.names)
-    if search.value is None:
-        return f"No value of {what} up to {max(search.tried):,} removes the stall."
-    tried = ", ".join(f"{value:,}" for value in sorted(search.tried))
-    return f"The smallest {what} without a stall: {search.value:,} (tried: {tried})."
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f} s"
+
+
+# The headings have two lines, so that the names of dispatchers have room.
+_COLUMNS: Final[Sequence[tuple[str, Callable[[MeasuresRow], str]]]] = (
+    ("vio-\nlations", lambda row: f"{row['violations']:,}" if "violations" in row else "-"),
+    ("first\nstall", lambda row: _seconds(row["stalled_at_s"])),
+    ("no\nprogress", lambda row: _seconds(row["no_progress_s"])),
+    ("largest\nreplay", lambda row: f"{row['replay_peak']:,}"),
+    ("never\nsent", lambda row: f"{row['never_sent']:,}"),
+)
+
+
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """Writes the comparison: a row for each dispatcher, the result of a search if there was one, and the conclusion.
+
+    Args:
+        comparison: what is compared.
+        console: where to write; its width is that of the lines.
+    """
+    console.print(_table(comparison), markup=False, highlight=False)
+    console.print(Labelled("", _MORE, column=0), soft_wrap=True)
+    console.print()
+    if comparison.search is not None:
+        console.print(Labelled(Text("Search", style="bold"), search_result(comparison.search)), soft_wrap=True)
+    style = "bold red" if is_bad(comparison.given) else "bold green"
+    told = Text(headline(comparison), style=style).append(f". {meaning(comparison)}", style="not bold default")
+    console.print(Labelled(Text("Result", style="bold"), told), soft_wrap=True)
+
+
+_MORE: Final = "--format markdown and --report html=FILE have all measures."
+
+
+def _table(comparison: Comparison) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("dispatcher", vertical="bottom", overflow="fold")
+    for heading, _ in _COLUMNS:
+        table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
+    for one in comparison.dispatchers:
+        cells = (cell(one.measures) for _, cell in _COLUMNS)
+        table.add_row(Text(printable(one.name), style="red" if is_bad(one) else ""), *cells)
+    return table
