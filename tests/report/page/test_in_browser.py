@@ -134,6 +134,31 @@ def test_the_charts_follow_the_switch_to_dark(opened: Opened) -> None:
     assert opened.tab.evaluate("getComputedStyle(document.body).backgroundColor") != light
 
 
+def test_an_empty_search_says_so_where_the_findings_were(opened: Opened) -> None:
+    nothing = opened.tab.locator("#nothing")
+    assert not nothing.is_visible()
+    opened.tab.locator("#search").fill("no such key")
+    assert nothing.inner_text() == "No finding of these 45 matches. Show all"
+    assert not opened.tab.locator(".pages").is_visible()
+    above, below = opened.tab.locator("#search").bounding_box(), nothing.bounding_box()
+    assert above is not None
+    assert below is not None
+    assert 0 < below["y"] - above["y"] < 120
+    opened.tab.locator("#all").click()
+    assert not nothing.is_visible()
+    assert opened.tab.locator("#list > li:not([hidden])").count() == 20
+
+
+@pytest.mark.parametrize("width", [390])
+def test_a_narrow_screen_shows_every_link_of_the_navigation(opened: Opened) -> None:
+    links = opened.tab.locator("nav a")
+    boxes = [box for number in range(links.count()) if (box := links.nth(number).bounding_box()) is not None]
+    assert len(boxes) == links.count() == 7
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+    # As large as a finger needs (WCAG 2.2, 2.5.8).
+    assert all(box["height"] >= 24 for box in boxes)
+
+
 @pytest.mark.e2e
 def test_an_audit_of_a_sample_writes_a_page_that_draws(
     browser: "Browser", run_embedded: EmbeddedCommands, tmp_path: Path

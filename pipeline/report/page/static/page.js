@@ -4,7 +4,8 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const root = document.documentElement;
   const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
-  const mode = () => root.dataset.mode || (prefersDark.matches ? "dark" : "light");
+  let printing = false; // Paper is white.
+  const mode = () => (printing ? "light" : root.dataset.mode || (prefersDark.matches ? "dark" : "light"));
 
   // ---- Charts ----
 
@@ -115,6 +116,7 @@
     document.getElementById("previous").disabled = page === 0;
     document.getElementById("next").disabled = until >= matching.length;
     document.querySelector(".pages").hidden = matching.length <= PAGE;
+    document.getElementById("nothing").hidden = matching.length > 0;
   };
 
   const filter = () => {
@@ -144,6 +146,11 @@
     };
     document.getElementById("previous").addEventListener("click", () => turn(-1));
     document.getElementById("next").addEventListener("click", () => turn(1));
+    document.getElementById("all").addEventListener("click", () => {
+      document.querySelector(".filter").reset();
+      filter();
+      document.getElementById("search").focus();
+    });
     show();
   }
 
@@ -173,6 +180,28 @@
       await navigator.clipboard.writeText(copy.parentElement.querySelector("code").textContent);
       copy.textContent = "Copied";
     });
+  });
+
+  // ---- On paper ----
+
+  // What is folded is opened, all findings that match are there, and charts are drawn that nobody has scrolled to; of
+  // the timelines those of the findings in sight, because there may be hundreds. The browser lays the paper out as soon
+  // as the promises of drawing are kept, which wait for nothing but each other.
+  let unfolded = [];
+  window.addEventListener("beforeprint", () => {
+    const inSight = items.filter((item) => !item.hidden);
+    printing = true;
+    items.forEach((item) => (item.hidden = !matching.includes(item)));
+    unfolded = [...document.querySelectorAll("details:not([open]):not(.long)")];
+    unfolded.forEach((part) => (part.open = true));
+    const wanted = (e) => !e.dataset.story || inSight.includes(e.closest("li"));
+    [...document.querySelectorAll(".chart")].filter(wanted).forEach((e) => e.dataset.drawn === "light" || draw(e));
+  });
+  window.addEventListener("afterprint", () => {
+    unfolded.forEach((part) => (part.open = false));
+    printing = false;
+    if (items.length) show();
+    redraw((e) => e.dataset.drawn && e.dataset.drawn !== mode());
   });
 
   // ---- The section in sight, in the bar ----
