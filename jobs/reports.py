@@ -107,7 +107,7 @@ def write_reports(
         else:
             write_report(report.path, _rendered(report.format, summary, traces, fail_on, text, width))
     if shown == "text":
-        print_report(summary, console(width), text)
+        print_report(summary, console(width), replace(text, wrote=tuple(_named(summary, of) for of in reports)))
     elif shown == "github":
         # Bytes, because the locale may not be UTF-8.
         typer.echo(annotations(summary, traces).encode(), nl=False)
@@ -128,14 +128,24 @@ def console(width: int | None = None) -> Console:
 
 
 def _write_pages(spark: SparkSession | None, summary: Summary, path: Path) -> None:
-    """Writes the page of each run; of several runs, each into a file with the key of the run behind its name."""
+    """Writes the page of each run; of several runs, each into a file with its key in the name, and an index of them."""
     # Imported here: few audits want a page, and the library of the charts takes 0.4 s.
     from dispatch_audit.pipeline.report.page.build import built_page  # noqa: PLC0415
+    from dispatch_audit.pipeline.report.page.index import index_of  # noqa: PLC0415
     from dispatch_audit.pipeline.report.page.render import rendered  # noqa: PLC0415
 
+    alone = len(summary.runs) == 1
+    files = {run.run_key: path if alone else path.with_stem(f"{path.stem}-{run.run_key}") for run in summary.runs}
     for run in summary.runs:
-        file = path if len(summary.runs) == 1 else path.with_stem(f"{path.stem}-{run.run_key}")
-        write_report(file, rendered(built_page(spark, summary.target, run)).encode())
+        write_report(files[run.run_key], rendered(built_page(spark, summary.target, run)).encode())
+    if not alone:
+        write_report(path, index_of(summary, {key: file.name for key, file in files.items()}).encode())
+
+
+def _named(summary: Summary, report: ReportFile[FileFormat]) -> str:
+    """The file of a report, with those that were written besides."""
+    pages = f" and {len(summary.runs):,} pages that it leads to, {report.path.stem}-*{report.path.suffix}"
+    return f"{report.path}{pages if report.format == 'html' and len(summary.runs) > 1 else ''}"
 
 
 def _rendered(
@@ -149,7 +159,8 @@ def _rendered(
         return json_summary(summary).encode()
     text = StringIO()
     # No colours in a file, even if FORCE_COLOR is set, and nothing that differs from audit to audit.
-    print_report(summary, Console(file=text, force_terminal=False, width=width or WHOLE_LINES), replace(shown, took=""))
+    to_file = Console(file=text, force_terminal=False, width=width or WHOLE_LINES)
+    print_report(summary, to_file, replace(shown, took="", wrote=()))
     return text.getvalue().encode()
 
 

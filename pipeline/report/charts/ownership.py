@@ -1,7 +1,8 @@
 """How much of the hash space each consumer owned, over time (Q15, Q17).
 
 Consistent hashing scatters a hundred ranges of each consumer over the hash space, so ranges at their positions would
-be a texture. The chart stacks what each consumer owns; the hashes that drain have positions, see `draining`.
+be a texture, and in a stack every share would move up and down with each join and leave. The chart has a lane for each
+consumer; the hashes that drain have positions, see `draining`.
 """
 
 from collections import defaultdict
@@ -12,14 +13,15 @@ import altair as alt
 from dispatch_audit.pipeline.report.charts.parts.axes import layered, time_axis
 from dispatch_audit.pipeline.report.charts.parts.data import Row, Rows, consumer_label, inline, ms, records
 
-RECTANGLES_MAX = 1_200
-# A label fits into a rectangle of this share of the width and of the height, or upright into a narrow one.
-_FITS = (0.1, 0.055)
-_FITS_UPRIGHT = (0.035, 0.21)
+SPANS_MAX = 1_200
+LANES_MAX = 30
+# Pixels of a lane, and of a line in it without and with the whole hash space.
+_LANE = 20
+_THICK = (1, 18)
 
 
 def owned_shares(assignments: Rows, to_ts_us: int | None = None) -> tuple[list[Row], int]:
-    """Returns the rectangles of the chart, and the number of assignments too short to be drawn.
+    """Returns the spans of the chart, each of one consumer and share, and the number of assignments left out as short.
 
     Args:
         assignments: rows of `assignments` of one subscription; rows that stand for several ranges have their size as
@@ -40,7 +42,7 @@ def owned_shares(assignments: Rows, to_ts_us: int | None = None) -> tuple[list[R
     kept, left_out = _longest(steps)
     space = max((sum(owned.values()) for _, _, owned in steps), default=1) or 1
     names = {row["consumer"]: consumer_label(row["consumer"], row["consumer_name"]) for row in rows}
-    return list(_rectangles(kept, space, names)), left_out
+    return list(_spans(kept, space, names)), left_out
 
 
 _Step = tuple[int, int, Mapping[int, int]]
@@ -61,26 +63,21 @@ def _steps(changes: Mapping[int, list[tuple[int, int]]], last_us: int) -> Iterat
 def _longest(steps: list[_Step]) -> tuple[list[_Step], int]:
     """Returns as many of the longest steps as may be drawn, each up to the next one, and the number of the others."""
     widest = max((len(owned) for _, _, owned in steps), default=1) or 1
-    number = max(1, RECTANGLES_MAX // widest)
+    number = max(1, SPANS_MAX // widest)
     by_length = sorted(range(len(steps)), key=lambda at: steps[at][0] - steps[at][1])
     kept = [steps[at] for at in sorted(by_length[:number])]
     ends = [from_us for from_us, _, _ in kept[1:]] + [steps[-1][1]] if kept else []
     return [(step[0], end, step[2]) for step, end in zip(kept, ends, strict=True)], len(steps) - len(kept)
 
 
-def _rectangles(steps: list[_Step], space: int, names: Mapping[int, str]) -> Iterator[Row]:
-    """Yields a rectangle for each consumer while its place in the stack does not change."""
+def _spans(steps: list[_Step], space: int, names: Mapping[int, str]) -> Iterator[Row]:
+    """Yields a span for each consumer while its share does not change."""
     open_at: dict[int, Row] = {}
     for from_us, to_us, owned in steps:
-        bottom = 0.0
-        places: dict[int, tuple[float, float]] = {}
-        for consumer in sorted(owned):
-            top = bottom + owned[consumer] / space
-            places[consumer] = (round(bottom, 5), round(top, 5))
-            bottom = top
-        for consumer in [c for c, rect in open_at.items() if places.get(c) != (rect["bottom"], rect["top"])]:
+        shares = {consumer: round(size / space, 5) for consumer, size in owned.items()}
+        for consumer in [c for c, span in open_at.items() if shares.get(c) != span["share"]]:
             yield open_at.pop(consumer)
-        for consumer, (low, high) in places.items():
+        for consumer in sorted(shares):
             if consumer in open_at:
                 open_at[consumer]["to"] = ms(to_us)
             else:
@@ -88,54 +85,43 @@ def _rectangles(steps: list[_Step], space: int, names: Mapping[int, str]) -> Ite
                     "consumer": names[consumer],
                     "from": ms(from_us),
                     "to": ms(to_us),
-                    "bottom": low,
-                    "top": high,
-                    "share": round(high - low, 5),
+                    "share": shares[consumer],
                 }
     yield from open_at.values()
 
 
+def largest_owners(spans: Rows) -> list[str]:
+    """Returns the consumers of the chart in the order of their lanes: the first that owned something stands on top.
+
+    Args:
+        spans: of `owned_shares`.
+    """
+    rows = sorted(records(spans), key=lambda span: span["from"])
+    owned: defaultdict[str, float] = defaultdict(float)
+    for span in rows:
+        owned[span["consumer"]] += span["share"] * (span["to"] - span["from"])
+    largest = set(sorted(owned, key=lambda consumer: -owned[consumer])[:LANES_MAX])
+    return [consumer for consumer in owned if consumer in largest]
+
+
 def ownership_over_time(assignments: Rows, to_ts_us: int | None = None) -> alt.LayerChart:
-    """Returns the stacked shares of the hash space, a rectangle for each consumer and assignment.
+    """Returns a lane for each consumer, with a line as thick as the share that it owned, where it owned one.
 
     Args:
         assignments: rows of `assignments` of one subscription.
         to_ts_us: last time of the trace.
     """
-    rects, _ = owned_shares(assignments, to_ts_us)
-    first = min((rect["from"] for rect in rects), default=0)
-    last = max((rect["to"] for rect in rects), default=1)
-    _label(rects, last - first)
-    order = list(dict.fromkeys(rect["consumer"] for rect in sorted(rects, key=lambda rect: rect["from"])))
-    base = alt.Chart().encode(x=time_axis("from", first, last))
-    axis = alt.Axis(format="%", title="hash space", tickCount=4, grid=False)
-    y = alt.Y("bottom:Q", axis=axis, scale=alt.Scale(domain=[0, 1]))
-    rect = base.mark_rect(fillOpacity=0.22, strokeWidth=1).encode(
+    spans, _ = owned_shares(assignments, to_ts_us)
+    first = min((span["from"] for span in spans), default=0)
+    last = max((span["to"] for span in spans), default=1)
+    lanes = largest_owners(spans)
+    shown = [span for span in spans if span["consumer"] in lanes]
+    base = alt.Chart().encode(y=alt.Y("consumer:N", sort=lanes, axis=alt.Axis(title=None, grid=True)))
+    line = base.mark_rule(strokeCap="butt").encode(
+        x=time_axis("from", first, last),
         x2="to:T",
-        y=y,
-        y2="top:Q",
-        color=alt.Color("consumer:N", legend=None, sort=order),
-        stroke=alt.Stroke("consumer:N", legend=None, sort=order),
+        size=alt.Size("share:Q", legend=None, scale=alt.Scale(domain=[0, 1], range=_THICK)),
+        color=alt.Color("consumer:N", legend=None, sort=lanes),
         tooltip=[alt.Tooltip("consumer:N"), alt.Tooltip("share:Q", title="share of the hash space", format=".1%")],
     )
-    at_middle = base.encode(x=alt.X("middle:T"), y=alt.Y("height:Q"))
-    label = at_middle.mark_text(style="label", limit=90).encode(text="label:N")
-    upright = at_middle.mark_text(style="label", angle=270, limit=60).encode(text="upright:N")
-    return layered(240, rect, label, upright, data=inline(rects))
-
-
-def _label(rects: list[Row], length: float) -> None:
-    """Labels the longest rectangle of each consumer, if a label fits."""
-    longest: dict[str, Row] = {}
-    for rect in rects:
-        rect |= {"label": "", "upright": "", "height": (rect["bottom"] + rect["top"]) / 2}
-        rect["middle"] = (rect["from"] + rect["to"]) / 2
-        before = longest.get(rect["consumer"])
-        if before is None or rect["to"] - rect["from"] > before["to"] - before["from"]:
-            longest[rect["consumer"]] = rect
-    for rect in longest.values():
-        width = (rect["to"] - rect["from"]) / max(length, 1)
-        if width > _FITS[0] and rect["share"] > _FITS[1]:
-            rect["label"] = rect["consumer"]
-        elif width > _FITS_UPRIGHT[0] and rect["share"] > _FITS_UPRIGHT[1]:
-            rect["upright"] = rect["consumer"]
+    return layered(alt.Step(_LANE), line, data=inline(shown))

@@ -6,7 +6,7 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.charts.balance import BALANCED_MAX, hashes_against_traffic, unbalanced
 from dispatch_audit.pipeline.report.charts.churn import CHANGES_MAX, assignment_churn, changes_of
 from dispatch_audit.pipeline.report.charts.draining import SPANS_MAX, draining_spans, longest_spans
-from dispatch_audit.pipeline.report.charts.ownership import owned_shares, ownership_over_time
+from dispatch_audit.pipeline.report.charts.ownership import LANES_MAX, owned_shares, ownership_over_time
 from dispatch_audit.pipeline.report.page.model import Figure, Section, Table
 from dispatch_audit.pipeline.report.page.rows import PageRows, Row
 from dispatch_audit.pipeline.report.summary import RunSummary
@@ -50,7 +50,9 @@ def _figures(run: RunSummary, rows: PageRows, subscription: tuple[str, str], num
 def _ownership(run: RunSummary, assignments: list[Row], number: int) -> Figure:
     rects, left_out = owned_shares(assignments, run.to_ts_us)
     names = {rect["consumer"] for rect in rects}
-    note = "Each band is a consumer; its height is the share of the hash space that it owned."
+    note = "A line as thick as its lane is the whole hash space; where a consumer has none, it owned nothing."
+    if len(names) > LANES_MAX:
+        note += f" Drawn are the {LANES_MAX} consumers that owned most for longest."
     if left_out:
         note += f" {count(left_out, 'assignment')} that lasted for a short time only are drawn as the one before."
     last = max(rect["to"] for rect in rects)

@@ -19,6 +19,7 @@ from dispatch_audit.pipeline.report.page.model import Figure, Section, Table
 from dispatch_audit.pipeline.report.page.rows import PageRows, open_seconds
 from dispatch_audit.pipeline.report.summary import RunSummary
 from dispatch_audit.pipeline.report.wording import duration, moment, printable, share
+from dispatch_audit.pipeline.report.words import CAUSES, MESSAGE_SECOND
 
 _ROWS = 12
 # Charts of replay queues: of the subscriptions that were nearest to their limit.
@@ -34,7 +35,10 @@ def blocking_section(run: RunSummary, rows: PageRows) -> Section:
     figures = tuple(_of_run(run, rows)) if run.causes else ()
     near = sorted(rows.subscriptions, key=lambda subscription: _room(rows, subscription))[:_QUEUES]
     figures = (*figures, *(figure for s in near for figure in _of_subscription(rows, s)))
-    return Section("blocking", "Blocking", lead, "", (("", figures),) if figures else ())
+    words = tuple((cause.cause, CAUSES[cause.cause]) for cause in run.causes if cause.cause in CAUSES)
+    meanings = Table(("word", "what it means"), (("message-second", MESSAGE_SECOND), *words))
+    tables = (("What the words mean", meanings),) if run.causes else ()
+    return Section("blocking", "Blocking", lead, "", (("", figures),) if figures else (), tables)
 
 
 def _room(rows: PageRows, subscription: tuple[str, str]) -> float:

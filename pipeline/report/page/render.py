@@ -12,7 +12,7 @@ from functools import cache
 from hashlib import sha256
 from typing import Any, Final, Protocol
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from dispatch_audit.pipeline.report.page.model import Page, Section
@@ -44,15 +44,12 @@ def rendered(page: Page) -> str:
     return rendered_as(_RUN, page, {"timeline": page.timeline, "stories": stories})
 
 
-def rendered_as(template: str, page: Document, more: Mapping[str, Any] | None = None) -> str:
-    """Returns a page as one HTML document.
+def template(name: str) -> Template:
+    """Returns a template that escapes what it prints and has the style of all pages.
 
     Args:
-        template: its file among the static ones; it extends `base.html.j2`.
-        page: what the template lays out.
-        more: for its script, beside what draws the charts of the sections.
+        name: its file among the static ones.
     """
-    scripts = [_static("vega.js"), _static("page.js")]
     environment = Environment(
         loader=FileSystemLoader(STATIC),
         autoescape=True,
@@ -62,9 +59,21 @@ def rendered_as(template: str, page: Document, more: Mapping[str, Any] | None = 
         finalize=_printable,
     )
     environment.filters |= {"share": share, "words": lambda name: name.replace("_", " ")}
-    return environment.get_template(template).render(
+    environment.globals["style"] = Markup(_static("page.css"))
+    return environment.get_template(name)
+
+
+def rendered_as(name: str, page: Document, more: Mapping[str, Any] | None = None) -> str:
+    """Returns a page as one HTML document.
+
+    Args:
+        name: the file of its template among the static ones; it extends `base.html.j2`.
+        page: what the template lays out.
+        more: for its script, beside what draws the charts of the sections.
+    """
+    scripts = [_static("vega.js"), _static("page.js")]
+    return template(name).render(
         page=page,
-        style=Markup(_static("page.css")),
         scripts=[Markup(script) for script in scripts],
         digests=[_digest(script) for script in scripts],
         data=Markup(_json({**_charts(page), **(more or {})})),

@@ -9,16 +9,18 @@ from dispatch_audit.pipeline.report.summary import Block, RunSummary, Wait
 from dispatch_audit.pipeline.report.text.layout import Labelled
 from dispatch_audit.pipeline.report.text.topics import TopicNames
 from dispatch_audit.pipeline.report.wording import consumer, duration, moment, printable
+from dispatch_audit.pipeline.report.words import MESSAGE_SECOND
 
 # Oldest unacknowledged entries shown for an interval.
 _ROOTS = 3
-_UNIT = "a message-second is a message that waited for a second"
 _HEADINGS = ("message-seconds", "intervals", "longest", "cause", "held up by")
 
 
 def blocking(run: RunSummary, topics: TopicNames) -> Iterator[Text | Labelled]:
     """The table of the costliest blocks, the worst interval of the first, and the causes that the table lacks."""
-    yield Labelled("", Text("Blocking: what cost most", style="bold").append(f"; {_UNIT}", style="not bold"), column=0)
+    heading = Text("Blocking: what cost most", style="bold")
+    heading.append(f"; a message-second is {MESSAGE_SECOND.partition(';')[0]}", style="not bold")
+    yield Labelled("", heading, column=0)
     yield from map(Text, _table(run, topics))
     yield Labelled(Text("worst", style="dim"), _worst(run.blocks[0].worst), column=11, indent=2)
     shown = {block.cause for block in run.blocks}

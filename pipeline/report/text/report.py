@@ -49,11 +49,13 @@ class Shown:
             those that need a look.
         verbose: whether to name the rules that found nothing, and the tables.
         took: how long the audit took, in a sentence; empty: nobody measured it.
+        wrote: the files that have the same in other formats.
     """
 
     incidents_max: int | None = None
     verbose: bool = False
     took: str = ""
+    wrote: tuple[str, ...] = ()
 
 
 def print_report(summary: Summary, console: Console, shown: Shown = Shown()) -> None:
@@ -138,6 +140,8 @@ def _badness(run: RunSummary) -> tuple[int, int]:
 def _tables(summary: Summary, shown: Shown) -> Iterator[Labelled]:
     names = ", ".join(summary.tables) if shown.verbose else f"{count(len(summary.tables), 'table')} (-v names them)"
     yield Labelled("Tables", f"{printable(summary.target)}: {names}")
+    if shown.wrote:
+        yield Labelled("Wrote", printable(", ".join(shown.wrote)))
     if shown.took:
         yield Labelled("Took", shown.took)
 

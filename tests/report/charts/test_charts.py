@@ -18,7 +18,8 @@ from dispatch_audit.pipeline.report.charts.draining import SPANS_MAX, draining_s
 from dispatch_audit.pipeline.report.charts.hash_timeline import earlier_event, hash_story, hash_timeline
 from dispatch_audit.pipeline.report.charts.hot_keys import hottest, traffic_of_keys
 from dispatch_audit.pipeline.report.charts.look_ahead import SAMPLES_MAX, forecast, fullest, replay_against_limit
-from dispatch_audit.pipeline.report.charts.ownership import RECTANGLES_MAX, owned_shares, ownership_over_time
+from dispatch_audit.pipeline.report.charts.ownership import LANES_MAX, largest_owners, owned_shares, ownership_over_time
+from dispatch_audit.pipeline.report.charts.ownership import SPANS_MAX as OWNED_MAX
 from dispatch_audit.pipeline.report.charts.trend import trend_of_findings, trend_of_waiting
 from dispatch_audit.pipeline.report.charts.waiting import waiting_by_cause, waiting_over_time
 
@@ -119,8 +120,8 @@ def test_consumers_that_wait_for_each_other_end_the_chain() -> None:
 
 
 def test_shares_of_the_hash_space_fill_it_at_every_time() -> None:
-    rects, left_out = owned_shares(ASSIGNMENTS, END)
-    found = [(r["consumer"], (r["from"] - at(0) / 1e3) / 1e3, (r["to"] - at(0) / 1e3) / 1e3, r["share"]) for r in rects]
+    spans, left_out = owned_shares(ASSIGNMENTS, END)
+    found = [(r["consumer"], (r["from"] - at(0) / 1e3) / 1e3, (r["to"] - at(0) / 1e3) / 1e3, r["share"]) for r in spans]
     assert sorted(found) == [
         ("blue #2", 10.0, 20.0, 0.5),
         ("blue #2", 20.0, 30.0, 0.25),
@@ -131,16 +132,34 @@ def test_shares_of_the_hash_space_fill_it_at_every_time() -> None:
     assert left_out == 0
 
 
-def test_many_assignments_are_drawn_with_a_bounded_number_of_rectangles() -> None:
+def test_many_assignments_are_drawn_with_a_bounded_number_of_spans() -> None:
     def owned(epoch: int, consumer: int) -> Row:
         bounds = (consumer * 10, consumer * 10 + (epoch + consumer) % 10)
         times = {"from_ts_us": at(epoch), "to_ts_us": at(epoch + 1)}
         return {**ASSIGNMENTS[0], "consumer": consumer, "range_start": bounds[0], "range_end": bounds[1], **times}
 
     rows = [owned(epoch, consumer) for epoch in range(400) for consumer in range(20)]
-    rects, left_out = owned_shares(rows)
-    assert len(rects) <= RECTANGLES_MAX
-    assert left_out == 400 - RECTANGLES_MAX // 20
+    spans, left_out = owned_shares(rows)
+    assert len(spans) <= OWNED_MAX
+    assert left_out == 400 - OWNED_MAX // 20
+
+
+def test_fifty_changes_give_each_consumer_one_lane_in_the_order_of_their_first_shares() -> None:
+    def owned(epoch: int, consumer: int) -> Row:
+        times = {"from_ts_us": at(epoch), "to_ts_us": at(epoch + 1)}
+        bounds = {"range_start": 40 * consumer, "range_end": 40 * consumer + epoch % 3 + consumer}
+        return {**ASSIGNMENTS[0], "consumer": consumer, "consumer_name": f"c{consumer}", **bounds, **times}
+
+    rows = [owned(epoch, consumer) for epoch in range(50) for consumer in range(epoch, epoch + 4)]
+    spans, _ = owned_shares(rows)
+    lanes = largest_owners(spans)
+    assert len(lanes) == LANES_MAX
+    # Those with larger numbers owned more, but for the last of 53, which came in the last second.
+    assert lanes == [f"c{number} #{number}" for number in range(52 - LANES_MAX, 52)]
+    chart = ownership_over_time(rows).to_dict()
+    (drawn,) = chart["datasets"].values()
+    assert chart["height"] == {"step": 20}
+    assert {row["consumer"] for row in drawn} == set(lanes)
 
 
 def test_changes_count_the_hashes_that_drained() -> None:

@@ -22,7 +22,7 @@ MARKS = {
     # Two links and three consumers, then one link and two consumers, twice.
     "chains": {"rule": 4, "symbol": 11},
     "look-ahead-0": {"area": 1, "line": 3},
-    "ownership-0": {"rect": 5},
+    "ownership-0": {"rule": 5},
     "draining-0": {"rule": 3, "symbol": 3},
     "churn-0": {"rule": 3, "symbol": 3, "text": 3},
     "balance-0": {"rule": 3, "symbol": 6},

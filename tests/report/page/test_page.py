@@ -19,11 +19,13 @@ from page_fixtures import page_of, write_run
 from dispatch_audit.jobs.reports import ReportFile, write_reports
 from dispatch_audit.pipeline.contract.fail_on import parse_fail_on
 from dispatch_audit.pipeline.contract.release import Release
+from dispatch_audit.pipeline.replay.blocking.causes import NAMES as CAUSES
 from dispatch_audit.pipeline.report.page.findings import FINDINGS_MAX, shown_findings
 from dispatch_audit.pipeline.report.page.next_steps import remedies
 from dispatch_audit.pipeline.report.page.vega_bundle import STATIC
 from dispatch_audit.pipeline.report.query import summarise
 from dispatch_audit.pipeline.report.text.report import Shown
+from dispatch_audit.pipeline.report.words import CAUSES as MEANINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,8 +143,29 @@ def test_an_audit_of_several_traces_writes_a_page_of_each(page_target: Path, tmp
     write_reports(
         None, alone, [], parse_fail_on(["never"]), "json", [ReportFile("html", tmp_path / "one.html")], Shown()
     )
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["night-aaaa.html", "night-bbbb.html", "one.html"]
+    pages = ["night-aaaa.html", "night-bbbb.html"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*pages, "night.html", "one.html"]
     assert "<code>bbbb</code>" in (tmp_path / "night-bbbb.html").read_text()
+    index = Outline((tmp_path / "night.html").read_text())
+    assert [link for link in index.values("href") if link != "data:,"] == pages
+    assert index.tags.count("script") == 0
+    assert index.text.count("alert(1)") >= 2
+
+
+def test_a_report_for_people_names_the_files_beside_it(page_target: Path, tmp_path: Path, capsys: Any) -> None:
+    summary = summarise(None, str(page_target), ["aaaa", "bbbb"])
+    files = [ReportFile("html", tmp_path / "night.html"), ReportFile("junit", tmp_path / "night.xml")]
+    write_reports(None, summary, [], parse_fail_on(["never"]), "text", files, Shown())
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Wrote ")]
+    pages = f"{tmp_path}/night.html and 2 pages that it leads to, night-*.html"
+    assert line == f"Wrote   {pages}, {tmp_path}/night.xml"
+
+
+def test_every_cause_is_said_in_other_words_where_it_stands(outline: Outline) -> None:
+    assert set(MEANINGS) == set(CAUSES) - {"ready"}
+    for word in ("draining", "message-second"):
+        assert word in outline.text
+    assert MEANINGS["draining"] in outline.text
 
 
 @pytest.mark.parametrize(
