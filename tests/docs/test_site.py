@@ -5,8 +5,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from browsers import Opened
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a browser loads with a page; links to follow are none of it.
@@ -48,6 +53,22 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     }
     assert any(name.endswith(".js") for name in loaded)
     assert {name for name in loaded if ELSEWHERE.match(name)} == set()
+
+
+@pytest.mark.browser
+def test_the_search_finds_pages_of_a_site_that_is_opened_as_files(site: Path, browser: "Browser") -> None:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    opened = Opened(context.new_page(), site / "index.html")
+    opened.tab.locator("input.md-search__input").click()
+    opened.tab.keyboard.type("draining hash")
+    first = opened.tab.locator(".md-search-result__link").first
+    first.wait_for()
+    assert opened.tab.locator(".md-search-result__meta").inner_text() != "No matching documents"
+    first.click()
+    opened.tab.wait_for_url(lambda url: "/index.html" not in url)
+    assert "drain" in (opened.tab.locator("article").text_content() or "").lower()
+    assert all(url.startswith("file:") or url.startswith("data:") for url in opened.requests)
+    context.close()
 
 
 def test_drawings_are_shown(site: Path) -> None:
