@@ -27,7 +27,7 @@ def in_a_terminal(width: int, *arguments: object) -> str:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
     env |= {"TERM": "xterm-256color", "PYTHONPATH": str(ROOT), "JAVA_HOME": "/nonexistent"}
-    command = [PROGRAM, *map(str, arguments)]
+    command = [str(PROGRAM), *map(str, arguments)]
     written = b""
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=ROOT) as process:
         os.close(theirs)

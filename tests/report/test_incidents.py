@@ -46,8 +46,9 @@ def overtaking(number: int, change: str = "join blue", bugs: str = "F2", consume
     )
 
 
-def text_of(findings: list[Finding], incidents_max: int | None = None) -> str:
-    run = replace(BROKEN, findings=tuple(findings), rules=(counts("single_holder", 900, known_bug=len(findings)),))
+def text_of(findings: list[Finding], incidents_max: int | None = None, counted: int | None = None) -> str:
+    number = len(findings) if counted is None else counted
+    run = replace(BROKEN, findings=tuple(findings), rules=(counts("single_holder", 900, known_bug=number),))
     stream = StringIO()
     print_report(Summary("out", TABLES, (run,)), Console(file=stream, width=WHOLE_LINES), Shown(incidents_max))
     return stream.getvalue()
@@ -69,6 +70,12 @@ def test_entries_that_one_join_let_overtake_are_one_incident_with_all_its_facts(
         "more     dispatch-audit explain out --violation 000000000001",
     ):
         assert f"\n  {line}\n" in text
+
+
+def test_of_a_rule_with_more_findings_than_were_read_an_incident_has_at_least_so_many() -> None:
+    text = text_of([overtaking(at) for at in range(1, 14)], counted=5_000)
+    assert "  known bug (F2)  single_holder: at least 13 entries, one join of blue\n" in text
+    assert "  alike    at least 12 findings more up to " in text
 
 
 @pytest.mark.parametrize(

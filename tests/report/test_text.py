@@ -91,7 +91,7 @@ The worst incidents, 2 of 16 findings (--findings N shows N incidents)
   rows     seq 31: 7:130 dispatched to blue (consumer 2)
   more     dispatch-audit explain /tmp/report --violation 90be55a1c2d3
 
-Rules   early_duplicate: 1 known bug; 3,000 checked
+Rules   early_duplicate: 1 matches a known bug; 3,000 checked
         single_holder: 13 violations, 2 permitted; 3,000 checked
         1 rule found nothing (-v names them)
 Next    see how the worst finding came about, event by event: dispatch-audit explain /tmp/report --violation \

@@ -26,7 +26,7 @@ SEVERITY_STYLE: dict[Severity, str] = {
 # What a number of findings of a severity counts: of one, and of several.
 _COUNTED: dict[Severity, tuple[str, str]] = {
     "violation": ("violation", "violations"),
-    "known_bug": ("known bug", "known bugs"),
+    "known_bug": ("matches a known bug", "match known bugs"),
     "not_provable": ("not provable", "not provable"),
     "permitted": ("permitted", "permitted"),
     "info": ("fact", "facts"),
@@ -65,11 +65,15 @@ def findings(shown: Sequence[Incident], run: RunSummary, target: str, topics: To
     yield Labelled(
         "", Text(f"The worst {'incident' if len(shown) == 1 else 'incidents'}{more}", style="bold"), column=0
     )
+    read = Counter(finding.rule for finding in run.findings)
+    # Of a rule with many findings the report has the worst: how many of the others belong to an incident is not known.
+    cut_off = {counts.rule for counts in run.rules if sum(counts.findings.values()) > read[counts.rule]}
     for number, incident in enumerate(shown):
         if number:
             yield Text()
-        yield _headline(incident, topics)
-        for label, lines in _labelled(incident):
+        least = "at least " if incident.rule in cut_off and len(incident.findings) > 1 else ""
+        yield _headline(incident, topics, least)
+        for label, lines in _labelled(incident, least):
             for at, line in enumerate(lines):
                 yield Labelled(Text("" if at else label, style="dim"), printable(line), column=11, indent=2)
         if incident.worst.finding_id is not None:
@@ -77,7 +81,7 @@ def findings(shown: Sequence[Incident], run: RunSummary, target: str, topics: To
             yield Labelled(Text("more", style="dim"), command, column=11, indent=2, whole=True)
 
 
-def _headline(incident: Incident, topics: TopicNames) -> Labelled:
+def _headline(incident: Incident, topics: TopicNames, least: str) -> Labelled:
     """Severity and reason, rule, how many entries or hashes, and the change behind them."""
     reason = f" ({printable(incident.reason)})" if incident.reason else ""
     label = f"{incident.severity.replace('_', ' ')}{reason}"
@@ -87,7 +91,7 @@ def _headline(incident: Incident, topics: TopicNames) -> Labelled:
         after = f"one {kind} of {printable(name)}"
     key = incident.worst.key
     about = [
-        _counted(incident),
+        f"{least}{_counted(incident)}",
         f"key {printable(key)}" if key is not None and len(incident.findings) == 1 else "",
         after,
         topics.behind(incident, "{}"),
@@ -113,19 +117,19 @@ def _positions(found: Iterable[Finding]) -> list[str]:
     return [f"{ledger}:{entry}" for ledger, entry in dict.fromkeys(positions) if ledger is not None]
 
 
-def _labelled(incident: Incident) -> Iterator[tuple[str, Sequence[str]]]:
+def _labelled(incident: Incident, least: str) -> Iterator[tuple[str, Sequence[str]]]:
     """The labels of an incident, each with its lines: what its worst finding says, and the facts of the others."""
     first = incident.said[0]
     yield "what", [first.what]
     yield "against", [first.against] if first.against else []
     if len(incident.findings) > 1:
-        yield "alike", _alike(incident)
+        yield "alike", _alike(incident, least)
     yield "why", [*_some(incident.why), *incident.bugs]
     yield "remedy", incident.remedies
     yield "rows", incident.worst.evidence
 
 
-def _alike(incident: Incident) -> list[str]:
+def _alike(incident: Incident, least: str) -> list[str]:
     """The other findings: those about entries in one line, others each with what they say."""
     others = incident.findings[1:]
     if not _positions(others):
@@ -138,7 +142,7 @@ def _alike(incident: Incident) -> list[str]:
         consumer(f.other_consumer, f.other_consumer_name) for f in incident.findings if f.other_consumer is not None
     )
     parts = [
-        f"{count(len(others), 'finding')} more up to {moment(last.ts_us)} ({last.row})",
+        f"{least}{count(len(others), 'finding')} more up to {moment(last.ts_us)} ({last.row})",
         f"{'key' if len(keys) == 1 else 'keys'} {_names(keys)}" if keys else "",
         f"to {_names(list(to))}" if len(to) > 1 else "",
         f"against {_names(list(against))}" if len(against) > 1 else "",

@@ -16,7 +16,7 @@ from chart_rows import HOSTILE, finding, tables
 from outline import Outline
 from page_fixtures import page_of, write_run
 
-from dispatch_audit.jobs.reports import ReportFile, write_reports
+from dispatch_audit.jobs.reports import FileFormat, ReportFile, write_reports
 from dispatch_audit.pipeline.contract.fail_on import parse_fail_on
 from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.replay.blocking.causes import NAMES as CAUSES
@@ -154,7 +154,10 @@ def test_an_audit_of_several_traces_writes_a_page_of_each(page_target: Path, tmp
 
 def test_a_report_for_people_names_the_files_beside_it(page_target: Path, tmp_path: Path, capsys: Any) -> None:
     summary = summarise(None, str(page_target), ["aaaa", "bbbb"])
-    files = [ReportFile("html", tmp_path / "night.html"), ReportFile("junit", tmp_path / "night.xml")]
+    files: list[ReportFile[FileFormat]] = [
+        ReportFile("html", tmp_path / "night.html"),
+        ReportFile("junit", tmp_path / "night.xml"),
+    ]
     write_reports(None, summary, [], parse_fail_on(["never"]), "text", files, Shown())
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Wrote ")]
     pages = f"{tmp_path}/night.html and 2 pages that it leads to, night-*.html"
