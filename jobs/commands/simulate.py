@@ -91,7 +91,7 @@ def simulate(
         for reason in taken.left_out:
             stderr.warning(reason)
         # Imported here, because a call with wrong arguments should not wait for it.
-        from dispatch_audit.pipeline.simulate.comparison.single_text import print_simulation  # noqa: PLC0415
+        from dispatch_audit.pipeline.simulate.comparison.simulation_text import print_simulation  # noqa: PLC0415
 
         print_simulation(measured, setup, out, console())
 

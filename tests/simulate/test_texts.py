@@ -10,7 +10,7 @@ from rich.console import Console
 
 from dispatch_audit.pipeline.simulate.comparison.comparison import Comparison
 from dispatch_audit.pipeline.simulate.comparison.conclusion import meaning
-from dispatch_audit.pipeline.simulate.comparison.single_text import print_simulation
+from dispatch_audit.pipeline.simulate.comparison.simulation_text import print_simulation
 from dispatch_audit.pipeline.simulate.comparison.text import print_comparison
 from dispatch_audit.pipeline.simulate.measures import MeasuresRow
 from dispatch_audit.pipeline.simulate.setup import setup_for

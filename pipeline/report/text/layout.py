@@ -1,11 +1,12 @@
 """Lines of the report: a label with a text beside it, wrapped to the width of the console."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-WHOLE_LINES: int = 1_000_000
+WHOLE_LINES: Final = 1_000_000
 """The width of a console that breaks no sentence, for pipes and files: grep needs them whole."""
 # Names may be longer than a narrow terminal is wide; a text keeps room for a word.
 _TEXT_MIN = 20

@@ -19,6 +19,7 @@ def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f} s"
 
 
+_MORE: Final = "--format markdown and --report html=FILE have all measures."
 # The headings have two lines, so that the names of dispatchers have room.
 _COLUMNS: Final[Sequence[tuple[str, Callable[[MeasuresRow], str]]]] = (
     ("vio-\nlations", lambda row: f"{row['violations']:,}" if "violations" in row else "-"),
@@ -44,9 +45,6 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     style = "bold red" if is_bad(comparison.given) else "bold green"
     told = Text(headline(comparison), style=style).append(f". {meaning(comparison)}", style="not bold default")
     console.print(Labelled(Text("Result", style="bold"), told), soft_wrap=True)
-
-
-_MORE: Final = "--format markdown and --report html=FILE have all measures."
 
 
 def _table(comparison: Comparison) -> Table:
