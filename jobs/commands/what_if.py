@@ -92,7 +92,7 @@ def what_if(
 
             begin("read the traffic")
             taken = traffic_of(source, spark, partitions)
-            begin("simulate")
+            begin(f"simulate {len(setups)} dispatchers")
             found = compared(spark, taken.work, setups, settings if judge else None)
             searched = None
             if search:
