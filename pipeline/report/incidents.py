@@ -95,7 +95,8 @@ def incidents(findings: Iterable[Finding]) -> list[Incident]:
 
 
 def _cause(finding: Finding, parts: Said) -> Hashable:
-    of = (finding.rule, finding.severity, finding.topic, finding.subscription)
+    # A stall of the whole subscription is something else than one of a hash.
+    of = (finding.rule, finding.severity, finding.topic, finding.subscription, finding.sticky_hash is None)
     if finding.rule == _EACH_ALONE:
         return (*of, finding.explanation)
     # Of several bugs the first is the closest.

@@ -110,6 +110,18 @@ def test_what_a_bug_did_without_a_change_is_one_incident_whoever_it_hit() -> Non
     assert "  known bug (#23845)  draining_stuck: 5 hashes\n" in text_of(stuck)
 
 
+def test_a_stall_of_the_subscription_is_no_stall_of_a_hash_and_both_are_said() -> None:
+    of_hashes = [
+        replace(FINDING, rule="stalled", sticky_hash=at, ledger_id=1, entry_id=at, explanation=f"entry 1:{at} waited")
+        for at in range(3)
+    ]
+    of_all = replace(FINDING, rule="stalled", sticky_hash=None, explanation="no entry was sent to any consumer")
+    text = text_of([*of_hashes, of_all])
+    assert "  violation  stalled: 3 hashes\n" in text
+    for sentence_of_one in ("entry 1:0 waited", "entry 1:1 waited", "entry 1:2 waited", of_all.explanation):
+        assert f" {sentence_of_one}\n" in text
+
+
 def test_findings_that_are_about_no_entry_are_all_said_up_to_a_few() -> None:
     counters = [
         replace(FINDING, rule="impossible_counter", severity="info", explanation=f"the broker reports {-at} messages")

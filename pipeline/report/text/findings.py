@@ -102,14 +102,18 @@ def _headline(incident: Incident, topics: TopicNames, least: str) -> Labelled:
 
 
 def _counted(incident: Incident) -> str:
-    rule = next((rule for name, rule in RULES.items() if name == incident.rule), None)
     entries = _positions(incident.findings)
     hashes = {finding.sticky_hash for finding in incident.findings if finding.sticky_hash is not None}
-    if rule is not None and rule.number is not None and entries:
+    if _is_about_entries(incident) and entries:
         return f"entry {entries[0]}" if len(entries) == 1 else f"{len(entries):,} entries"
     if hashes:
         return f"hash {next(iter(hashes))}" if len(hashes) == 1 else f"{len(hashes):,} hashes"
     return f"{len(incident.findings):,} times" if len(incident.findings) > 1 else ""
+
+
+def _is_about_entries(incident: Incident) -> bool:
+    """Whether each finding is one dispatch or acknowledgement of an entry; others tell of stretches of time."""
+    return any(rule.number is not None for name, rule in RULES.items() if name == incident.rule)
 
 
 def _positions(found: Iterable[Finding]) -> list[str]:
@@ -132,8 +136,8 @@ def _labelled(incident: Incident, least: str) -> Iterator[tuple[str, Sequence[st
 def _alike(incident: Incident, least: str) -> list[str]:
     """The other findings: those about entries in one line, others each with what they say."""
     others = incident.findings[1:]
-    if not _positions(others):
-        sentences = (", ".join(filter(None, (of.what, of.against))) for of in incident.said[1:])
+    if not _is_about_entries(incident):
+        sentences = ("; ".join(filter(None, (of.what, of.against))) for of in incident.said[1:])
         return _some(tuple(dict.fromkeys(sentences)))
     last = max(incident.findings, key=lambda finding: (finding.ts_us, finding.seq))
     keys = sorted({printable(finding.key) for finding in incident.findings if finding.key is not None})
