@@ -15,6 +15,7 @@ import typer
 
 from dispatch_audit.jobs.commands.audit import audit
 from dispatch_audit.jobs.commands.convert import convert
+from dispatch_audit.jobs.commands.diagnose import diagnose
 from dispatch_audit.jobs.commands.explain import explain
 from dispatch_audit.jobs.commands.init import init
 from dispatch_audit.jobs.commands.record_stats import record_stats
@@ -36,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (audit, validate, init, report, explain, convert, record_stats, simulate, what_if):
+for command in (audit, diagnose, validate, init, report, explain, convert, record_stats, simulate, what_if):
     app.command()(command)
 
 

@@ -9,7 +9,6 @@ Source: contract 2.4, 3.9 to 3.12, 6.5 and 6.6.
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Literal, get_args
 
@@ -19,12 +18,7 @@ from dispatch_audit.pipeline.contract.exceptions import Dispatcher
 from dispatch_audit.pipeline.contract.profile import Profile, profiles
 from dispatch_audit.pipeline.contract.release import Branch, Release, by_branch, reached
 from dispatch_audit.pipeline.contract.rules import RuleName
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
+from dispatch_audit.pipeline.contract.signs import SignName, known_bugs_file
 
 Symptom = Literal[
     "unblocked_amid_a_read",
@@ -64,6 +58,7 @@ class KnownBug(BaseModel):
         fixed_in: the first release of each branch that is free of it; empty: every release that is known has it.
         rules: the rules whose findings the bug explains.
         symptoms: the patterns that the bug leaves in rows.
+        statistics: the signs that it leaves in the statistics of a broker.
         issues: the numbers of its reports and fixes in apache/pulsar.
         remedy: what an operator can do besides an upgrade.
     """
@@ -77,6 +72,7 @@ class KnownBug(BaseModel):
     fixed_in: tuple[str, ...] = ()
     rules: tuple[RuleName, ...] = Field(min_length=1)
     symptoms: tuple[Symptom, ...] = ()
+    statistics: tuple[SignName, ...] = ()
     issues: tuple[str, ...] = ()
     remedy: str = ""
 
@@ -96,6 +92,12 @@ class KnownBug(BaseModel):
     def way_out(self, release: Release) -> str:
         """What an operator of this release can do: the upgrade, that of the own branch first, and the remedy."""
         return " ".join(filter(None, [self._upgrade(release), self.remedy]))
+
+    def way_out_of_any(self) -> str:
+        """What an operator can do whose release is not known: all releases that have the fix, and the remedy."""
+        fixes = by_branch(self.fixed_in, "fixed_in")
+        fixed = f"Fixed in {', '.join(map(str, fixes))}." if fixes else ""
+        return " ".join(filter(None, [fixed, self.remedy]))
 
     def _is_in(self, release: Release) -> bool:
         introduced, fixed = by_branch(self.introduced, "introduced"), by_branch(self.fixed_in, "fixed_in")
@@ -158,8 +160,7 @@ def sentence(bugs: Sequence[str], release: Release, named: Callable[[str], str] 
 @cache
 def catalogue() -> Mapping[str, KnownBug]:
     """All known bugs by id, in the order of the file."""
-    text = files("dispatch_audit").joinpath("conf/known_bugs.toml").read_text(encoding="utf-8")
-    bugs = [KnownBug.model_validate(entry) for entry in tomllib.loads(text)["bug"]]
+    bugs = [KnownBug.model_validate(entry) for entry in known_bugs_file()["bug"]]
     by_id = {bug.id: bug for bug in bugs}
     assert len(by_id) == len(bugs), "two known bugs have the same id"
     return MappingProxyType(by_id)

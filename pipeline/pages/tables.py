@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from dispatch_audit.pipeline.pages.markdown import table
-from dispatch_audit.pipeline.tables.schemas import TABLES
+from dispatch_audit.pipeline.tables.schemas import DIAGNOSES, TABLES
 from dispatch_audit.pipeline.tables.table_schema import TableSchema
 
 _HEAD = """\
@@ -11,9 +11,10 @@ _HEAD = """\
 
 <!-- Written by `make docs` from pipeline/tables/schemas.py: edit that instead. -->
 
-Every audit writes these Delta tables, and every row begins with the `run_key` of its audit; `runs` has one row for
-each. The [cookbook](COOKBOOK.md) has a query for each question of operators, [OPERATIONS](OPERATIONS.md) says how to
-keep the tables and how to delete old runs. An audit of the same trace with the same settings replaces its rows.
+Every audit writes these Delta tables but `diagnoses`, which `dispatch-audit diagnose --out` writes. Every row begins
+with the `run_key` of its audit; `runs` has one row for each. The [cookbook](COOKBOOK.md) has a query for each question
+of operators, [OPERATIONS](OPERATIONS.md) says how to keep the tables and how to delete old runs. An audit of the same
+trace with the same settings replaces its rows.
 
 A moment is two columns: microseconds since 1970 UTC as recorded (`ts_us`), and the timestamp made of them (`ts`). An
 interval is `from_*` to `to_*`, inclusive; where `to_*` is NULL it was still open at the end of the trace. Consumers are
@@ -23,8 +24,9 @@ numbered as in the trace, because their names may be equal.
 
 def tables_page() -> str:
     """The text of docs/TABLES.md."""
-    overview = table(["table", "a row is"], ([f"[{name}](#{name})", t.comment] for name, t in TABLES.items()))
-    sections = (line for schema in TABLES.values() for line in _section(schema))
+    schemas = (*TABLES.values(), DIAGNOSES)
+    overview = table(["table", "a row is"], ([f"[{one.name}](#{one.name})", one.comment] for one in schemas))
+    sections = (line for schema in schemas for line in _section(schema))
     return "\n".join([_HEAD, *overview, *sections, ""])
 
 

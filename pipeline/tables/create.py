@@ -38,15 +38,19 @@ def open_tables(spark: SparkSession | None, target: Target, run_key: str) -> Run
     """
     tables = tables_of(spark, target)
     tables.create_schema()
-    created = at_one_time(lambda table: _open(tables, table), TABLES.values())
+    created = at_one_time(lambda table: made_ready(tables, table), TABLES.values())
     names = frozenset(name for name, is_created in zip(TABLES, created, strict=True) if is_created)
     opened = RunTables(tables, run_key, names)
     opened.staging.sweep()
     return opened
 
 
-def _open(tables: Tables, table: TableSchema) -> bool:
-    """Makes one table ready; returns whether it was created."""
+def made_ready(tables: Tables, table: TableSchema) -> bool:
+    """Makes one table ready; returns whether it was created.
+
+    Raises:
+        UsageError: the target cannot be written, or holds something else under the name of the table.
+    """
     columns, created = tables.columns(table.name), False
     if columns is None:
         columns, created = _create(tables, table)

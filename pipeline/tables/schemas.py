@@ -552,6 +552,44 @@ REFUSED = TableSchema(
     {},
 )
 
+DIAGNOSES = TableSchema(
+    "diagnoses",
+    "What `dispatch-audit diagnose` says of one subscription from the statistics of a broker.",
+    (
+        _RUN_KEY,
+        *_GROUP,
+        *_moment("taken_ts", "when the last dump was taken, as far as it is known", nullable=True),
+        Column("taken_by", "string", "what says when: name, content or age of the file, or none"),
+        *_moment("last_ts", "latest timestamp in the dump; NULL: it has none", nullable=True),
+        *_moment("diagnosed_ts", "when it was diagnosed"),
+        Column("dumps", "bigint", "dumps of the subscription, each of one moment"),
+        _optional("pulsar_version", "string", "release of the broker that was assumed; NULL: not known"),
+        Column(
+            "answer", "string", "whether messages flow: held_up, not_decidable, no_consumer, delivered, flowing, idle"
+        ),
+        Column("headline", "string", "the answer in a sentence"),
+        Column("alarm", "boolean", "whether the dumps prove something that needs a look"),
+        _optional("sign", "string", "the sign that says most (conf/known_bugs.toml); NULL: none was found"),
+        _optional("certainty", "string", "of that sign: proved, or compatible; NULL: none was found"),
+        _optional("known_bugs", "string", "known bugs that leave it; NULL: none"),
+        Column("consumers", "array<string>", "names of the consumers that it is about"),
+        _optional("shown", "string", "what the dumps show of it"),
+        _optional("since", "string", "since when; NULL: the dumps do not say"),
+        _optional("remedy", "string", "what an operator can do"),
+        Column("other_signs", "array<string>", "the other signs that were found, each with its certainty"),
+        _optional("consumers_connected", "bigint", "connected consumers; NULL: not known"),
+        _optional("msg_backlog", "bigint", "entries in the backlog; NULL: not reported"),
+        _optional("msg_in_replay", "bigint", "entries in the replay queue; NULL: not reported"),
+        _optional("unacked_messages", "bigint", "unacknowledged messages; NULL: not reported"),
+        _optional("sent", "bigint", "messages sent between the last two dumps; NULL: not known"),
+        Column("files", "array<string>", "inputs that it comes from"),
+    ),
+    {
+        "answer_known": _one_of("answer", ("held_up", "not_decidable", "no_consumer", "delivered", "flowing", "idle")),
+    },
+)
+"""Written by diagnoses only, not by audits."""
+
 TABLES: dict[str, TableSchema] = {
     table.name: table
     for table in (

@@ -22,24 +22,26 @@ from dispatch_audit.pipeline.errors import DispatchAuditError
 CLASSIC = {"subscriptionKeySharedUseClassicPersistentImplementation": True}
 EVERYWHERE = {"F10", "F12", "#26454", "#24096"}
 UP_TO_4X = {*EVERYWHERE, "#26635", "#26289"}
-OF_3X = {*UP_TO_4X, "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9"}
+# 4.0.11 and 4.2.2 have the fix of the first, 3.0.10, 3.3.5 and 4.0.3 that of the second.
+LEAK, BLOCKED = "#25581", "#22657"
+OF_3X = {*UP_TO_4X, LEAK, "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9"}
 STUCK = {"#21554", "#26268"}
 
 
 @pytest.mark.parametrize(
     ("version", "settings", "found"),
     [
-        ("3.0.7", {}, {*OF_3X, "exclusive_gap"}),
+        ("3.0.7", {}, {*OF_3X, BLOCKED, "exclusive_gap"}),
         ("3.0.14", {}, OF_3X),
-        ("3.2.4", {}, {*OF_3X, "exclusive_gap"}),
+        ("3.2.4", {}, {*OF_3X, BLOCKED, "exclusive_gap"}),
         ("3.3.6", {}, {*OF_3X, "exclusive_gap"}),
-        ("4.0.1", {}, {*UP_TO_4X, *STUCK, "#23870", "#23845", "#25627", "exclusive_gap"}),
-        ("4.0.4", {}, {*UP_TO_4X, *STUCK, "#23845", "#25627", "#26471", "exclusive_gap"}),
-        ("4.0.8", {}, {*UP_TO_4X, *STUCK, "#25627", "#26471"}),
+        ("4.0.1", {}, {*UP_TO_4X, LEAK, BLOCKED, *STUCK, "#23870", "#23845", "#25627", "exclusive_gap"}),
+        ("4.0.4", {}, {*UP_TO_4X, LEAK, *STUCK, "#23845", "#25627", "#26471", "exclusive_gap"}),
+        ("4.0.8", {}, {*UP_TO_4X, LEAK, *STUCK, "#25627", "#26471"}),
         ("4.0.13", {}, {*UP_TO_4X, "#26268", "#25627", "#26471"}),
         ("4.0.14", {}, {*EVERYWHERE, "#26635", "#25627"}),
-        ("4.1.0", {}, {*UP_TO_4X, *STUCK, "#23845", "#25627", "#26471", "exclusive_gap"}),
-        ("4.1.3", {}, {*UP_TO_4X, *STUCK, "#25627", "#26471"}),
+        ("4.1.0", {}, {*UP_TO_4X, LEAK, *STUCK, "#23845", "#25627", "#26471", "exclusive_gap"}),
+        ("4.1.3", {}, {*UP_TO_4X, LEAK, *STUCK, "#25627", "#26471"}),
         ("4.2.4", {}, {*UP_TO_4X, "#26268", "#25627", "#26471"}),
         ("4.2.5", {}, {*EVERYWHERE, "#26635", "#25627"}),
         ("5.0.0-M1", {}, {*UP_TO_4X, *STUCK, "#25627", "#26471"}),
@@ -48,7 +50,7 @@ STUCK = {"#21554", "#26268"}
         ("4.0.4", CLASSIC, {*OF_3X, "F11", "exclusive_gap"}),
         ("4.0.8", CLASSIC, {*OF_3X - {"F8"}, "F11"}),
         ("4.1.0", CLASSIC, {*OF_3X, "F11", "exclusive_gap"}),
-        ("4.2.4", CLASSIC, {*OF_3X - {"F8"}, "F11"}),
+        ("4.2.4", CLASSIC, {*OF_3X - {"F8", LEAK}, "F11"}),
     ],
 )
 def test_a_broker_can_have_what_its_version_and_dispatcher_have(

@@ -35,6 +35,7 @@ ROOMS = (
     "dispatch_audit.pipeline.simulate.state",
     "dispatch_audit.pipeline.explain",
     "dispatch_audit.pipeline.pages",
+    "dispatch_audit.pipeline.statistics",
     "dispatch_audit.pipeline.report.page",
     "dispatch_audit.pipeline.report.text",
     "dispatch_audit.pipeline.report.charts",

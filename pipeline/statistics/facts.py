@@ -1,0 +1,212 @@
+"""The facts of one subscription at the last moment that is known of it, and what they allow to be said.
+
+A missing field is never taken for 0, and what is said of all consumers needs a document that is not cut off.
+
+What one dump shows may be true for a moment only: a consumer at its limit, permits below 0 within a batch, a hash that
+drains. It lasts if nothing is sent (`is_still`): between two dumps, up to an exact time of the dump, or by rates of 0
+over a whole period of the broker's statistics.
+
+Source: contract 4.2, 4.7, 4.8 and 7.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+from dispatch_audit.pipeline.contract.exceptions import Dispatcher
+from dispatch_audit.pipeline.statistics.model import Consumer, Cursor, Subscription
+from dispatch_audit.pipeline.statistics.moments import Moment
+from dispatch_audit.pipeline.statistics.movement import Movement
+
+STILL_S: Final = 10.0
+"""A subscription that was sent nothing for so long, up to the time of the dump, stands still; a shorter time says that
+it was alive."""
+# Two periods of statsUpdateFrequencyInSecs: after these the rates of a consumer cover a whole one.
+_RATES_COVER_MS: Final = 120_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of the broker, by defaults if it is not known better.
+
+    Attributes:
+        per_consumer: keySharedLookAheadMsgInReplayThresholdPerConsumer.
+        per_subscription: keySharedLookAheadMsgInReplayThresholdPerSubscription.
+        holes: managedLedgerMaxUnackedRangesToPersist.
+    """
+
+    per_consumer: int
+    per_subscription: int
+    holes: int
+
+    def look_ahead(self, consumers: int) -> int:
+        """The most entries in replay with which something new is read (contract 4.7)."""
+        return min(self.per_consumer * consumers, self.per_subscription)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One subscription at one moment.
+
+    Attributes:
+        subscription: its statistics.
+        moment: the last one.
+        movement: since an earlier one; None: there is none.
+        limits: of the broker.
+    """
+
+    subscription: Subscription
+    moment: Moment
+    movement: Movement | None
+    limits: Limits
+    dispatcher: Dispatcher | None = None
+
+    @property
+    def consumers(self) -> tuple[Consumer, ...]:
+        """The consumers that are whole in the dump."""
+        return self.subscription.consumers
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """The cursor, from internal statistics."""
+        return self.moment.cursor
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether something may be said of all consumers."""
+        return not self.subscription.cut
+
+    @cached_property
+    def held(self) -> int | None:
+        """Messages that consumers hold unacknowledged; None: not known."""
+        counts = [self.subscription.unacked]
+        if self.is_complete and all(c.unacked is not None for c in self.consumers):
+            counts.append(sum(max(c.unacked or 0, 0) for c in self.consumers))
+        known = [one for one in counts if one is not None]
+        return max(*known, 0) if known else None
+
+    @cached_property
+    def unread(self) -> int | None:
+        """Entries that were not read yet; None: not known."""
+        if self.cursor is None or self.moment.ledger is None:
+            return None
+        return self.moment.ledger.unread(self.cursor.read_position)
+
+    @cached_property
+    def waiting(self) -> int | None:
+        """Entries that wait to be sent, at least; None: not known.
+
+        The backlog counts entries and the consumers count messages, of which an entry has one or more.
+        """
+        sub = self.subscription
+        if sub.backlog is None or sub.replay is None:
+            return None
+        rest = sub.backlog - (sub.delayed or 0) - (self.held or 0)
+        return max(sub.replay + (self.unread or 0), rest, 0)
+
+    @cached_property
+    def last_ms(self) -> int:
+        """The latest timestamp of the dump: it was taken then or later; 0: it has none."""
+        sub = self.subscription
+        own = (sub.last_sent_ms, sub.last_acked_ms, sub.last_flow_ms, sub.last_mark_delete_ms)
+        of_consumers = (at for c in self.consumers for at in (c.last_sent_ms, c.last_acked_ms, c.last_flow_ms))
+        return max(*(at or 0 for at in own), *(at or 0 for at in of_consumers), 0)
+
+    @cached_property
+    def last_sent_ms(self) -> int:
+        """When a message was last sent; 0: not known."""
+        return max(self.subscription.last_sent_ms or 0, *(c.last_sent_ms or 0 for c in self.consumers), 0)
+
+    @cached_property
+    def quiet_s(self) -> float | None:
+        """Seconds from the last message that was sent to the time of the dump; None: not known exactly."""
+        clock = self.moment.clock
+        if not clock.exact or clock.at_ms is None or not self.last_sent_ms or clock.at_ms < self.last_ms:
+            return None
+        return (clock.at_ms - self.last_sent_ms) / 1000
+
+    @cached_property
+    def flows(self) -> bool:
+        """Whether messages are sent, as far as the dump shows."""
+        if self.movement is not None and self.movement.sent is not None and self.movement.tells:
+            return self.movement.sent > 0
+        rates = (self.subscription.rate_out, *(c.rate_out for c in self.consumers))
+        return any(rate is not None and rate > 0 for rate in rates) or self._was_alive
+
+    @property
+    def _was_alive(self) -> bool:
+        """Whether something was sent shortly before the dump was taken; a copied file only looks older."""
+        clock = self.moment.clock
+        if clock.at_ms is None or not self.last_sent_ms or (clock.source == "name" and not clock.exact):
+            return False
+        return 0 <= clock.at_ms - self.last_sent_ms <= STILL_S * 1000
+
+    @cached_property
+    def is_still(self) -> bool:
+        """Whether it is proved that nothing is sent, and not for a moment only."""
+        if self.moment.aggregated or not self.is_complete or self.flows:
+            return False
+        if self.movement is not None and self.movement.sent is not None and self.movement.tells:
+            return self.movement.sent == 0
+        if self.quiet_s is not None:
+            return self.quiet_s >= STILL_S
+        return self._rates_cover_a_period
+
+    @property
+    def _rates_cover_a_period(self) -> bool:
+        """Whether all rates are 0, and all consumers older than a period of them."""
+        rates = (self.subscription.rate_out, *(c.rate_out for c in self.consumers))
+        since = [connected_ms(c.connected_since) for c in self.consumers]
+        if not since or any(rate is None for rate in rates) or any(at is None for at in since):
+            return False
+        return all(at is not None and at + _RATES_COVER_MS <= self.last_ms for at in since)
+
+    def works(self, consumer: Consumer) -> bool:
+        """Whether a consumer is sent messages or acknowledges some, as far as the dump shows."""
+        moved = self.movement.consumers.get(consumer.identity) if self.movement is not None else None
+        if moved is not None and self.movement is not None and self.movement.tells:
+            return bool(moved.sent) or (moved.unacked is not None and moved.unacked < 0)
+        return bool(consumer.rate_acked) or bool(consumer.rate_out)
+
+    def rests(self, consumer: Consumer) -> bool:
+        """Whether it is proved that a consumer does nothing, and not for a moment only."""
+        moved = self.movement.consumers.get(consumer.identity) if self.movement is not None else None
+        if moved is not None and self.movement is not None and self.movement.tells:
+            return moved.stands_still
+        return self.is_still and not self.works(consumer)
+
+
+def can_take(consumer: Consumer) -> bool:
+    """Whether a consumer can be sent messages."""
+    return consumer.permits is not None and consumer.permits > 0 and consumer.blocked is not True
+
+
+def connected_ms(text: str | None) -> int | None:
+    """Returns the time at which a consumer connected, in milliseconds since 1970 UTC; None: not known."""
+    if text is None:
+        return None
+    try:
+        # Python 3.10 reads at most six digits of a second, and no Z.
+        head, dot, rest = text.replace("Z", "+00:00").partition(".")
+        digits = len(rest) - len(rest.lstrip("0123456789"))
+        fraction = f".{rest[:digits][:6].ljust(6, '0')}" if dot else ""
+        parsed = datetime.fromisoformat(f"{head}{fraction}{rest[digits:] if dot else ''}")
+    except ValueError:
+        return None
+    return int(parsed.timestamp() * 1000) if parsed.tzinfo else None
+
+
+def limits_of(settings: Mapping[str, object]) -> Limits:
+    """Returns the limits that settings of broker.conf name."""
+
+    def value(name: str, otherwise: int) -> int:
+        found = settings.get(name)
+        return found if type(found) is int and found > 0 else otherwise
+
+    return Limits(
+        value("keySharedLookAheadMsgInReplayThresholdPerConsumer", 2000),
+        value("keySharedLookAheadMsgInReplayThresholdPerSubscription", 20_000),
+        value("managedLedgerMaxUnackedRangesToPersist", 10_000),
+    )

@@ -1,0 +1,160 @@
+"""Judges one subscription: whether messages flow, who holds them up, how certain that is, and what helps.
+
+A single dump never proves a broken order, and its rates may be a minute old: what it leaves open is said to be open.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from dispatch_audit.pipeline.contract.exceptions import Dispatcher
+from dispatch_audit.pipeline.contract.known_bugs import KnownBug, catalogue
+from dispatch_audit.pipeline.contract.profile import Profile, profile_for, profiles
+from dispatch_audit.pipeline.contract.release import Release
+from dispatch_audit.pipeline.contract.signs import SignName, sign_texts
+from dispatch_audit.pipeline.plural import count, entries
+from dispatch_audit.pipeline.statistics.diagnosis import Answer, Diagnosis, Reason
+from dispatch_audit.pipeline.statistics.facts import Facts, limits_of
+from dispatch_audit.pipeline.statistics.model import Subscription
+from dispatch_audit.pipeline.statistics.moments import History
+from dispatch_audit.pipeline.statistics.movement import movement_of
+from dispatch_audit.pipeline.statistics.signs.all_signs import signs_of
+from dispatch_audit.pipeline.statistics.signs.sign import Found
+
+_NEEDED: Final = {
+    "msgBacklog": "backlog",
+    "msgInReplay": "replay",
+    "unackedMessages": "unacked",
+    "msgRateOut": "rate_out",
+}
+_HOLD_UP_TOO: Final = ("blocked_without_unacknowledged", "draining_beyond_held")
+_HEADLINES: Final[Mapping[Answer, str]] = {
+    "held_up": "something holds messages up",
+    "not_decidable": "no counter says that something holds messages up, and none that they flow: poll again after 10 s",
+    "flowing": "messages are sent; the backlog is {backlog}",
+    "delivered": "what is left of the backlog, {backlog}, was sent and is not acknowledged yet, or is delayed",
+    "no_consumer": "no consumer is connected, and {backlog} wait for one",
+    "idle": "nothing waits: the backlog is empty, and {connected} connected",
+}
+
+
+def diagnosed(history: History, version: str | None) -> Diagnosis:
+    """Returns the diagnosis of a subscription.
+
+    Args:
+        history: its moments.
+        version: the release of the broker; None: that of the recording, if it has one.
+
+    Raises:
+        UsageError: the version is none.
+    """
+    last = history.moments[-1]
+    release = version or last.version
+    profile = None if release is None else profile_for(release, {})
+    subscription = last.subscription
+    if subscription is None:
+        why = "only internal statistics are there; pass `pulsar-admin topics stats` of the topic too"
+        return Diagnosis(history, "not_decidable", why, (), None, ("topics stats",), release)
+    dispatcher = _dispatcher(subscription, profile)
+    facts = Facts(subscription, last, movement_of(history.moments), limits_of(_settings(profile)), dispatcher)
+    reasons = tuple(_reason(found, dispatcher, release) for found in signs_of(facts))
+    answer = _answer(facts, reasons)
+    headline = _headline(answer, facts, reasons)
+    return Diagnosis(history, answer, headline, reasons, facts, tuple(_lacks(facts)), release)
+
+
+def _settings(profile: Profile | None) -> dict[str, object]:
+    """The defaults of the release; without one those of the first release that drains hashes."""
+    first = next(one for one in profiles().values() if one.dispatcher == "draining")
+    return dict((profile or first).settings)
+
+
+def _dispatcher(subscription: Subscription, profile: Profile | None) -> Dispatcher | None:
+    """The dispatcher that the fields show, else that of the release (contract 7); None: not known."""
+    if subscription.after_mark_delete or any(c.read_position_when_joining for c in subscription.consumers):
+        return "recently_joined"
+    if any(c.draining_count is not None for c in subscription.consumers):
+        return "draining"
+    return None if profile is None else profile.dispatcher
+
+
+def _reason(found: Found, dispatcher: Dispatcher | None, release: str | None) -> Reason:
+    text = sign_texts()[found.name]
+    bugs = _bugs(found.name, dispatcher, release)
+    who = ", ".join(found.consumers) or "the consumers"
+    ways_out = [bug.way_out(Release(release)) if release else bug.way_out_of_any() for bug in bugs]
+    return Reason(
+        name=found.name,
+        kind=text.kind,
+        certainty=found.certainty,
+        consumers=found.consumers,
+        title=text.title,
+        shown=found.shown,
+        since=found.since,
+        decide="" if found.certainty == "proved" and not bugs else text.decide.replace("{who}", who),
+        bugs=tuple(bug.id for bug in bugs),
+        remedy=" ".join(dict.fromkeys(ways_out or [text.remedy])),
+    )
+
+
+def _bugs(name: SignName, dispatcher: Dispatcher | None, release: str | None) -> list[KnownBug]:
+    """The known bugs that leave a sign, of those that this broker can have."""
+    leaving = [bug for bug in catalogue().values() if name in bug.statistics]
+    possible: list[Dispatcher] = ["draining", "recently_joined"] if dispatcher is None else [dispatcher]
+    if release is None:
+        return [bug for bug in leaving if bug.dispatcher in (*possible, "any")]
+    return [bug for bug in leaving if any(bug.can_exist(Release(release), one) for one in possible)]
+
+
+def _answer(facts: Facts, reasons: tuple[Reason, ...]) -> Answer:
+    if any(reason.is_alarm and _holds_up(reason) for reason in reasons):
+        return "held_up"
+    is_empty = facts.subscription.backlog == 0 and not facts.subscription.replay
+    if is_empty or (facts.is_complete and not facts.consumers):
+        return "idle" if is_empty else "no_consumer"
+    if facts.flows:
+        return "flowing"
+    is_open = any(_holds_up(reason) for reason in reasons) or facts.waiting != 0
+    return "not_decidable" if is_open else "delivered"
+
+
+def _holds_up(reason: Reason) -> bool:
+    return reason.kind == "holds_up" or reason.name in _HOLD_UP_TOO
+
+
+def _headline(answer: Answer, facts: Facts, reasons: tuple[Reason, ...]) -> str:
+    leading = next((reason for reason in reasons if _holds_up(reason)), None)
+    if leading is not None and answer == "held_up":
+        by = f"by {', '.join(leading.consumers)}: " if leading.consumers else ""
+        return f"{by}{leading.title}{' Other messages flow.' if facts.flows else ''}"
+    if leading is not None and answer == "not_decidable":
+        who = f" ({', '.join(leading.consumers)})" if leading.consumers else ""
+        return f"the dumps are compatible with this{who}: {leading.title}"
+    if answer == "not_decidable" and not facts.is_complete:
+        return "the dump is cut off, and what is whole of it does not say whether messages flow"
+    connected = count(len(facts.consumers), "consumer") if facts.consumers else "no consumer"
+    return _HEADLINES[answer].format(backlog=entries(facts.subscription.backlog or 0), connected=connected)
+
+
+def _lacks(facts: Facts) -> Iterator[str]:
+    """What the dumps lack, each with what it would say."""
+    sub = facts.subscription
+    if sub.cut:
+        yield "the end of the dump, so nothing is said of all consumers"
+    if facts.moment.aggregated:
+        yield "the partitions (these are sums over them, which prove little): use partitioned-stats --per-partition"
+    if facts.cursor is None and not facts.moment.aggregated:
+        yield "stats-internal, which has positions and pending reads"
+    absent = [name for name, field in _NEEDED.items() if getattr(sub, field) is None]
+    if absent:
+        yield f"{', '.join(absent)} of the subscription"
+    if facts.consumers and facts.dispatcher != "recently_joined":
+        if all(c.draining_count is None for c in facts.consumers):
+            yield "drainingHashes, which brokers from 4.0 on report: whether hashes drain is not known"
+        elif all(c.draining is None for c in facts.consumers if c.draining_count):
+            yield "the list of drainingHashes"
+    if any(c.permits is None for c in facts.consumers):
+        yield "availablePermits of consumers"
+    if facts.movement is None:
+        yield "a second dump, which would show what moves"
+    if facts.moment.unreadable:
+        yield f"readable values of {', '.join(dict.fromkeys(facts.moment.unreadable))}"

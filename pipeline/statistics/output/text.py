@@ -1,0 +1,119 @@
+"""Diagnoses as text: the answer of one subscription in one screen, of many a line each for those that need a look."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from dispatch_audit.pipeline.plural import count
+from dispatch_audit.pipeline.report.wording import printable
+from dispatch_audit.pipeline.statistics.diagnose import Result
+from dispatch_audit.pipeline.statistics.diagnosis import ANSWERS, Answer, Diagnosis, Reason
+from dispatch_audit.pipeline.statistics.output import words
+
+_STYLES: dict[Answer, str] = {"held_up": "bold red", "not_decidable": "bold yellow", "no_consumer": "bold yellow"}
+_CONSUMERS_MAX = 6
+_REASONS_MAX = 4
+_LISTED_MAX = 20
+
+
+def print_diagnoses(result: Result, console: Console, whole_max: int) -> None:
+    """Writes the diagnoses.
+
+    Args:
+        result: of all inputs.
+        console: where to.
+        whole_max: subscriptions that are shown with all facts; the others get a line each.
+    """
+    for line in _lines(result, whole_max):
+        console.print(line, soft_wrap=True)
+
+
+def _lines(result: Result, whole_max: int) -> Iterator[Text]:
+    many = len(result.diagnoses) > 1
+    if many:
+        numbers = Counter(diagnosis.answer for diagnosis in result.diagnoses)
+        told = ", ".join(f"{numbers[answer]:,} {words.ANSWER_WORDS[answer]}" for answer in ANSWERS if numbers[answer])
+        yield Text(f"{count(len(result.diagnoses), 'subscription')}: {told}")
+        yield Text()
+    for diagnosis in result.diagnoses[:whole_max]:
+        yield from _whole(diagnosis)
+        yield Text()
+    rest = result.diagnoses[whole_max:]
+    for diagnosis in rest[:_LISTED_MAX]:
+        yield _answer(diagnosis, f"{diagnosis.history.topic}, {diagnosis.history.subscription}: ")
+    if len(rest) > _LISTED_MAX:
+        yield Text(f"and {count(len(rest) - _LISTED_MAX, 'subscription')} more (--format json has all)")
+    yield _line("Order", words.stopped(words.ORDER))
+    for topic, name, kind in result.others[:_REASONS_MAX]:
+        yield _line("Left out", f"{topic}, {name}: {kind}, and diagnose answers for Key_Shared")
+    if len(result.others) > _REASONS_MAX:
+        yield _line("", f"and {count(len(result.others) - _REASONS_MAX, 'subscription')} more of other types")
+    for remark in result.remarks:
+        yield _line("Left out", remark)
+
+
+def _answer(diagnosis: Diagnosis, before: str = "") -> Text:
+    word = words.ANSWER_WORDS[diagnosis.answer]
+    style = _STYLES.get(diagnosis.answer, "bold green")
+    return Text(word, style=style).append(f"  {printable(before + diagnosis.headline)}", style="default")
+
+
+def _whole(diagnosis: Diagnosis) -> Iterator[Text]:
+    yield _answer(diagnosis)
+    yield _line("Topic", f"{diagnosis.history.topic}, subscription {words.about(diagnosis)}")
+    yield _line("Taken", words.taken(diagnosis))
+    dumps = len(diagnosis.history.moments)
+    first = words.leading(diagnosis.reasons)
+    if first is not None:
+        yield from _reason(first, dumps)
+    if diagnosis.facts is not None:
+        yield from _facts(diagnosis)
+    others = list(words.rest_of(diagnosis.reasons))
+    for reason in others[:_REASONS_MAX]:
+        bugs = f" ({words.bug_labels(reason)})" if reason.bugs else ""
+        yield _line("Also", f"{words.certainty_of(reason, dumps)}: {reason.title}{bugs} {words.stopped(reason.shown)}")
+    if len(others) > _REASONS_MAX:
+        yield _line("", f"and {count(len(others) - _REASONS_MAX, 'sign')} more (--format json has all)")
+    if diagnosis.lacks:
+        yield _line("Lacks", "; ".join(diagnosis.lacks))
+
+
+def _reason(reason: Reason, dumps: int) -> Iterator[Text]:
+    yield _line("Certain", words.stopped(reason.shown))
+    judged = words.certainty_of(reason, dumps)
+    bugs = f" This is how {words.bug_labels(reason)} looks." if reason.bugs else ""
+    yield _line("Judged", f"{judged}: {reason.title}{bugs}")
+    if reason.since:
+        yield _line("Since", words.stopped(reason.since))
+    if reason.decide:
+        yield _line("Decide", reason.decide)
+    if reason.remedy:
+        yield _line("Do", reason.remedy)
+
+
+def _facts(diagnosis: Diagnosis) -> Iterator[Text]:
+    facts = diagnosis.facts
+    assert facts is not None
+    yield _line("Backlog", words.backlog(facts))
+    if reads := words.reads(facts):
+        yield _line("Reads", reads)
+    if moved := words.moved(facts):
+        yield _line("Moved", moved)
+    rows, left_out = words.consumer_rows(facts, _CONSUMERS_MAX)
+    if rows:
+        shown = [[printable(cell) for cell in row] for row in (words.CONSUMER_COLUMNS, *rows)]
+        widths = [max(len(row[at]) for row in shown) for at in range(len(words.CONSUMER_COLUMNS))]
+        for row in shown:
+            cells = (
+                cell.rjust(width) if at in words.CONSUMER_NUMERIC else cell.ljust(width)
+                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            yield Text(f"  {'  '.join(cells).rstrip()}")
+    if left_out:
+        yield Text(f"  and {count(left_out, 'consumer')} more")
+
+
+def _line(name: str, text: str) -> Text:
+    return Text(f"{name:<9}{printable(text)}")

@@ -1,0 +1,1 @@
+"""Reads what people paste: text in, statistics as typed objects and what was left out."""

@@ -1,0 +1,44 @@
+"""All signs of a subscription, those that say most first."""
+
+from dispatch_audit.pipeline.contract.signs import sign_texts
+from dispatch_audit.pipeline.plural import count, entries
+from dispatch_audit.pipeline.statistics.facts import Facts, can_take
+from dispatch_audit.pipeline.statistics.signs.of_consumers import of_consumers
+from dispatch_audit.pipeline.statistics.signs.of_reads import of_reads
+from dispatch_audit.pipeline.statistics.signs.of_subscriptions import of_subscriptions
+from dispatch_audit.pipeline.statistics.signs.sign import CERTAINTIES, Found, certainty, since
+
+
+def signs_of(facts: Facts) -> tuple[Found, ...]:
+    """Returns what was found: what is proved first, then in the order of the catalogue."""
+    found = list(of_consumers(facts))
+    if facts.is_complete:
+        found += of_subscriptions(facts)
+        # A read that does not take place explains nothing where something else does.
+        if not any(sign_texts()[one.name].kind == "holds_up" for one in found):
+            found += of_reads(facts)
+        if not any(sign_texts()[one.name].kind == "holds_up" for one in found):
+            found += _of_nothing_else(facts)
+    order = list(sign_texts())
+    ranked = sorted(found, key=lambda one: (-CERTAINTIES.index(one.certainty), order.index(one.name)))
+    return tuple(_capped(one, facts) for one in ranked)
+
+
+def _of_nothing_else(facts: Facts) -> list[Found]:
+    """What is left when nothing says why entries are not sent, or not acknowledged."""
+    if facts.is_still and facts.movement is not None and facts.waiting and any(map(can_take, facts.consumers)):
+        return [Found("nothing_moves", "proved", (), f"{entries(facts.waiting)} wait at least, and nothing was sent")]
+    holders = sorted((c for c in facts.consumers if (c.unacked or 0) > 0), key=lambda c: -(c.unacked or 0))
+    slow = [c for c in holders if facts.rests(c)]
+    if facts.waiting == 0 and slow and facts.subscription.backlog:
+        shown = f"{slow[0].name} holds {count(slow[0].unacked or 0, 'unacknowledged message')}; nothing else waits"
+        names = tuple(c.name for c in slow[:3])
+        return [Found("not_acknowledging", certainty(facts.movement is not None), names, shown, since(slow[0], facts))]
+    return []
+
+
+def _capped(found: Found, facts: Facts) -> Found:
+    """A sum over partitions proves nothing of one of them, but for counters that cannot be."""
+    if not facts.moment.aggregated or found.certainty != "proved" or sign_texts()[found.name].kind == "counter":
+        return found
+    return Found(found.name, "compatible", found.consumers, found.shown, found.since)

@@ -1,0 +1,179 @@
+"""Signs that need the whole subscription: limits, the replay queue, ranges and totals.
+
+A dump that is cut off shows none of them, because consumers or counters may be missing.
+
+Source: contract 2.4, 4.6, 4.7, 4.14, 6.1; #15705, #25581, #26289.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from dispatch_audit.pipeline.plural import count, entries
+from dispatch_audit.pipeline.statistics.facts import Facts, can_take
+from dispatch_audit.pipeline.statistics.model import STICKY, Consumer
+from dispatch_audit.pipeline.statistics.signs.sign import Found, certainty, names, since
+
+_LAST_HASH: Final = 65_535
+_GAPS_SHOWN: Final = 3
+
+
+def of_subscriptions(facts: Facts) -> Iterator[Found]:
+    """Yields the signs, in no order."""
+    yield from _limit(facts)
+    yield from _look_ahead(facts)
+    yield from _gap(facts)
+    yield from _recently_joined(facts)
+    yield from _nobody_has_permits(facts)
+    yield from _totals(facts)
+    yield from _states(facts)
+
+
+def _limit(facts: Facts) -> Iterator[Found]:
+    sub = facts.subscription
+    if sub.blocked is not True:
+        return
+    holders = _holders(facts)
+    shown = f"blockedSubscriptionOnUnackedMsgs is true with {sub.unacked or 0:,} unacknowledged"
+    shown += f"; most are with {_with_unacked(holders)}" if holders else ""
+    since_when = since(holders[0], facts) if holders else ""
+    yield Found("subscription_limit", certainty(facts.is_still), _named(holders[:3]), shown, since_when)
+
+
+def _look_ahead(facts: Facts) -> Iterator[Found]:
+    sub, number = facts.subscription, len(facts.consumers)
+    # 3.x and the classic dispatcher have no such limit.
+    if facts.dispatcher == "recently_joined" or not number or sub.replay is None:
+        return
+    limit = facts.limits.look_ahead(number)
+    if sub.replay < limit:
+        return
+    slow = _slowest(facts)
+    shown = f"{entries(sub.replay)} in replay, with a limit of {limit:,} for {count(number, 'consumer')}"
+    shown += f"; {_with_unacked(slow)} cannot be sent more" if slow and not can_take(slow[0]) else ""
+    free = [c for c in facts.consumers if can_take(c)]
+    shown += f"; {names(free)} could take messages" if free else ""
+    # Replay passes its limit for a moment when a consumer leaves, which does not end what flows.
+    proved = not facts.flows and not facts.moment.aggregated
+    yield Found("look_ahead_limit", certainty(proved), _named(slow[:3]), shown, since(slow[0], facts) if slow else "")
+
+
+def _slowest(facts: Facts) -> list[Consumer]:
+    """Those that what waits in replay is for: without permits, or holders of draining hashes, or of most messages."""
+    full = [c for c in facts.consumers if c.permits is not None and not can_take(c) and (c.unacked or 0) > 0]
+    draining = [c for c in facts.consumers if c.draining_count]
+    return sorted(full or draining, key=lambda c: -(c.unacked or 0)) or _holders(facts)[:1]
+
+
+def _gap(facts: Facts) -> Iterator[Found]:
+    sub = facts.subscription
+    if sub.mode != STICKY or not facts.consumers or any(c.ranges is None for c in facts.consumers):
+        return
+    gaps = _uncovered(sorted(one for c in facts.consumers for one in c.ranges or ()))
+    if not gaps or not sub.replay or not all(map(can_take, facts.consumers)):
+        return
+    listed = ", ".join(f"{first} to {last}" for first, last in gaps[:_GAPS_SHOWN])
+    more = f" and {len(gaps) - _GAPS_SHOWN:,} more" if len(gaps) > _GAPS_SHOWN else ""
+    shown = (
+        f"no consumer has the hashes {listed}{more}; {entries(sub.replay)} wait in replay although all consumers have "
+        "permits"
+    )
+    movement = facts.movement
+    stays = movement is not None and movement.tells and movement.replay is not None and movement.replay >= 0
+    yield Found("hash_gap", certainty(facts.is_still or stays), (), shown)
+
+
+def _uncovered(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The ranges of hashes that no consumer has; reported ranges may lack those of one hash (contract 2.4)."""
+    gaps, following = [], 0
+    for first, last in ranges:
+        if first - following > 1:
+            gaps.append((following, first - 1))
+        following = max(following, last + 1)
+    return gaps + ([(following, _LAST_HASH)] if following < _LAST_HASH else [])
+
+
+def _recently_joined(facts: Facts) -> Iterator[Found]:
+    after = facts.subscription.after_mark_delete
+    if not after or not facts.waiting:
+        return
+    holders = [c for c in _holders(facts) if c.name not in after] or _holders(facts)
+    mark_delete = facts.cursor.mark_delete if facts.cursor is not None else None
+    root = (
+        f"; the oldest entry that is not acknowledged follows {mark_delete[0]}:{mark_delete[1]}" if mark_delete else ""
+    )
+    held = f"; {_with_unacked(holders)} has not acknowledged" if holders else ""
+    joined = [c for c in facts.consumers if c.name in after]
+    shown = f"{names(joined) or ', '.join(after)} joined after entries that are not acknowledged yet{held}{root}"
+    proved = facts.is_still and not (facts.movement is not None and facts.movement.mark_delete)
+    yield Found(
+        "recently_joined",
+        certainty(proved),
+        _named(holders[:3]),
+        shown,
+        since(holders[0], facts) if holders else "",
+    )
+
+
+def _nobody_has_permits(facts: Facts) -> Iterator[Found]:
+    consumers = facts.consumers
+    if not consumers or facts.flows or not facts.waiting or any(c.permits is None or c.permits > 0 for c in consumers):
+        return
+    if all(c.unacked == 0 for c in consumers):
+        return
+    each = ", ".join(f"{c.name} {c.permits:,}" for c in consumers[:3])
+    more = f" and {len(consumers) - 3:,} more" if len(consumers) > 3 else ""
+    shown = f"availablePermits: {each}{more}; {entries(facts.waiting)} wait at least"
+    holders = _holders(facts)
+    yield Found(
+        "no_permits", certainty(facts.is_still), _named(holders[:3]), shown, since((holders or consumers)[0], facts)
+    )
+
+
+def _totals(facts: Facts) -> Iterator[Found]:
+    sub, counts = facts.subscription, [c.unacked for c in facts.consumers]
+    if sub.unacked is not None and sub.unacked < 0 and all(one is not None and one >= 0 for one in counts):
+        shown = f"unackedMessages of the subscription is {sub.unacked:,}"
+        yield Found("total_below_zero", certainty(not facts.moment.aggregated), (), shown)
+    holders = _holders(facts)
+    if sub.backlog is None or not holders or any(one is None for one in counts):
+        return
+    most = sum(max(one or 0, 0) for one in counts)
+    # Batches hold more messages than entries.
+    single = all(c.messages_per_entry is not None and c.messages_per_entry <= 1 for c in holders)
+    if most > sub.backlog and (sub.backlog == 0 or single):
+        shown = f"{most:,} messages are counted as unacknowledged, and the backlog is {entries(sub.backlog)}"
+        # Backlog and counters are read one after the other.
+        yield Found("unacknowledged_beyond_backlog", certainty(facts.is_still), _named(holders[:3]), shown)
+
+
+def _states(facts: Facts) -> Iterator[Found]:
+    sub = facts.subscription
+    if sub.throttled:
+        yield Found("rate_limited", "compatible", (), f"reads were throttled {count(sub.throttled, 'time')}")
+    if sub.holes is not None and sub.holes > facts.limits.holes:
+        shown = f"{sub.holes:,} ranges, with a default of {facts.limits.holes:,} that are persisted"
+        yield Found("many_holes", "proved", (), shown)
+    if facts.unread is None or sub.backlog is None or sub.replay is None or facts.held is None or facts.flows:
+        return
+    missing = sub.backlog - facts.unread - sub.replay - facts.held - (sub.delayed or 0)
+    if missing > 0:
+        shown = (
+            f"of {entries(sub.backlog)} in the backlog {facts.held:,} are held at most, {sub.replay:,} are in replay, "
+            f"{facts.unread:,} are unread: {missing:,} are in no count"
+        )
+        yield Found("unaccounted", "compatible", (), shown)
+
+
+def _holders(facts: Facts) -> list[Consumer]:
+    """The consumers that hold messages, those with most first."""
+    return sorted((c for c in facts.consumers if (c.unacked or 0) > 0), key=lambda c: -(c.unacked or 0))
+
+
+def _with_unacked(consumers: list[Consumer]) -> str:
+    shown = ", ".join(f"{c.name} ({c.unacked or 0:,} unacknowledged)" for c in consumers[:3])
+    more = len(consumers) - 3
+    return f"{shown}{f' and {more:,} more' if more > 0 else ''}"
+
+
+def _named(consumers: list[Consumer]) -> tuple[str, ...]:
+    return tuple(consumer.name for consumer in consumers)
