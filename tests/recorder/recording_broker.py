@@ -51,6 +51,23 @@ class RecordingBroker:
         with urlopen(request, timeout=30) as response:
             assert response.status < 300
 
+    def answer(self, path: str) -> Any:
+        """Returns what the admin API says.
+
+        Args:
+            path: below `/admin/v2/`.
+        """
+        with urlopen(f"{self.admin_url}/admin/v2/{path}", timeout=30) as response:
+            return json.load(response)
+
+    def print_statistics(self, command: str, topic: str, file: Path) -> None:
+        """Writes what `pulsar-admin topics COMMAND TOPIC` prints: `stats` or `stats-internal`."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{command} {topic} {file}\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == f"{file}\n"
+
     def metric(self, name: str) -> int:
         """A metric of the recorder, as the broker's Prometheus endpoint has it."""
         with urlopen(f"{self.admin_url}/metrics/", timeout=30) as response:

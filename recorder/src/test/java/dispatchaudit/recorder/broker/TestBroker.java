@@ -1,5 +1,9 @@
 package dispatchaudit.recorder.broker;
 
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
@@ -10,7 +14,9 @@ import java.util.Map;
  * <pre>java @target/test-broker.args --trace-dir DIR [--no-recorder] [name=value of broker.conf ...]</pre>
  *
  * It writes one line to standard output when it takes traffic, {@code {"service_url": ..., "admin_url": ...}}, and stops
- * when its standard input ends. Its log goes to standard error.
+ * when its standard input ends. Until then a line there asks for statistics as {@code pulsar-admin} prints them:
+ * {@code stats TOPIC FILE} or {@code stats-internal TOPIC FILE}. The answer is the name of the file, or the error, in one
+ * line. Its log goes to standard error.
  */
 public final class TestBroker {
     private TestBroker() {
@@ -37,9 +43,7 @@ public final class TestBroker {
         EmbeddedBroker broker = start(nar, settings);
         System.out.printf("{\"service_url\": \"%s\", \"admin_url\": \"%s\"}%n", broker.serviceUrl(), broker.adminUrl());
         System.out.flush();
-        while (System.in.read() >= 0) {
-            continue;
-        }
+        answer(new PrintedStatistics(broker.service().getAdminClient()));
         int status = 1;
         try {
             broker.close();
@@ -47,6 +51,21 @@ public final class TestBroker {
         } finally {
             // Threads of the broker and of the bookie outlive them.
             Runtime.getRuntime().halt(status);
+        }
+    }
+
+    /** Answers lines of standard input until it ends. */
+    private static void answer(PrintedStatistics statistics) throws IOException {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            String[] words = line.split(" ", 3);
+            try {
+                statistics.write(words[0], words[1], Path.of(words[2]));
+                System.out.println(words[2]);
+            } catch (Exception e) {
+                System.out.println("error: " + String.valueOf(e.getMessage()).replace('\n', ' '));
+            }
+            System.out.flush();
         }
     }
 
