@@ -18,7 +18,8 @@ from dispatch_audit.pipeline.statistics.reading.documents import Document, Walk,
 from dispatch_audit.pipeline.statistics.recordings import at_ms, topic_of_row
 
 _WAY_OUT: Final = "pass what `pulsar-admin topics stats` or `stats-internal` prints, or a folder of record-stats"
-_WITHOUT_TYPE: Final = (None, "None")
+# A subscription that had no consumer since its topic was loaded has no type.
+_JUDGED: Final = (KEY_SHARED, "None", None)
 _NAMED_MAX: Final = 3
 
 
@@ -73,8 +74,8 @@ def diagnose(inputs: Iterable[Input], version: str | None = None) -> Result:
     remarks: list[str] = []
     dumps = [dump for one in inputs for dump in _dumps(one, remarks)]
     found = histories(dumps)
-    ours = [history for history in found if _type(history) in (KEY_SHARED, *_WITHOUT_TYPE)]
-    others = tuple((one.topic, one.subscription, str(_type(one))) for one in found if one not in ours)
+    ours = [history for history in found if _type(history) in _JUDGED]
+    others = tuple((one.topic, one.subscription, str(_type(one))) for one in found if _type(one) not in _JUDGED)
     if not ours:
         raise TraceError(_none_of(others), "diagnose answers for Key_Shared subscriptions")
     diagnoses = [diagnosed(history, version) for history in ours]

@@ -25,6 +25,7 @@ STILL_S: Final = 10.0
 it was alive."""
 # Two periods of statsUpdateFrequencyInSecs: after these the rates of a consumer cover a whole one.
 _RATES_COVER_MS: Final = 120_000
+_MOVING_MAX: Final = 10
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,11 @@ class Facts:
         sub = self.subscription
         if sub.backlog is None or sub.replay is None:
             return None
-        rest = sub.backlog - (sub.delayed or 0) - (self.held or 0)
-        return max(sub.replay + (self.unread or 0), rest, 0)
+        held = self.held or 0
+        rest = sub.backlog - (sub.delayed or 0) - held
+        # Counters are read one after the other: where messages are held, a few of them move meanwhile.
+        moving = min(held, _MOVING_MAX)
+        return max(sub.replay + (self.unread or 0), rest if rest > moving else 0, 0)
 
     @cached_property
     def last_ms(self) -> int:
@@ -169,6 +173,11 @@ class Facts:
         if moved is not None and self.movement is not None and self.movement.tells:
             return bool(moved.sent) or (moved.unacked is not None and moved.unacked < 0)
         return bool(consumer.rate_acked) or bool(consumer.rate_out)
+
+    def refuses_still(self, consumer: Consumer) -> bool:
+        """Whether hashes that a consumer holds kept others waiting from the earlier dump to the last one."""
+        moved = self.movement.consumers.get(consumer.identity) if self.movement is not None else None
+        return moved is not None and moved.refused_still > 0 and self.movement is not None and self.movement.tells
 
     def rests(self, consumer: Consumer) -> bool:
         """Whether it is proved that a consumer does nothing, and not for a moment only."""

@@ -70,7 +70,8 @@ def _settings(profile: Profile | None) -> dict[str, object]:
 
 def _dispatcher(subscription: Subscription, profile: Profile | None) -> Dispatcher | None:
     """The dispatcher that the fields show, else that of the release (contract 7); None: not known."""
-    if subscription.after_mark_delete or any(c.read_position_when_joining for c in subscription.consumers):
+    joined = subscription.after_mark_delete or any(c.read_position_when_joining for c in subscription.consumers)
+    if joined or subscription.has_text_ranges:
         return "recently_joined"
     if any(c.draining_count is not None for c in subscription.consumers):
         return "draining"
@@ -150,7 +151,7 @@ def _lacks(facts: Facts) -> Iterator[str]:
     if facts.consumers and facts.dispatcher != "recently_joined":
         if all(c.draining_count is None for c in facts.consumers):
             yield "drainingHashes, which brokers from 4.0 on report: whether hashes drain is not known"
-        elif all(c.draining is None for c in facts.consumers if c.draining_count):
+        elif any(c.draining is None for c in facts.consumers if c.draining_count):
             yield "the list of drainingHashes"
     if any(c.permits is None for c in facts.consumers):
         yield "availablePermits of consumers"

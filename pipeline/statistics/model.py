@@ -64,6 +64,7 @@ class Subscription:
         cut: whether consumers or fields may be missing, because the document is cut off.
         after_mark_delete: the recently joined consumers by name, with the position at which each joined.
         throttled: reads that rate limits shortened or delayed, of all kinds.
+        has_text_ranges: whether hash ranges are texts, as 3.x and the classic dispatcher write them.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Subscription:
     holes: int | None = None
     after_mark_delete: Mapping[str, Position] = field(default_factory=dict)
     throttled: int | None = None
+    has_text_ranges: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Final
 from dispatch_audit.pipeline.statistics.model import Consumer, Subscription
 from dispatch_audit.pipeline.statistics.moments import Moment
 
-APART_S_MIN: Final = 5.0
+APART_S_MIN: Final = 2.0
 """Two dumps that are nearer to each other than this do not show that something stands still."""
 
 
@@ -18,10 +18,12 @@ class Moved:
     Attributes:
         sent: messages that it was sent.
         unacked: by how much its unacknowledged messages rose, or fell (below 0).
+        refused_still: hashes that drain in both dumps, and for which sends were refused between them.
     """
 
     sent: int | None
     unacked: int | None
+    refused_still: int = 0
 
     @property
     def stands_still(self) -> bool:
@@ -103,7 +105,9 @@ def _between(before: Moment, after: Moment) -> Movement:
 
 
 def _moved(before: Consumer, after: Consumer) -> Moved:
-    return Moved(_difference(before.sent, after.sent), _difference(before.unacked, after.unacked))
+    earlier = {hashed: attempts for hashed, _, attempts in before.draining or ()}
+    refused = sum(attempts > earlier.get(hashed, attempts) for hashed, _, attempts in after.draining or ())
+    return Moved(_difference(before.sent, after.sent), _difference(before.unacked, after.unacked), refused)
 
 
 def _sent(earlier: Subscription, later: Subscription, both: dict[tuple[str | None, ...], Moved]) -> int | None:

@@ -141,6 +141,7 @@ def subscription_of(read: Reader, name: str, found: Json) -> Subscription:
         holes=read.integer(found, "nonContiguousDeletedMessagesRanges"),
         after_mark_delete=_positions(read, after) if isinstance(after, dict) else {},
         throttled=sum(one for one in throttled if one is not None) if throttled else None,
+        has_text_ranges=any(isinstance(one, dict) and bool(one.get("keyHashRanges")) for one in listed),
     )
 
 

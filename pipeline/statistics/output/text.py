@@ -67,7 +67,7 @@ def _whole(diagnosis: Diagnosis) -> Iterator[Text]:
     dumps = len(diagnosis.history.moments)
     first = words.leading(diagnosis.reasons)
     if first is not None:
-        yield from _reason(first, dumps)
+        yield from _reason(first, diagnosis)
     if diagnosis.facts is not None:
         yield from _facts(diagnosis)
     others = list(words.rest_of(diagnosis.reasons))
@@ -80,11 +80,12 @@ def _whole(diagnosis: Diagnosis) -> Iterator[Text]:
         yield _line("Lacks", "; ".join(diagnosis.lacks))
 
 
-def _reason(reason: Reason, dumps: int) -> Iterator[Text]:
+def _reason(reason: Reason, diagnosis: Diagnosis) -> Iterator[Text]:
     yield _line("Certain", words.stopped(reason.shown))
-    judged = words.certainty_of(reason, dumps)
-    bugs = f" This is how {words.bug_labels(reason)} looks." if reason.bugs else ""
-    yield _line("Judged", f"{judged}: {reason.title}{bugs}")
+    judged = words.certainty_of(reason, len(diagnosis.history.moments))
+    title = "" if reason.title in diagnosis.headline else f": {reason.title}"
+    bugs = f"; this is how {words.bug_labels(reason)} looks" if reason.bugs else ""
+    yield _line("Judged", words.stopped(f"{judged}{title.removesuffix('.')}{bugs}"))
     if reason.since:
         yield _line("Since", words.stopped(reason.since))
     if reason.decide:

@@ -55,7 +55,7 @@ def _draining(facts: Facts) -> Iterator[Found]:
     if refused:
         yield Found(
             "draining_holds_others",
-            certainty(any(facts.rests(c) for c in refused)),
+            certainty(any(facts.rests(c) or facts.refuses_still(c) for c in refused)),
             _named(refused),
             _draining_shown(refused, facts),
             since(refused[0], facts),

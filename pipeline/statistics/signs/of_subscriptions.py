@@ -156,7 +156,7 @@ def _states(facts: Facts) -> Iterator[Found]:
     if facts.unread is None or sub.backlog is None or sub.replay is None or facts.held is None or facts.flows:
         return
     missing = sub.backlog - facts.unread - sub.replay - facts.held - (sub.delayed or 0)
-    if missing > 0:
+    if missing > 0 and facts.waiting:
         shown = (
             f"of {entries(sub.backlog)} in the backlog {facts.held:,} are held at most, {sub.replay:,} are in replay, "
             f"{facts.unread:,} are unread: {missing:,} are in no count"
