@@ -109,8 +109,10 @@ def _bugs(name: SignName, dispatcher: Dispatcher | None, release: str | None) ->
 def _answer(facts: Facts, reasons: tuple[Reason, ...]) -> Answer:
     if any(reason.is_alarm and _holds_up(reason) for reason in reasons):
         return "held_up"
+    if not facts.is_complete:
+        return "not_decidable"
     is_empty = facts.subscription.backlog == 0 and not facts.subscription.replay
-    if is_empty or (facts.is_complete and not facts.consumers):
+    if is_empty or not facts.consumers:
         return "idle" if is_empty else "no_consumer"
     if facts.flows:
         return "flowing"
@@ -131,7 +133,8 @@ def _headline(answer: Answer, facts: Facts, reasons: tuple[Reason, ...]) -> str:
         who = f" ({', '.join(leading.consumers)})" if leading.consumers else ""
         return f"the dumps are compatible with this{who}: {leading.title}"
     if answer == "not_decidable" and not facts.is_complete:
-        return "the dump is cut off, and what is whole of it does not say whether messages flow"
+        flows = "some messages are sent, but " if facts.flows else ""
+        return f"{flows}the dump is cut off, and what is whole of it does not say what holds messages up"
     connected = count(len(facts.consumers), "consumer") if facts.consumers else "no consumer"
     return _HEADLINES[answer].format(backlog=entries(facts.subscription.backlog or 0), connected=connected)
 

@@ -1,0 +1,227 @@
+"""Texts as people paste them: prompts, prefixes, cut-off ends, several documents, and what is no statistics."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dispatch_audit.pipeline.errors import TraceError
+from dispatch_audit.pipeline.statistics.diagnose import Input, Result, diagnose
+from dispatch_audit.pipeline.statistics.diagnosis import Diagnosis
+from dispatch_audit.pipeline.statistics.reading.text import decoded
+from dispatch_audit.pipeline.statistics.signs.sign import CERTAINTIES
+from dumps import Json, consumer, diagnosis_of, draining, internal, result_of, signs, stats
+from examples import examples
+
+HELD = stats(consumer("c1", unackedMessages=30, **draining(2, 7, 5)), consumer("c2"), msgInReplay=30, msgBacklog=60)
+TEXT = json.dumps(HELD, indent=2)
+INTERNAL = json.dumps(internal(waiting=True), indent=2)
+TOPIC = "persistent://public/default/orders-partition-3"
+
+
+def each_line(prefix: Callable[[int], str]) -> str:
+    return "\n".join(prefix(number) + line for number, line in enumerate(TEXT.split("\n")))
+
+
+PASTED = {
+    "a prompt": f"user@host:~$ bin/pulsar-admin topics stats {TOPIC}\n{TEXT}\nuser@host:~$ ",
+    "a fence": f"Here are the stats:\n```json\n{TEXT}\n```\nThanks!",
+    "a log line": f"2025-06-15T15:08:00.123Z INFO [main] c.e.Poller{{id=3}} - stats: {TEXT}",
+    "times": each_line(lambda n: f"2025-06-15 15:08:{n % 60:02} INFO  stats - "),
+    "a container": each_line(lambda _: "broker-0  | "),
+    "quoting": each_line(lambda _: "> "),
+    "line numbers": each_line(lambda n: f"{n + 1}: "),
+    "colours": f"\x1b[32m{TEXT}\x1b[0m",
+    "spaces of a browser": TEXT.replace("  ", "\xa0 "),
+    "carriage returns": TEXT.replace("\n", "\r\n"),
+    "one line": json.dumps(HELD),
+    "a map of topics": json.dumps({TOPIC: HELD}),
+    "partitions": json.dumps({"metadata": {"partitions": 4}, "partitions": {TOPIC: HELD}}),
+    "broker-stats": json.dumps({"public/default": {"0x0_0xf": {"persistent": {TOPIC: HELD}}}}),
+    "its subscriptions": json.dumps(HELD["subscriptions"]),
+    "one subscription": f'"ks" : {json.dumps(HELD["subscriptions"]["ks"], indent=2)},',
+    "numbers as text": json.dumps(HELD).replace(": 30,", ': "30",').replace("false", '"false"'),
+}
+
+
+@pytest.mark.parametrize("text", PASTED.values(), ids=PASTED.keys())
+def test_the_answer_does_not_depend_on_how_it_was_pasted(text: str) -> None:
+    plain, pasted = diagnosis_of(TEXT), diagnosis_of(text)
+
+    assert pasted.headline == plain.headline
+    assert [reason.shown for reason in pasted.reasons] == [reason.shown for reason in plain.reasons]
+
+
+@pytest.mark.parametrize("name", ["a prompt", "a map of topics", "partitions", "broker-stats"])
+def test_the_topic_is_the_one_that_a_key_or_command_names(name: str) -> None:
+    assert diagnosis_of(PASTED[name]).history.topic == TOPIC
+
+
+def test_one_file_may_hold_statistics_and_internal_statistics() -> None:
+    diagnosis = diagnosis_of(f"{TEXT}\n$ bin/pulsar-admin topics stats-internal {TOPIC}\n{INTERNAL}")
+    assert diagnosis.facts is not None
+    assert diagnosis.facts.unread == 0
+
+
+def test_what_follows_a_document_that_is_cut_off_is_read() -> None:
+    cut = TEXT[: TEXT.index('"consumerName": "c2"')]
+    diagnosis = diagnosis_of(f"{cut}\n...\n{INTERNAL}")
+
+    assert diagnosis.facts is not None
+    assert [one.name for one in diagnosis.facts.consumers] == ["c1"]
+    assert diagnosis.facts.cursor is not None
+
+
+def test_a_document_that_is_cut_off_says_where_and_what_is_missing() -> None:
+    result = result_of(TEXT[: TEXT.index('"consumerName": "c2"')])
+    line = TEXT[: TEXT.index('"consumerName": "c2"')].count("\n") + 1
+
+    assert f"from line {line} on" in result.remarks[0]
+    assert "the end of the dump" in result.diagnoses[0].lacks[0]
+    assert signs(result.diagnoses[0]) == {"draining_holds_others": "compatible"}
+
+
+DUMPS = [
+    HELD,
+    stats(consumer("c1", availablePermits=-420), consumer("c2", availablePermits=-17), msgBacklog=90),
+    stats(consumer("c1", unackedMessages=30), consumer("c2", msgRateOut=3.5), msgInReplay=4000, msgBacklog=9000),
+    stats(consumer("c1", unackedMessages=-4), consumer("c1", availablePermits=0, unackedMessages=9), msgBacklog=30),
+    stats(consumer("c1", blockedConsumerOnUnackedMsgs=True, unackedMessages=12), msgBacklog=12, msgDelayed=12),
+]
+
+
+@examples(200)
+@given(st.sampled_from(DUMPS), st.sampled_from([None, 2]), st.data())
+def test_a_prefix_never_says_more_than_the_whole(dump: Json, indent: int | None, data: st.DataObject) -> None:
+    text = json.dumps(dump, indent=indent)
+    prefix = text[: data.draw(st.integers(0, len(text)))]
+    whole = diagnosis_of(text)
+    try:
+        (found,) = result_of(prefix).diagnoses
+    except TraceError:
+        return
+
+    said = {reason.name: reason for reason in whole.reasons}
+    for reason in found.reasons:
+        more = said[reason.name]
+        assert set(reason.consumers) <= set(more.consumers)
+        assert CERTAINTIES.index(reason.certainty) <= CERTAINTIES.index(more.certainty)
+    assert found.answer in (whole.answer, "not_decidable")
+
+
+REFUSED = {
+    "other JSON": ('{"items": [{"name": "a"}]}', "1 JSON object without statistics of topics"),
+    "no JSON": ("HTTP 404 Topic not found", "holds no JSON"),
+    "an error of Pulsar": ('{"reason": "Topic not found"}', "without statistics of topics"),
+    "HTML": ("<!DOCTYPE html>\n<html><body>Login {}</body></html>", "an HTML page"),
+    "nothing": (" \n", "is empty"),
+    "Shared": (json.dumps(stats(consumer("c1"), type="Shared")), "ks is Shared"),
+    "Failover": (json.dumps(stats(consumer("c1"), type="Failover")), "ks is Failover"),
+    "no subscription": ('{"subscriptions": {}}', "have no subscription"),
+    "a beginning": (TEXT[:40], "without statistics of topics, and is cut off at line"),
+    "braces": ("{" * 3000, "holds no JSON"),
+    "nesting": ('{"a":' * 3000, "without statistics"),
+}
+
+
+@pytest.mark.parametrize(("text", "reason"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_no_statistics_gets_one_clear_line(text: str, reason: str) -> None:
+    with pytest.raises(TraceError) as error:
+        result_of(text)
+
+    assert reason in str(error.value)
+    assert "\n" not in str(error.value)
+    assert error.value.exit_code == 3
+
+
+def test_other_types_are_left_out_beside_a_key_shared_subscription() -> None:
+    document = stats(consumer("c1"))
+    document["subscriptions"]["logs"] = {"type": "Failover", "msgBacklog": 3, "consumers": []}
+    result = result_of(document)
+
+    assert [one.history.subscription for one in result.diagnoses] == ["ks"]
+    assert [other[1:] for other in result.others] == [("logs", "Failover")]
+
+
+def test_an_empty_subscription_is_idle() -> None:
+    empty = {"subscriptions": {"ks": {"msgBacklog": 0, "msgInReplay": 0, "consumers": [], "type": "None"}}}
+    assert diagnosis_of(empty).answer == "idle"
+
+
+def test_a_value_of_another_type_is_left_out_and_named() -> None:
+    document = stats(consumer("c1", availablePermits="many"), msgBacklog=7)
+    diagnosis = diagnosis_of(document)
+
+    assert diagnosis.facts is not None
+    assert diagnosis.facts.consumers[0].permits is None
+    assert any("availablePermits" in one for one in diagnosis.lacks)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_files_of_other_encodings_are_read(encoding: str) -> None:
+    assert json.loads(decoded(TEXT.encode(encoding), "stats.txt")) == HELD
+
+
+def test_internal_statistics_alone_say_what_is_missing() -> None:
+    diagnosis = diagnosis_of(INTERNAL)
+    assert (diagnosis.answer, diagnosis.lacks) == ("not_decidable", ("topics stats",))
+
+
+def files(*named: tuple[str, Json]) -> Result:
+    return diagnose([Input(name, json.dumps(document)) for name, document in named])
+
+
+def of(result: Result) -> list[Diagnosis]:
+    return sorted(result.diagnoses, key=lambda one: one.history.topic)
+
+
+def test_files_of_several_topics_in_any_order_are_put_together_by_their_names() -> None:
+    first, second = stats(consumer("c1"), msgBacklog=1), stats(consumer("d1"), msgBacklog=2)
+    read = internal(read="3:90", waiting=True)
+    found = of(
+        files(
+            ("stats-internal-orders.json", read),
+            ("stats-billing.json", second),
+            ("stats-orders.json", first),
+            ("stats-internal-billing.json", internal(waiting=True)),
+        )
+    )
+    facts = [one.facts for one in found]
+
+    assert [(one.subscription.backlog, one.unread) for one in facts if one is not None] == [(2, 0), (1, 10)]
+
+
+def test_moments_are_ordered_by_the_times_in_names() -> None:
+    earlier, later = stats(consumer("c1"), msgBacklog=9), stats(consumer("c1", msgOutCounter=104), msgBacklog=5)
+    (found,) = files(("stats-20250615T150810Z.json", later), ("stats-20250615T150800Z.json", earlier)).diagnoses
+
+    assert found.facts is not None
+    assert found.facts.movement is not None
+    assert (found.facts.movement.seconds, found.facts.movement.sent, found.facts.movement.backlog) == (10.0, 4, -4)
+
+
+def test_two_topics_with_a_subscription_of_one_name_are_no_moments_of_one() -> None:
+    result = files(("stats-1.json", stats(consumer("c1"))), ("stats-2.json", stats(consumer("d1"))))
+    assert len(result.diagnoses) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "source", "exact"),
+    [
+        ("stats-1750000080.json", "", "name", True),
+        ("stats-20250615T150800Z.json", "", "name", True),
+        ("stats-2025-06-15_15-08-00.json", "", "name", False),
+        ("stats.json", "2025-06-15T18:08:00+03:00 $ pulsar-admin topics stats t\n", "content", True),
+        ("stats.json", "Date: Sun, 15 Jun 2025 15:08:00 GMT\n", "content", True),
+        ("stats.json", "", "age", False),
+    ],
+)
+def test_the_time_of_a_dump_is_that_of_its_name_its_content_or_its_age(
+    name: str, before: str, source: str, exact: bool
+) -> None:
+    (found,) = diagnose([Input(name, before + TEXT, 1750000080000)]).diagnoses
+    clock = found.history.moments[-1].clock
+
+    assert (clock.at_ms, clock.source, clock.exact) == (1750000080000, source, exact)

@@ -1,0 +1,196 @@
+"""Each sign stands where its counters are, and does not stand where they are nearly so."""
+
+from typing import Any
+
+import pytest
+
+from dispatch_audit.pipeline.contract.signs import sign_texts
+from dumps import FLOWING, LAST_MS, Json, consumer, diagnosis_of, draining, internal, signs, stats
+
+FREE = consumer("c2")
+HOLDS = {"unackedMessages": 30}
+WAIT = {"msgInReplay": 30, "msgBacklog": 60}
+
+FOUND: dict[str, tuple[Json | tuple[Json, ...], str]] = {
+    "blocked_without_unacknowledged": (stats(consumer("c1", blockedConsumerOnUnackedMsgs=True), FREE), "proved"),
+    "consumer_limit": (stats(consumer("c1", blockedConsumerOnUnackedMsgs=True, **HOLDS), FREE, **WAIT), "proved"),
+    "draining_holds_others": (stats(consumer("c1", **HOLDS, **draining(2, 7)), FREE, **WAIT), "proved"),
+    "draining_beyond_held": (stats(consumer("c1", unackedMessages=2, **draining(35, 0, 2)), FREE, **WAIT), "proved"),
+    "permits_not_returned": (stats(consumer("c1", availablePermits=-420), FREE, msgBacklog=60), "proved"),
+    "hangs": (stats(consumer("c1", availablePermits=0, **HOLDS), FREE, **WAIT), "proved"),
+    "no_permits": (stats(consumer("c1", availablePermits=0, **HOLDS), msgBacklog=500), "proved"),
+    "subscription_limit": (
+        stats(consumer("c1", **HOLDS), FREE, msgBacklog=500, blockedSubscriptionOnUnackedMsgs=True),
+        "proved",
+    ),
+    "look_ahead_limit": (stats(consumer("c1", **HOLDS), FREE, msgInReplay=4000, msgBacklog=9000), "proved"),
+    "hash_gap": (
+        stats(
+            consumer("c1", keyHashRangeArrays=[[0, 20000]]),
+            consumer("c2", keyHashRangeArrays=[[30000, 65535]]),
+            keySharedMode="STICKY",
+            **WAIT,
+        ),
+        "proved",
+    ),
+    "without_ranges": (stats(consumer("c1", keyHashRangeArrays=[]), FREE), "proved"),
+    "recently_joined": (
+        stats(consumer("c1", unackedMessages=1), FREE, consumersAfterMarkDeletePosition={"c2": "3:40"}, msgBacklog=60),
+        "proved",
+    ),
+    "parked_with_replay": ((stats(FREE, **WAIT), internal(waiting=True)), "proved"),
+    "parked_with_replay_out_of_order": (
+        (stats(FREE, allowOutOfOrderDelivery=True, **WAIT), internal(waiting=True)),
+        "proved",
+    ),
+    "replay_not_served": (stats(FREE, **WAIT), "proved"),
+    "pending_read_that_is_none": (
+        (stats(FREE, msgBacklog=60), internal(read="3:40", waiting=False)),
+        "compatible",
+    ),
+    "nothing_is_read": ((stats(FREE, msgBacklog=60), internal(read="3:40", waiting=False, have=False)), "proved"),
+    "nothing_moves": (
+        (
+            stats(FREE, msgBacklog=60),
+            stats(FREE, msgBacklog=60),
+            internal(read="3:40", waiting=True),
+            internal(read="3:40", waiting=True),
+        ),
+        "proved",
+    ),
+    "not_acknowledging": ((stats(consumer("c1", **HOLDS), msgBacklog=30), internal(waiting=True)), "compatible"),
+    "unacknowledged_below_zero": (stats(consumer("c1", unackedMessages=-4), FREE), "proved"),
+    "total_below_zero": (stats(FREE, unackedMessages=-4), "proved"),
+    "unacknowledged_beyond_backlog": (stats(consumer("c1", unackedMessages=400), FREE, msgBacklog=143), "proved"),
+    "rate_limited": (stats(FREE, dispatchThrottledMsgEventsBySubscriptionLimit=7), "compatible"),
+    "unaccounted": ((stats(FREE, msgBacklog=60), internal(waiting=True)), "compatible"),
+    "many_holes": (stats(FREE, nonContiguousDeletedMessagesRanges=10_001), "proved"),
+    "equal_names": (stats(consumer("c1"), consumer("c1", address="/10.0.0.9:1")), "proved"),
+}
+
+NEARLY: dict[str, Json | tuple[Json, ...]] = {
+    "blocked_without_unacknowledged": stats(consumer("c1", blockedConsumerOnUnackedMsgs=True, **HOLDS), FREE),
+    "consumer_limit": stats(consumer("c1", **HOLDS), FREE, **WAIT),
+    # Hashes that drain, and that nobody was refused.
+    "draining_holds_others": stats(consumer("c1", **HOLDS, **draining(2, 0)), FREE, **WAIT),
+    # An entry may be a batch of several messages.
+    "draining_beyond_held": stats(consumer("c1", unackedMessages=70, **draining(35, 0, 2)), FREE, **WAIT),
+    # Below 0 within a batch: it holds the messages.
+    "permits_not_returned": stats(consumer("c1", availablePermits=-420, unackedMessages=500), FREE, msgBacklog=600),
+    "hangs": stats(consumer("c1", availablePermits=0, messageAckRate=3.0, **HOLDS), FREE, **WAIT),
+    "no_permits": stats(consumer("c1", availablePermits=0, **HOLDS, **FLOWING), msgBacklog=500),
+    "subscription_limit": stats(consumer("c1", **HOLDS), FREE, msgBacklog=500),
+    "look_ahead_limit": stats(consumer("c1", **HOLDS), FREE, msgInReplay=3999, msgBacklog=9000),
+    # Ranges of one hash are missing in what brokers up to 4.0.6 report.
+    "hash_gap": stats(
+        consumer("c1", keyHashRangeArrays=[[0, 20000]]),
+        consumer("c2", keyHashRangeArrays=[[20002, 65535]]),
+        keySharedMode="STICKY",
+        **WAIT,
+    ),
+    "without_ranges": stats(consumer("c1", keyHashRangeArrays=[]), consumer("c2", keyHashRangeArrays=[])),
+    "recently_joined": stats(consumer("c1", unackedMessages=1), FREE, msgBacklog=60),
+    "parked_with_replay": (stats(FREE, **WAIT), internal(read="3:40", waiting=True)),
+    "parked_with_replay_out_of_order": (stats(FREE, **WAIT), internal(waiting=True)),
+    "replay_not_served": stats(FREE, **WAIT, **FLOWING),
+    "pending_read_that_is_none": (stats(FREE, msgBacklog=60), internal(read="3:40", waiting=False, pending=1)),
+    "nothing_is_read": (stats(FREE, msgBacklog=60), internal(read="3:40", waiting=False, pending=1, have=False)),
+    "nothing_moves": (stats(FREE, msgBacklog=60), stats(consumer("c2", msgOutCounter=101), msgBacklog=60)),
+    "not_acknowledging": (stats(consumer("c1", **HOLDS, **FLOWING), msgBacklog=30), internal(waiting=True)),
+    "unacknowledged_below_zero": stats(consumer("c1"), FREE),
+    # The consumer says it too, which is another fault.
+    "total_below_zero": stats(consumer("c1", unackedMessages=-4), unackedMessages=-4),
+    "unacknowledged_beyond_backlog": stats(
+        consumer("c1", unackedMessages=400, avgMessagesPerEntry=5), FREE, msgBacklog=143
+    ),
+    "rate_limited": stats(FREE, dispatchThrottledMsgEventsBySubscriptionLimit=0),
+    "unaccounted": (stats(consumer("c1", **HOLDS), msgBacklog=31), internal(waiting=True)),
+    "many_holes": stats(FREE, nonContiguousDeletedMessagesRanges=10_000),
+    "equal_names": stats(consumer("c1"), consumer("c2")),
+}
+
+
+def given(documents: Json | tuple[Json, ...]) -> tuple[Json, ...]:
+    return documents if isinstance(documents, tuple) else (documents,)
+
+
+@pytest.mark.parametrize("name", sign_texts())
+def test_a_sign_stands_where_its_counters_are(name: str) -> None:
+    documents, certainty = FOUND[name]
+    assert signs(diagnosis_of(*given(documents)))[name] == certainty
+
+
+@pytest.mark.parametrize("name", sign_texts())
+def test_a_sign_does_not_stand_where_its_counters_are_nearly_so(name: str) -> None:
+    assert name not in signs(diagnosis_of(*given(NEARLY[name])))
+
+
+MOMENTS = ["blocked_without_unacknowledged", "consumer_limit", "draining_holds_others", "permits_not_returned", "hangs"]
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_what_may_be_a_moment_is_not_proved_while_rates_do_not_cover_a_period(name: str) -> None:
+    (document,) = given(FOUND[name][0])
+    for one in document["subscriptions"]["ks"]["consumers"]:
+        one["connectedSince"] = "2025-06-15T15:06:00Z"
+    diagnosis = diagnosis_of(document)
+    for one in document["subscriptions"]["ks"]["consumers"]:
+        one["connectedSince"] = "2025-06-15T14:00:00Z"
+
+    assert signs(diagnosis)[name] == "compatible"
+    assert not diagnosis.is_alarm
+    assert "Poll again after 10 s" in diagnosis.reasons[0].decide
+
+
+@pytest.mark.parametrize(("later", "certainty"), [({}, "proved"), ({"msgOutCounter": 105}, "compatible")])
+def test_two_dumps_decide_what_one_does_not(later: dict[str, Any], certainty: str) -> None:
+    young = {"connectedSince": "2025-06-15T15:06:00Z", "availablePermits": 0, "unackedMessages": 30}
+    before = stats(consumer("c1", **young), FREE, **WAIT)
+    after = stats(consumer("c1", **young, **later), FREE, **WAIT)
+
+    assert signs(diagnosis_of(before)) == {"hangs": "compatible"}
+    assert signs(diagnosis_of(before, after)).get("hangs", "compatible") == certainty
+
+
+def test_hashes_that_keep_draining_prove_a_wait_although_others_flow() -> None:
+    def moment(attempts: int, sent: int) -> Json:
+        slow = consumer("slow", unackedMessages=30, msgOutCounter=sent, **draining(2, attempts))
+        return stats(slow, FREE, **WAIT)
+
+    flowing = diagnosis_of(moment(7, 100), moment(90, 140))
+    assert signs(flowing) == {"draining_holds_others": "proved"}
+    assert flowing.headline.endswith("Other messages flow.")
+    # Nobody was refused between the dumps.
+    assert signs(diagnosis_of(moment(7, 100), moment(7, 140))) == {"draining_holds_others": "compatible"}
+
+
+def test_a_dump_taken_soon_after_a_send_raises_no_alarm() -> None:
+    full = stats(consumer("c1", availablePermits=0, **HOLDS), msgBacklog=500)
+
+    assert diagnosis_of(full, modified_ms=LAST_MS + 3000).answer == "flowing"
+    assert diagnosis_of(full, modified_ms=LAST_MS + 30_000).answer == "held_up"
+
+
+def test_the_sum_over_partitions_proves_no_wait() -> None:
+    document = stats(consumer("c1", availablePermits=0, **HOLDS), FREE, **WAIT) | {"partitions": {}}
+    diagnosis = diagnosis_of(document)
+
+    assert signs(diagnosis) == {"hangs": "compatible"}
+    assert "--per-partition" in diagnosis.lacks[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "limit"), [(None, 4000), ("4.0.8", 4000), ("5.0.1", 8000)], ids=["unknown", "4.0.8", "5.0.1"]
+)
+def test_the_look_ahead_limit_is_that_of_the_release(version: str | None, limit: int) -> None:
+    def at(replay: int) -> Json:
+        return stats(consumer("c1", **HOLDS), FREE, msgInReplay=replay, msgBacklog=90_000)
+
+    assert "look_ahead_limit" in signs(diagnosis_of(at(limit), version=version))
+    assert "look_ahead_limit" not in signs(diagnosis_of(at(limit - 1), version=version))
+
+
+def test_3x_has_no_look_ahead_limit() -> None:
+    old = {"drainingHashesCount": None, "keyHashRangeArrays": None, "keyHashRanges": ["[0, 2147483646]"]}
+    document = stats(consumer("c1", **HOLDS, **old), msgInReplay=40_000, msgBacklog=90_000)
+    assert "look_ahead_limit" not in signs(diagnosis_of(document))
