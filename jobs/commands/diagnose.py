@@ -66,8 +66,8 @@ def diagnose(
     fail_on: Annotated[
         Literal["proved", "compatible", "never"],
         typer.Option(
-            help="Exit with 1 if the dumps prove that something holds messages up or that a counter cannot be (proved), or "
-            "if they are at least compatible with it."
+            help="Exit with 1 if the dumps prove that something holds messages up or that a counter cannot be "
+            "(proved), or if they are at least compatible with it."
         ),
     ] = "proved",
     engine: EngineChoice = "auto",
@@ -75,7 +75,7 @@ def diagnose(
     debug: DebugOption = False,
 ) -> None:
     """Says from a broker's statistics whether messages flow, who holds them up, and what would decide the rest."""
-    with errors_on_one_line(debug, log_format, _INTERRUPTED) as stderr:
+    with errors_on_one_line(debug, log_format, _INTERRUPTED):
         # Imported here, because the other commands need nothing of it.
         from dispatch_audit.pipeline.statistics.diagnose import diagnose as run_diagnosis  # noqa: PLC0415
         from dispatch_audit.pipeline.statistics.files import inputs_of  # noqa: PLC0415
@@ -86,11 +86,12 @@ def diagnose(
         result = run_diagnosis(inputs_of(files, sys.stdin.buffer), version)
         for one in reports:
             write_report(one.path, f"{_rendered(one.format, result, show)}\n".encode(), kept=_KEPT)
-        typer.echo(_rendered("json", result, show)) if report_format == "json" else _print(result, Console(), show)
         if out is not None:
             _write_table(result, out, engine, debug)
-        for remark in result.remarks:
-            stderr.warning(remark)
+        if report_format == "json":
+            typer.echo(_rendered("json", result, show))
+        else:
+            _print(result, Console(), show)
         raise typer.Exit(1 if _fails(result, fail_on) else 0)
 
 

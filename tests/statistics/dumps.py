@@ -12,7 +12,7 @@ Json = dict[str, Any]
 # 0 prove that nothing flows.
 SINCE = "2025-06-15T14:00:00Z"
 LAST_MS = 1750000000000
-FLOWING = {"msgRateOut": 12.5}
+FLOWING: Json = {"msgRateOut": 12.5}
 
 
 def consumer(name: str, **changes: Any) -> Json:

@@ -1,7 +1,6 @@
 """Signs name the known bugs that leave them, of those that the broker can have, with the remedy for its branch."""
 
 import pytest
-
 from dumps import Json, consumer, diagnosis_of, draining, internal, stats
 
 STALE = stats(consumer("c1", unackedMessages=0, **draining(35, 0, 2)), consumer("c2"), msgInReplay=9, msgBacklog=9)

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 
 import pytest
+from dumps import Json, consumer, diagnosis_of, draining, internal, result_of, signs, stats
+from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,8 +14,6 @@ from dispatch_audit.pipeline.statistics.diagnose import Input, Result, diagnose
 from dispatch_audit.pipeline.statistics.diagnosis import Diagnosis
 from dispatch_audit.pipeline.statistics.reading.text import decoded
 from dispatch_audit.pipeline.statistics.signs.sign import CERTAINTIES
-from dumps import Json, consumer, diagnosis_of, draining, internal, result_of, signs, stats
-from examples import examples
 
 HELD = stats(consumer("c1", unackedMessages=30, **draining(2, 7, 5)), consumer("c2"), msgInReplay=30, msgBacklog=60)
 TEXT = json.dumps(HELD, indent=2)

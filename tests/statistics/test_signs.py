@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-
-from dispatch_audit.pipeline.contract.signs import sign_texts
 from dumps import FLOWING, LAST_MS, Json, consumer, diagnosis_of, draining, internal, signs, stats
 
+from dispatch_audit.pipeline.contract.signs import sign_texts
+
 FREE = consumer("c2")
-HOLDS = {"unackedMessages": 30}
-WAIT = {"msgInReplay": 30, "msgBacklog": 60}
+HOLDS: Json = {"unackedMessages": 30}
+WAIT: Json = {"msgInReplay": 30, "msgBacklog": 60}
 
 FOUND: dict[str, tuple[Json | tuple[Json, ...], str]] = {
     "blocked_without_unacknowledged": (stats(consumer("c1", blockedConsumerOnUnackedMsgs=True), FREE), "proved"),

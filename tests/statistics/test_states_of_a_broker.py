@@ -1,4 +1,4 @@
-"""Dumps of a real broker in known states: the answer names who holds messages up, and raises no alarm where nobody does."""
+"""Dumps of a real broker in known states: the answer names who holds messages up, and is no alarm where nobody does."""
 
 import json
 from pathlib import Path

@@ -27,6 +27,7 @@ class DiagnosisPage:
 
     Attributes:
         verdict: how bad the first answer is, as the page of a run has it for its colours.
+        said: what is certain, since when, and what to do, as names and texts.
         basis: what the answers rest on, as names and texts.
     """
 
@@ -34,6 +35,7 @@ class DiagnosisPage:
     verdict: str
     headline: str
     meaning: str
+    said: tuple[tuple[str, str], ...]
     basis: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
     themes: Mapping[str, Any]
@@ -52,6 +54,7 @@ def built_page(result: Result) -> DiagnosisPage:
         verdict=_TONES.get(first.answer, "clean"),
         headline=words.ANSWER_WORDS[first.answer],
         meaning=first.headline,
+        said=tuple(words.said_of(first)),
         basis=tuple(_basis(result)),
         sections=tuple(_sections(result)),
         themes={"light": config("light"), "dark": config("dark")},

@@ -9,7 +9,7 @@ from rich.text import Text
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.wording import printable
 from dispatch_audit.pipeline.statistics.diagnose import Result
-from dispatch_audit.pipeline.statistics.diagnosis import ANSWERS, Answer, Diagnosis, Reason
+from dispatch_audit.pipeline.statistics.diagnosis import ANSWERS, Answer, Diagnosis
 from dispatch_audit.pipeline.statistics.output import words
 
 _STYLES: dict[Answer, str] = {"held_up": "bold red", "not_decidable": "bold yellow", "no_consumer": "bold yellow"}
@@ -65,9 +65,7 @@ def _whole(diagnosis: Diagnosis) -> Iterator[Text]:
     yield _line("Topic", f"{diagnosis.history.topic}, subscription {words.about(diagnosis)}")
     yield _line("Taken", words.taken(diagnosis))
     dumps = len(diagnosis.history.moments)
-    first = words.leading(diagnosis.reasons)
-    if first is not None:
-        yield from _reason(first, diagnosis)
+    yield from (_line(name, text) for name, text in words.said_of(diagnosis))
     if diagnosis.facts is not None:
         yield from _facts(diagnosis)
     others = list(words.rest_of(diagnosis.reasons))
@@ -78,20 +76,6 @@ def _whole(diagnosis: Diagnosis) -> Iterator[Text]:
         yield _line("", f"and {count(len(others) - _REASONS_MAX, 'sign')} more (--format json has all)")
     if diagnosis.lacks:
         yield _line("Lacks", "; ".join(diagnosis.lacks))
-
-
-def _reason(reason: Reason, diagnosis: Diagnosis) -> Iterator[Text]:
-    yield _line("Certain", words.stopped(reason.shown))
-    judged = words.certainty_of(reason, len(diagnosis.history.moments))
-    title = "" if reason.title in diagnosis.headline else f": {reason.title}"
-    bugs = f"; this is how {words.bug_labels(reason)} looks" if reason.bugs else ""
-    yield _line("Judged", words.stopped(f"{judged}{title.removesuffix('.')}{bugs}"))
-    if reason.since:
-        yield _line("Since", words.stopped(reason.since))
-    if reason.decide:
-        yield _line("Decide", reason.decide)
-    if reason.remedy:
-        yield _line("Do", reason.remedy)
 
 
 def _facts(diagnosis: Diagnosis) -> Iterator[Text]:

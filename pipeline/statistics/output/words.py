@@ -178,6 +178,24 @@ def about(diagnosis: Diagnosis) -> str:
     return f"{sub.name}{mode}, {at_least}{count(len(facts.consumers), 'consumer')}"
 
 
+def said_of(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
+    """Yields what the leading reason says, as names and texts; nothing without one."""
+    reason = leading(diagnosis.reasons)
+    if reason is None:
+        return
+    judged = certainty_of(reason, len(diagnosis.history.moments))
+    title = "" if reason.title in diagnosis.headline else f": {reason.title.removesuffix('.')}"
+    bugs = f"; this is how {bug_labels(reason)} looks" if reason.bugs else ""
+    said = {
+        "Certain": stopped(reason.shown),
+        "Judged": stopped(f"{judged}{title}{bugs}"),
+        "Since": stopped(reason.since) if reason.since else "",
+        "Decide": reason.decide,
+        "Do": reason.remedy,
+    }
+    yield from ((name, text) for name, text in said.items() if text)
+
+
 def rest_of(reasons: tuple[Reason, ...]) -> Iterator[Reason]:
     """Yields the reasons after the first one that is no mere state of things."""
     first = leading(reasons)
