@@ -41,7 +41,7 @@ SignName = Literal[
     "nothing_is_read",
     "nothing_moves",
     "unacknowledged_below_zero",
-    "total_below_zero",
+    "total_below_consumers",
     "unacknowledged_beyond_backlog",
     "rate_limited",
     "unaccounted",

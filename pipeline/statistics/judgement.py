@@ -132,11 +132,14 @@ def _headline(answer: Answer, facts: Facts, reasons: tuple[Reason, ...]) -> str:
     if leading is not None and answer == "not_decidable":
         who = f" ({', '.join(leading.consumers)})" if leading.consumers else ""
         return f"the dumps are compatible with this{who}: {leading.title}"
+    impossible = next((reason for reason in reasons if reason.is_alarm), None)
+    but = f". But a counter cannot be: {impossible.title}" if impossible is not None else ""
     if answer == "not_decidable" and not facts.is_complete:
         flows = "some messages are sent, but " if facts.flows else ""
-        return f"{flows}the dump is cut off, and what is whole of it does not say what holds messages up"
+        return f"{flows}the dump is cut off, and what is whole of it does not say what holds messages up{but}"
     connected = count(len(facts.consumers), "consumer") if facts.consumers else "no consumer"
-    return _HEADLINES[answer].format(backlog=entries(facts.subscription.backlog or 0), connected=connected)
+    headline = _HEADLINES[answer].format(backlog=entries(facts.subscription.backlog or 0), connected=connected)
+    return f"{headline}{but}"
 
 
 def _lacks(facts: Facts) -> Iterator[str]:

@@ -60,7 +60,7 @@ FOUND: dict[str, tuple[Json | tuple[Json, ...], str]] = {
     ),
     "not_acknowledging": ((stats(consumer("c1", **HOLDS), msgBacklog=30), internal(waiting=True)), "compatible"),
     "unacknowledged_below_zero": (stats(consumer("c1", unackedMessages=-4), FREE), "proved"),
-    "total_below_zero": (stats(FREE, unackedMessages=-4), "proved"),
+    "total_below_consumers": (stats(consumer("c1", **HOLDS), unackedMessages=4, msgBacklog=30), "proved"),
     "unacknowledged_beyond_backlog": (stats(consumer("c1", unackedMessages=400), FREE, msgBacklog=143), "proved"),
     "rate_limited": (stats(FREE, dispatchThrottledMsgEventsBySubscriptionLimit=7), "compatible"),
     "unaccounted": ((stats(FREE, msgBacklog=60), internal(waiting=True)), "compatible"),
@@ -99,7 +99,7 @@ NEARLY: dict[str, Json | tuple[Json, ...]] = {
     "not_acknowledging": (stats(consumer("c1", **HOLDS, **FLOWING), msgBacklog=30), internal(waiting=True)),
     "unacknowledged_below_zero": stats(consumer("c1"), FREE),
     # The consumer says it too, which is another fault.
-    "total_below_zero": stats(consumer("c1", unackedMessages=-4), unackedMessages=-4),
+    "total_below_consumers": stats(consumer("c1", unackedMessages=-4), unackedMessages=-4),
     "unacknowledged_beyond_backlog": stats(
         consumer("c1", unackedMessages=400, avgMessagesPerEntry=5), FREE, msgBacklog=143
     ),

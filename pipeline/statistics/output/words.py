@@ -72,10 +72,10 @@ def backlog(facts: Facts) -> str:
     sub = facts.subscription
     parts = [
         f"{sub.replay:,} in replay{_limit(facts)}" if sub.replay is not None else "",
-        f"{facts.held:,} messages unacknowledged" if facts.held is not None else "",
-        f"{facts.unread:,} entries unread" if facts.unread is not None else "",
+        f"{count(facts.held, 'message')} unacknowledged" if facts.held is not None else "",
+        f"{entries(facts.unread)} unread" if facts.unread is not None else "",
         f"{sub.delayed:,} delayed" if sub.delayed else "",
-        f"{sub.holes:,} ranges acknowledged out of order" if sub.holes else "",
+        f"{count(sub.holes, 'range')} acknowledged out of order" if sub.holes else "",
     ]
     number = "not known" if sub.backlog is None else entries(sub.backlog)
     return f"{number}: {', '.join(filter(None, parts))}" if any(parts) else number
@@ -184,7 +184,9 @@ def said_of(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     if reason is None:
         return
     judged = certainty_of(reason, len(diagnosis.history.moments))
-    title = "" if reason.title in diagnosis.headline else f": {reason.title.removesuffix('.')}"
+    is_said = reason.title in diagnosis.headline
+    judged = "compatible with it, and not proved" if is_said and reason.certainty == "compatible" else judged
+    title = "" if is_said else f": {reason.title.removesuffix('.')}"
     bugs = f"; this is how {bug_labels(reason)} looks" if reason.bugs else ""
     said = {
         "Certain": stopped(reason.shown),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dispatch_audit.pipeline.contract.signs import SignName
 from dispatch_audit.pipeline.plural import entries
 from dispatch_audit.pipeline.statistics.facts import Facts, can_take
-from dispatch_audit.pipeline.statistics.signs.sign import Found, certainty, names
+from dispatch_audit.pipeline.statistics.signs.sign import Found, certainty, names, since
 
 
 def of_reads(facts: Facts) -> Iterator[Found]:
@@ -28,13 +28,13 @@ def of_reads(facts: Facts) -> Iterator[Found]:
             "subscriptionHavePendingRead is true, waitingReadOp is false and pendingReadOps is 0; "
             f"{names(free)} could take messages, {entries(facts.waiting)} wait"
         )
-        yield Found("pending_read_that_is_none", certainty(proved), (), shown)
+        yield Found("pending_read_that_is_none", certainty(proved), (), shown, since(None, facts))
         return
     if sub.replay and _nothing_else_keeps_replay(facts):
         yield _of_replay(facts, parked=bool(cursor is not None and cursor.waiting_read and facts.unread == 0))
     elif facts.unread and not sub.replay and pending is False and none_at_cursor:
         shown = f"{entries(facts.unread)} are unread, no read is pending, {names(free)} could take messages"
-        yield Found("nothing_is_read", certainty(facts.is_still), (), shown)
+        yield Found("nothing_is_read", certainty(facts.is_still), (), shown, since(None, facts))
 
 
 def _nothing_else_keeps_replay(facts: Facts) -> bool:
@@ -47,7 +47,10 @@ def _of_replay(facts: Facts, parked: bool) -> Found:
     shown = (
         f"{entries(facts.subscription.replay or 0)} wait in replay, all {len(facts.consumers):,} consumers have permits"
     )
+    last = since(None, facts)
     if not parked:
-        return Found("replay_not_served", certainty(facts.is_still), (), f"{shown}, and no hash drains")
+        return Found("replay_not_served", certainty(facts.is_still), (), f"{shown}, and no hash drains", last)
     name: SignName = "parked_with_replay_out_of_order" if facts.subscription.out_of_order else "parked_with_replay"
-    return Found(name, certainty(facts.is_still), (), f"{shown}, and waitingReadOp is true at the end of the topic")
+    return Found(
+        name, certainty(facts.is_still), (), f"{shown}, and waitingReadOp is true at the end of the topic", last
+    )

@@ -35,7 +35,7 @@ def _limit(facts: Facts) -> Iterator[Found]:
     holders = _holders(facts)
     shown = f"blockedSubscriptionOnUnackedMsgs is true with {sub.unacked or 0:,} unacknowledged"
     shown += f"; most are with {_with_unacked(holders)}" if holders else ""
-    since_when = since(holders[0], facts) if holders else ""
+    since_when = since(holders[0] if holders else None, facts)
     yield Found("subscription_limit", certainty(facts.is_still), _named(holders[:3]), shown, since_when)
 
 
@@ -54,7 +54,7 @@ def _look_ahead(facts: Facts) -> Iterator[Found]:
     shown += f"; {names(free)} could take messages" if free else ""
     # Replay passes its limit for a moment when a consumer leaves, which does not end what flows.
     proved = not facts.flows and not facts.moment.aggregated
-    yield Found("look_ahead_limit", certainty(proved), _named(slow[:3]), shown, since(slow[0], facts) if slow else "")
+    yield Found("look_ahead_limit", certainty(proved), _named(slow[:3]), shown, since(slow[0] if slow else None, facts))
 
 
 def _slowest(facts: Facts) -> list[Consumer]:
@@ -79,7 +79,7 @@ def _gap(facts: Facts) -> Iterator[Found]:
     )
     movement = facts.movement
     stays = movement is not None and movement.tells and movement.replay is not None and movement.replay >= 0
-    yield Found("hash_gap", certainty(facts.is_still or stays), (), shown)
+    yield Found("hash_gap", certainty(facts.is_still or stays), (), shown, since(None, facts))
 
 
 def _uncovered(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -110,7 +110,7 @@ def _recently_joined(facts: Facts) -> Iterator[Found]:
         certainty(proved),
         _named(holders[:3]),
         shown,
-        since(holders[0], facts) if holders else "",
+        since(holders[0] if holders else None, facts),
     )
 
 
@@ -131,13 +131,14 @@ def _nobody_has_permits(facts: Facts) -> Iterator[Found]:
 
 def _totals(facts: Facts) -> Iterator[Found]:
     sub, counts = facts.subscription, [c.unacked for c in facts.consumers]
-    if sub.unacked is not None and sub.unacked < 0 and all(one is not None and one >= 0 for one in counts):
-        shown = f"unackedMessages of the subscription is {sub.unacked:,}"
-        yield Found("total_below_zero", certainty(not facts.moment.aggregated), (), shown)
+    most = sum(max(one or 0, 0) for one in counts)
+    if sub.unacked is not None and all(one is not None and one >= 0 for one in counts) and sub.unacked < most:
+        shown = f"unackedMessages of the subscription is {sub.unacked:,}, and its consumers have {most:,}"
+        # Both are read one after the other.
+        yield Found("total_below_consumers", certainty(sub.unacked < 0 or facts.is_still), (), shown)
     holders = _holders(facts)
     if sub.backlog is None or not holders or any(one is None for one in counts):
         return
-    most = sum(max(one or 0, 0) for one in counts)
     # Batches hold more messages than entries.
     single = all(c.messages_per_entry is not None and c.messages_per_entry <= 1 for c in holders)
     if most > sub.backlog and (sub.backlog == 0 or single):

@@ -38,10 +38,12 @@ def certainty(proved: bool) -> Certainty:
     return "proved" if proved else "compatible"
 
 
-def since(consumer: Consumer, facts: Facts) -> str:
-    """Returns since when a consumer acknowledges nothing, as a clause; empty: not known."""
+def since(consumer: Consumer | None, facts: Facts) -> str:
+    """Returns since when a consumer acknowledges nothing, and nothing is sent, as a clause; empty: not known."""
     parts = []
-    if consumer.sent and consumer.unacked is not None and consumer.unacked >= consumer.sent:
+    if consumer is None:
+        pass
+    elif consumer.sent and consumer.unacked is not None and consumer.unacked >= consumer.sent:
         connected = connected_ms(consumer.connected_since)
         at = f" since it connected at {moment(connected * 1000)}" if connected is not None else ""
         parts.append(
