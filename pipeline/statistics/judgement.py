@@ -29,7 +29,7 @@ _NEEDED: Final = {
 _HOLD_UP_TOO: Final = ("blocked_without_unacknowledged", "draining_beyond_held")
 _HEADLINES: Final[Mapping[Answer, str]] = {
     "held_up": "something holds messages up",
-    "not_decidable": "no counter says that something holds messages up, and none that they flow: poll again after 10 s",
+    "not_decidable": "nothing in the dumps says that messages are held up, or that they flow: poll again after 10 s",
     "flowing": "messages are sent; the backlog is {backlog}",
     "delivered": "what is left of the backlog, {backlog}, was sent and is not acknowledged yet, or is delayed",
     "no_consumer": "no consumer is connected, and {backlog} wait for one",

@@ -62,7 +62,8 @@ class Subscription:
     Attributes:
         consumers: those that are whole in the document.
         cut: whether consumers or fields may be missing, because the document is cut off.
-        after_mark_delete: the recently joined consumers by name, with the position at which each joined.
+        after_mark_delete: the recently joined consumers by name, with the position at which each joined; None: not
+            reported.
         throttled: reads that rate limits shortened or delayed, of all kinds.
         has_text_ranges: whether hash ranges are texts, as 3.x and the classic dispatcher write them.
     """
@@ -86,7 +87,7 @@ class Subscription:
     last_flow_ms: int | None = None
     last_mark_delete_ms: int | None = None
     holes: int | None = None
-    after_mark_delete: Mapping[str, Position] = field(default_factory=dict)
+    after_mark_delete: Mapping[str, Position] | None = None
     throttled: int | None = None
     has_text_ranges: bool = False
 

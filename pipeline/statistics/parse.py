@@ -139,7 +139,7 @@ def subscription_of(read: Reader, name: str, found: Json) -> Subscription:
         last_flow_ms=read.integer(found, "lastConsumedFlowTimestamp"),
         last_mark_delete_ms=read.integer(found, "lastMarkDeleteAdvancedTimestamp"),
         holes=read.integer(found, "nonContiguousDeletedMessagesRanges"),
-        after_mark_delete=_positions(read, after) if isinstance(after, dict) else {},
+        after_mark_delete=_positions(read, after) if isinstance(after, dict) else None,
         throttled=sum(one for one in throttled if one is not None) if throttled else None,
         has_text_ranges=any(isinstance(one, dict) and bool(one.get("keyHashRanges")) for one in listed),
     )

@@ -64,6 +64,8 @@ def topic_of_row(row: Mapping[str, Any]) -> Topic:
     name = str(row.get("subscription"))
     found = _renamed(snapshot, _OF_SUBSCRIPTION)
     found["type"] = KEY_SHARED
+    # Recorded only if it names somebody.
+    found.setdefault("consumersAfterMarkDeletePosition", {})
     found["consumers"] = [_consumer(one) for one in snapshot.get("consumers") or () if isinstance(one, dict)]
     cursor = cursor_of(read, _renamed(snapshot, _OF_CURSOR))
     return Topic(

@@ -22,6 +22,7 @@ NO_READ = (stats(consumer("c1"), msgBacklog=60), internal(read="3:40", waiting=F
         ((NEGATIVE,), "4.2.4", ("#24096",)),
         ((LEAK,), "4.0.10", ("F10", "#25581")),
         ((LEAK,), "4.0.11", ("F10",)),
+        (PARKED, "4.0.5", ("#23845", "#21554")),
         (PARKED, "4.0.12", ("#21554",)),
         (PARKED, "4.0.13", ()),
         (NO_READ, "4.0.12", ("#26454",)),
@@ -45,6 +46,18 @@ def test_a_bug_is_named_to_brokers_that_can_have_it(
 )
 def test_the_remedy_is_that_of_the_users_own_branch(version: str | None, remedy: str) -> None:
     assert diagnosis_of(STALE, version=version).reasons[0].remedy.startswith(remedy)
+
+
+def test_positions_of_joining_stand_in_for_a_map_that_is_absent() -> None:
+    joined = {"drainingHashesCount": None, "readPositionWhenJoining": "3:40"}
+    document = stats(consumer("c1", unackedMessages=1), consumer("c2", **joined), msgBacklog=60)
+    empty = stats(
+        consumer("c1", unackedMessages=1), consumer("c2", **joined), msgBacklog=60, consumersAfterMarkDeletePosition={}
+    )
+    cursor = internal(read="3:41", waiting=False, have=False)
+
+    assert diagnosis_of(document, cursor, version="3.0.7").reasons[0].name == "recently_joined"
+    assert diagnosis_of(empty, cursor, version="3.0.7").reasons[0].name != "recently_joined"
 
 
 def test_recently_joined_consumers_are_f5_of_the_dispatcher_that_has_them() -> None:

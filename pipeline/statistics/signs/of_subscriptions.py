@@ -69,17 +69,17 @@ def _gap(facts: Facts) -> Iterator[Found]:
     if sub.mode != STICKY or not facts.consumers or any(c.ranges is None for c in facts.consumers):
         return
     gaps = _uncovered(sorted(one for c in facts.consumers for one in c.ranges or ()))
-    if not gaps or not sub.replay or not all(map(can_take, facts.consumers)):
+    if not gaps or not facts.waiting:
         return
     listed = ", ".join(f"{first} to {last}" for first, last in gaps[:_GAPS_SHOWN])
     more = f" and {len(gaps) - _GAPS_SHOWN:,} more" if len(gaps) > _GAPS_SHOWN else ""
-    shown = (
-        f"no consumer has the hashes {listed}{more}; {entries(sub.replay)} wait in replay although all consumers have "
-        "permits"
-    )
+    only_gap = bool(sub.replay) and all(map(can_take, facts.consumers))
+    although = " although all consumers have permits" if only_gap else ""
+    shown = f"no consumer has the hashes {listed}{more}; {entries(sub.replay or 0)} wait in replay{although}"
     movement = facts.movement
     stays = movement is not None and movement.tells and movement.replay is not None and movement.replay >= 0
-    yield Found("hash_gap", certainty(facts.is_still or stays), (), shown, since(None, facts))
+    proved = only_gap and (facts.is_still or stays)
+    yield Found("hash_gap", certainty(proved), (), shown, since(None, facts))
 
 
 def _uncovered(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -93,11 +93,17 @@ def _uncovered(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _recently_joined(facts: Facts) -> Iterator[Found]:
+    mark_delete = facts.cursor.mark_delete if facts.cursor is not None else None
     after = facts.subscription.after_mark_delete
+    if after is None and mark_delete is not None:
+        # The entry after the mark-delete position may be the first of the next ledger.
+        joined_at = {c.name: c.read_position_when_joining for c in facts.consumers}
+        after = {
+            name: at for name, at in joined_at.items() if at is not None and at > (mark_delete[0], mark_delete[1] + 1)
+        }
     if not after or not facts.waiting:
         return
     holders = [c for c in _holders(facts) if c.name not in after] or _holders(facts)
-    mark_delete = facts.cursor.mark_delete if facts.cursor is not None else None
     root = (
         f"; the oldest entry that is not acknowledged follows {mark_delete[0]}:{mark_delete[1]}" if mark_delete else ""
     )
