@@ -1,21 +1,21 @@
 """Diagnoses texts: reads their documents, puts moments together, and judges each Key_Shared subscription."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.report.wording import printable
-from dispatch_audit.pipeline.statistics.clock import Clock, clock_of
+from dispatch_audit.pipeline.statistics.clock import clock_of
 from dispatch_audit.pipeline.statistics.diagnosis import ANSWERS, Diagnosis
 from dispatch_audit.pipeline.statistics.judgement import diagnosed
-from dispatch_audit.pipeline.statistics.model import KEY_SHARED, Topic
+from dispatch_audit.pipeline.statistics.model import KEY_SHARED
 from dispatch_audit.pipeline.statistics.moments import Dump, History, histories
 from dispatch_audit.pipeline.statistics.parse import topic_of
 from dispatch_audit.pipeline.statistics.reading.documents import Document, Walk, is_html
-from dispatch_audit.pipeline.statistics.recordings import at_ms, topic_of_row
+from dispatch_audit.pipeline.statistics.recordings import Snapshots
 
 _WAY_OUT: Final = "pass what `pulsar-admin topics stats` or `stats-internal` prints, or a folder of record-stats"
 # A subscription that had no consumer since its topic was loaded has no type.
@@ -102,10 +102,14 @@ def _dumps(one: Input, remarks: list[str]) -> Iterator[Dump]:
         raise TraceError(f"{one.name} is empty", _WAY_OUT)
     if is_html(one.text):
         raise TraceError(f"{one.name} is an HTML page, such as a proxy or a login answers with", _WAY_OUT)
-    walk, number = Walk(one.text), 0
+    walk, number, snapshots = Walk(one.text), 0, Snapshots()
     for document in walk.documents():
         number += 1
-        yield _dump(document, one)
+        if document.kind == "row":
+            snapshots.add(document.value)
+        else:
+            yield _dump(document, one)
+    yield from (Dump(one.name, topic, clock, one.version) for topic, clock in snapshots.topics())
     if not number:
         raise TraceError(_nothing_in(one, walk), _WAY_OUT)
     if walk.cut_at is not None:
@@ -120,9 +124,6 @@ def _nothing_in(one: Input, walk: Walk) -> str:
 
 
 def _dump(document: Document, one: Input) -> Dump:
-    value: Mapping[str, Any] = document.value
-    if document.kind == "row":
-        return Dump(one.name, topic_of_row(value), Clock(at_ms(value), "content", exact=True), one.version)
-    topic: Topic = topic_of(document.kind, value, document.topic, document.aggregated)
+    topic = topic_of(document.kind, document.value, document.topic, document.aggregated)
     clock = clock_of(PurePath(one.name).name, document.before, one.modified_ms)
     return Dump(one.name, topic, clock, one.version)

@@ -25,6 +25,7 @@ _NEEDED: Final = {
     "msgInReplay": "replay",
     "unackedMessages": "unacked",
     "msgRateOut": "rate_out",
+    "keySharedMode": "mode",
 }
 _HOLD_UP_TOO: Final = ("blocked_without_unacknowledged", "draining_beyond_held")
 _HEADLINES: Final[Mapping[Answer, str]] = {
@@ -159,8 +160,10 @@ def _lacks(facts: Facts) -> Iterator[str]:
             yield "drainingHashes, which brokers from 4.0 on report: whether hashes drain is not known"
         elif any(c.draining is None for c in facts.consumers if c.draining_count):
             yield "the list of drainingHashes"
-    if any(c.permits is None for c in facts.consumers):
-        yield "availablePermits of consumers"
+    of_consumers = {"availablePermits": "permits", "blockedConsumerOnUnackedMsgs": "blocked"}
+    absent = [name for name, field in of_consumers.items() if any(getattr(c, field) is None for c in facts.consumers)]
+    if absent:
+        yield f"{', '.join(absent)} of consumers"
     if facts.movement is None:
         yield "a second dump, which would show what moves"
     if facts.moment.unreadable:

@@ -202,7 +202,7 @@ def _moments(group: _Group, name: str) -> Iterable[Moment]:
         yield Moment(
             subscription=subscription,
             cursor=cursor or own,
-            ledger=None if inner is None else inner.topic.ledger,
+            ledger=dump.topic.ledger if inner is None else inner.topic.ledger,
             clock=dump.clock,
             files=(dump.file,) if inner is None or inner.file == dump.file else (dump.file, inner.file),
             aggregated=dump.topic.aggregated,

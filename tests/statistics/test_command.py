@@ -139,6 +139,7 @@ def test_a_recording_of_polls_is_diagnosed_with_its_release(run_cli: RunCli, tmp
     assert code == 1
     assert (diagnosis["pulsar_version"], diagnosis["dumps"], diagnosis["taken_by"]) == ("4.0.5", 2, "content")
     assert diagnosis["reasons"][0]["name"] == "hangs"
+    assert diagnosis["facts"]["look_ahead_limit"] == 4000
     assert diagnosis["facts"]["sent_between_dumps"] == 7
 
 
@@ -149,3 +150,30 @@ def test_names_of_clients_do_not_control_the_terminal(run_cli: RunCli, tmp_path:
 
     assert "\x1b" not in out
     assert "<b>" not in (tmp_path / "page.html").read_text()
+
+
+def test_a_recording_is_judged_by_ranges_and_positions_of_its_snapshots(run_cli: RunCli, tmp_path: Path) -> None:
+    def row(number: int, **more: object) -> str:
+        low = {"consumer": 1, "consumer_name": "low", "available_permits": 9, "unacked_messages": 0}
+        low["msg_out_counter"] = number
+        snapshot = {
+            "msg_in_replay": 30,
+            "msg_backlog": 60,
+            "unacked_messages": 0,
+            "key_shared_mode": "STICKY",
+            "read_position": "3:40",
+            "last_confirmed_entry": "3:69",
+            "consumers": [{**low, **more}],
+        }
+        place = {"topic": "t", "subscription": "ks"}
+        return json.dumps({"event": "stats", "ts_us": number * 1_000_000, **place, "snapshot": snapshot})
+
+    # The second snapshot leaves out the ranges, because they are those of the first.
+    rows = [row(1750000000, key_hash_ranges=[[0, 20000]]), row(1750000010)]
+    (tmp_path / "trace.json").write_text('{"trace_format": 1}')
+    (tmp_path / "stats-00001.jsonl").write_text("\n".join(rows))
+    (diagnosis,) = json.loads(run_cli("diagnose", tmp_path, "--format", "json")[1])["diagnoses"]
+
+    assert diagnosis["reasons"][0]["name"] == "hash_gap"
+    assert "20001 to 65535" in diagnosis["reasons"][0]["shown"]
+    assert diagnosis["facts"]["unread"] == 30

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dispatch_audit.pipeline.errors import TraceError
 from dispatch_audit.pipeline.statistics.diagnose import Input, Result, diagnose
 from dispatch_audit.pipeline.statistics.diagnosis import Diagnosis
+from dispatch_audit.pipeline.statistics.reading.documents import Walk
 from dispatch_audit.pipeline.statistics.reading.text import decoded
 from dispatch_audit.pipeline.statistics.signs.sign import CERTAINTIES
 
@@ -225,3 +226,11 @@ def test_the_time_of_a_dump_is_that_of_its_name_its_content_or_its_age(
     clock = found.history.moments[-1].clock
 
     assert (clock.at_ms, clock.source, clock.exact) == (1750000080000, source, exact)
+
+
+def test_partitions_are_handed_on_one_by_one() -> None:
+    partitions = f'{{"{TOPIC}": {json.dumps(HELD)}, "persistent://public/default/next": {{'
+    documents = Walk(f'{{"partitions": {partitions}').documents()
+
+    # What follows is not read yet.
+    assert next(documents).topic == TOPIC

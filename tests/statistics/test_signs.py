@@ -190,6 +190,12 @@ def test_the_look_ahead_limit_is_that_of_the_release(version: str | None, limit:
     assert "look_ahead_limit" not in signs(diagnosis_of(at(limit - 1), version=version))
 
 
+@pytest.mark.parametrize("absent", ["blockedConsumerOnUnackedMsgs", "drainingHashesCount"])
+def test_what_keeps_replay_is_open_where_a_counter_of_it_is_absent(absent: str) -> None:
+    document = stats(consumer("c1", **{absent: None}), **WAIT)
+    assert "replay_not_served" not in signs(diagnosis_of(document))
+
+
 def test_3x_has_no_look_ahead_limit() -> None:
     old = {"drainingHashesCount": None, "keyHashRangeArrays": None, "keyHashRanges": ["[0, 2147483646]"]}
     document = stats(consumer("c1", **HOLDS, **old), msgInReplay=40_000, msgBacklog=90_000)

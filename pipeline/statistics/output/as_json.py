@@ -9,7 +9,7 @@ from dispatch_audit.pipeline.statistics.diagnose import Result
 from dispatch_audit.pipeline.statistics.diagnosis import Diagnosis, Reason
 from dispatch_audit.pipeline.statistics.facts import Facts
 from dispatch_audit.pipeline.statistics.model import Position
-from dispatch_audit.pipeline.statistics.output.words import ORDER
+from dispatch_audit.pipeline.statistics.output.words import ORDER, look_ahead_limit
 
 
 def json_diagnoses(result: Result) -> str:
@@ -71,7 +71,7 @@ def facts_of(facts: Facts) -> dict[str, Any]:
         "blocked_on_unacked": sub.blocked,
         "unread": facts.unread,
         "waiting_at_least": facts.waiting,
-        "look_ahead_limit": facts.limits.look_ahead(len(facts.consumers)),
+        "look_ahead_limit": look_ahead_limit(facts),
         "mark_delete_position": None if cursor is None else _position(cursor.mark_delete),
         "read_position": None if cursor is None else _position(cursor.read_position),
         "waiting_read_op": None if cursor is None else cursor.waiting_read,

@@ -82,9 +82,15 @@ def backlog(facts: Facts) -> str:
 
 
 def _limit(facts: Facts) -> str:
+    limit = look_ahead_limit(facts)
+    return "" if limit is None else f" (look-ahead limit {limit:,} by default)"
+
+
+def look_ahead_limit(facts: Facts) -> int | None:
+    """Returns the look-ahead limit of the release by default; None: there is none, or it depends on what is cut off."""
     if facts.dispatcher == "recently_joined" or not facts.consumers or not facts.is_complete:
-        return ""
-    return f" (look-ahead limit {facts.limits.look_ahead(len(facts.consumers)):,} by default)"
+        return None
+    return facts.limits.look_ahead(len(facts.consumers))
 
 
 def reads(facts: Facts) -> str:

@@ -38,9 +38,15 @@ def of_reads(facts: Facts) -> Iterator[Found]:
 
 
 def _nothing_else_keeps_replay(facts: Facts) -> bool:
-    """Whether all consumers can take messages, no hash drains, and nobody joined lately."""
+    """Whether it is known that all consumers can take messages, no hash drains, and nobody joined lately."""
+    sub = facts.subscription
+    if facts.dispatcher == "recently_joined":
+        is_known = sub.after_mark_delete is not None
+    else:
+        is_known = all(c.draining_count is not None for c in facts.consumers)
+    is_known = is_known and sub.mode is not None and all(c.blocked is not None for c in facts.consumers)
     draining = any(c.draining_count for c in facts.consumers)
-    return all(map(can_take, facts.consumers)) and not draining and not facts.subscription.after_mark_delete
+    return is_known and all(map(can_take, facts.consumers)) and not draining and not sub.after_mark_delete
 
 
 def _of_replay(facts: Facts, parked: bool) -> Found:
