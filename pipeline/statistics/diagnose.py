@@ -30,7 +30,7 @@ class Input:
     Attributes:
         name: of its file.
         text: its content.
-        modified_ms: when the file was last written; None: not known.
+        modified_ms: when the file was last written, or standard input was read; None: not known.
         version: the release of the broker that the recording names; None: it names none.
     """
 

@@ -4,7 +4,7 @@ A missing field is never taken for 0, and what is said of all consumers needs a 
 
 What one dump shows may be true for a moment only: a consumer at its limit, permits below 0 within a batch, a hash that
 drains. It lasts if nothing is sent (`is_still`): between two dumps, up to an exact time of the dump, or by rates of 0
-over a whole period of the broker's statistics.
+over a whole period of the broker's statistics in a file that is a period younger than the last message that was sent.
 
 Source: contract 4.2, 4.7, 4.8 and 7.
 """
@@ -23,8 +23,8 @@ from dispatch_audit.pipeline.statistics.movement import Movement
 STILL_S: Final = 10.0
 """A subscription that was sent nothing for so long, up to the time of the dump, stands still; a shorter time says that
 it was alive."""
-# Two periods of statsUpdateFrequencyInSecs: after these the rates of a consumer cover a whole one.
-_RATES_COVER_MS: Final = 120_000
+# Of the broker's statistics (statsUpdateFrequencyInSecs). After two the rates of a consumer cover a whole one.
+_PERIOD_MS: Final = 60_000
 _MOVING_MAX: Final = 10
 
 
@@ -150,7 +150,7 @@ class Facts:
     @cached_property
     def is_still(self) -> bool:
         """Whether it is proved that nothing is sent, and not for a moment only."""
-        if self.moment.aggregated or not self.is_complete or self.flows:
+        if not self.is_complete or self.flows:
             return False
         if self.movement is not None and self.movement.sent is not None and self.movement.tells:
             return self.movement.sent == 0
@@ -160,12 +160,18 @@ class Facts:
 
     @property
     def _rates_cover_a_period(self) -> bool:
-        """Whether all rates are 0, and all consumers older than a period of them."""
+        """Whether all rates are 0, cover a period, and the dump was taken a period after the last send, by its age.
+
+        Rates lag by up to a period, so they alone would take the first second of a burst for a standstill.
+        """
+        clock = self.moment.clock
+        if clock.source != "age" or clock.at_ms is None or clock.at_ms < self.last_sent_ms + _PERIOD_MS:
+            return False
         rates = (self.subscription.rate_out, *(c.rate_out for c in self.consumers))
         since = [connected_ms(c.connected_since) for c in self.consumers]
-        if not since or any(rate is None for rate in rates) or any(at is None for at in since):
+        if not self.last_sent_ms or not since or any(rate is None for rate in rates) or any(at is None for at in since):
             return False
-        return all(at is not None and at + _RATES_COVER_MS <= self.last_ms for at in since)
+        return all(at is not None and at + 2 * _PERIOD_MS <= self.last_ms for at in since)
 
     def works(self, consumer: Consumer) -> bool:
         """Whether a consumer is sent messages or acknowledges some, as far as the dump shows."""

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,7 +34,8 @@ def inputs_of(paths: Sequence[str], stdin: BinaryIO) -> Iterator[Input]:
         raise UsageError("- is standard input, which can be read once", "pass it once")
     for path in map(Path, paths):
         if str(path) == STDIN:
-            yield Input("standard input", decoded(_bounded(stdin, "standard input"), "standard input"))
+            data = _bounded(stdin, "standard input")
+            yield Input("standard input", decoded(data, "standard input"), time.time_ns() // 1_000_000)
         elif path.is_dir():
             yield from _of_folder(path)
         elif path.exists():

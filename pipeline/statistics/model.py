@@ -80,7 +80,6 @@ class Subscription:
     unacked: int | None = None
     blocked: bool | None = None
     rate_out: float | None = None
-    rate_acked: float | None = None
     sent: int | None = None
     last_sent_ms: int | None = None
     last_acked_ms: int | None = None

@@ -132,7 +132,6 @@ def subscription_of(read: Reader, name: str, found: Json) -> Subscription:
         unacked=read.integer(found, "unackedMessages"),
         blocked=read.flag(found, "blockedSubscriptionOnUnackedMsgs"),
         rate_out=read.rate(found, "msgRateOut"),
-        rate_acked=read.rate(found, "messageAckRate"),
         sent=read.integer(found, "msgOutCounter"),
         last_sent_ms=read.integer(found, "lastConsumedTimestamp"),
         last_acked_ms=read.integer(found, "lastAckedTimestamp"),

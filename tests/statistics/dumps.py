@@ -12,6 +12,7 @@ Json = dict[str, Any]
 # 0 prove that nothing flows.
 SINCE = "2025-06-15T14:00:00Z"
 LAST_MS = 1750000000000
+AN_HOUR_LATER_MS = LAST_MS + 3_600_000
 FLOWING: Json = {"msgRateOut": 12.5}
 
 
@@ -83,7 +84,7 @@ def internal(
     return {"entriesAddedCounter": 100, "lastConfirmedEntry": last, "ledgers": [], "cursors": {name: cursor}}
 
 
-def result_of(*texts: str | Json, version: str | None = None, modified_ms: int | None = None) -> Result:
+def result_of(*texts: str | Json, version: str | None = None, modified_ms: int | None = AN_HOUR_LATER_MS) -> Result:
     """The result for files that are called `stats-1.json`, `stats-2.json` and so on, or `stats-internal-N.json`."""
     inputs = []
     numbers = {"stats": 0, "stats-internal": 0}
@@ -95,7 +96,9 @@ def result_of(*texts: str | Json, version: str | None = None, modified_ms: int |
     return diagnose(inputs, version)
 
 
-def diagnosis_of(*texts: str | Json, version: str | None = None, modified_ms: int | None = None) -> Diagnosis:
+def diagnosis_of(
+    *texts: str | Json, version: str | None = None, modified_ms: int | None = AN_HOUR_LATER_MS
+) -> Diagnosis:
     """The diagnosis of the only subscription."""
     (diagnosis,) = result_of(*texts, version=version, modified_ms=modified_ms).diagnoses
     return diagnosis

@@ -84,6 +84,7 @@ def facts_of(facts: Facts) -> dict[str, Any]:
             {
                 "consumer_name": c.name,
                 "address": c.address,
+                "client_version": c.client_version,
                 "available_permits": c.permits,
                 "unacked_messages": c.unacked,
                 "msg_out_counter": c.sent,

@@ -53,8 +53,9 @@ def _look_ahead(facts: Facts) -> Iterator[Found]:
     free = [c for c in facts.consumers if can_take(c)]
     shown += f"; {names(free)} could take messages" if free else ""
     # Replay passes its limit for a moment when a consumer leaves, which does not end what flows.
-    proved = not facts.flows and not facts.moment.aggregated
-    yield Found("look_ahead_limit", certainty(proved), _named(slow[:3]), shown, since(slow[0] if slow else None, facts))
+    yield Found(
+        "look_ahead_limit", certainty(not facts.flows), _named(slow[:3]), shown, since(slow[0] if slow else None, facts)
+    )
 
 
 def _slowest(facts: Facts) -> list[Consumer]:
