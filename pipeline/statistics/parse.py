@@ -21,12 +21,15 @@ from dispatch_audit.pipeline.statistics.reading.json_scan import CutDict, CutLis
 
 Json = Mapping[str, Any]
 
-_INTEGER: Final = re.compile(r"\s*-?[\d,_]+\s*")
+_INTEGER: Final = re.compile(r"\s*-?\d[\d,]{0,24}\s*")
 _POSITION: Final = re.compile(r"(-?\d+):(-?\d+)(?::-?\d+)?")
 _RANGE: Final = re.compile(r"\[\s*(\d+)\s*,\s*(\d+)\s*\]")
 _FLAGS: Final = {"true": True, "false": False}
 _THROTTLED: Final = "dispatchThrottled"
 _UNREADABLE_MAX: Final = 5
+# What a column of a table can hold, and the year 9999.
+_INTEGER_MAX: Final = 2**63 - 1
+_MOMENT_MAX: Final = 253_402_300_799_000
 
 
 class Reader:
@@ -38,14 +41,22 @@ class Reader:
     def integer(self, found: Json, name: str) -> int | None:
         """Returns an integer; None: there is none."""
         value = found.get(name)
-        if type(value) is int:
-            return value
-        if isinstance(value, float) and value.is_integer():
-            return int(value)
         if isinstance(value, str) and _INTEGER.fullmatch(value):
-            return int(value.replace(",", ""))
+            value = int(value.replace(",", ""))
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if type(value) is int and abs(value) <= _INTEGER_MAX:
+            return value
         self._note(name, value)
         return None
+
+    def moment(self, found: Json, name: str) -> int | None:
+        """Returns a time in milliseconds since 1970 UTC; None: there is none."""
+        value = self.integer(found, name)
+        if value is not None and not 0 <= value <= _MOMENT_MAX:
+            self._note(name, value)
+            return None
+        return value
 
     def rate(self, found: Json, name: str) -> float | None:
         """Returns a number; None: there is none."""
@@ -133,10 +144,10 @@ def subscription_of(read: Reader, name: str, found: Json) -> Subscription:
         blocked=read.flag(found, "blockedSubscriptionOnUnackedMsgs"),
         rate_out=read.rate(found, "msgRateOut"),
         sent=read.integer(found, "msgOutCounter"),
-        last_sent_ms=read.integer(found, "lastConsumedTimestamp"),
-        last_acked_ms=read.integer(found, "lastAckedTimestamp"),
-        last_flow_ms=read.integer(found, "lastConsumedFlowTimestamp"),
-        last_mark_delete_ms=read.integer(found, "lastMarkDeleteAdvancedTimestamp"),
+        last_sent_ms=read.moment(found, "lastConsumedTimestamp"),
+        last_acked_ms=read.moment(found, "lastAckedTimestamp"),
+        last_flow_ms=read.moment(found, "lastConsumedFlowTimestamp"),
+        last_mark_delete_ms=read.moment(found, "lastMarkDeleteAdvancedTimestamp"),
         holes=read.integer(found, "nonContiguousDeletedMessagesRanges"),
         after_mark_delete=_positions(read, after) if isinstance(after, dict) else None,
         throttled=sum(one for one in throttled if one is not None) if throttled else None,
@@ -170,9 +181,9 @@ def _consumer_of(read: Reader, found: Json, mode: str | None) -> Consumer:
         ranges=ranges if mode == STICKY else None,
         ranges_count=None if ranges is None else len(ranges),
         read_position_when_joining=read.position(found, "readPositionWhenJoining"),
-        last_acked_ms=read.integer(found, "lastAckedTimestamp"),
-        last_sent_ms=read.integer(found, "lastConsumedTimestamp"),
-        last_flow_ms=read.integer(found, "lastConsumedFlowTimestamp"),
+        last_acked_ms=read.moment(found, "lastAckedTimestamp"),
+        last_sent_ms=read.moment(found, "lastConsumedTimestamp"),
+        last_flow_ms=read.moment(found, "lastConsumedFlowTimestamp"),
     )
 
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from dispatch_audit.pipeline.statistics.clock import Clock
+from dispatch_audit.pipeline.statistics.clock import UNKNOWN, Clock
 from dispatch_audit.pipeline.statistics.model import KEY_SHARED, Ledger, Topic
 from dispatch_audit.pipeline.statistics.parse import Reader, cursor_of, subscription_of
 
@@ -28,25 +28,26 @@ class Snapshots:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], deque[Json]] = {}
-        self._ranges: dict[tuple[str, str], dict[object, Any]] = {}
+        self._ranges: dict[tuple[str, str], dict[int | None, Any]] = {}
 
     def add(self, row: Json) -> None:
         """Takes the next row of event `stats`."""
         group = (str(row.get("topic")), str(row.get("subscription")))
         known = self._ranges.get(group, {})
-        consumers = [one for one in row["snapshot"].get("consumers") or () if isinstance(one, dict)]
+        read, consumers = Reader(), _consumers_of(row["snapshot"])
         for one in consumers:
-            if _RANGES not in one and one.get("consumer") in known:
-                one[_RANGES] = known[one["consumer"]]
-        self._ranges[group] = {one.get("consumer"): one[_RANGES] for one in consumers if _RANGES in one}
+            if _RANGES not in one and (number := read.integer(one, "consumer")) in known:
+                one[_RANGES] = known[number]
+        self._ranges[group] = {read.integer(one, "consumer"): one[_RANGES] for one in consumers if _RANGES in one}
         self._rows.setdefault(group, deque(maxlen=ROWS_MAX)).append(row)
 
     def topics(self) -> Iterator[tuple[Topic, Clock]]:
         """Yields each snapshot as statistics of its topic, with the time at which it was written."""
         for (topic, name), rows in self._rows.items():
             for row in rows:
-                ts_us = row.get("ts_us")
-                clock = Clock(ts_us // 1000 if isinstance(ts_us, int) else None, "content", exact=True)
+                ts_us = Reader().integer(row, "ts_us")
+                at_ms = None if ts_us is None else Reader().moment({"at": ts_us // 1000}, "at")
+                clock = UNKNOWN if at_ms is None else Clock(at_ms, "content", exact=True)
                 yield _topic_of(topic, name, row["snapshot"]), clock
 
 
@@ -55,10 +56,15 @@ def _topic_of(topic: str, name: str, snapshot: Json) -> Topic:
     found.setdefault("type", KEY_SHARED)
     # Recorded only if it names somebody.
     found["consumersAfterMarkDeletePosition"] = snapshot.get("consumers_after_mark_delete_position") or {}
-    found["consumers"] = [_consumer(one) for one in snapshot.get("consumers") or () if isinstance(one, dict)]
+    found["consumers"] = [_consumer(one) for one in _consumers_of(snapshot)]
     cursor, ledger = cursor_of(read, found), Ledger(read.position(found, "lastConfirmedEntry"))
     subscription = subscription_of(read, name, found)
     return Topic(topic, (subscription,), {name: cursor}, ledger, unreadable=tuple(read.unreadable))
+
+
+def _consumers_of(snapshot: Json) -> list[dict[str, Any]]:
+    consumers = snapshot.get("consumers")
+    return [one for one in consumers if isinstance(one, dict)] if isinstance(consumers, list) else []
 
 
 def _consumer(found: Json) -> dict[str, Any]:

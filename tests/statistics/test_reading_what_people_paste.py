@@ -160,6 +160,12 @@ def test_a_value_of_another_type_is_left_out_and_named() -> None:
     assert any("availablePermits" in one for one in diagnosis.lacks)
 
 
+@pytest.mark.parametrize("changed", [{"lastConsumedTimestamp": 10**18}, {"msgBacklog": 2**63}, {"msgInReplay": "1e9"}])
+def test_numbers_that_cannot_be_are_left_out_and_named(changed: Json) -> None:
+    diagnosis = diagnosis_of(stats(consumer("c1"), **changed))
+    assert any(next(iter(changed)) in one for one in diagnosis.lacks)
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_files_of_other_encodings_are_read(encoding: str) -> None:
     assert json.loads(decoded(TEXT.encode(encoding), "stats.txt")) == HELD
