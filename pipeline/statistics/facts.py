@@ -18,7 +18,7 @@ from typing import Final
 from dispatch_audit.pipeline.contract.exceptions import Dispatcher
 from dispatch_audit.pipeline.statistics.model import Consumer, Cursor, Subscription
 from dispatch_audit.pipeline.statistics.moments import Moment
-from dispatch_audit.pipeline.statistics.movement import Movement
+from dispatch_audit.pipeline.statistics.movement import Moved, Movement
 
 STILL_S: Final = 10.0
 """A subscription that was sent nothing for so long, up to the time of the dump, stands still; a shorter time says that
@@ -56,6 +56,7 @@ class Facts:
         moment: the last one.
         movement: since an earlier one; None: there is none.
         limits: of the broker.
+        dispatcher: of the broker; None: not known.
     """
 
     subscription: Subscription
@@ -175,22 +176,26 @@ class Facts:
 
     def works(self, consumer: Consumer) -> bool:
         """Whether a consumer is sent messages or acknowledges some, as far as the dump shows."""
-        moved = self.movement.consumers.get(consumer.identity) if self.movement is not None else None
-        if moved is not None and self.movement is not None and self.movement.tells:
+        moved = self._moved(consumer)
+        if moved is not None:
             return bool(moved.sent) or (moved.unacked is not None and moved.unacked < 0)
         return bool(consumer.rate_acked) or bool(consumer.rate_out)
 
     def refuses_still(self, consumer: Consumer) -> bool:
         """Whether hashes that a consumer holds kept others waiting from the earlier dump to the last one."""
-        moved = self.movement.consumers.get(consumer.identity) if self.movement is not None else None
-        return moved is not None and moved.refused_still > 0 and self.movement is not None and self.movement.tells
+        moved = self._moved(consumer)
+        return moved is not None and moved.refused_still > 0
 
     def rests(self, consumer: Consumer) -> bool:
         """Whether it is proved that a consumer does nothing, and not for a moment only."""
-        moved = self.movement.consumers.get(consumer.identity) if self.movement is not None else None
-        if moved is not None and self.movement is not None and self.movement.tells:
-            return moved.stands_still
-        return self.is_still and not self.works(consumer)
+        moved = self._moved(consumer)
+        return moved.stands_still if moved is not None else self.is_still and not self.works(consumer)
+
+    def _moved(self, consumer: Consumer) -> Moved | None:
+        """What a consumer did between two dumps; None: they are too near to each other, or one lacks it."""
+        if self.movement is None or not self.movement.tells:
+            return None
+        return self.movement.consumers.get(consumer.identity)
 
 
 def can_take(consumer: Consumer) -> bool:

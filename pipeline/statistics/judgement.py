@@ -11,6 +11,7 @@ from dispatch_audit.pipeline.contract.known_bugs import KnownBug, catalogue
 from dispatch_audit.pipeline.contract.profile import Profile, profile_for, profiles
 from dispatch_audit.pipeline.contract.release import Release
 from dispatch_audit.pipeline.contract.signs import SignName, sign_texts
+from dispatch_audit.pipeline.errors import UsageError
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.statistics.diagnosis import Answer, Diagnosis, Reason
 from dispatch_audit.pipeline.statistics.facts import Facts, limits_of
@@ -29,7 +30,6 @@ _NEEDED: Final = {
 }
 _HOLD_UP_TOO: Final = ("blocked_without_unacknowledged", "draining_beyond_held")
 _HEADLINES: Final[Mapping[Answer, str]] = {
-    "held_up": "something holds messages up",
     "not_decidable": "nothing in the dumps says that messages are held up, or that they flow: poll again after 10 s",
     "flowing": "messages are sent; the backlog is {backlog}",
     "delivered": "what is left of the backlog, {backlog}, was sent and is not acknowledged yet, or is delayed",
@@ -50,7 +50,7 @@ def diagnosed(history: History, version: str | None) -> Diagnosis:
     """
     last = history.moments[-1]
     release = version or last.version
-    profile = None if release is None else profile_for(release, {})
+    profile = None if release is None else _profile(release)
     subscription = last.subscription
     if subscription is None:
         why = "only internal statistics are there; pass `pulsar-admin topics stats` of the topic too"
@@ -61,6 +61,18 @@ def diagnosed(history: History, version: str | None) -> Diagnosis:
     answer = _answer(facts, reasons)
     headline = _headline(answer, facts, reasons)
     return Diagnosis(history, answer, headline, reasons, facts, tuple(_lacks(facts)), release)
+
+
+def _profile(release: str) -> Profile | None:
+    """The profile of a release; None: it is older than all profiles."""
+    try:
+        Release(release)
+    except ValueError:
+        raise UsageError(f"{release!r} is no version number", "pass the broker's, such as --version 4.0.8") from None
+    try:
+        return profile_for(release, {})
+    except UsageError:
+        return None
 
 
 def _settings(profile: Profile | None) -> dict[str, object]:

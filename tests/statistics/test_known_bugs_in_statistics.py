@@ -48,6 +48,10 @@ def test_the_remedy_is_that_of_the_users_own_branch(version: str | None, remedy:
     assert diagnosis_of(STALE, version=version).reasons[0].remedy.startswith(remedy)
 
 
+def test_a_release_older_than_all_profiles_is_no_error() -> None:
+    assert diagnosis_of(NEGATIVE, version="2.10.4").reasons[0].name == "unacknowledged_below_zero"
+
+
 def test_positions_of_joining_stand_in_for_a_map_that_is_absent() -> None:
     joined = {"drainingHashesCount": None, "readPositionWhenJoining": "3:40"}
     document = stats(consumer("c1", unackedMessages=1), consumer("c2", **joined), msgBacklog=60)

@@ -240,3 +240,15 @@ def test_partitions_are_handed_on_one_by_one() -> None:
 
     # What follows is not read yet.
     assert next(documents).topic == TOPIC
+
+
+def test_a_poll_of_a_namespace_is_read_by_the_lines_before_each_document() -> None:
+    topics = {f"persistent://public/default/{name}": stats(consumer(name), msgBacklog=7) for name in ("a", "b")}
+    polls = [
+        (f"stats-1750000080-{number}.json", f"stats {topic}\n{json.dumps(one)}\nstats-internal {topic}\n{INTERNAL}\n")
+        for number, (topic, one) in enumerate(topics.items())
+    ]
+    result = diagnose([Input(name, text) for name, text in polls])
+
+    assert sorted(one.history.topic for one in result.diagnoses) == sorted(topics)
+    assert all(one.facts is not None and one.facts.unread == 0 for one in result.diagnoses)
