@@ -17,6 +17,9 @@ from dispatch_audit.pipeline.statistics.parse import topic_of
 from dispatch_audit.pipeline.statistics.reading.documents import Document, Walk, is_html
 from dispatch_audit.pipeline.statistics.recordings import Snapshots
 
+STANDARD_INPUT: Final = "standard input"
+"""The name of an input that is no file."""
+
 _WAY_OUT: Final = "pass what `pulsar-admin topics stats` or `stats-internal` prints, or a folder of record-stats"
 # A subscription that had no consumer since its topic was loaded has no type.
 _JUDGED: Final = (KEY_SHARED, "None", None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from dispatch_audit.pipeline.errors import TraceError, UsageError
-from dispatch_audit.pipeline.statistics.diagnose import Input
+from dispatch_audit.pipeline.statistics.diagnose import STANDARD_INPUT, Input
 from dispatch_audit.pipeline.statistics.reading.text import BYTES_MAX, decoded, too_large
 
 STDIN: Final = "-"
@@ -34,8 +34,8 @@ def inputs_of(paths: Sequence[str], stdin: BinaryIO) -> Iterator[Input]:
         raise UsageError("- is standard input, which can be read once", "pass it once")
     for path in map(Path, paths):
         if str(path) == STDIN:
-            data = _bounded(stdin, "standard input")
-            yield Input("standard input", decoded(data, "standard input"), time.time_ns() // 1_000_000)
+            data = _bounded(stdin, STANDARD_INPUT)
+            yield Input(STANDARD_INPUT, decoded(data, STANDARD_INPUT), time.time_ns() // 1_000_000)
         elif path.is_dir():
             yield from _of_folder(path)
         elif path.exists():

@@ -38,6 +38,7 @@ def test_the_program_answers_what_stands_on_standard_input() -> None:
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("HELD UP  by c1, c2: ")
     assert "c1 has -420, c2 has -17" in done.stdout
+    assert " UTC (when it was read)" in done.stdout
     assert "cannot prove that the order of a key was broken" in done.stdout
     assert done.stderr == ""
 

@@ -7,6 +7,7 @@ from dispatch_audit.pipeline.contract.known_bugs import label
 from dispatch_audit.pipeline.plural import count, entries
 from dispatch_audit.pipeline.report.wording import duration, moment
 from dispatch_audit.pipeline.statistics.clock import TimeSource
+from dispatch_audit.pipeline.statistics.diagnose import STANDARD_INPUT
 from dispatch_audit.pipeline.statistics.diagnosis import Answer, Diagnosis, Reason
 from dispatch_audit.pipeline.statistics.facts import Facts
 from dispatch_audit.pipeline.statistics.model import Consumer, Position
@@ -35,6 +36,7 @@ _SOURCES: Final[Mapping[TimeSource, str]] = {
     "age": "by the age of the file, which a copy changes",
     "none": "not known",
 }
+_WHEN_READ: Final = "when it was read"
 CONSUMER_COLUMNS: Final = ("consumer", "permits", "unacked", "sent", "blocked", "draining", "refused", "last ack")
 CONSUMER_NUMERIC: Final = frozenset({1, 2, 3, 5, 6})
 
@@ -60,7 +62,8 @@ def taken(diagnosis: Diagnosis) -> str:
     clock = moments[-1].clock
     at = "at a time that is not known" if clock.at_ms is None else f"{moment(clock.at_ms * 1000)} UTC"
     zone = ", taken for UTC" if clock.source == "name" and not clock.exact else ""
-    source = f" ({_SOURCES[clock.source]}{zone})" if clock.source != "none" else ""
+    said_by = _WHEN_READ if moments[-1].files == (STANDARD_INPUT,) and clock.source == "age" else _SOURCES[clock.source]
+    source = f" ({said_by}{zone})" if clock.source != "none" else ""
     number = f"; {count(len(moments), 'dump')}" if len(moments) > 1 else ""
     facts = diagnosis.facts
     latest = f"; its last timestamp is {moment(facts.last_ms * 1000)}" if facts is not None and facts.last_ms else ""
