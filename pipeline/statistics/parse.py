@@ -133,9 +133,7 @@ def subscription_of(read: Reader, name: str, found: Json) -> Subscription:
         type=read.text(found, "type"),
         mode=mode,
         out_of_order=read.flag(found, "allowOutOfOrderDelivery"),
-        consumers=tuple(
-            _consumer_of(read, one, mode) for one in listed if isinstance(one, dict) and not isinstance(one, CutDict)
-        ),
+        consumers=tuple(_consumer_of(read, one, mode) for one in listed if isinstance(one, dict) and _is_usable(one)),
         cut=isinstance(found, CutDict),
         backlog=read.integer(found, "msgBacklog"),
         delayed=read.integer(found, "msgDelayed"),
@@ -158,6 +156,11 @@ def subscription_of(read: Reader, name: str, found: Json) -> Subscription:
 def _positions(read: Reader, found: Json) -> dict[str, Position]:
     by_name = {name: read.position(found, name) for name in found}
     return {name: at for name, at in by_name.items() if at is not None}
+
+
+def _is_usable(consumer: Json) -> bool:
+    """Whether a consumer is whole, or whole up to what follows its counters: times, hash ranges and metadata."""
+    return not isinstance(consumer, CutDict) or "connectedSince" in consumer
 
 
 def _consumer_of(read: Reader, found: Json, mode: str | None) -> Consumer:
@@ -195,6 +198,8 @@ def _draining(read: Reader, found: Json) -> tuple[int, int, int]:
 def _ranges(found: Json) -> tuple[tuple[int, int], ...] | None:
     """The hash ranges, which 3.x and the classic dispatcher write as texts; None: not reported."""
     pairs = found.get("keyHashRangeArrays")
+    if isinstance(pairs, CutList) or isinstance(found.get("keyHashRanges"), CutList):
+        return None
     if isinstance(pairs, list):
         return tuple((pair[0], pair[1]) for pair in pairs if _is_pair(pair))
     texts = found.get("keyHashRanges")

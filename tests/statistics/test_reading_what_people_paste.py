@@ -84,6 +84,13 @@ def test_a_document_that_is_cut_off_says_where_and_what_is_missing() -> None:
     assert signs(result.diagnoses[0]) == {"draining_holds_others": "compatible"}
 
 
+def test_a_consumer_that_is_cut_off_after_its_counters_counts() -> None:
+    text = json.dumps(stats(consumer("c1", availablePermits=-420), msgBacklog=60), indent=2)
+    diagnosis = diagnosis_of(text[: text.index('"keyHashRangeArrays"') + 24])
+
+    assert signs(diagnosis) == {"permits_not_returned": "compatible"}
+
+
 DUMPS = [
     HELD,
     stats(consumer("c1", availablePermits=-420), consumer("c2", availablePermits=-17), msgBacklog=90),
