@@ -164,7 +164,7 @@ def _is_usable(consumer: Json) -> bool:
 
 
 def _consumer_of(read: Reader, found: Json, mode: str | None) -> Consumer:
-    ranges = _ranges(found)
+    ranges = _range_list(found)
     draining = read.list_of(found, "drainingHashes")
     return Consumer(
         name=read.text(found, "consumerName") or "(without a name)",
@@ -181,7 +181,8 @@ def _consumer_of(read: Reader, found: Json, mode: str | None) -> Consumer:
         draining_count=read.integer(found, "drainingHashesCount"),
         draining_entries=read.integer(found, "drainingHashesUnackedMessages"),
         draining=None if draining is None else tuple(_draining(read, one) for one in draining if isinstance(one, dict)),
-        ranges=ranges if mode == STICKY else None,
+        # Thousands of consumers have a hundred each, which only STICKY subscriptions need.
+        ranges=_ranges(ranges) if mode == STICKY and ranges is not None else None,
         ranges_count=None if ranges is None else len(ranges),
         read_position_when_joining=read.position(found, "readPositionWhenJoining"),
         last_acked_ms=read.moment(found, "lastAckedTimestamp"),
@@ -195,18 +196,20 @@ def _draining(read: Reader, found: Json) -> tuple[int, int, int]:
     return (hashed or 0, entries or 0, attempts or 0)
 
 
-def _ranges(found: Json) -> tuple[tuple[int, int], ...] | None:
-    """The hash ranges, which 3.x and the classic dispatcher write as texts; None: not reported."""
-    pairs = found.get("keyHashRangeArrays")
-    if isinstance(pairs, CutList) or isinstance(found.get("keyHashRanges"), CutList):
-        return None
-    if isinstance(pairs, list):
-        return tuple((pair[0], pair[1]) for pair in pairs if _is_pair(pair))
-    texts = found.get("keyHashRanges")
-    if not isinstance(texts, list):
-        return None
-    matches = (_RANGE.search(text) for text in texts if isinstance(text, str))
-    return tuple((int(match[1]), int(match[2])) for match in matches if match)
+def _range_list(found: Json) -> list[Any] | None:
+    """The hash ranges as they are written; None: not reported, or cut off."""
+    for name in ("keyHashRangeArrays", "keyHashRanges"):
+        ranges = found.get(name)
+        if isinstance(ranges, list):
+            return None if isinstance(ranges, CutList) else ranges
+    return None
+
+
+def _ranges(written: list[Any]) -> tuple[tuple[int, int], ...]:
+    """The hash ranges, which 3.x and the classic dispatcher write as texts."""
+    pairs = [(one[0], one[1]) for one in written if _is_pair(one)]
+    matches = (_RANGE.search(one) for one in written if isinstance(one, str))
+    return (*pairs, *((int(match[1]), int(match[2])) for match in matches if match))
 
 
 def _is_pair(pair: object) -> bool:
