@@ -1,14 +1,18 @@
-"""Shows progress on a terminal: a line for each stage with its time, on stderr, removed when the work is done."""
+"""Shows progress on stderr: a line for each stage with its time, on a terminal; or one line that is renewed."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 # Of the stages that are shown: an audit of many traces has more than a terminal has lines.
 _LINES = 10
+LINE_S: Final = 60.0
+"""In a log the renewed line is written anew after so many seconds."""
 
 
 @contextmanager
@@ -39,3 +43,30 @@ def shown_stages(wanted: bool) -> Iterator[Callable[[str], None]]:
                 progress.add_task(stage, total=None)
 
             yield begin
+
+
+@contextmanager
+def renewed_line(wanted: bool, log: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+    """Yields a function to call with the newest text of one line, as often as there is one.
+
+    Args:
+        wanted: whether to show it at all.
+        log: writes a line where there is no terminal: the first one, and then one every `LINE_S`.
+    """
+    if not wanted:
+        yield lambda text: None
+        return
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status("") as status:
+            yield status.update
+        return
+    due = time.monotonic()
+
+    def write(text: str) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + LINE_S
+            log(text)
+
+    yield write

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from dispatch_audit.jobs.commands.options import DebugOption, LogFormatOption
 from dispatch_audit.jobs.interruption import interrupt_left_to_handlers
+from dispatch_audit.jobs.commands.options import DebugOption, LogFormatOption, QuietOption
+from dispatch_audit.jobs.progress import renewed_line
 from dispatch_audit.jobs.stderr import errors_on_one_line
 from dispatch_audit.pipeline.contract.profile import CLASSIC_SETTING, profiles
 from dispatch_audit.pipeline.errors import TraceError, UsageError
@@ -30,10 +31,21 @@ def record_stats(
     admin_url: Annotated[
         str, typer.Option(metavar="URL", help="Admin API of a broker or proxy, such as http://localhost:8080.")
     ],
-    topic: Annotated[
-        list[str], typer.Option(metavar="TOPIC", help="Persistent topic, with all its partitions. May be repeated.")
-    ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the trace; it must hold none yet.")],
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC", help="Persistent topic, with all its partitions. May be repeated.", show_default=False
+        ),
+    ] = None,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TENANT/NAMESPACE",
+            help="All persistent topics of a namespace, listed anew at each poll. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     subscription: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,6 +62,9 @@ def record_stats(
     count: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="How often to poll; by default until it is stopped.")
     ] = None,
+    in_flight: Annotated[
+        int, typer.Option(metavar="N", min=1, max=64, help="Requests to the admin API at a time.")
+    ] = 8,
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -76,6 +91,7 @@ def record_stats(
         bool, typer.Option("--tls-allow-insecure", help="Accept any certificate. The token is then not safe.")
     ] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Time to wait for an answer.")] = 10.0,
+    quiet: QuietOption = False,
     log_format: LogFormatOption = "text",
     debug: DebugOption = False,
 ) -> None:
@@ -85,6 +101,8 @@ def record_stats(
         from dispatch_audit.recording.admin.admin_api import Access  # noqa: PLC0415
         from dispatch_audit.recording.admin.poll import Plan  # noqa: PLC0415
 
+        if not topic and not namespace:
+            raise UsageError("no topic to record", "name it with --topic, or all of a namespace with --namespace")
         access = Access(
             url=admin_url,
             token=_token_in(token_file) if token_file is not None else token,
@@ -94,12 +112,16 @@ def record_stats(
             verify_hostname=not tls_any_hostname,
             allow_insecure=tls_allow_insecure,
             timeout_s=timeout,
+            connections=in_flight,
         )
-        with _stopped_by_signals() as stop:
-            plan = Plan(topic, subscription or [], interval, count, duration)
-            polled = _record(access, plan, out, stop, stderr.warning)
+        plan = Plan(topic or [], namespace or [], subscription or [], interval, count, duration, in_flight)
+        with _stopped_by_signals() as stop, renewed_line(not quiet, stderr.warning) as shown:
+            polled = _record(access, plan, out, stop, stderr.warning, lambda done: shown(_line(done)))
         if not polled.rows:
-            raise TraceError(f"nothing was recorded: {polled.last_failure or 'it was stopped at once'}", "try again")
+            why = polled.last_failure or "it was stopped at once"
+            if polled.polls and not polled.failures:
+                why = f"no Key_Shared subscription with consumers in {counted(polled.topics, 'topic')}"
+            raise TraceError(f"nothing was recorded: {why}", "try again")
         typer.echo(
             f"Recorded {counted(polled.rows, 'snapshot')} in {counted(polled.polls, 'poll')}, "
             f"{counted(polled.failures, 'failure')}\nNext     dispatch-audit audit {out} --out TABLES"
@@ -107,23 +129,40 @@ def record_stats(
         raise typer.Exit(0)
 
 
-def _record(access: "Access", plan: "Plan", out: Path, stop: Event, report: Callable[[str], None]) -> "Polled":
+def _line(done: "Polled") -> str:
+    return (
+        f"recording: {counted(done.polls, 'poll')} of {counted(done.topics, 'topic')}, "
+        f"{counted(done.rows, 'snapshot')}, {counted(done.failures, 'failure')}; Ctrl-C ends it"
+    )
+
+
+def _record(
+    access: "Access",
+    plan: "Plan",
+    out: Path,
+    stop: Event,
+    report: Callable[[str], None],
+    polled: "Callable[[Polled], None]",
+) -> "Polled":
     # Imported here, because other commands need no HTTP.
-    from dispatch_audit.recording.admin.admin_api import AdminApi, AdminError  # noqa: PLC0415
+    from dispatch_audit.recording.admin.admin_api import AdminApi, AdminError, full_namespace  # noqa: PLC0415
     from dispatch_audit.recording.admin.poll import Poller, manifest_of  # noqa: PLC0415
     from dispatch_audit.recording.trace_files import TraceFiles  # noqa: PLC0415
 
     try:
         api = AdminApi(access)
-        plan = replace(plan, topics=_topics(api, plan.topics))
+        plan = replace(plan, topics=_topics(api, plan.topics), namespaces=[full_namespace(n) for n in plan.namespaces])
         _refuse_absent(api, plan)
+        # Each poll lists them anew; this one says whether there is such a namespace.
+        for namespace in plan.namespaces:
+            api.topics(namespace)
         manifest = manifest_of(api, _settings(), code_version())
     except AdminError as error:
         raise UsageError(str(error), _way_out(error)) from None
     except (OSError, ValueError) as error:
         raise UsageError(str(error), "see dispatch-audit record-stats --help") from None
     try:
-        return Poller(api, plan, TraceFiles(out, "stats", manifest), report).run(stop)
+        return Poller(api, plan, TraceFiles(out, "stats", manifest), report, polled).run(stop)
     except FileExistsError:
         raise UsageError(f"{out} has a trace already", "choose another --out") from None
     except OSError as error:
@@ -170,7 +209,7 @@ def _way_out(error: "AdminError") -> str:
         return f"pass --token-file or {_TOKEN}, or a client certificate that may read statistics"
     if error.untrusted:
         return "pass the certificate of its authority with --tls-trust-certs, or check that it is for this host"
-    return "check --topic" if error.status == 404 else "check --admin-url"
+    return "check --topic and --namespace" if error.status == 404 else "check --admin-url"
 
 
 @contextmanager

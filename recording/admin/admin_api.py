@@ -15,6 +15,8 @@ import urllib3
 _REDIRECTS: Final = (301, 302, 307, 308)
 _REDIRECTS_MAX: Final = 5
 _DOMAIN: Final = "persistent://"
+_OF_PULSAR: Final = "__"
+"""Names of system topics begin with this (`SystemTopicNames`)."""
 
 
 class AdminError(Exception):
@@ -49,6 +51,7 @@ class Access:
         verify_hostname: whether the broker's certificate must name its host (`tlsEnableHostnameVerification`).
         allow_insecure: whether any certificate is accepted (`tlsAllowInsecureConnection`).
         timeout_s: of each request.
+        connections: that are kept open to a broker; as many as requests are in flight.
     """
 
     url: str
@@ -59,10 +62,11 @@ class Access:
     verify_hostname: bool = True
     allow_insecure: bool = False
     timeout_s: float = 10.0
+    connections: int = 1
 
 
 class AdminApi:
-    """A connection to the admin API.
+    """Connections to the admin API; several threads may ask at a time.
 
     Raises:
         OSError: a certificate or key cannot be read.
@@ -78,7 +82,9 @@ class AdminApi:
         tls = _tls(access)
         # urllib3 compares the host itself, unless it is told not to.
         named = None if tls is None or tls.check_hostname else False
-        self._pool = urllib3.PoolManager(retries=False, timeout=timeout, ssl_context=tls, assert_hostname=named)
+        self._pool = urllib3.PoolManager(
+            retries=False, timeout=timeout, ssl_context=tls, assert_hostname=named, maxsize=access.connections
+        )
 
     def statistics(self, topic: str) -> dict[str, Any]:
         """Returns the statistics of a topic that has no partitions, or of one partition."""
@@ -89,6 +95,36 @@ class AdminApi:
     def internal_statistics(self, topic: str) -> dict[str, Any]:
         """Returns the statistics of the managed ledger, with the positions of the cursors."""
         return self._object(f"{_path(topic)}/internalStats?metadata=false")
+
+    def policy(self, topic: str, *name: str) -> Any:
+        """Returns a policy that is in force for a topic, wherever it is set, as JSON; None: there is none.
+
+        Args:
+            topic: its full name.
+            name: of the policy; in front of it the subscription, if it is for one.
+        """
+        path = "/".join(quote(part, safe="") for part in name)
+        text = self._text(f"{_path(topic)}/{path}?applied=true")
+        try:
+            return json.loads(text) if text.strip() else None
+        except ValueError:
+            return None
+
+    def topics(self, namespace: str) -> list[str]:
+        """Returns the persistent topics of a namespace and their partitions, without those of Pulsar itself.
+
+        Args:
+            namespace: `tenant/namespace`.
+        """
+        path = "/admin/v2/persistent/" + "/".join(quote(name, safe="") for name in namespace.split("/", 1))
+        text = self._text(path)
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, list) or not all(isinstance(topic, str) for topic in found):
+            raise AdminError(f"{self._access.url}{path} answers with {text[:60]!r}, which is no list of topics")
+        return sorted(topic for topic in found if not topic.rpartition("/")[2].startswith(_OF_PULSAR))
 
     def partitions(self, topic: str) -> list[str]:
         """Returns the partitions of a topic; the topic itself if it has none."""
@@ -174,9 +210,21 @@ def full_name(topic: str) -> str:
     return _DOMAIN + "/".join(names if len(names) == 3 else ("public", "default", *names))
 
 
+def full_namespace(namespace: str) -> str:
+    """Returns the name of a namespace.
+
+    Raises:
+        ValueError: it is none.
+    """
+    names = namespace.split("/")
+    if len(names) != 2 or not all(names):
+        raise ValueError(f"{namespace!r} is not a namespace such as public/default")
+    return namespace
+
+
 def _body(answer: urllib3.BaseHTTPResponse, url: str) -> str:
     text = answer.data.decode(errors="replace")
-    if answer.status == 200:
+    if answer.status in (200, 204):
         return text
     reason = _named_reason(text) or answer.reason or "no reason given"
     raise AdminError(f"{_without_query(url)} answers {answer.status}: {reason}", answer.status)

@@ -4,14 +4,18 @@ A poll is one moment of many: consumers that appear or vanish between two polls 
 joins and leaves are written. `trace.json` says so (`"recorded_by": "admin_api"`).
 """
 
+import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any, Final
 
 from dispatch_audit.recording.admin.admin_api import AdminApi, AdminError
-from dispatch_audit.recording.admin.stats_rows import KEY_SHARED, ConsumerNumbers, LatestRanges, snapshot_of
+from dispatch_audit.recording.admin.failures import Failures
+from dispatch_audit.recording.admin.policy_rows import PolicyRows
+from dispatch_audit.recording.admin.requests import Answer, Requests
+from dispatch_audit.recording.admin.stats_rows import ConsumerNumbers, LatestRanges, snapshot_of
 from dispatch_audit.recording.trace_files import TraceFiles
 
 RECORDED_BY: Final = "admin_api"
@@ -26,17 +30,21 @@ class Plan:
 
     Attributes:
         topics: full names, of partitions where a topic has some.
+        namespaces: all persistent topics of these too; they are listed anew at each poll.
         subscriptions: names; empty: every Key_Shared subscription.
         interval_s: from the beginning of a poll to that of the next one.
         count: of polls; None: until it is stopped.
         duration_s: no poll begins later than this after the first; None: until it is stopped.
+        in_flight: requests at a time.
     """
 
     topics: Sequence[str]
+    namespaces: Sequence[str]
     subscriptions: Sequence[str]
     interval_s: float
     count: int | None
     duration_s: float | None = None
+    in_flight: int = 1
 
 
 @dataclass
@@ -45,13 +53,15 @@ class Polled:
 
     Attributes:
         polls: number of polls.
-        rows: number of rows.
-        failures: number of requests that were not answered.
+        rows: number of snapshots.
+        topics: number of topics in the last poll.
+        failures: number of topics and lists of topics that were not answered, over all polls.
         last_failure: of these the last.
     """
 
     polls: int = 0
     rows: int = 0
+    topics: int = 0
     failures: int = 0
     last_failure: str = ""
 
@@ -65,15 +75,19 @@ class Poller:
         plan: what is polled.
         files: of the trace.
         report: called with a message when the API stops to answer, and when it answers again.
+        polled: called with what is done after each poll that another one follows.
     """
 
     api: AdminApi
     plan: Plan
     files: TraceFiles
     report: Callable[[str], None]
+    polled: Callable[[Polled], None]
     done: Polled = field(default_factory=Polled)
-    _seq: int = 0
-    _failing: set[str] = field(default_factory=set)
+    _seqs: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+    _listed: dict[str, list[str]] = field(default_factory=dict)
+    _failures: Failures = field(default_factory=Failures)
+    _policies: PolicyRows = field(default_factory=PolicyRows)
     _numbers: dict[tuple[str, str], ConsumerNumbers] = field(default_factory=dict)
     _ranges: dict[tuple[str, str], LatestRanges] = field(default_factory=dict)
 
@@ -86,9 +100,7 @@ class Poller:
         try:
             begun = time.monotonic()
             while not stop.is_set():
-                for topic in self.plan.topics:
-                    if not stop.is_set():
-                        self._poll(topic)
+                self._poll(stop)
                 self.files.close_old()
                 self.done.polls += 1
                 # By the clock and not from the end of a poll, so that slow answers do not add up.
@@ -96,6 +108,7 @@ class Poller:
                 wait_s = self.plan.interval_s - late_s % self.plan.interval_s
                 if self._is_last(late_s + wait_s):
                     break
+                self.polled(self.done)
                 stop.wait(wait_s)
         finally:
             self.files.close()
@@ -106,49 +119,59 @@ class Poller:
         too_late = self.plan.duration_s is not None and next_s > self.plan.duration_s
         return too_late or (self.plan.count is not None and self.done.polls >= self.plan.count)
 
-    def _poll(self, topic: str) -> None:
-        before = self._next()
-        try:
-            statistics = self.api.statistics(topic)
-            cursors = self.api.internal_statistics(topic).get("cursors") or {}
-        except AdminError as error:
-            self.done.failures += 1
-            self.done.last_failure = str(error)
-            if topic not in self._failing:
-                self._failing.add(topic)
-                self.report(str(error))
-            return
-        if topic in self._failing:
-            self._failing.remove(topic)
-            self.report(f"{topic}: the admin API answers again")
-        behind = self._next()
-        for name, subscription in self._chosen(statistics):
-            numbers = self._numbers.setdefault((topic, name), ConsumerNumbers())
+    def _poll(self, stop: Event) -> None:
+        topics = [*self.plan.topics, *self._topics_of_namespaces()]
+        self.done.topics = len(topics)
+        # A topic of a namespace may have been deleted since it was listed.
+        named = set(self.plan.topics)
+        # A number is drawn by one step of the interpreter, so threads get different ones.
+        requests = Requests(self.api, self.plan.subscriptions, self._next, self.plan.in_flight)
+        pending = itertools.takewhile(lambda _: not stop.is_set(), topics)
+        for answer in requests.answers(pending, self._policies.are_due):
+            if answer.error is None:
+                self._failures.answered(answer.topic)
+                self._write(answer)
+            elif answer.error.status != 404 or answer.topic in named:
+                self._failed(answer.topic, answer.error)
+        for message in self._failures.news():
+            self.report(message)
+
+    def _topics_of_namespaces(self) -> list[str]:
+        for namespace in self.plan.namespaces:
+            try:
+                self._listed[namespace] = self.api.topics(namespace)
+                self._failures.answered(namespace)
+            except AdminError as error:
+                # Those that it had are still asked for.
+                self._failed(namespace, error)
+        return [topic for topics in self._listed.values() for topic in topics if topic not in self.plan.topics]
+
+    def _failed(self, name: str, error: AdminError) -> None:
+        self.done.failures += 1
+        self.done.last_failure = str(error)
+        self._failures.failed(name, error)
+
+    def _write(self, answer: Answer) -> None:
+        for name, subscription in answer.subscriptions.items():
+            key = (answer.topic, name)
+            if name in answer.policies:
+                columns = self._policies.columns(*key, answer.after, answer.policies[name])
+                if columns is not None:
+                    self.files.write({**self._head("settings", answer, name), **columns})
+            numbers = self._numbers.setdefault(key, ConsumerNumbers())
             of_consumers = numbers.of(subscription.get("consumers") or ())
-            snapshot = snapshot_of(subscription, cursors.get(name), of_consumers)
-            self._ranges.setdefault((topic, name), LatestRanges()).leave_out(snapshot)
-            self.files.write(
-                {
-                    "event": "stats",
-                    "seq": self._next(),
-                    "ts_us": time.time_ns() // 1000,
-                    "topic": topic,
-                    "subscription": name,
-                    "snapshot": {"seq_begin": before, "seq_end": behind, **snapshot},
-                }
-            )
+            snapshot = snapshot_of(subscription, answer.ledger, name, of_consumers)
+            self._ranges.setdefault(key, LatestRanges()).leave_out(snapshot)
+            bounds = {"seq_begin": answer.before, "seq_end": answer.after}
+            self.files.write({**self._head("stats", answer, name), "snapshot": {**bounds, **snapshot}})
             self.done.rows += 1
 
-    def _chosen(self, statistics: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-        for name, subscription in (statistics.get("subscriptions") or {}).items():
-            if name in self.plan.subscriptions or (
-                not self.plan.subscriptions and subscription.get("type") == KEY_SHARED
-            ):
-                yield name, subscription
+    def _head(self, event: str, answer: Answer, subscription: str) -> dict[str, Any]:
+        place = {"topic": answer.topic, "subscription": subscription}
+        return {"event": event, "seq": self._next(), "ts_us": answer.ts_us, **place}
 
     def _next(self) -> int:
-        self._seq += 1
-        return self._seq
+        return next(self._seqs)
 
 
 def manifest_of(api: AdminApi, wanted: Sequence[str], recorder_version: str) -> dict[str, Any]:

@@ -8,22 +8,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from dispatch_audit.recording.admin.deleted_ranges import deleted_ranges
+from dispatch_audit.recording.admin.stats_fields import OF_CONSUMER, OF_CURSOR, OF_LEDGER, OF_SUBSCRIPTION
+
 KEY_SHARED: Final = "Key_Shared"
 
-_OF_SUBSCRIPTION: Final = {
-    "msgInReplay": "msg_in_replay",
-    "unackedMessages": "unacked_messages",
-    "msgBacklog": "msg_backlog",
-}
-_OF_CONSUMER: Final = {
-    "consumerName": "consumer_name",
-    "availablePermits": "available_permits",
-    "unackedMessages": "unacked_messages",
-    "drainingHashesCount": "draining_hashes_count",
-    "drainingHashesClearedTotal": "draining_hashes_cleared_total",
-    "drainingHashesUnackedMessages": "draining_hashes_unacked_messages",
-    "readPositionWhenJoining": "read_position_when_joining",
-}
 _OF_HASH: Final = {"hash": "hash", "unackMsgs": "unacked_messages", "blockedAttempts": "blocked_attempts"}
 
 Json = Mapping[str, Any]
@@ -70,27 +59,29 @@ class LatestRanges:
         self._ranges = latest
 
 
-def snapshot_of(subscription: Json, cursor: Json | None, numbers: Sequence[int]) -> dict[str, Any]:
+def snapshot_of(subscription: Json, ledger: Json, name: str, numbers: Sequence[int]) -> dict[str, Any]:
     """Returns the snapshot of a subscription, without `seq_begin` and `seq_end`.
 
     Args:
         subscription: of the statistics of its topic.
-        cursor: of the internal statistics; None: they are not known.
+        ledger: the internal statistics of its topic; empty: they are not known.
+        name: of the subscription.
         numbers: of its consumers, in their order.
     """
-    snapshot = _renamed(subscription, _OF_SUBSCRIPTION)
+    snapshot = {**_renamed(subscription, OF_SUBSCRIPTION), **_renamed(ledger, OF_LEDGER)}
     if after := subscription.get("consumersAfterMarkDeletePosition"):
         snapshot["consumers_after_mark_delete_position"] = dict(after)
-    for name, field in (("readPosition", "read_position"), ("markDeletePosition", "mark_delete_position")):
-        if cursor is not None and cursor.get(name):
-            snapshot[field] = cursor[name]
+    cursor = (ledger.get("cursors") or {}).get(name) or {}
+    snapshot |= _renamed(cursor, OF_CURSOR)
+    if text := cursor.get("individuallyDeletedMessages"):
+        snapshot["individually_deleted"] = deleted_ranges(text)
     consumers = subscription.get("consumers") or ()
     snapshot["consumers"] = [_consumer(found, number) for found, number in zip(consumers, numbers, strict=True)]
     return snapshot
 
 
 def _consumer(found: Json, number: int) -> dict[str, Any]:
-    consumer = {"consumer": number, **_renamed(found, _OF_CONSUMER)}
+    consumer = {"consumer": number, **_renamed(found, OF_CONSUMER)}
     if (ranges := _ranges(found)) is not None:
         consumer["key_hash_ranges"] = ranges
     if (draining := found.get("drainingHashes")) is not None:
@@ -107,4 +98,4 @@ def _ranges(found: Json) -> list[list[int]] | None:
 
 
 def _renamed(found: Json, names: Mapping[str, str]) -> dict[str, Any]:
-    return {field: found[name] for name, field in names.items() if found.get(name) is not None}
+    return {field: found[name] for name, field in names.items() if found.get(name) not in (None, "")}

@@ -103,10 +103,10 @@ class Scene:
 
     def keys_of(self, name: str) -> list[str]:
         """Those of `KEYS` of which a consumer has the hash now."""
-        ranges = np.array(self.consumer(name)["keyHashRangeArrays"])
+        ranges = np.array(self.consumer(name)["keyHashRangeArrays"], dtype=np.int64)
         hashes = sticky_hashes(KEYS, "consistent_hashing")[:, None]
-        owned = ((ranges[:, 0] <= hashes) & (hashes <= ranges[:, 1])).any(axis=1)
-        return [key for key, is_own in zip(KEYS, owned, strict=True) if is_own]
+        owned = np.any((ranges[:, 0] <= hashes) & (hashes <= ranges[:, 1]), axis=1)
+        return [KEYS[at] for at in np.flatnonzero(owned)]
 
     def wait_until(self, condition: Callable[[dict[str, Any]], bool], what: str) -> None:
         """Waits until the broker says something of the subscription."""

@@ -14,6 +14,7 @@ import pytest
 from admin_server import STATISTICS, Answer, admin_server
 from command_line import PROGRAM
 
+from dispatch_audit.recording.admin.deleted_ranges import RANGES_MAX, deleted_ranges
 from dispatch_audit.recording.admin.stats_rows import snapshot_of
 
 RunCli = Callable[..., tuple[int, str, str]]
@@ -170,7 +171,8 @@ def test_a_restart_of_the_broker_is_survived(record: Record, tmp_path: Path) -> 
     with admin_server(port=port) as server:
         _, err = begun.communicate(timeout=60)
     assert begun.returncode == 0
-    lines = err.splitlines()
+    shown, *lines = err.splitlines()
+    assert shown == "dispatch-audit: recording: 1 poll of 1 topic, 1 snapshot, 0 failures; Ctrl-C ends it"
     assert len(lines) == 2, err
     assert "does not answer: " in lines[0]
     assert lines[1].endswith("persistent://public/default/t: the admin API answers again")
@@ -281,8 +283,10 @@ def test_rows_of_3x_are_read_from_texts() -> None:
     }
     positions = {"consumers": [consumer], "consumersAfterMarkDeletePosition": {"c": "3:5"}}
     subscription = {**STATISTICS["subscriptions"]["ks"], **positions}
-    snapshot = snapshot_of(subscription, {"readPosition": "3:9", "markDeletePosition": "3:1"}, [4])
+    ledger = {"cursors": {"ks": {"readPosition": "3:9", "markDeletePosition": "3:1"}}}
+    snapshot = snapshot_of(subscription, ledger, "ks", [4])
     assert snapshot == {
+        "type": "Key_Shared",
         "msg_backlog": 3,
         "consumers_after_mark_delete_position": {"c": "3:5"},
         "read_position": "3:9",
@@ -296,3 +300,96 @@ def test_rows_of_3x_are_read_from_texts() -> None:
             }
         ],
     }
+
+
+def namespace_of(topics: int, seconds: float = 0.0) -> Callable[[str, dict[str, str]], Answer | None]:
+    """Answers for the namespace `public/many` with that number of topics; a request for statistics takes some time."""
+    names = [f"persistent://public/many/t-{number}" for number in range(topics)]
+
+    def answer(path: str, headers: dict[str, str]) -> Answer | None:
+        if path == "/admin/v2/persistent/public/many":
+            return 200, {}, json.dumps([*names, "persistent://public/many/__change_events"]).encode()
+        if path.endswith("/stats"):
+            time.sleep(seconds)
+            return 200, {}, json.dumps(STATISTICS).encode()
+        return (200, {}, b'{"cursors": {}}') if path.endswith("/internalStats") else None
+
+    return answer
+
+
+def test_a_namespace_is_recorded_with_a_bound_on_requests_in_flight(run_cli: RunCli, tmp_path: Path) -> None:
+    answers, lock, at_once = namespace_of(40, 0.05), threading.Lock(), [0, 0]
+
+    def answer(path: str, headers: dict[str, str]) -> Answer | None:
+        with lock:
+            at_once[0] += 1
+            at_once[1] = max(at_once)
+        try:
+            return answers(path, headers)
+        finally:
+            with lock:
+                at_once[0] -= 1
+
+    with admin_server(answer) as server:
+        options = ("--admin-url", server.url, "--namespace", "public/many", "--in-flight", 4)
+        code, out, err = run_cli("record-stats", *options, "--out", tmp_path / "trace", "--count", 2, "--interval", 0.1)
+    assert code == 0, err
+    assert out.startswith("Recorded 80 snapshots in 2 polls, 0 failures")
+    assert err == "dispatch-audit: recording: 1 poll of 40 topics, 40 snapshots, 0 failures; Ctrl-C ends it\n"
+    assert at_once[1] == 4
+    rows = rows_in(tmp_path / "trace")
+    assert len({row["topic"] for row in rows}) == 40
+    seqs = [row["seq"] for row in rows]
+    assert seqs == sorted(set(seqs))
+    assert all(row["snapshot"]["seq_begin"] < row["snapshot"]["seq_end"] < row["seq"] for row in rows)
+
+
+def test_topics_that_do_not_answer_are_reported_in_one_line(run_cli: RunCli, tmp_path: Path) -> None:
+    answers, broken = namespace_of(40), threading.Event()
+
+    def answer(path: str, headers: dict[str, str]) -> Answer | None:
+        if path.endswith("/t-7/stats") and len([1 for asked, _ in server.asked if asked == path]) > 1:
+            # Deleted since it was listed: no failure.
+            return 404, {}, b'{"reason": "Topic not found"}'
+        if path.endswith("/stats") and len([1 for asked, _ in server.asked if asked == path]) == 2:
+            broken.set()
+            return 503, {}, b"{}"
+        return answers(path, headers)
+
+    with admin_server(answer) as server:
+        options = ("--admin-url", server.url, "--namespace", "public/many", "--quiet", "--interval", 0.1)
+        code, out, err = run_cli("record-stats", *options, "--out", tmp_path / "trace", "--count", 3)
+    assert broken.is_set()
+    assert code == 0, err
+    assert out.startswith("Recorded 79 snapshots in 3 polls, 39 failures")
+    lines = err.splitlines()
+    assert len(lines) == 2, err
+    assert lines[0].endswith("answers 503: Service Unavailable (and of 38 more topics)")
+    assert lines[1].endswith(": the admin API answers again (and of 38 more topics)")
+
+
+def test_a_namespace_that_is_none_or_has_nothing_is_one_line(run_cli: RunCli, tmp_path: Path) -> None:
+    def refused_with(code: int, *options: object) -> str:
+        found, _, err = run_cli("record-stats", "--out", tmp_path / "trace", "--count", 1, *options)
+        assert (found, err.count("\n")) == (code, 1), err
+        return err
+
+    with admin_server(namespace_of(0)) as server:
+        url = ("--admin-url", server.url)
+        assert "no topic to record; name it with --topic, or all of a namespace with --namespace" in refused_with(
+            2, *url
+        )
+        assert "'public' is not a namespace such as public/default" in refused_with(2, *url, "--namespace", "public")
+        assert "answers 404: Topic not found; check --topic and --namespace" in refused_with(
+            2, *url, "--namespace", "public/none"
+        )
+        assert "no Key_Shared subscription with consumers in 0 topics" in refused_with(
+            3, *url, "--namespace", "public/many"
+        )
+
+
+def test_deleted_ranges_have_both_ends_and_a_limit() -> None:
+    assert deleted_ranges("[]") == []
+    assert deleted_ranges("[(3:3..3:5],(4:-1..4:0]]") == [["3:4", "3:5"], ["4:0", "4:0"]]
+    many = ",".join(f"(3:{2 * at}..3:{2 * at + 1}]" for at in range(RANGES_MAX + 5))
+    assert len(deleted_ranges(f"[{many}]")) == RANGES_MAX

@@ -64,11 +64,15 @@ def test_rows_are_what_the_admin_api_says(broker: Broker, client: pulsar.Client,
     time.sleep(0.5)
     arguments = ("--admin-url", broker.admin_url, "--topic", topic, "--out", trace, "--interval", "0.2", "--count", "3")
     code, out, err = run("record-stats", *arguments)
-    assert (code, err) == (0, "")
+    assert (code, err) == (
+        0,
+        "dispatch-audit: recording: 1 poll of 1 topic, 1 snapshot, 0 failures; Ctrl-C ends it\n",
+    )
     assert out.startswith("Recorded 3 snapshots in 3 polls, 0 failures")
     statistics = asked(broker, topic, "stats?getPreciseBacklog=true")["subscriptions"]["ks"]
-    cursor = asked(broker, topic, "internalStats")["cursors"]["ks"]
-    rows = rows_in(trace)
+    ledger = asked(broker, topic, "internalStats")
+    cursor = ledger["cursors"]["ks"]
+    policies, *rows = rows_in(trace)
     assert len(rows) == 3
     seqs = [row["seq"] for row in rows]
     assert seqs == sorted(set(seqs))
@@ -84,11 +88,25 @@ def test_rows_are_what_the_admin_api_says(broker: Broker, client: pulsar.Client,
         cursor["readPosition"],
         cursor["markDeletePosition"],
     )
+    assert first["key_shared_mode"] == "AUTO_SPLIT"
+    for flag, said in (
+        ("blocked_subscription_on_unacked_msgs", statistics["blockedSubscriptionOnUnackedMsgs"]),
+        ("waiting_read_op", cursor["waitingReadOp"]),
+        ("subscription_have_pending_read", cursor["subscriptionHavePendingRead"]),
+        ("subscription_have_pending_replay_read", cursor["subscriptionHavePendingReplayRead"]),
+    ):
+        assert first[flag] is said, flag
+    assert first["last_confirmed_entry"] == ledger["lastConfirmedEntry"]
+    assert (policies["event"], policies["subscription"]) == ("settings", "ks")
+    assert policies["settings"]["maxUnackedMessagesPerConsumer"] == 50_000
     drained = 0
     for found, there in zip(first["consumers"], statistics["consumers"], strict=True):
         assert found["consumer_name"] == there["consumerName"]
         assert found["key_hash_ranges"] == there["keyHashRangeArrays"]
         assert found["available_permits"] == there["availablePermits"]
+        assert found["blocked_consumer_on_unacked_msgs"] is there["blockedConsumerOnUnackedMsgs"]
+        assert found["last_consumed_flow_timestamp"] == there["lastConsumedFlowTimestamp"]
+        assert (found["address"], found["msg_out_counter"]) == (there["address"], there["msgOutCounter"])
         hashes = [(one["hash"], one["unacked_messages"], one["blocked_attempts"]) for one in found["draining_hashes"]]
         assert hashes == [(h["hash"], h["unackMsgs"], h["blockedAttempts"]) for h in there["drainingHashes"]]
         drained += len(hashes)
@@ -119,12 +137,12 @@ def test_consumers_that_appear_and_vanish_are_no_joins(broker: Broker, client: p
     process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=30)
     assert process.returncode == 0, out
-    rows = rows_in(trace)
+    rows = [row for row in rows_in(trace) if row["event"] == "stats"]
     numbers = {(found["consumer"], found["consumer_name"]) for row in rows for found in row["snapshot"]["consumers"]}
     assert numbers == {(1, "c0"), (2, "c1"), (3, "c1")}
-    assert {row["event"] for row in rows} == {"stats"}
+    assert {row["event"] for row in rows_in(trace)} == {"settings", "stats"}
     assert not list(trace.glob(".*"))
-    assert validated(trace)["events"] == len(rows)
+    assert validated(trace)["events"] == len(rows_in(trace))
     code, out_text, _ = run_embedded("audit", trace, "--out", tmp_path / "tables", "--fail-on", "violation")
     assert code == 0
     assert "\nORDER     NOT PROVABLE  " in out_text
@@ -145,8 +163,43 @@ def test_every_partition_is_recorded(broker: Broker, client: pulsar.Client, tmp_
     )
     assert (code, err) == (0, "")
     names = [f"persistent://public/default/{topic}-partition-{number}" for number in range(3)]
-    assert [row["topic"] for row in rows_in(trace)] == names
+    assert sorted(row["topic"] for row in rows_in(trace) if row["event"] == "stats") == names
     del kept
+
+
+def test_acknowledged_ranges_and_policies_in_force_are_recorded(
+    broker: Broker, client: pulsar.Client, tmp_path: Path
+) -> None:
+    topic, trace = f"stats-{uuid4().hex}", tmp_path / "trace"
+    kept = consumer(client, topic, "c0")
+    producer = client.create_producer(topic, batching_enabled=False)
+    sent = [producer.send(b"x", partition_key=f"key {number}") for number in range(9)]
+    received = [kept.receive(timeout_millis=10_000) for _ in sent]
+    for number in (2, 3, 6):
+        kept.acknowledge(received[number])
+    url = f"{broker.admin_url}/admin/v2/persistent/public/default/{topic}"
+    json_type = {"Content-Type": "application/json"}
+    limit = urllib.request.Request(f"{url}/maxUnackedMessagesOnConsumer", b"40", json_type, method="POST")
+    rate = {"dispatchThrottlingRateInMsg": 500, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 2}
+    rated = urllib.request.Request(f"{url}/ks/dispatchRate", json.dumps(rate).encode(), json_type, method="POST")
+    for request in (limit, rated):
+        with urllib.request.urlopen(request) as answer:
+            assert answer.status == 204
+    time.sleep(2)
+    arguments = ("--admin-url", broker.admin_url, "--namespace", "public/default", "--out", trace, "--count", "1")
+    code, _, err = run("record-stats", *arguments)
+    assert (code, err) == (0, "")
+    policies, row = [row for row in rows_in(trace) if row["topic"].endswith(topic)]
+    entries = [int(cut.split(":")[1]) for cut in row["snapshot"]["individually_deleted"][0]]
+    assert [entries, len(row["snapshot"]["individually_deleted"])] == [[2, 3], 2]
+    assert row["snapshot"]["non_contiguous_deleted_messages_ranges"] == 2
+    in_force = policies["settings"]
+    assert in_force["maxUnackedMessagesPerConsumer"] == 40
+    assert in_force["maxUnackedMessagesPerSubscription"] == 200_000
+    assert in_force["dispatchThrottlingRatePerSubscriptionInMsg"] == 500
+    assert in_force["dispatchThrottlingRatePerSubscriptionPeriodInSeconds"] == 2
+    assert in_force["dispatcherPauseOnAckStatePersistentEnabled"] is False
+    assert validated(trace)["quarantined"] == 0
 
 
 def test_what_is_not_there_is_refused_in_one_line(broker: Broker, client: pulsar.Client, tmp_path: Path) -> None:

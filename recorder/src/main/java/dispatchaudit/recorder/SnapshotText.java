@@ -21,7 +21,16 @@ import org.apache.pulsar.common.policies.data.stats.ConsumerStatsImpl;
 final class SnapshotText {
     private record OfConsumer(RecordedConsumer consumer, String name, int permits, int unacked, List<Range> ranges,
                               int drainingCount, long drainingCleared, int drainingUnacked,
-                              List<DrainingHash> draining, String joinedAt) {
+                              List<DrainingHash> draining, String joinedAt, Sent sent) {
+    }
+
+    /** Its flag, its counter of messages, and when it last acknowledged, was sent and asked for messages, in ms since 1970. */
+    private record Sent(boolean blocked, long messages, long lastAcked, long lastConsumed, long lastFlow) {
+        String json() {
+            return ",\"blocked_consumer_on_unacked_msgs\":" + blocked + ",\"msg_out_counter\":" + messages
+                    + ",\"last_acked_timestamp\":" + lastAcked + ",\"last_consumed_timestamp\":" + lastConsumed
+                    + ",\"last_consumed_flow_timestamp\":" + lastFlow;
+        }
     }
 
     private final Group group;
@@ -33,6 +42,7 @@ final class SnapshotText {
     private long backlog;
     private Position readPosition;
     private Position markDelete;
+    private ReadState readState;
     private long begin;
     private long end;
 
@@ -48,6 +58,7 @@ final class SnapshotText {
         backlog = subscription.getNumberOfEntriesInBacklog(false);
         readPosition = cursor.getReadPosition();
         markDelete = cursor.getMarkDeletedPosition();
+        readState = ReadState.of(cursor, dispatcher);
         ranges = keyShared.getConsumerKeyHashRanges();
         afterMarkDelete = new LinkedHashMap<>();
         Map<Consumer, Position> joined = keyShared.getRecentlyJoinedConsumers();
@@ -62,7 +73,9 @@ final class SnapshotText {
         consumers.add(new OfConsumer(known, consumer.consumerName(), consumer.getAvailablePermits(),
                 consumer.getUnackedMessages(), ranges == null ? null : ranges.get(consumer),
                 stats.getDrainingHashesCount(), stats.getDrainingHashesClearedTotal(),
-                stats.getDrainingHashesUnackedMessages(), draining, stats.getReadPositionWhenJoining()));
+                stats.getDrainingHashesUnackedMessages(), draining, stats.getReadPositionWhenJoining(),
+                new Sent(stats.blockedConsumerOnUnackedMsgs, stats.msgOutCounter, stats.lastAckedTimestamp,
+                        stats.lastConsumedTimestamp, stats.lastConsumedFlowTimestamp)));
     }
 
     /** Notes that the snapshot was taken after a row and before the one after another. */
@@ -82,7 +95,8 @@ final class SnapshotText {
                 .append(",\"msg_in_replay\":").append(inReplay).append(",\"unacked_messages\":").append(unacked)
                 .append(",\"msg_backlog\":").append(backlog)
                 .append(",\"read_position\":\"").append(text(readPosition))
-                .append("\",\"mark_delete_position\":\"").append(text(markDelete)).append('"');
+                .append("\",\"mark_delete_position\":\"").append(text(markDelete)).append('"')
+                .append(readState.json());
         if (!afterMarkDelete.isEmpty()) {
             json.append(",\"consumers_after_mark_delete_position\":{").append(afterMarkDelete.entrySet().stream()
                     .map(entry -> JsonLine.member(entry.getKey(), entry.getValue()))
@@ -103,7 +117,7 @@ final class SnapshotText {
         StringBuilder json = new StringBuilder("{\"consumer\":").append(number).append(',')
                 .append(JsonLine.member("consumer_name", found.name()))
                 .append(",\"available_permits\":").append(found.permits())
-                .append(",\"unacked_messages\":").append(found.unacked());
+                .append(",\"unacked_messages\":").append(found.unacked()).append(found.sent().json());
         String ranges = "[" + (found.ranges() == null ? "" : found.ranges().stream()
                 .map(range -> "[" + range.getStart() + "," + range.getEnd() + "]")
                 .collect(Collectors.joining(","))) + "]";
@@ -123,7 +137,7 @@ final class SnapshotText {
         return json.append('}').toString();
     }
 
-    private static String text(Position position) {
+    static String text(Position position) {
         return position.getLedgerId() + ":" + position.getEntryId();
     }
 }

@@ -14,6 +14,8 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.apache.pulsar.client.admin.Topics;
 import org.apache.pulsar.client.api.Consumer;
 import org.apache.pulsar.client.api.Message;
 import org.apache.pulsar.client.api.MessageId;
@@ -21,6 +23,8 @@ import org.apache.pulsar.client.api.Producer;
 import org.apache.pulsar.client.api.PulsarClient;
 import org.apache.pulsar.client.api.SubscriptionType;
 import org.apache.pulsar.common.policies.data.ConsumerStats;
+import org.apache.pulsar.common.policies.data.ManagedLedgerInternalStats;
+import org.apache.pulsar.common.policies.data.PersistentTopicInternalStats;
 import org.apache.pulsar.common.policies.data.SubscriptionStats;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -62,19 +66,31 @@ class RecordedStatisticsIT {
         return values.toString().replace(" ", "");
     }
 
-    /** Ranges and draining hashes by name of the consumer, as the admin API says. */
+    /** What the admin API says of each consumer, by its name, and of the subscription, by "". */
     private static Map<String, String> statistics(EmbeddedBroker broker) throws Exception {
-        SubscriptionStats stats =
-                broker.service().getAdminClient().topics().getStats(TOPIC).getSubscriptions().get(SUBSCRIPTION);
+        Topics topics = broker.service().getAdminClient().topics();
+        SubscriptionStats stats = topics.getStats(TOPIC).getSubscriptions().get(SUBSCRIPTION);
+        PersistentTopicInternalStats ledger = topics.getInternalStats(TOPIC);
+        ManagedLedgerInternalStats.CursorStats cursor = ledger.cursors.get(SUBSCRIPTION);
         Map<String, String> found = new TreeMap<>();
+        found.put("", List.of(stats.isBlockedSubscriptionOnUnackedMsgs(), stats.getMsgDelayed(),
+                stats.getNonContiguousDeletedMessagesRanges(), cursor.subscriptionHavePendingRead,
+                cursor.subscriptionHavePendingReplayRead, cursor.waitingReadOp, cursor.pendingReadOps,
+                ledger.lastConfirmedEntry).toString());
         for (ConsumerStats consumer : stats.getConsumers()) {
             TreeSet<String> draining = new TreeSet<>();
             consumer.getDrainingHashes().forEach(hash -> draining.add(hash.getHash() + "=" + hash.getUnackMsgs()));
             found.put(consumer.getConsumerName(), text(consumer.getKeyHashRangeArrays().stream()
                     .map(range -> List.of(range[0], range[1])).toList()) + text(List.copyOf(draining))
-                    + " unacked=" + consumer.getUnackedMessages());
+                    + List.of(consumer.getUnackedMessages(), consumer.isBlockedConsumerOnUnackedMsgs(),
+                            consumer.getMsgOutCounter(), consumer.getLastAckedTimestamp(),
+                            consumer.getLastConsumedTimestamp(), consumer.getLastConsumedFlowTimestamp()));
         }
         return found;
+    }
+
+    private static String fields(JsonNode object, String... names) {
+        return Stream.of(names).map(name -> object.get(name).asText()).toList().toString();
     }
 
     /** The same of the last snapshot in the trace; ranges that it does not repeat come from the ones before. */
@@ -83,6 +99,9 @@ class RecordedStatisticsIT {
         Map<String, String> found = new TreeMap<>();
         for (JsonNode row : recorder.rows("stats")) {
             found.clear();
+            found.put("", fields(row.get("snapshot"), "blocked_subscription_on_unacked_msgs", "msg_delayed",
+                    "non_contiguous_deleted_messages_ranges", "subscription_have_pending_read",
+                    "subscription_have_pending_replay_read", "waiting_read_op", "pending_read_ops", "last_confirmed_entry"));
             for (JsonNode consumer : row.get("snapshot").get("consumers")) {
                 String name = consumer.get("consumer_name").asText();
                 if (consumer.has("key_hash_ranges")) {
@@ -92,7 +111,8 @@ class RecordedStatisticsIT {
                 consumer.get("draining_hashes").forEach(hash ->
                         draining.add(hash.get("hash").asInt() + "=" + hash.get("unacked_messages").asLong()));
                 found.put(name, ranges.get(name) + text(List.copyOf(draining))
-                        + " unacked=" + consumer.get("unacked_messages").asInt());
+                        + fields(consumer, "unacked_messages", "blocked_consumer_on_unacked_msgs", "msg_out_counter",
+                                "last_acked_timestamp", "last_consumed_timestamp", "last_consumed_flow_timestamp"));
             }
         }
         return found;
@@ -142,6 +162,21 @@ class RecordedStatisticsIT {
         }
         assertEquals(3, recorder.rows("join").stream().filter(row -> row.get("phase").asText().equals("end")).count());
         assertEquals(150, recorder.rows("publish").size());
+    }
+
+    @Test
+    void flagsOfBothLimitsAreThoseOfTheBroker() throws Exception {
+        try (EmbeddedBroker broker = recorder.broker(
+                "maxUnackedMessagesPerConsumer", "30", "maxUnackedMessagesPerSubscription", "50");
+                PulsarClient client = PulsarClient.builder().serviceUrl(broker.serviceUrl()).build()) {
+            join(client, "first");
+            join(client, "second");
+            publish(client, 200);
+            assertSnapshotsFollow(broker);
+            String all = statistics(broker).toString();
+            assertTrue(all.contains("=[true, 0, "), "the subscription is not blocked, so this test proves nothing: " + all);
+            assertTrue(all.contains("[30, true, 30, "), "no consumer is blocked, so this test proves nothing: " + all);
+        }
     }
 
     @Test
