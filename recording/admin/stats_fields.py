@@ -17,7 +17,7 @@ def _columns(names: str) -> Mapping[str, str]:
 OF_SUBSCRIPTION: Final = _columns(
     """
     type keySharedMode allowOutOfOrderDelivery isDurable
-    msgInReplay unackedMessages msgBacklog msgBacklogNoDelayed msgDelayed backlogSize
+    msgInReplay unackedMessages msgBacklog msgBacklogNoDelayed msgDelayed
     blockedSubscriptionOnUnackedMsgs
     msgOutCounter msgRateOut msgRateRedeliver messageAckRate totalMsgExpired
     nonContiguousDeletedMessagesRanges nonContiguousDeletedMessagesRangesSerializedSize

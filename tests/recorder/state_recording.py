@@ -1,4 +1,4 @@
-"""Takes the statistics of a broker in a state twice, and its recording of that time.
+"""Takes the statistics of a broker in a state twice, and recordings of that time.
 
 As a program it writes them anew into a folder, for all states or those that are named:
 
@@ -7,6 +7,7 @@ As a program it writes them anew into a folder, for all states or those that are
 
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,8 +18,9 @@ from churn import SUBSCRIPTION, TOPIC
 from recording_broker import RecordingBroker, recording_broker, wait_for
 from states import STATES, Scene, State
 
-PAUSE_S = 3.0
-"""Between the two moments."""
+ROOT = Path(__file__).resolve().parents[2]
+POLLS = 4
+"""Of `record-stats` between the two moments, one a second."""
 
 
 def take(broker: RecordingBroker, into: Path, moment: int) -> int:
@@ -29,8 +31,18 @@ def take(broker: RecordingBroker, into: Path, moment: int) -> int:
     return taken_ms
 
 
+def poll(broker: RecordingBroker, into: Path) -> None:
+    """Lets `record-stats` poll the namespace of the topic."""
+    namespace = "/".join(TOPIC.removeprefix("persistent://").split("/")[:2])
+    options = ("--admin-url", broker.admin_url, "--namespace", namespace, "--out", into, "--count", POLLS)
+    command = [sys.executable, "-m", "dispatch_audit.jobs.cli", "record-stats", *map(str, options), "--quiet"]
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, timeout=60, check=True)
+
+
 def record(state: State, into: Path) -> None:
-    """Brings a broker into a state, and writes its statistics, its recording (`trace`) and `expect.json`.
+    """Brings a broker into a state, and writes its statistics twice, recordings of that time, and `expect.json`.
+
+    `trace` is the recording of the recorder in the broker, `polls` that of `record-stats`.
 
     Args:
         state: the state.
@@ -42,7 +54,7 @@ def record(state: State, into: Path) -> None:
         scene = Scene(broker)
         state.enter(scene)
         first = take(broker, into, 1)
-        time.sleep(PAUSE_S)
+        poll(broker, into / "polls")
         second = take(broker, into, 2)
         files = broker.metric("files_completed_total")
         # The one that is open now has the rows until here.

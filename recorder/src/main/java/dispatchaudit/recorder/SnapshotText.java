@@ -14,6 +14,7 @@ import org.apache.pulsar.broker.service.StickyKeyDispatcher;
 import org.apache.pulsar.broker.service.persistent.AbstractPersistentDispatcherMultipleConsumers;
 import org.apache.pulsar.broker.service.persistent.PersistentSubscription;
 import org.apache.pulsar.client.api.Range;
+import org.apache.pulsar.common.api.proto.KeySharedMode;
 import org.apache.pulsar.common.policies.data.DrainingHash;
 import org.apache.pulsar.common.policies.data.stats.ConsumerStatsImpl;
 
@@ -43,6 +44,8 @@ final class SnapshotText {
     private Position readPosition;
     private Position markDelete;
     private ReadState readState;
+    private KeySharedMode mode;
+    private boolean outOfOrder;
     private long begin;
     private long end;
 
@@ -59,6 +62,8 @@ final class SnapshotText {
         readPosition = cursor.getReadPosition();
         markDelete = cursor.getMarkDeletedPosition();
         readState = ReadState.of(cursor, dispatcher);
+        mode = keyShared.getKeySharedMode();
+        outOfOrder = keyShared.isAllowOutOfOrderDelivery();
         ranges = keyShared.getConsumerKeyHashRanges();
         afterMarkDelete = new LinkedHashMap<>();
         Map<Consumer, Position> joined = keyShared.getRecentlyJoinedConsumers();
@@ -96,7 +101,8 @@ final class SnapshotText {
                 .append(",\"msg_backlog\":").append(backlog)
                 .append(",\"read_position\":\"").append(text(readPosition))
                 .append("\",\"mark_delete_position\":\"").append(text(markDelete)).append('"')
-                .append(readState.json());
+                .append(",\"key_shared_mode\":\"").append(mode).append("\",\"allow_out_of_order_delivery\":")
+                .append(outOfOrder).append(readState.json());
         if (!afterMarkDelete.isEmpty()) {
             json.append(",\"consumers_after_mark_delete_position\":{").append(afterMarkDelete.entrySet().stream()
                     .map(entry -> JsonLine.member(entry.getKey(), entry.getValue()))

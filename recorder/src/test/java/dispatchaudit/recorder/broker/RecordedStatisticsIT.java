@@ -76,7 +76,7 @@ class RecordedStatisticsIT {
         found.put("", List.of(stats.isBlockedSubscriptionOnUnackedMsgs(), stats.getMsgDelayed(),
                 stats.getNonContiguousDeletedMessagesRanges(), cursor.subscriptionHavePendingRead,
                 cursor.subscriptionHavePendingReplayRead, cursor.waitingReadOp, cursor.pendingReadOps,
-                ledger.lastConfirmedEntry).toString());
+                ledger.lastConfirmedEntry, stats.getKeySharedMode(), stats.isAllowOutOfOrderDelivery()).toString());
         for (ConsumerStats consumer : stats.getConsumers()) {
             TreeSet<String> draining = new TreeSet<>();
             consumer.getDrainingHashes().forEach(hash -> draining.add(hash.getHash() + "=" + hash.getUnackMsgs()));
@@ -101,7 +101,8 @@ class RecordedStatisticsIT {
             found.clear();
             found.put("", fields(row.get("snapshot"), "blocked_subscription_on_unacked_msgs", "msg_delayed",
                     "non_contiguous_deleted_messages_ranges", "subscription_have_pending_read",
-                    "subscription_have_pending_replay_read", "waiting_read_op", "pending_read_ops", "last_confirmed_entry"));
+                    "subscription_have_pending_replay_read", "waiting_read_op", "pending_read_ops", "last_confirmed_entry",
+                    "key_shared_mode", "allow_out_of_order_delivery"));
             for (JsonNode consumer : row.get("snapshot").get("consumers")) {
                 String name = consumer.get("consumer_name").asText();
                 if (consumer.has("key_hash_ranges")) {
