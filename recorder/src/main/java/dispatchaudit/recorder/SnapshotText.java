@@ -25,7 +25,7 @@ final class SnapshotText {
                               List<DrainingHash> draining, String joinedAt, Sent sent) {
     }
 
-    /** Its flag, its counter of messages, and when it last acknowledged, was sent and asked for messages, in ms since 1970. */
+    /** Whether a consumer is blocked, how many messages it was sent, and when it last acted: ms since 1970, 0 is never. */
     private record Sent(boolean blocked, long messages, long lastAcked, long lastConsumed, long lastFlow) {
         String json() {
             return ",\"blocked_consumer_on_unacked_msgs\":" + blocked + ",\"msg_out_counter\":" + messages
