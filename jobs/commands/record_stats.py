@@ -124,7 +124,7 @@ def record_stats(
             raise TraceError(f"nothing was recorded: {why}", "try again")
         typer.echo(
             f"Recorded {counted(polled.rows, 'snapshot')} in {counted(polled.polls, 'poll')}, "
-            f"{counted(polled.failures, 'failure')}\nNext     dispatch-audit audit {out} --out TABLES"
+            f"{counted(polled.failures, 'failure')}\nNext     dispatch-audit diagnose {out}"
         )
         raise typer.Exit(0)
 
