@@ -38,6 +38,7 @@ Symptom = Literal[
     "gap_inside_one_consumer",
     "unacknowledged_below_zero",
     "total_below_that_of_consumers",
+    "permits_below_zero_after_a_leave",
     "write_not_completed",
     "parked_at_the_end",
     "parked_at_the_end_out_of_order",

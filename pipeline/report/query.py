@@ -190,7 +190,7 @@ def _costliest_blocks(blocking: _Ask, scopes: Mapping[str, str], trace_end_us: i
     worst = (
         "named_struct('message_seconds', message_seconds, 'earlier', -from_ts_us, 'sticky_hash', sticky_hash, "
         f"'explanation', explanation, 'from_ts_us', from_ts_us, 'seconds', {seconds}, 'ended_by', ended_by, "
-        "'root_positions', root_positions)"
+        "'root_positions', root_positions, 'held', blocking_consumer IS NOT NULL)"
     )
     group = "cause, topic, subscription, broker"
     return blocking(
@@ -244,6 +244,7 @@ def _block(row: _Row) -> Block:
             seconds=float(worst["seconds"]),
             root_positions=tuple(worst["root_positions"]),
             ended_by=worst["ended_by"],
+            held=worst["held"],
         ),
     )
 

@@ -130,7 +130,9 @@ class Wait:
 
     Attributes:
         seconds: length of the interval; up to the end of the trace where it is still open (`ended_by` None).
-        root_positions: the oldest unacknowledged entries that it depended on, ledger:entry.
+        root_positions: the oldest unacknowledged entries that it depended on, ledger:entry; where nobody held them up,
+            the oldest that waited.
+        held: whether a consumer held them.
     """
 
     explanation: str
@@ -138,6 +140,7 @@ class Wait:
     seconds: float
     root_positions: tuple[str, ...]
     ended_by: str | None
+    held: bool
 
 
 @dataclass(frozen=True)

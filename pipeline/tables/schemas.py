@@ -192,9 +192,18 @@ BLOCKING = TableSchema(
         _optional("blocking_consumer_name", "string", "its name as the client gave it"),
         _BROKER,
         *_interval("the waiting"),
-        Column("entries_waiting", "bigint", "entries that waited at any time of the interval"),
+        Column(
+            "entries_waiting",
+            "bigint",
+            "entries that waited at any time of the interval; one that was given back meanwhile counts again",
+        ),
         Column("message_seconds", "double", "waiting time summed over the waiting messages, seconds"),
-        Column("root_positions", "array<string>", "oldest unacknowledged entries that it depended on, ledger:entry"),
+        Column(
+            "root_positions",
+            "array<string>",
+            "oldest unacknowledged entries that it depended on, as long as it lasted, ledger:entry; where no consumer is "
+            "to blame, the oldest that waited",
+        ),
         _optional("ended_by", "string", "what ended it: ack, leave, reset, ...; NULL: still open"),
         _optional("detail", "string", "machine-readable particulars of the cause, JSON"),
         _optional("explanation", "string", "the interval in a sentence"),

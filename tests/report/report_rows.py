@@ -74,6 +74,7 @@ WAIT = Wait(
     seconds=2.5,
     root_positions=("7:118",),
     ended_by="ack",
+    held=True,
 )
 BLOCK = Block(
     "draining",

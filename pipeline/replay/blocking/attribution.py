@@ -140,13 +140,29 @@ def waiters(state: State, mapping: RoutingArrays) -> Waiters:
     )
 
 
-def oldest_held(state: State, consumer: int) -> tuple[tuple[int, int], ...]:
-    """The oldest entries that a consumer has not acknowledged (Q9); none for NOBODY, whom nothing was sent."""
+def oldest_held(state: State, consumer: int, until_seq: int) -> tuple[tuple[int, int], ...]:
+    """The oldest entries that a consumer had not acknowledged in front of a row (Q9).
+
+    Args:
+        state: the state, in front of the row or after it.
+        consumer: the index of the consumer; NOBODY, whom nothing was sent, has none.
+        until_seq: the row. The oldest entry that it took from the consumer counts.
+    """
     if consumer == NOBODY:
         return ()
+    entries, holder = state.entries.view(np.ndarray), state.consumers.view(np.ndarray)[consumer]
+    held = oldest(state, np.flatnonzero((entries["ledger"] != UNKNOWN) & (entries["holder"] == consumer)))
+    given_up = int(holder["gave_up_ledger"]), int(holder["gave_up_entry"])
+    if holder["gave_up_seq"] != until_seq:
+        return held
+    # If the row took several, which others it took is not remembered.
+    return (given_up,) if holder["gave_up"] > 1 else tuple(sorted((given_up, *held)))[:NAMED_MAX]
+
+
+def oldest_held_by_all(state: State) -> tuple[tuple[int, int], ...]:
+    """The oldest entries that the consumers together have not acknowledged."""
     entries: Any = state.entries.view(np.ndarray)
-    slots = np.flatnonzero((entries["ledger"] != UNKNOWN) & (entries["holder"] == consumer))
-    return oldest(state, slots)
+    return oldest(state, np.flatnonzero((entries["ledger"] != UNKNOWN) & (entries["holder"] != NOBODY)))
 
 
 def number_before(state: State, waiting: Waiters, position: tuple[int, int]) -> int:
@@ -178,7 +194,7 @@ def blocked_consumer(
     waiting = waiting.where((waiting.owner == consumer) & ~waiting.drains)
     if waiting.slot.size == 0:
         return []
-    roots = oldest_held(state, consumer)
+    roots = oldest_held(state, consumer, interval.to_seq)
     waited = waiting.waited_us(interval)
     in_replay = int(np.count_nonzero(waiting.was_read))
     detail: dict[str, object] = {"hashes": largest(waiting.hash, waited), "in_replay": in_replay}

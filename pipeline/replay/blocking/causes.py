@@ -1,7 +1,7 @@
 """The causes of waiting: their numbers in the compiled state, their names in `blocking`, their clauses in sentences.
 
 The compiled functions keep a cause for each consumer (why nothing can be sent to it) and for each hash (what its first
-entry waits for). The last five causes need the whole subscription. docs/BLOCKING.md explains each to operators.
+entry waits for). Some causes need the whole subscription. docs/BLOCKING.md explains each to operators.
 
 Source: contract 3.4, 4.2, 4.6 to 4.9, 4.12 to 4.14, 6.1.
 """
@@ -26,6 +26,7 @@ DRAINING_STUCK: Final = 12
 UNEXPLAINED: Final = 13
 DISPATCH_RATE_LIMIT: Final = 14
 ACK_HOLES_LIMIT: Final = 15
+OVERDUE: Final = 16
 
 NAMES: Final = (
     "ready",
@@ -44,6 +45,7 @@ NAMES: Final = (
     "unexplained",
     "dispatch_rate_limit",
     "ack_holes_limit",
+    "overdue",
 )
 """The name of each cause, by its number."""
 
@@ -61,6 +63,7 @@ CLAUSES: Mapping[str, str] = MappingProxyType(
         NAMES[REPLAY_QUEUE]: "they were read before and were still in the replay queue",
         NAMES[DELAYED_DELIVERY]: "the producer had asked for a delay",
         NAMES[NOT_READ_YET]: "the broker had not read that far yet",
+        NAMES[OVERDUE]: "the delay that the producer had asked for was over and the broker did not send them",
         NAMES[DRAINING]: "their hashes were draining from {blocking}",
         NAMES[DRAINING_STUCK]: "their hashes had drained from {blocking} but were still not sent to the new owner",
         NAMES[UNEXPLAINED]: "of a reason that the trace does not show",

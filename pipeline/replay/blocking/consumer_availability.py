@@ -27,6 +27,9 @@ from dispatch_audit.pipeline.replay.state.state import (
 # The hash could be served in the interval and was not: not a cause of waiting, but a finding.
 STARVED: Final = -1
 
+LOOKS_OF_A_STALL: Final = 4
+"""In the shortest stall the state is looked at so often, if that many rows take entries from consumers meanwhile."""
+
 
 @compiled
 def update_availability(
@@ -243,12 +246,19 @@ def _may_be_unread(state: State, at: int, ts: int) -> bool:
 
 
 @compiled
+def is_idle(state: State, ts: int, longest_us: int) -> bool:
+    """Whether entries wait, and nothing was sent to any consumer for `longest_us` before a time."""
+    common = state.common
+    return bool(
+        common[0].waiting > 0 and ts - max(common[0].last_dispatch_ts, common[0].waiting_since_ts) >= longest_us
+    )
+
+
+@compiled
 def stalls(state: State, seq: int, ts: int, longest_us: int) -> bool:
     """Whether nothing was sent to any consumer for `longest_us` before the dispatch `seq`; true once per dispatch."""
     common = state.common
-    if common[0].waiting == 0 or common[0].stopped_at_seq == seq:
-        return False
-    if ts - max(common[0].last_dispatch_ts, common[0].waiting_since_ts) < longest_us:
+    if common[0].stopped_at_seq == seq or not is_idle(state, ts, longest_us):
         return False
     common[0].stopped_at_seq = seq
     common[0].stop_reason = STALLED

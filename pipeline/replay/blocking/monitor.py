@@ -38,6 +38,7 @@ from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits, 
 from dispatch_audit.pipeline.replay.settings.settings_in_force import DispatchRate, SettingsInForce
 from dispatch_audit.pipeline.replay.state.output import (
     BY_ACK,
+    GIVES_UP,
     INTERVAL,
     INTERVAL_OVER,
     INTERVALS,
@@ -205,6 +206,8 @@ class BlockingMonitor:
             self._sample(state, at)
         elif reason == STALLED:
             self._note_stall(self._watch.dispatched(state, mapping, at, named, self._facts(state)))
+        elif reason == GIVES_UP:
+            self._watch.before_release(state, mapping, at, self._facts(state))
         elif reason == RELEASED:
             self.members_change(state, mapping, at, BY_ACK)
             self._note_all(self.recent.release(state, mapping, at, BY_ACK))

@@ -107,18 +107,30 @@ class StallWatch:
     def before_change(self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts) -> None:
         """Looks at the state before a change that may hide why nothing is sent: consumers join, leave or are ready."""
         # However short the time is: it may become a stall a little later.
-        interval = _idle_interval(state, at, ended_by, 1)
-        found = None if interval is None else stalled(state, mapping, interval, self._situation(interval, facts))
+        found = self._look(state, mapping, at, ended_by, facts)
         together = ended_by == BY_LEAVE and at.ts_us - self._left_us <= self._skew_us
         if not together:
             self._before_leaves = found if ended_by == BY_LEAVE else None
-            if found is not None and found.cause != NAMES[UNEXPLAINED]:
-                self._explained = found
-            elif found is not None and self._is_unexplained(found.span):
-                self._unexplained = found
+            self._remember(found)
         if ended_by == BY_LEAVE:
             self._left_us = at.ts_us
         self._brought_about = (at.ts_us, ended_by)
+
+    def before_release(self, state: State, mapping: RoutingArrays, at: TracePoint, facts: Facts) -> None:
+        """Looks at the state in front of a row that takes entries from a consumer: who held them shows only there."""
+        self._remember(self._look(state, mapping, at, BY_ACK, facts))
+
+    def _look(
+        self, state: State, mapping: RoutingArrays, at: TracePoint, ended_by: int, facts: Facts
+    ) -> Blocked | None:
+        interval = _idle_interval(state, at, ended_by, 1)
+        return None if interval is None else stalled(state, mapping, interval, self._situation(interval, facts))
+
+    def _remember(self, found: Blocked | None) -> None:
+        if found is not None and found.cause != NAMES[UNEXPLAINED]:
+            self._explained = found
+        elif found is not None and self._is_unexplained(found.span):
+            self._unexplained = found
 
     def dispatched(
         self, state: State, mapping: RoutingArrays, at: TracePoint, sent: Position, facts: Facts

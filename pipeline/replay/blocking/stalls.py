@@ -16,6 +16,7 @@ from dispatch_audit.pipeline.replay.blocking.attribution import (
     number_before,
     oldest,
     oldest_held,
+    oldest_held_by_all,
     waiters,
 )
 from dispatch_audit.pipeline.replay.blocking.capacity_samples import ack_holes
@@ -109,7 +110,10 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
         if free.slot.size == 0 and not unavailable and not waiting.drains.any():
             return None
         cause, blocking = _cause(state, waiting, ~can, free, consumers_connected, unavailable, situation, interval)
-    roots = oldest_held(state, blocking) or oldest(state, waiting.slot)
+    # The limit of the subscription is that of all its consumers together.
+    by_all = cause == NAMES[UNACKED_LIMIT_SUBSCRIPTION]
+    roots = oldest_held_by_all(state) if by_all else oldest_held(state, blocking, interval.to_seq)
+    roots = roots or oldest(state, waiting.slot)
     common = common_of(state)
     known = common["permits_known_by"] != 0
     detail: dict[str, object] = {

@@ -14,6 +14,7 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
     NACK_DELAY,
     NO_OWNER,
     NOT_READ_YET,
+    OVERDUE,
     RECENTLY_JOINED,
     REPLAY_QUEUE,
     UNACKED_LIMIT_CONSUMER,
@@ -28,6 +29,7 @@ from dispatch_audit.pipeline.replay.state.state import (
     DUE,
     NOBODY,
     NOT_DUE,
+    OVERTAKABLE,
     READ,
     SENT,
     UNKNOWN,
@@ -118,41 +120,55 @@ def explain(state: State, out: Output, at: int, seq: int, ts: int, ended_by: int
         hashes[at].why_ts = hashes[at].clear_ts
         hashes[at].why_us = 0
         hashes[at].why_entries = 0
-        hashes[at].why_ledger = state.entries[_head(state, at)].ledger
-        hashes[at].why_entry = state.entries[_head(state, at)].entry
+        hashes[at].why_came = hashes[at].came - hashes[at].ready
+        head = _head(state, at, ts - waited_us // 2)
+        hashes[at].why_ledger = state.entries[head].ledger
+        hashes[at].why_entry = state.entries[head].entry
     if cause != READY:
         hashes[at].why_us += hashes[at].idle_us
-        hashes[at].why_entries += 1
+        waited = hashes[at].waiting if cause == DELAYED_DELIVERY else hashes[at].came - hashes[at].why_came
+        hashes[at].why_entries = max(hashes[at].why_entries, waited)
         hashes[at].why_to_seq = seq
         hashes[at].why_to_ts = ts
         hashes[at].why_ended_by = ended_by
 
 
 @compiled
-def _head(state: State, at: int) -> int:
-    """The slot of the first waiting entry that could be sent, or of one that is delayed if there is no other."""
-    hashes, first = state.hashes, state.hashes[at].queue_first
-    if first >= 0:
+def _head(state: State, at: int, since_ts: int) -> int:
+    """The slot of the first waiting entry that could be sent, or of one that is delayed if there is no other.
+
+    One that has waited since a time, or before it, comes before one that has not: later entries may overtake those that
+    were given back or delayed.
+    """
+    hashes, entries = state.hashes, state.entries
+    first = hashes[at].queue_first
+    if first >= 0 and entries[first].since_ts <= since_ts:
         return int(first)
-    first = hashes[at].aside_first
-    while hashes[at].ready > 0 and first >= 0 and state.entries[first].marks & NOT_DUE == DELAYED:
-        first = state.entries[first].next
-    return int(first if first >= 0 else hashes[at].aside_first)
+    recent = first
+    slot = hashes[at].aside_first
+    while hashes[at].ready > 0 and slot >= 0:
+        if entries[slot].marks & NOT_DUE != DELAYED:
+            if _ready_ts(state, slot) <= since_ts:
+                return int(slot)
+            if recent < 0:
+                recent = slot
+        slot = entries[slot].next
+    return int(recent if recent >= 0 else hashes[at].aside_first)
 
 
 @compiled
 def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
     """The cause that lasted for at least half of the head's wait; the unavailability of the owner is not in it."""
     hashes = state.hashes
-    owner, head = hashes[at].owner, _head(state, at)
-    marks = state.entries[head].marks
     half_us = waited_us // 2
+    owner, head = hashes[at].owner, _head(state, at, ts - half_us)
+    marks = state.entries[head].marks
     cause = NOT_READ_YET
     if owner == NOBODY:
         cause = NO_OWNER
     elif hashes[at].ready == 0:
         cause = DELAYED_DELIVERY
-    elif hashes[at].queue_first < 0 and marks & (DUE | SENT) != DUE:
+    elif marks & OVERTAKABLE != 0 and marks & (DUE | SENT) != DUE:
         cause = NACK_DELAY
     elif _delayed_us(state, at, head, ts, waited_us) > half_us:
         cause = DELAYED_DELIVERY
@@ -160,6 +176,8 @@ def _cause(state: State, at: int, waited_us: int, ts: int) -> int:
         cause = RECENTLY_JOINED
     elif owner >= 0 and state.consumers[owner].blocked == 1:
         cause = UNACKED_LIMIT_CONSUMER
+    elif marks & (DUE | SENT) == DUE:
+        cause = OVERDUE
     elif marks & READ != 0 and ts - state.entries[head].read_ts >= half_us:
         cause = REPLAY_QUEUE
     elif look_ahead_us(state, ts) - hashes[at].clear_look_ahead_us >= half_us:

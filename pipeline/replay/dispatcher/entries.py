@@ -157,6 +157,7 @@ def set_key(state: State, slot: int, murmur: int, key_id: int, sticky_hash: int)
         hashes[at].top_ledger = UNKNOWN
         hashes[at].waiting = 0
         hashes[at].ready = 0
+        hashes[at].came = 0
         hashes[at].free_ts = 0
         hashes[at].waiting_since_seq = UNKNOWN
         hashes[at].waiting_since_ts = UNKNOWN

@@ -6,7 +6,9 @@ It does not apply joins, leaves and resets: their rows are intervals whose true 
 
 from dispatch_audit.pipeline.contract.rules import CUMULATIVE_ACK
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import (
+    LOOKS_OF_A_STALL,
     grant,
+    is_idle,
     stalls,
     unblock,
     update_availability_by_row,
@@ -36,7 +38,15 @@ from dispatch_audit.pipeline.replay.state.missing_publishes import (
     note_published,
     note_without_publish,
 )
-from dispatch_audit.pipeline.replay.state.output import BY_DISPATCH, BY_FLOW, BY_REDELIVER, SAMPLE, Output, nearly_full
+from dispatch_audit.pipeline.replay.state.output import (
+    BY_DISPATCH,
+    BY_FLOW,
+    BY_REDELIVER,
+    GIVES_UP,
+    SAMPLE,
+    Output,
+    nearly_full,
+)
 from dispatch_audit.pipeline.replay.state.policy import Policy, RoutingArrays, owner_of
 from dispatch_audit.pipeline.replay.state.state import (
     ACKED,
@@ -110,7 +120,8 @@ def replay(
         _pass_time(state, out, events, i, policy)
         code = events.code[i]
         decided = code == DISPATCH_START or (code == DISPATCH_END and common[0].starts_seen == 0)
-        if decided and stalls(state, events.seq[i], events.ts_us[i], policy.stall_threshold_us):
+        stalled = decided and stalls(state, events.seq[i], events.ts_us[i], policy.stall_threshold_us)
+        if stalled or _may_end_a_stall(state, events, i, policy.stall_threshold_us):
             return i
         if code in (DISPATCH_START, DISPATCH_END):
             _dispatched(state, out, events, i, consumers[i], hashes, mapping, policy)
@@ -142,6 +153,26 @@ def _pass_time(state: State, out: Output, events: Events, i: int, policy: Policy
     if common[0].next_due_ts != UNKNOWN and ts >= common[0].next_due_ts:
         end_delays(state, out, events.seq[i - 1] if i > 0 else common[0].last_seq, ts, policy)
     note_limits(state, ts)
+
+
+@compiled
+def _may_end_a_stall(state: State, events: Events, i: int, longest_us: int) -> bool:
+    """Whether a row takes an entry from a consumer after nothing was sent for long, and the kernel stops for that.
+
+    Who held what shows in front of the row only. While such rows come and still nothing is sent, some of them do.
+    """
+    common, ts, code = state.common, events.ts_us[i], events.code[i]
+    if ts - common[0].looked_ts < longest_us // LOOKS_OF_A_STALL or not is_idle(state, ts, longest_us):
+        return False
+    if code in (ACK_START, ACK_END, ACK_PART_START, ACK_PART_END, REDELIVER):
+        slot = entry_at(state, events.ledger[i], events.entry[i])
+        if slot < 0 or state.entries[slot].holder < 0:
+            return False
+    elif code != REDELIVER_ALL:
+        return False
+    common[0].looked_ts = ts
+    common[0].stop_reason = GIVES_UP
+    return True
 
 
 @compiled

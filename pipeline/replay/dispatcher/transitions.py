@@ -115,6 +115,7 @@ def note_ready(state: State, at: int, seq: int, ts: int) -> None:
         common[0].waiting_since_seq = seq
     common[0].waiting += 1
     state.hashes[at].ready += 1
+    state.hashes[at].came += 1
 
 
 @compiled
@@ -208,6 +209,7 @@ def remove_pending(state: State, out: Output, slot: int, seq: int, ts: int, ende
     else:
         hashes[at].last = previous
     holder = entries[slot].holder
+    _note_given_up(state, slot, holder, seq)
     entries[slot].holder = NOBODY
     state.consumers[holder].held -= 1
     charge(state, slot, holder, -entries[slot].unacked)
@@ -222,6 +224,19 @@ def remove_pending(state: State, out: Output, slot: int, seq: int, ts: int, ende
         begin_wait(state, at, seq, ts)
         hashes[at].free_ts = ts
     _elect_holder(state, at)
+
+
+@compiled
+def _note_given_up(state: State, slot: int, holder: int, seq: int) -> None:
+    """Remembers the oldest entry that a row takes from its holder: it waited for that one if the row ends a wait."""
+    entries, consumers = state.entries, state.consumers
+    before = (consumers[holder].gave_up_ledger, consumers[holder].gave_up_entry)
+    first = consumers[holder].gave_up_seq != seq
+    consumers[holder].gave_up_seq = seq
+    consumers[holder].gave_up = 1 if first else consumers[holder].gave_up + 1
+    if first or (entries[slot].ledger, entries[slot].entry) < before:
+        consumers[holder].gave_up_ledger = entries[slot].ledger
+        consumers[holder].gave_up_entry = entries[slot].entry
 
 
 @compiled

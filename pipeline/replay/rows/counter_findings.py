@@ -1,7 +1,8 @@
 """Findings of `impossible_counter`: counters of the broker below zero, always information.
 
 A consumer whose unacknowledged messages are below zero had them taken off twice. Where only the total is below what its
-consumers have together, a consumer that left took off more than was ever added (contract 4.14).
+consumers have together, a consumer that left took off more than was ever added (contract 4.14). Snapshots have no total
+of permits; where a consumer left before, permits below zero have no other cause that is known.
 """
 
 import json
@@ -38,7 +39,7 @@ def counter_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: in
 def _bugs(found: ImpossibleCounter, config: ReplayConfig) -> tuple[str, ...]:
     shown = bugs_by_symptom(config.version, config.profile)
     if found.counter != "unacked_messages":
-        return ()
+        return shown["permits_below_zero_after_a_leave"] if found.after_leave else ()
     if found.consumer != NOBODY or found.value >= found.of_consumers:
         return shown["unacknowledged_below_zero"]
     return shown["total_below_that_of_consumers"]

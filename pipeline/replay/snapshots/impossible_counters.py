@@ -27,6 +27,7 @@ class ImpossibleCounter(NamedTuple):
         counter: its name in TRACE_FORMAT.
         value: its value.
         of_consumers: for a counter of the subscription, the sum of those of its consumers; 0 for others.
+        after_leave: whether a consumer had left before.
     """
 
     snapshot: Snapshot
@@ -34,6 +35,7 @@ class ImpossibleCounter(NamedTuple):
     counter: Counter
     value: int
     of_consumers: int
+    after_leave: bool
 
 
 @checkpointed("impossible_counters")
@@ -46,13 +48,14 @@ class ImpossibleCounters:
         beyond: the number of those that were not kept.
     """
 
-    __slots__ = ("_below", "beyond", "checked", "found")
+    __slots__ = ("_below", "_left", "beyond", "checked", "found")
 
     def __init__(self) -> None:
         self.checked = 0
         self.found: list[ImpossibleCounter] = []
         self.beyond = 0
         self._below: set[tuple[int, Counter]] = set()
+        self._left = False
 
     def look(self, snapshot: Snapshot, indexes: Mapping[int, int], sent_batches: Sequence[bool]) -> None:
         """Looks at one snapshot.
@@ -63,6 +66,7 @@ class ImpossibleCounters:
             sent_batches: by index, whether the consumer was sent a batch of several messages.
         """
         known = [(indexes[c.consumer], c) for c in snapshot.consumers if c.consumer in indexes]
+        self._left = self._left or len(known) < len(indexes)
         for index, consumer in known:
             self._note(snapshot, index, "unacked_messages", consumer.unacked)
             if not sent_batches[index]:
@@ -84,6 +88,6 @@ class ImpossibleCounters:
         elif (index, counter) not in self._below:
             self._below.add((index, counter))
             if len(self.found) < _KEPT_MAX:
-                self.found.append(ImpossibleCounter(snapshot, index, counter, value, of_consumers))
+                self.found.append(ImpossibleCounter(snapshot, index, counter, value, of_consumers, self._left))
             else:
                 self.beyond += 1

@@ -131,6 +131,7 @@ HASH = np.dtype(
         ("near", np.int32),  # the entry that was added last to either queue
         ("waiting", np.int32),
         ("ready", np.int32),  # those of them that are not delayed, or due
+        ("came", np.int64),  # how often an entry began to be one of those
         ("waiting_since_seq", np.int64),  # since when at least one entry of it has waited all the time, if any waits
         ("waiting_since_ts", np.int64),
         ("top_ledger", np.int64),  # the highest first delivery
@@ -178,6 +179,7 @@ HASH = np.dtype(
         ("why_ended_by", np.int64),
         ("why_us", np.int64),
         ("why_entries", np.int64),
+        ("why_came", np.int64),  # how many had come by its beginning and were gone
         ("why_ledger", np.int64),
         ("why_entry", np.int64),
         ("summed_to_ts", np.int64),
@@ -218,6 +220,10 @@ CONSUMER = np.dtype(
         ("freed_ts", np.int64),  # when it came down from its limit, if it was sent nothing since; 0: it did not
         ("freed_from_ts", np.int64),  # since when it had been there
         ("passing", np.int64),  # since it reached its limit it has been sent more than batches explain
+        ("gave_up_seq", np.int64),  # the last row that took entries from it: an acknowledgement, a redeliver, ...
+        ("gave_up", np.int64),  # how many this row took
+        ("gave_up_ledger", np.int64),  # the oldest of them
+        ("gave_up_entry", np.int64),
     ]
 )
 
@@ -247,6 +253,7 @@ COMMON = np.dtype(
         ("permits_known_by", np.int64),  # the trace shows permits, by flow rows or snapshots
         ("stop_reason", np.int64),  # why the kernel stopped in front of a row, see `consumer_availability`
         ("stopped_at_seq", np.int64),  # the row in front of which it has already stopped for a stall
+        ("looked_ts", np.int64),  # when it last stopped in front of a row that takes entries from consumers in a stall
         ("next_sample_ts", np.int64),  # when the next capacity sample is due
         ("next_due_ts", np.int64),  # when delayed entries are looked at next; UNKNOWN: none waits
         ("last_seq", np.int64),  # the last row of the stretch before

@@ -11,7 +11,7 @@ from dispatch_audit.pipeline.report.text.topics import TopicNames
 from dispatch_audit.pipeline.report.wording import consumer, duration, moment, printable
 from dispatch_audit.pipeline.report.words import MESSAGE_SECOND
 
-# Oldest unacknowledged entries shown for an interval.
+# Entries shown for an interval.
 _ROOTS = 3
 _HEADINGS = ("message-seconds", "intervals", "longest", "cause", "held up by")
 
@@ -57,5 +57,6 @@ def _worst(wait: Wait) -> str:
     end = f"ended by {wait.ended_by}" if wait.ended_by else "still open at the end"
     named = wait.root_positions[:_ROOTS]
     more = len(wait.root_positions) - len(named)
-    root = f", oldest unacknowledged {', '.join(named)}{f' and {more} more' if more else ''}" if named else ""
+    oldest = "oldest unacknowledged" if wait.held else "oldest of them"
+    root = f", {oldest} {', '.join(named)}{f' and {more} more' if more else ''}" if named else ""
     return f"{printable(wait.explanation)}; from {moment(wait.from_ts_us)} for {duration(wait.seconds)}, {end}{root}"

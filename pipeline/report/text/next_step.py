@@ -30,6 +30,7 @@ STEPS: Mapping[str, str] = MappingProxyType(
         "no_owner": "connect a consumer that owns the hash of {oldest}",
         "nack_delay": "look at why the application gave {oldest} back",
         "delayed_delivery": "check that the producers mean this delay, for {oldest}",
+        "overdue": "look at the broker's delayed delivery: the time of {oldest} had come and it was not sent",
         "replay_queue": "look at what put {oldest} into the replay queue: a join or leave, a redeliver request, or a "
         "consumer that could not be sent more",
         "not_read_yet": "see whether a limit of the dispatch rate was in force, or compare this time with the broker's "

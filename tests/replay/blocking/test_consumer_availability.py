@@ -204,8 +204,21 @@ def test_at_the_limit_a_consumer_is_sent_nothing_until_it_acknowledges() -> None
     assert (wait.cause, wait.consumer, wait.blocking) == ("unacked_limit_consumer", 1, 1)
     assert (wait.from_seq, wait.to_seq, wait.ended_by) == (full, acked, "ack")
     assert (wait.entries, wait.waited_us) == (1, SECOND)
-    # Those that it still held when the interval ended.
-    assert wait.roots == ((1, 1), (1, 2), (1, 3))
+    # Those that it held until the interval ended, also the one whose acknowledgement ended it.
+    assert wait.roots == ((1, 0), (1, 1), (1, 2), (1, 3))
+
+
+def test_of_several_entries_that_end_a_wait_the_oldest_is_named() -> None:
+    log = _log(permits=4)
+    _sent(log, 1, 0, 1, 2, 3)
+    log.flow(1, 1)
+    log.publish(4, HIGH)
+    log.now_us += SECOND
+    log.ack(1, 1, 0)
+    log.dispatch(1, 4, HIGH)
+    # What it asked for while it was blocked counts from half of the limit on (4.14).
+    (wait,) = _consumers(log, maxUnackedMessagesPerConsumer=4)
+    assert (wait.cause, wait.ended_by, wait.roots) == ("unacked_limit_consumer", "ack", ((1, 0),))
 
 
 def test_the_limit_counts_messages_and_not_entries() -> None:

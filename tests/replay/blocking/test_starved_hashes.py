@@ -164,14 +164,14 @@ def test_everything_waits_for_a_consumer_at_its_limit() -> None:
 
 
 def _subscription_full(acked_after_us: int) -> Log:
-    """Six messages are all that may be unacknowledged; most of them are, and all but two are acknowledged at last."""
+    """Six messages are all that may be unacknowledged; all of them are, and all but two are acknowledged at last."""
     log = _log(100, 100)
-    for entry, consumer, key in ((0, 1, HIGH), (1, 1, HIGH), (2, 1, HIGH), (3, 2, LOW), (4, 2, LOW), (5, 2, LOW)):
+    for entry, consumer, key in ((0, 1, HIGH), (1, 2, LOW), (2, 1, HIGH), (3, 2, LOW), (4, 2, LOW), (5, 2, LOW)):
         _sent(log, consumer, entry, key)
     log.publish(6, HIGH)
     log.now_us += acked_after_us
-    log.ack(1, 0, 1, 2)
-    log.ack(2, 3)
+    log.ack(2, 1, 3, 4)
+    log.ack(1, 0)
     return log
 
 
@@ -179,8 +179,9 @@ def test_the_subscription_is_at_its_limit_until_less_than_half_is_left() -> None
     log = _subscription_full(acked_after_us=2 * SECOND)
     log.dispatch(1, 6, HIGH)
     wait = _stall(replayed(log.rows, settings={**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 6}))
-    # Consumer 2 has most of what is left.
+    # Before the acknowledgements, which leave one entry to each, consumer 2 held most.
     assert (wait.cause, wait.blocking, wait.ended_by) == ("unacked_limit_subscription", 2, "ack")
+    assert wait.roots == tuple((1, entry) for entry in range(6))
 
 
 def test_a_limit_that_was_reached_for_a_moment_only_explains_no_stall() -> None:
@@ -253,7 +254,7 @@ def _held_back(*acked: int) -> Wait:
 
 def test_recently_joined_consumers_keep_everybody_from_what_is_new() -> None:
     wait = _held_back(0)
-    assert (wait.cause, wait.blocking, wait.entries, wait.roots) == ("recently_joined", 1, 1, ((1, 1),))
+    assert (wait.cause, wait.blocking, wait.entries, wait.roots) == ("recently_joined", 1, 1, ((1, 0), (1, 1)))
 
 
 def test_who_lets_them_go_was_to_blame() -> None:

@@ -139,7 +139,7 @@ def test_what_is_due_waits_for_something_else() -> None:
     delayed, due = _hashes(log)
     # A tick of a second may pass before the broker looks at it (4.13).
     assert (delayed.cause, delayed.to_us - began_us, delayed.ended_by) == ("delayed_delivery", 3 * SECOND, "due")
-    assert (due.cause, due.from_us - began_us, due.ended_by) == ("replay_queue", 3 * SECOND, "dispatch")
+    assert (due.cause, due.from_us - began_us, due.ended_by) == ("overdue", 3 * SECOND, "dispatch")
 
 
 def test_what_was_delayed_and_nacked_waits_to_be_replayed() -> None:
@@ -278,3 +278,31 @@ def test_what_comes_after_a_delayed_entry_did_not_wait_for_as_long() -> None:
     log.dispatch(1, 1, LOW)
     (wait,) = [wait for wait in replayed(log.rows).waits_of("hash") if wait.ended_by == "dispatch"]
     assert wait.cause == "delayed_delivery"
+
+
+def test_a_delayed_entry_that_is_due_is_not_unread_while_later_ones_are_sent() -> None:
+    log = _log()
+    log.publish(0, HIGH, deliver_at_ms=(log.now_us + SECOND) // 1_000)
+    log.now_us += 2 * SECOND
+    for entry in (1, 2, 3):
+        log.now_us += SECOND
+        _sent(log, 1, entry, HIGH)
+        log.ack(1, entry)
+    log.now_us += SECOND
+    log.publish(4, LOW)
+    (overdue,) = [wait for wait in _hashes(log) if wait.cause != "delayed_delivery"]
+    assert (overdue.cause, overdue.roots, overdue.entries, overdue.ended_by) == ("overdue", ((1, 0),), 4, "open")
+
+
+def test_all_entries_that_waited_at_any_time_are_counted() -> None:
+    log = _log()
+    for entry in (1_000, 1_001, 1_002):
+        log.publish(entry, HIGH)
+        _pass(log, SECOND, entry=entry - 1_000 + 10 * (entry - 999))
+    log.dispatch(1, 1_000, HIGH)
+    log.publish(1_003, HIGH)
+    _pass(log, SECOND, entry=90)
+    for entry in (1_001, 1_002, 1_003):
+        log.dispatch(1, entry, HIGH)
+    (wait,) = [wait for wait in _hashes(log) if wait.hash == HIGH_HASH]
+    assert (wait.entries, wait.ended_by) == (4, "dispatch")

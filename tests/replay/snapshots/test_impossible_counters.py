@@ -73,6 +73,16 @@ def test_permits_may_be_below_zero_only_where_batches_were_sent(batch_size: int,
     assert all("-1 available permits" in fact["explanation"] for fact in found)
 
 
+@pytest.mark.parametrize(("version", "bug"), [("4.0.8", "#26289"), ("4.0.14", None)])
+def test_after_a_leave_permits_below_zero_name_the_flaw_of_the_total(version: str, bug: str | None) -> None:
+    log = _log()
+    log.join(2)
+    log.leave(2)
+    log.snapshot(reported(1, available_permits=-177_300))
+    (fact,) = _facts(_replayed(log, version))
+    assert (fact["known_bug"] or "").partition(",")[0] == (bug or "")
+
+
 def test_a_counter_that_stays_below_zero_is_one_fact() -> None:
     log = _log()
     seqs = [log.snapshot(reported(1, unacked_messages=value)) for value in (-1, -2, 0, -1, 1)]
