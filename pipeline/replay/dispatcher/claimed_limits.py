@@ -91,17 +91,22 @@ def stand_again(state: State, setting: str) -> None:
         common[f"{of}_{name}"] = CLAIM_STANDS if name == "claim" else 0
     common["most_held" if of == "consumer" else "most_unacked"] = 0
     if of == "consumer":
-        for name in ("full_ts", "freed_ts", "freed_from_ts", "passing"):
+        common["consumer_stood"] = 0
+        for name in ("full_ts", "freed_ts", "freed_from_ts", "passing", "stood"):
             state.consumers.view(np.ndarray)[name] = 0
     else:
         common["full_since_ts"] = common["full"] = 0
 
 
 def holds_back_at(state: State, setting: str, times_min: int) -> bool:
-    """Whether the broker was seen to keep a limit: held back at it so often, and no less often than it was passed."""
+    """Whether the broker was seen to keep a limit: held back at it so often, and no less often than it was passed.
+
+    A limit of consumers is also kept if each pass of it came between two long times of holding back.
+    """
     common, of = common_of(state), _LIMITS[setting].of
-    held_back = int(common[f"{of}_held_back"])
-    return held_back >= max(times_min, int(common[f"{of}_passes"]))
+    held_back, passes = int(common[f"{of}_held_back"]), int(common[f"{of}_passes"])
+    stood = int(common["consumer_stood"]) if setting == UNACKED_PER_CONSUMER else 0
+    return held_back >= max(times_min, passes) or stood >= max(passes, 1)
 
 
 def disregard(state: State) -> list[ContradictedLimit]:

@@ -12,9 +12,11 @@ from dispatch_audit.pipeline.replay.rules.finding_records import Dispatch, repor
 from dispatch_audit.pipeline.replay.state.compiled import compiled
 from dispatch_audit.pipeline.replay.state.output import CONTRADICTED, OF_SUBSCRIPTION, Output
 from dispatch_audit.pipeline.replay.state.state import (
+    BY_FLOWS,
     CLAIM_CONTRADICTED,
     CLAIM_STANDS,
     LIMITED_DISPATCHES,
+    READ,
     RETURNED,
     SENT,
     UNKNOWN,
@@ -33,6 +35,12 @@ HELD_BACK_US: Final = 5_000
 
 In two recordings with a limit of 50 on real brokers this happened 251 and 275 times and no consumer passed it; where
 the limit is claimed too low, consumers passed it 40 to 534 times, and an entry waited like this 0 to 5 times.
+"""
+STOOD_US: Final = 1_000_000
+"""An entry that could be sent and waited for so long while its consumer was at the limit was held back for certain.
+
+One pass that is framed by two such times, and went no further than one message, shows a broker that has the limit and
+broke it once: a limit that a policy had raised meanwhile would have let the consumer have more.
 """
 
 
@@ -67,6 +75,8 @@ def _check_consumer(state: State, out: Output, slot: int, sent: Dispatch) -> Non
     out.findings[row].value = held + messages
     out.findings[row].expected = common[0].unacked_max
     out.findings[row].largest = consumers[sent.consumer].largest
+    stood = consumers[sent.consumer].passing == 0 and _stood(state, slot, sent, sent.ts_us)
+    consumers[sent.consumer].stood = 1 if stood and messages == 1 and consumers[sent.consumer].largest == 1 else 0
     if consumers[sent.consumer].passing == 0:
         consumers[sent.consumer].passing = 1
         common[0].consumer_passes += 1
@@ -76,7 +86,7 @@ def _check_consumer(state: State, out: Output, slot: int, sent: Dispatch) -> Non
         common[0].most_held = held + messages
         common[0].most_held_by = sent.consumer
     often = common[0].consumer_passes >= PASSES_MIN or held + messages >= FAR * allowed
-    if often and common[0].consumer_passes > common[0].consumer_held_back:
+    if often and common[0].consumer_passes > common[0].consumer_held_back + common[0].consumer_stood:
         common[0].consumer_claim = CLAIM_CONTRADICTED
         _contradict(common, sent)
 
@@ -91,9 +101,30 @@ def _note_held_back(state: State, slot: int, sent: Dispatch) -> None:
     consumers[sent.consumer].freed_ts = 0
     if entries[slot].marks & WAITING == 0:
         return
+    if consumers[sent.consumer].stood == 1:
+        # It was beyond the limit since its last dispatch.
+        consumers[sent.consumer].stood = 0
+        state.common[0].consumer_stood += 1 if _stood(state, slot, sent, freed_ts) else 0
+        return
     since = max(consumers[sent.consumer].freed_from_ts, entries[slot].since_ts, state.hashes[sent.hash_at].clear_ts)
     if freed_ts - since >= HELD_BACK_US:
         state.common[0].consumer_held_back += 1
+
+
+@compiled
+def _stood(state: State, slot: int, sent: Dispatch, until_ts: int) -> bool:
+    """Whether an entry could have been sent for long before a time, and its consumer was at the limit and got none.
+
+    Permits that were asked for at the limit do not count before the consumer comes down from it, so those that it has
+    were there all the time.
+    """
+    entries, consumers, consumer = state.entries, state.consumers, sent.consumer
+    had_permits = state.common[0].permits_known_by == BY_FLOWS and consumers[consumer].permits > 0
+    if not had_permits or entries[slot].marks & (WAITING | READ) != WAITING | READ:
+        return False
+    since = max(consumers[consumer].full_ts, consumers[consumer].freed_from_ts, consumers[consumer].sent_ts)
+    since = max(since, entries[slot].since_ts, state.hashes[sent.hash_at].clear_ts)
+    return bool(until_ts - since >= STOOD_US)
 
 
 @compiled
@@ -181,7 +212,7 @@ def note_at_limit(state: State, consumer: int, ts: int) -> None:
         if consumers[consumer].full_ts == 0:
             consumers[consumer].full_ts = ts
     elif consumers[consumer].full_ts > 0:
-        if consumers[consumer].passing == 0:
+        if consumers[consumer].passing == 0 or consumers[consumer].stood == 1:
             consumers[consumer].freed_from_ts = consumers[consumer].full_ts
             consumers[consumer].freed_ts = ts
         consumers[consumer].full_ts = 0

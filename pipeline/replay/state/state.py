@@ -220,6 +220,10 @@ CONSUMER = np.dtype(
         ("freed_ts", np.int64),  # when it came down from its limit, if it was sent nothing since; 0: it did not
         ("freed_from_ts", np.int64),  # since when it had been there
         ("passing", np.int64),  # since it reached its limit it has been sent more than batches explain
+        (
+            "stood",
+            np.int64,
+        ),  # it was held back at its limit for long before the one dispatch that passed it
         ("gave_up_seq", np.int64),  # the last row that took entries from it: an acknowledgement, a redeliver, ...
         ("gave_up", np.int64),  # how many this row took
         ("gave_up_ledger", np.int64),  # the oldest of them
@@ -269,6 +273,7 @@ COMMON = np.dtype(
         ("consumer_claim", np.int64),  # whether the broker respects the claimed limit of a consumer: CLAIM_STANDS, ...
         ("consumer_passes", np.int64),  # how often a consumer was sent more than the limit and batches allow
         ("consumer_held_back", np.int64),  # how often one at the limit was held back
+        ("consumer_stood", np.int64),  # how often one was passed by a message between two times of being held back
         ("passed_seq", np.int64),  # the first dispatch beyond the limit
         ("most_held", np.int64),  # messages
         ("most_held_by", np.int64),

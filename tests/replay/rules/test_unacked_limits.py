@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from local_replay import AUTO_SPLIT, Log, Replay, replayed, reported, send, tables_of
+from local_replay import AUTO_SPLIT, HIGH, LOW, Log, Replay, replayed, reported, send, tables_of
 
 PER_CONSUMER = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
 PER_SUBSCRIPTION = {**AUTO_SPLIT, "maxUnackedMessagesPerSubscription": 6, "dispatcherMaxReadBatchSize": 3}
@@ -82,6 +82,49 @@ def test_a_broker_that_holds_back_at_a_limit_three_times_keeps_it(log: Log, held
 
 def say(log: Log, limit: int, name: str = "maxUnackedMessagesPerConsumer") -> None:
     log.write("settings", settings=[(name, str(limit))])
+
+
+def passed_once(log: Log, *, before_us: int = 1_500_000, after_us: int = 1_500_000, beyond: int = 1) -> None:
+    """A consumer at its limit of four is sent more after a while, and the rest a while later, below the limit."""
+    log.join(2)
+    log.flow(1, 100)
+    log.flow(2, 100)
+    for entry in range(8):
+        log.publish(entry, HIGH)
+    for entry in range(4):
+        log.dispatch(1, entry, HIGH)
+    # The broker reads on, and so shows that it has read what waits.
+    _to_the_other(log, 20)
+    log.now_us += before_us
+    for entry in range(4, 4 + beyond):
+        log.dispatch(1, entry, HIGH)
+    log.now_us += after_us
+    log.ack(1, *range(4 + beyond))
+    log.dispatch(1, 4 + beyond, HIGH)
+
+
+def _to_the_other(log: Log, entry: int) -> None:
+    log.publish(entry, LOW)
+    log.dispatch(2, entry, LOW)
+    log.ack(2, entry)
+
+
+def test_between_two_long_times_of_holding_back_one_pass_breaks_the_limit(log: Log) -> None:
+    passed_once(log)
+    assert severities(replayed(log.rows, settings=PER_CONSUMER)) == ["violation"]
+
+
+@pytest.mark.parametrize(
+    "otherwise",
+    [
+        pytest.param({"before_us": 500_000}, id="it-was-hardly-at-the-limit"),
+        pytest.param({"after_us": 500_000}, id="a-policy-may-have-raised-it-in-that-moment"),
+        pytest.param({"beyond": 2}, id="a-policy-may-have-raised-it-by-two"),
+    ],
+)
+def test_without_both_or_further_a_policy_may_have_raised_it(log: Log, otherwise: dict[str, int]) -> None:
+    passed_once(log, **otherwise)
+    assert set(severities(replayed(log.rows, settings=PER_CONSUMER))) == {"not_provable"}
 
 
 def test_a_row_vouches_for_the_limit_from_there_on(log: Log) -> None:
