@@ -18,7 +18,9 @@ Progress = Literal["nothing_sent", "flowing", "not_provable", "held_up", "stalle
 """Whether messages made progress: nothing was dispatched; whenever entries waited, some were sent before long; the
 trace does not show which entries waited; for `blocking.stall_threshold_ms` or longer nothing was sent to any consumer
 although entries waited; entries that could have been sent were not (rules `stalled` and `draining_stuck`)."""
-Missing = Literal["keys", "consumers", "dispatches", "publishes", "open_entries", "broker"]
+Missing = Literal[
+    "keys", "consumers", "dispatches", "publishes", "open_entries", "acknowledgements", "leaves", "broker"
+]
 
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 PROGRESSES: Final[tuple[Progress, ...]] = get_args(Progress)
@@ -50,6 +52,8 @@ MISSING: Final[Mapping[Missing, Lack]] = MappingProxyType(
             "which entries were open when the recording began",
             "from the first join on, or the broker's statistics with the mark-delete position as snapshots",
         ),
+        "acknowledgements": Lack("what consumers acknowledged", "acknowledgements"),
+        "leaves": Lack("when consumers left", "leaves"),
         "broker": Lack("what the dispatcher did", "inside of the broker (docs/RECORDING.md)"),
     }
 )

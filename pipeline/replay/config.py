@@ -54,6 +54,7 @@ class ReplayConfig:
         orders: the limits of the search for orders of membership changes.
         ends_us: when the window ends, microseconds since 1970 UTC; None: the log ends with it.
         recorded_by: where the trace was recorded.
+        written: the kinds of rows that the recorder writes for certain, even if the trace has none of a kind.
         hot_keys_max: how many keys and hashes of a subscription are reported by each measure.
     """
 
@@ -71,6 +72,7 @@ class ReplayConfig:
     keys_digested: bool = False
     given: frozenset[str] = frozenset()
     ends_us: int | None = None
+    written: frozenset[str] = frozenset()
 
     def selector(self, sticky: bool) -> SelectorKind:
         """The selector of a new dispatcher (contract 2)."""

@@ -245,9 +245,8 @@ def _unproven(
     """Why an answer is not provable: because of what is missing, else because of findings."""
     lacks = dict.fromkeys(name for subscription in of for name in subscription.missing)
     missing = tuple(name for name in lacks if name not in leave_out)
-    if missing:
-        return f"{because}, because the trace does not show {lacking(missing)}"
-    return _found(rules, "not_provable") or because
+    found = _found(rules, "not_provable") or because
+    return f"{found}, because the trace does not show {lacking(missing)}" if missing else found
 
 
 def _found(rules: Iterable[RuleCounts], severity: Severity) -> str:

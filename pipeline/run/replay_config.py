@@ -28,6 +28,7 @@ def replay_config(
         profile=profile,
         version=manifest.pulsar_version,
         broker=profile.broker(manifest.settings),
+        written=manifest.recorder.events,
         given=frozenset(name for name, value in manifest.settings.items() if value is not None),
         skew_us=settings.trace.recorder_skew_us,
         open_entries_max=settings.limits.open_entries_max,

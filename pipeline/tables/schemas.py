@@ -201,8 +201,8 @@ BLOCKING = TableSchema(
         Column(
             "root_positions",
             "array<string>",
-            "oldest unacknowledged entries that it depended on, as long as it lasted, ledger:entry; where no consumer is "
-            "to blame, the oldest that waited",
+            "oldest unacknowledged entries that it depended on, as long as it lasted, ledger:entry; where no consumer "
+            "is to blame, the oldest that waited",
         ),
         _optional("ended_by", "string", "what ended it: ack, leave, reset, ...; NULL: still open"),
         _optional("detail", "string", "machine-readable particulars of the cause, JSON"),

@@ -26,12 +26,18 @@ SettingValue = StrictBool | StrictInt | StrictFloat | StrictStr | None
 
 
 class Recorder(BaseModel):
-    """The recorder that wrote the trace."""
+    """The recorder that wrote the trace.
+
+    Attributes:
+        events: the kinds of rows that it writes, so that a trace without one of them shows that nothing of that kind
+            happened; a kind that neither this nor any row names may not have been recorded.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     name: str = ""
     version: str = ""
+    events: frozenset[StrictStr] = frozenset()
 
 
 class Manifest(BaseModel):

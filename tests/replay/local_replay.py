@@ -49,6 +49,8 @@ TOPIC: Final = "persistent://public/default/orders"
 GROUP: Final = Group(TOPIC, "ks")
 AUTO_SPLIT: Final[Mapping[str, object]] = {"subscriptionKeySharedUseConsistentHashing": False}
 SKEW_US: Final = 10_000
+WRITTEN: Final = frozenset({"ack", "leave"})
+"""What the recorder of a short log writes, even if the log has no row of a kind: a trace of thousands has some."""
 STEP_US: Final = 1_000
 """Between two rows of a `Log`, unless a test sets `Log.now_us`."""
 
@@ -494,6 +496,7 @@ def replayed(
     open_entries_max: int = 1_000_000,
     rows_per_batch: int | None = None,
     thresholds: Thresholds | None = None,
+    written: frozenset[str] = WRITTEN,
 ) -> Replay:
     """Replays the one subscription in `rows`.
 
@@ -505,10 +508,13 @@ def replayed(
         open_entries_max: limit on open entries.
         rows_per_batch: how the rows are cut before they are packed; must not matter.
         thresholds: how long something must last to be of interest; None: as the product has it.
+        written: the kinds of rows that the recorder writes, whether or not a row is of that kind.
     """
     profile = profile_for(version, settings)
     broker = profile.broker(settings)
-    config = ReplayConfig(profile, version, broker, skew_us, open_entries_max, thresholds=thresholds or Thresholds())
+    config = ReplayConfig(
+        profile, version, broker, skew_us, open_entries_max, thresholds=thresholds or Thresholds(), written=written
+    )
     return _replayed_groups([rows], config, rows_per_batch)[GROUP]
 
 
@@ -581,7 +587,8 @@ def tables_of(
 ) -> Tables:
     """The rows of all tables that come of the one subscription in `rows`; `rules` are fields of `ReplayConfig`."""
     profile = profile_for(version, settings)
-    made = ReplayConfig(profile, version, profile.broker(settings), SKEW_US, **{"open_entries_max": 1_000_000, **rules})
+    rules = {"open_entries_max": 1_000_000, "written": WRITTEN, **rules}
+    made = ReplayConfig(profile, version, profile.broker(settings), SKEW_US, **rules)
     return _tables([rows], made, rows_per_batch)
 
 

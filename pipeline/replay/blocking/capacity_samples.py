@@ -51,7 +51,7 @@ def sample(state: State, ts_us: int, limits: BrokerLimits, replay_size: int | No
     read = (ledger < common["highest_dispatched_ledger"]) | (
         (ledger == common["highest_dispatched_ledger"]) & (entry <= common["highest_dispatched_entry"])
     )
-    holes = ack_holes(state)
+    holes = _holes(state, slots)
     consumers = int(common["connected"])
     return Sample(
         ts_us,
@@ -68,8 +68,11 @@ def sample(state: State, ts_us: int, limits: BrokerLimits, replay_size: int | No
 
 def ack_holes(state: State) -> int:
     """The number of ranges of acknowledged entries above mark-delete."""
+    return _holes(state, _above_mark_delete(state))
+
+
+def _holes(state: State, slots: NDArray[np.intp]) -> int:
     entries: Any = state.entries.view(np.ndarray)
-    slots = _above_mark_delete(state)
     acked = slots[entries["marks"][slots] & ACKED != 0]
     if not acked.size:
         return 0

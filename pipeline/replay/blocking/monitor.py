@@ -23,8 +23,8 @@ from dispatch_audit.pipeline.replay.blocking.causes import (
 from dispatch_audit.pipeline.replay.blocking.consumer_availability import STARVED
 from dispatch_audit.pipeline.replay.blocking.rate_limits import HORIZON_US, DispatchPace, RecentDispatches, Sent
 from dispatch_audit.pipeline.replay.blocking.recently_joined import RecentlyJoined
-from dispatch_audit.pipeline.replay.blocking.stall_watch import Facts, StallWatch
-from dispatch_audit.pipeline.replay.blocking.stalls import StallKind, is_finding, kind_of
+from dispatch_audit.pipeline.replay.blocking.stall_watch import StallWatch
+from dispatch_audit.pipeline.replay.blocking.stalls import Facts, StallKind, is_finding, kind_of
 from dispatch_audit.pipeline.replay.blocking.starved_hashes import (
     OwnershipMove,
     StarvedHash,

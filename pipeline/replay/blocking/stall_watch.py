@@ -7,17 +7,14 @@ skew after another leave together, as a broker that closes a topic lets them: th
 """
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
 
 from dispatch_audit.pipeline.checkpointed import checkpointed
 from dispatch_audit.pipeline.replay.blocking.attribution import Blocked, Interval
 from dispatch_audit.pipeline.replay.blocking.causes import DRAINING_STUCK, NAMES, UNEXPLAINED
-from dispatch_audit.pipeline.replay.blocking.sendable import HeldBack
 from dispatch_audit.pipeline.replay.blocking.stall_symptoms import NOTHING_REPORTED
-from dispatch_audit.pipeline.replay.blocking.stalls import Situation, stalled
+from dispatch_audit.pipeline.replay.blocking.stalls import Facts, Situation, stalled
 from dispatch_audit.pipeline.replay.packing.membership_rows import TracePoint
 from dispatch_audit.pipeline.replay.packing.snapshot import Position, Snapshot
-from dispatch_audit.pipeline.replay.settings.broker_limits import BrokerLimits
 from dispatch_audit.pipeline.replay.state.output import BY_ACK, BY_DISPATCH, BY_LEAVE
 from dispatch_audit.pipeline.replay.state.policy import RoutingArrays
 from dispatch_audit.pipeline.replay.state.state import State, common_of
@@ -27,27 +24,11 @@ _BROUGHT_ABOUT_US = 1_000_000
 _LONG_AGO_US = -(1 << 62)
 
 
-class Facts(NamedTuple):
-    """What a look needs besides the state.
-
-    Attributes:
-        limits: of the broker.
-        held_back: the recently joined consumers (3.x and classic).
-        out_of_order: the consumers that snapshots show to be remembered after one with a later read position (6.3).
-        pauses_at: with more ranges of acknowledged entries than this the dispatcher may pause (4.2); 0: it does not.
-    """
-
-    limits: BrokerLimits
-    held_back: HeldBack
-    out_of_order: frozenset[int]
-    pauses_at: int
-
-
 @checkpointed("stall_watch")
 class StallWatch:
     """The present time without a dispatch, and what was seen of it.
 
-    `facts` is what a look needs besides the state, see `Facts`.
+    Its methods take the state, the routing in force, the point of the row, and the facts that the state lacks.
     """
 
     __slots__ = (
@@ -182,7 +163,7 @@ class StallWatch:
         return self._explained if lately else None
 
     def _situation(self, interval: Interval, facts: Facts, sent: Position | None = None) -> Situation:
-        return Situation(*facts, self._reported.within(interval), sent, self._threshold_us)
+        return Situation(facts, self._reported.within(interval), sent, self._threshold_us)
 
 
 def _idle_interval(state: State, at: TracePoint, ended_by: int, shortest_us: int) -> Interval | None:

@@ -61,23 +61,34 @@ _READ_AND_PAUSE_US: Final = 100_000
 _BEHIND_ALL: Final = (1 << 62, 0)
 
 
-class Situation(NamedTuple):
-    """Facts about the subscription that its state does not contain.
+class Facts(NamedTuple):
+    """What is true of the broker and the subscription at a row, and is not in the state of the kernel.
 
     Attributes:
-        limits: of the broker.
-        held_back: the recently joined consumers (3.x and classic).
-        out_of_order: the consumers that snapshots show to be remembered after one with a later read position (6.3).
+        limits: of the broker, as far as settings are in force there.
+        held_back: the recently joined consumers, which get nothing new (3.x and classic; 6.1).
+        out_of_order: the indexes of the consumers that snapshots show to be remembered after one with a later read
+            position (6.3).
         pauses_at: with more ranges of acknowledged entries than this the dispatcher may pause (4.2); 0: it does not.
-        reported: what snapshots of the interval say.
-        sent: the entry whose dispatch ends the interval; None: something else ends it.
-        stall_threshold_us: the shortest time without a dispatch that is a stall.
     """
 
     limits: BrokerLimits
     held_back: HeldBack
     out_of_order: frozenset[int]
     pauses_at: int
+
+
+class Situation(NamedTuple):
+    """What a look at one time without a dispatch takes besides the state.
+
+    Attributes:
+        facts: about the broker and the subscription at its end.
+        reported: what snapshots of the interval say.
+        sent: the entry whose dispatch ends the interval; None: something else ends it.
+        stall_threshold_us: the shortest time without a dispatch that is a stall.
+    """
+
+    facts: Facts
     reported: Reported
     sent: Position | None
     stall_threshold_us: int
@@ -122,16 +133,16 @@ def stalled(state: State, mapping: RoutingArrays, interval: Interval, situation:
         "with_permits": with_permits if known else None,
         "replay_size_at_least": int(common["in_replay"]),
         "replay_size_reported": situation.reported.in_replay,
-        "look_ahead_limit": situation.limits.look_ahead(consumers_connected),
+        "look_ahead_limit": situation.facts.limits.look_ahead(consumers_connected),
     }
     for_blocking = waiting.where(waiting.owner == blocking)
     detail["hashes"] = largest(for_blocking.hash, for_blocking.waited_us(interval))
     detail["waiting_for_it"] = for_blocking.slot.size
     if cause == NAMES[UNEXPLAINED]:
-        held, perhaps_held = held_back(state, free, situation.held_back, situation.reported)
+        held, perhaps_held = held_back(state, free, situation.facts.held_back, situation.reported)
         detail["joins_known"] = not bool(perhaps_held.all())
         free = free.where(~held)
-        head = _replay_head(state, since_us, situation) if situation.held_back.applies else None
+        head = _replay_head(state, since_us, situation) if situation.facts.held_back.applies else None
         found = symptom(state, waiting, free, interval, situation.reported, head, situation.stall_threshold_us)
         detail["symptom"], blocking = found.name, found.consumer
         detail["could_be_sent"] = free.slot.size
@@ -197,8 +208,8 @@ def _replay_head(state: State, since_us: int, situation: Situation) -> ReplayHea
     consumers: Any = state.consumers.view(np.ndarray)
     ready = (consumers["connected"] == 1) & (causes(state, since_us) == READY)
     permits = int(np.maximum(consumers["permits"][ready], 0).sum())
-    batch = situation.limits.read_batch or READ_BATCH
-    return ReplayHead(max(min(permits, batch), 1), situation.out_of_order)
+    batch = situation.facts.limits.read_batch or READ_BATCH
+    return ReplayHead(max(min(permits, batch), 1), situation.facts.out_of_order)
 
 
 def _backlog_is_known(state: State, waiting: Waiters, consumers: int, situation: Situation) -> bool:
@@ -209,7 +220,7 @@ def _backlog_is_known(state: State, waiting: Waiters, consumers: int, situation:
     """
     entries: Any = state.entries.view(np.ndarray)
     used = entries[entries["ledger"] != UNKNOWN]
-    marks, full = used["marks"], situation.limits.unacked_per_subscription
+    marks, full = used["marks"], situation.facts.limits.unacked_per_subscription
     if full > 0 and common_of(state)["skip_begun_ts"] != UNKNOWN and situation.reported.unacked is None:
         # What an administrator skipped while it was held may count on as unacknowledged (9.3, E6).
         held = int(used["messages"][used["holder"] != NOBODY].sum())
@@ -218,8 +229,8 @@ def _backlog_is_known(state: State, waiting: Waiters, consumers: int, situation:
     before_reset = int(np.count_nonzero(marks & (BEFORE_RESET | ACKED) == BEFORE_RESET))
     if before_reset == 0:
         return True
-    limit = situation.limits.look_ahead(consumers)
-    return not situation.held_back.applies and (limit is None or before_reset + waiting.slot.size < limit)
+    limit = situation.facts.limits.look_ahead(consumers)
+    return not situation.facts.held_back.applies and (limit is None or before_reset + waiting.slot.size < limit)
 
 
 def _since_us(interval: Interval, situation: Situation) -> int:
@@ -251,10 +262,10 @@ def _cause(
         cause = NAMES[NO_PERMITS if no_permits else UNACKED_LIMIT_CONSUMER]
     # With recently joined consumers the others get no new entries either (6.2).
     elif _explained_by_joins(state, free, situation):
-        cause, blocking = NAMES[RECENTLY_JOINED], _oldest_holder(state, situation.held_back.until[0][1])
+        cause, blocking = NAMES[RECENTLY_JOINED], _oldest_holder(state, situation.facts.held_back.until[0][1])
         if blocking == NOBODY:
             # It has just acknowledged the entry that mark-delete waited for.
-            blocking = situation.held_back.holder
+            blocking = situation.facts.held_back.holder
     elif _look_ahead_reached(state, waiting.where(cannot), free, connected, situation):
         cause, blocking = NAMES[LOOK_AHEAD_LIMIT], most_waited_for(waiting.where(waiting.was_read), unavailable)
         if blocking == NOBODY:
@@ -301,7 +312,7 @@ def _look_ahead_reached(state: State, stuck: Waiters, free: Waiters, consumers: 
     It reads on without a dispatch as long as replay is below the limit, so the entries that cannot be sent and come
     before all that can are in replay by then. What was read is sent at any size of replay.
     """
-    limit, reported = situation.limits.look_ahead(consumers), situation.reported
+    limit, reported = situation.facts.limits.look_ahead(consumers), situation.reported
     if limit is None or bool(free.was_read.any()):
         return False
     if reported.in_replay is not None and reported.in_replay >= limit:
@@ -324,27 +335,27 @@ def _unowned_ahead(state: State, waiting: Waiters, free: Waiters, situation: Sit
     unowned = waiting.where(waiting.owner == NOBODY)
     first = oldest(state, free.slot)[0]
     ahead = number_before(state, unowned, first)
-    if situation.held_back.applies or ahead == 0:
+    if situation.facts.held_back.applies or ahead == 0:
         return ahead > 0
     return interval.to_ts - interval.from_ts <= ahead * _READ_AND_PAUSE_US
 
 
 def _explained_by_joins(state: State, free: Waiters, situation: Situation) -> bool:
     """Whether recently joined consumers explain that nothing was sent: all that waits is held back from them (6.1)."""
-    if not situation.held_back.until:
+    if not situation.facts.held_back.until:
         return False
-    return bool(held_back(state, free, situation.held_back, situation.reported)[0].all())
+    return bool(held_back(state, free, situation.facts.held_back, situation.reported)[0].all())
 
 
 def _may_pause(free: Waiters, situation: Situation) -> bool:
     """Whether the dispatcher may have paused normal reads until acknowledgements close holes (4.2, step 9b)."""
-    return situation.pauses_at > 0 and not bool(free.was_read.any())
+    return situation.facts.pauses_at > 0 and not bool(free.was_read.any())
 
 
 def _paused_on_ack_state(state: State, free: Waiters, situation: Situation) -> bool:
     """Whether more ranges of entries are acknowledged than the cursor persists, or were when they were counted last."""
     counted = situation.reported.ack_holes or 0
-    return _may_pause(free, situation) and max(ack_holes(state), counted) > situation.pauses_at
+    return _may_pause(free, situation) and max(ack_holes(state), counted) > situation.facts.pauses_at
 
 
 def _holder(state: State, waiting: Waiters) -> int:

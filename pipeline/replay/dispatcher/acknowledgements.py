@@ -40,6 +40,7 @@ ACK_END = int(Code.ACK_END)
 @compiled
 def acked(state: State, out: Output, events: Events, i: int, consumer: int, policy: Policy) -> None:
     """Applies one side of an acknowledgement of a whole entry."""
+    state.common[0].acks_seen = 1
     ledger, entry = events.ledger[i], events.entry[i]
     slot = entry_at(state, ledger, entry)
     if state.consumers[consumer].leaving == CLOSED or state.common[0].resetting == RESET_BEGUN:
@@ -118,6 +119,7 @@ def acked_in_part(state: State, out: Output, events: Events, i: int, policy: Pol
 
     The entry stays pending until it is acknowledged as a whole or mark-delete passes it.
     """
+    state.common[0].acks_seen = 1
     entries = state.entries
     slot = entry_at(state, events.ledger[i], events.entry[i])
     if slot < 0 or entries[slot].marks & ACKED != 0 or state.common[0].resetting != NO_RESET:

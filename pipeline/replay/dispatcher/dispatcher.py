@@ -124,6 +124,7 @@ class Dispatcher:
         monitor: BlockingMonitor,
         counts_indexes: bool = False,
         exceptions: Collection[ExceptionId] = (),
+        acks_written: bool = False,
     ) -> None:
         self.policy = policy
         self.drains = False
@@ -136,7 +137,7 @@ class Dispatcher:
         self._open_entries_max = open_entries_max
         self._state = new_state(entries=1024, hashes=1024, consumers=64, words=64, ledgers=16)
         common = common_of(self._state)
-        common["counts_indexes"] = counts_indexes
+        common["counts_indexes"], common["acks_seen"] = counts_indexes, acks_written
         common["publish_skew_us"] = policy.skew_us
         take_limits(self._state, monitor.in_force)
         self._out = new_output(_FINDINGS_ROOM, 2048, _FINDINGS_ROOM)
@@ -167,6 +168,17 @@ class Dispatcher:
     def permits_recorded(self) -> bool:
         """Whether rows of flow show the permits of consumers."""
         return bool(common_of(self._state)["permits_known_by"] == BY_FLOWS)
+
+    @property
+    def acks_recorded(self) -> bool:
+        """Whether the recorder writes acknowledgements, as it says or as a row shows."""
+        return bool(common_of(self._state)["acks_seen"] == 1)
+
+    @property
+    def last_named(self) -> list[int]:
+        """By the index of the consumer, the seq of the last row or snapshot that shows it connected."""
+        named: list[int] = self._state.consumers.view(np.ndarray)["named_seq"].tolist()
+        return named
 
     @property
     def sent_batches(self) -> list[bool]:
@@ -457,6 +469,8 @@ class Dispatcher:
             index = self.consumers.of.get(consumer.consumer)
             if index is None:
                 continue
+            record = self._consumer(consumer.consumer)
+            record["named_seq"] = max(int(record["named_seq"]), snapshot.seq_begin)
             if self.holds_back and consumer.joined_at is not None:
                 self.monitor.recent.note_position(state, index, consumer.joined_at)
             if consumer.permits is not None and common["permits_known_by"] != BY_FLOWS:

@@ -117,7 +117,7 @@ def replay(
         if events.ts_us[i] >= common[0].next_sample_ts:
             common[0].stop_reason = SAMPLE
             return i
-        _pass_time(state, out, events, i, policy)
+        _pass_time(state, out, events, i, consumers[i], policy)
         code = events.code[i]
         decided = code == DISPATCH_START or (code == DISPATCH_END and common[0].starts_seen == 0)
         stalled = decided and stalls(state, events.seq[i], events.ts_us[i], policy.stall_threshold_us)
@@ -147,9 +147,11 @@ def replay(
 
 
 @compiled
-def _pass_time(state: State, out: Output, events: Events, i: int, policy: Policy) -> None:
-    """Does what is due by the time of a row."""
+def _pass_time(state: State, out: Output, events: Events, i: int, consumer: int, policy: Policy) -> None:
+    """Does what is due by the time of a row, and notes that its consumer was connected."""
     common, ts = state.common, events.ts_us[i]
+    if consumer >= 0:
+        state.consumers[consumer].named_seq = events.seq[i]
     if common[0].next_due_ts != UNKNOWN and ts >= common[0].next_due_ts:
         end_delays(state, out, events.seq[i - 1] if i > 0 else common[0].last_seq, ts, policy)
     note_limits(state, ts)

@@ -13,6 +13,7 @@ from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, NOBODY
 from dispatch_audit.pipeline.replay.subscription.completeness import RowsSeen
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
+from dispatch_audit.pipeline.replay.verdicts.never_recorded import unrecorded
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings
 
 _OF_DISPATCHES: Final = ("dispatches", "first deliveries")
@@ -53,7 +54,7 @@ def answers(
         **_columns("held_up", held_up),
         "held_up_by": None if held_up is None else _blamed(held_up, found),
         **_columns("expected_wait", expected),
-        "missing": waits_unseen if progress == "not_provable" else unjudged,
+        "missing": [*(waits_unseen if progress == "not_provable" else unjudged), *unrecorded(found)],
         "order_held_back": held["order"],
         "progress_held_back": held["progress"],
     }

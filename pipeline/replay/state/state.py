@@ -224,6 +224,7 @@ CONSUMER = np.dtype(
             "stood",
             np.int64,
         ),  # it was held back at its limit for long before the one dispatch that passed it
+        ("named_seq", np.int64),  # the last row, or snapshot, that shows it connected
         ("gave_up_seq", np.int64),  # the last row that took entries from it: an acknowledgement, a redeliver, ...
         ("gave_up", np.int64),  # how many this row took
         ("gave_up_ledger", np.int64),  # the oldest of them
@@ -245,6 +246,7 @@ COMMON = np.dtype(
         ("floor_ledger", np.int64),  # the first mark-delete: acknowledgements at or below may be missing in the trace
         ("floor_entry", np.int64),
         ("resetting", np.int64),  # the phase of a seek, unload or transfer: NO_RESET, RESET_BEGUN, ...
+        ("acks_seen", np.int64),  # the recorder writes acknowledgements, as it says or as a row shows
         ("starts_seen", np.int64),  # the recorder writes the decision of a dispatch, not only its end
         ("highest_dispatched_ledger", np.int64),  # since the last restart; UNKNOWN before the first
         ("highest_dispatched_entry", np.int64),

@@ -117,6 +117,9 @@ class ReplayResult:
         recorders: the recorders of the topic.
         waits_known: whether the trace shows which entries waited; False where entries from before its beginning were
             open to the end.
+        acks_recorded: whether the trace has acknowledgements, if there were any.
+        leaves_recorded: whether it has the leaves of consumers.
+        last_named: by the index of the consumer, the seq of the last row or snapshot that shows it connected.
     """
 
     findings: Records
@@ -150,6 +153,9 @@ class ReplayResult:
     limits: LimitEvidence = field(default_factory=LimitEvidence)
     recorders: Recorders = ONE
     waits_known: bool = True
+    acks_recorded: bool = True
+    leaves_recorded: bool = True
+    last_named: Sequence[int] = ()
 
     @property
     def reported_findings(self) -> Ints:

@@ -182,6 +182,10 @@ class Subscription:
             owners_unknown=membership.owners.unknown,
             limits=loop.limits,
             waits_known=waits_known,
+            acks_recorded=dispatcher.acks_recorded,
+            leaves_recorded=any(stay.left is not None for stay in membership.stays.values())
+            or "leave" in self._config.written,
+            last_named=dispatcher.last_named,
         )
 
     def take_epochs(self) -> list[PlacedEpoch]:

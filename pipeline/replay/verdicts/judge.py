@@ -25,6 +25,7 @@ from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.across_gaps import across_gaps, without_owners
 from dispatch_audit.pipeline.replay.verdicts.context import FindingContext
 from dispatch_audit.pipeline.replay.verdicts.early_duplicate import duplicates
+from dispatch_audit.pipeline.replay.verdicts.never_recorded import never_recorded
 from dispatch_audit.pipeline.replay.verdicts.overtaking import late_first, overtaken
 from dispatch_audit.pipeline.replay.verdicts.single_holder import two_holders
 from dispatch_audit.pipeline.replay.verdicts.verdict import (
@@ -98,7 +99,7 @@ def judged(found: ReplayResult, config: ReplayConfig) -> list[FindingVerdict]:
             verdicts[at] = _routed_gap(context)
     if found.owners_unknown:
         verdicts = without_owners(verdicts, context)
-    return across_gaps(verdicts, context)
+    return across_gaps(never_recorded(verdicts, found), context)
 
 
 def plain_verdict(rule: int, permitted: int, context: FindingContext) -> FindingVerdict:

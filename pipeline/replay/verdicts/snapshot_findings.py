@@ -10,8 +10,11 @@ from dispatch_audit.pipeline.plural import count
 from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.snapshots.comparison import Mismatch
 from dispatch_audit.pipeline.replay.state.state import ACKNOWLEDGEMENTS, DISPATCHES
+from dispatch_audit.pipeline.replay.state.state import DISPATCHES
+from dispatch_audit.pipeline.replay.subscription.config import ReplayConfig
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
 from dispatch_audit.pipeline.replay.verdicts.naming import Names
+from dispatch_audit.pipeline.replay.verdicts.never_recorded import NO_ACKNOWLEDGEMENT
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.utc import moment
 
@@ -63,15 +66,25 @@ def _never_recorded(found: ReplayResult) -> str:
     """Why the trace does not show what drains, as a clause: rows of a kind that it never has prove nothing."""
     if not found.checked[DISPATCHES]:
         return "the trace has no row of a dispatch, so it does not show what consumers held"
-    if not found.checked[ACKNOWLEDGEMENTS]:
-        return "the trace has no row of an acknowledgement, so it does not show what consumers still held"
-    return ""
+    return "" if found.acks_recorded else NO_ACKNOWLEDGEMENT
+
+
+def _perhaps_left(mismatch: Mismatch, found: ReplayResult) -> str:
+    """Why the snapshot shows that leaves are missing in the trace, as a clause; empty: it does not."""
+    if found.leaves_recorded:
+        return ""
+    listed = {consumer.consumer for consumer in mismatch.snapshot.consumers}
+    joined = [stay.joined for number, stay in found.stays.items() if number not in listed and stay.joined is not None]
+    gone = any(at.seq < mismatch.snapshot.seq_begin for at in joined)
+    return "the trace has no row of a leave, and the snapshot lacks a consumer that had joined" if gone else ""
 
 
 def _verdict(mismatch: Mismatch, found: ReplayResult, config: ReplayConfig) -> tuple[Severity, tuple[str, ...], str]:
     """The severity, the known bugs, and the reason as a clause."""
     if mismatch.undecided:
         return "not_provable", (), f"; {mismatch.undecided}"
+    if because := _perhaps_left(mismatch, found):
+        return "not_provable", (), f"; {because}"
     if mismatch.rule == "draining_mismatch" and (because := _never_recorded(found)):
         return "not_provable", (), f"; {because}"
     if mismatch.rule == "draining_mismatch" and mismatch.missing and not mismatch.surplus:

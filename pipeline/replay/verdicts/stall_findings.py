@@ -19,8 +19,8 @@ from dispatch_audit.pipeline.replay.config import ReplayConfig
 from dispatch_audit.pipeline.replay.state.output import ENDINGS, STILL_OPEN
 from dispatch_audit.pipeline.replay.state.state import DISPATCHES, NOBODY
 from dispatch_audit.pipeline.replay.subscription.result import ReplayResult
-from dispatch_audit.pipeline.replay.timeline.undecided_ranges import UndecidedRange
 from dispatch_audit.pipeline.replay.verdicts.naming import Names, position
+from dispatch_audit.pipeline.replay.verdicts.never_recorded import NO_ACKNOWLEDGEMENT, perhaps_gone
 from dispatch_audit.pipeline.replay.verdicts.rule_findings import RuleFindings, severities
 from dispatch_audit.pipeline.replay.verdicts.stalls.whole_subscription import stall_rows, stalls_beyond
 from dispatch_audit.pipeline.utc import moment
@@ -41,16 +41,20 @@ def stuck_findings(found: ReplayResult, config: ReplayConfig, per_rule_max: int)
     for rule, checked in checks.items():
         if rule not in config.profile.rules:
             continue
-        rows = [
-            _hash_row(s, names, config, found.doubts.about(s.hash, s.span.from_seq, s.span.to_seq))
-            for s in starved
-            if _rule(s.kind, config) == rule
-        ]
+        rows = [_hash_row(s, names, config, _doubt(s, found)) for s in starved if _rule(s.kind, config) == rule]
         if rule == "stalled":
             rows += stall_rows(found, names, config)
         counts = severities(rows) + _beyond(rule, found.monitor, config)
         by_rule.append(RuleFindings(rule, checked, counts, rows[: per_rule_max or None]))
     return by_rule
+
+
+def _doubt(starved: StarvedHash, found: ReplayResult) -> str:
+    """Why a starved hash is not provable, as a clause; empty: it is."""
+    undecided = found.doubts.about(starved.hash, starved.span.from_seq, starved.span.to_seq)
+    if undecided is not None:
+        return undecided.because
+    return perhaps_gone(found, starved.span.to_seq) if found.acks_recorded else NO_ACKNOWLEDGEMENT
 
 
 def _beyond(rule: RuleName, monitor: BlockingMonitor, config: ReplayConfig) -> Counter[Severity]:
@@ -83,10 +87,8 @@ def _bugs(kind: StarvationKind, config: ReplayConfig) -> tuple[str, ...]:
     return shown["passed_over_in_replay"] or (shown["counted_as_draining_again"] if kind.counted_again else ())
 
 
-def _hash_row(
-    starved: StarvedHash, names: Names, config: ReplayConfig, doubt: UndecidedRange | None
-) -> dict[str, object]:
-    interval, bugs = starved.span, _bugs(starved.kind, config) if doubt is None else ()
+def _hash_row(starved: StarvedHash, names: Names, config: ReplayConfig, doubt: str) -> dict[str, object]:
+    interval, bugs = starved.span, () if doubt else _bugs(starved.kind, config)
     head, passed = position(*starved.head), position(*starved.passed)
     owner, seconds = names.spoken(starved.owner), (interval.to_ts - interval.from_ts) / 1e6
     until = (
@@ -111,9 +113,9 @@ def _hash_row(
     if starved.passed_by != starved.owner:
         meanwhile = f"{owner} had permits; {names.spoken(starved.passed_by)} was meanwhile"
     known = f"; {sentence(bugs, config.release, label)}" if bugs else ""
-    known += f"; {doubt.because}" if doubt is not None else ""
+    known += f"; {doubt}" if doubt else ""
     return {
-        "severity": "not_provable" if doubt is not None else _severity(bugs),
+        "severity": "not_provable" if doubt else _severity(bugs),
         "sticky_hash": starved.hash,
         "ledger_id": starved.head[0],
         "entry_id": starved.head[1],

@@ -115,6 +115,8 @@ VARIANTS: Final[Mapping[str, Callable[[Logs], Variant]]] = {
     "only ends of dispatches and acks": lambda logs: _one_side(logs, "end", ("dispatch", "ack")),
     "no flow": _without("flow"),
     "no publish": _without("publish"),
+    "no ack": _without("ack"),
+    "no leave": _without("leave"),
 }
 
 

@@ -1,0 +1,85 @@
+"""Findings that rest on acknowledgements, or on leaves, in traces that have no such row."""
+
+import pytest
+from local_replay import AUTO_SPLIT, HIGH, LOW, Log, replayed, tables_of
+
+NOT_SAID: frozenset[str] = frozenset()
+
+
+def severities(log: Log, written: frozenset[str] = NOT_SAID, **settings: object) -> dict[str, set[str]]:
+    """The severities of the findings, by rule."""
+    replay = replayed(log.rows, settings={**AUTO_SPLIT, **settings}, written=written)
+    found: dict[str, set[str]] = {}
+    for (rule, _), verdict in replay.verdicts.items():
+        found.setdefault(rule, set()).add(verdict.severity)
+    return found
+
+
+def told(log: Log) -> list[str]:
+    (row,) = tables_of(log.rows, settings=AUTO_SPLIT, written=NOT_SAID)["coverage"]
+    return list(row["missing"])
+
+
+@pytest.fixture
+def log() -> Log:
+    """Consumer 1 has HIGH, and 2 has LOW."""
+    log = Log()
+    log.join(1)
+    log.join(2)
+    return log
+
+
+def _to_another(log: Log, *, acks: bool) -> None:
+    """Consumer 1 is sent an entry, and consumer 2 the next one of that hash."""
+    for entry, consumer, key in ((0, 1, HIGH), (1, 2, LOW), (2, 2, HIGH), (3, 1, HIGH), (4, 2, LOW)):
+        log.publish(entry, key)
+        log.dispatch(consumer, entry, key)
+    if acks:
+        log.ack(2, 4)
+    log.flow(1, 10)
+    log.flow(2, 10)
+
+
+@pytest.mark.parametrize(("acks", "severity"), [(True, "violation"), (False, "not_provable")])
+def test_two_holders_need_acknowledgements(log: Log, acks: bool, severity: str) -> None:
+    _to_another(log, acks=acks)
+    assert severities(log)["single_holder"] == {severity}
+    assert told(log) == ([] if acks else ["acknowledgements"])
+
+
+def test_a_recorder_that_says_that_it_writes_them_shows_that_there_were_none(log: Log) -> None:
+    _to_another(log, acks=False)
+    assert severities(log, frozenset({"ack"}))["single_holder"] == {"violation"}
+
+
+def test_a_limit_is_not_contradicted_by_what_may_be_acknowledged(log: Log) -> None:
+    for entry in range(12):
+        log.publish(entry, HIGH)
+        log.dispatch(1, entry, HIGH)
+    log.publish(12, LOW)
+    claimed = {**AUTO_SPLIT, "maxUnackedMessagesPerConsumer": 4}
+    found = tables_of(log.rows, settings=claimed, written=NOT_SAID)["violations"]
+    assert {(row["rule"], row["severity"]) for row in found} == {("unacked_limit", "not_provable")}
+
+
+@pytest.mark.parametrize("leaves", [True, False], ids=["leaves", "no-leaves"])
+@pytest.mark.parametrize("there", [True, False], ids=["there", "not-seen-again"])
+def test_what_a_consumer_owned_that_is_not_seen_again_may_be_owned_by_others(
+    log: Log, there: bool, leaves: bool
+) -> None:
+    log.join(3)
+    if leaves:
+        log.leave(3)
+    log.publish(0, HIGH)
+    log.dispatch(1, 0, HIGH)
+    log.ack(1, 0)
+    log.publish(1, HIGH)
+    log.dispatch(2, 1, HIGH)
+    log.ack(2, 1)
+    for consumer in (1, 2, *((3,) if not leaves else ())):
+        if there or consumer != 1:
+            log.flow(consumer, 10)
+    proven = there or leaves
+    found = severities(log)
+    assert found["ownership"] == {"violation" if proven else "not_provable"}
+    assert told(log) == ([] if proven else ["leaves"])
