@@ -51,6 +51,7 @@ Fits: TypeAlias = Callable[[int], object]
 
 _GROUP: Final = Group("persistent://public/default/orders", "ks")
 _START_US: Final = 1_767_225_600_000_000  # 2026-01-01: without a wait the milliseconds of a time are its seq
+_WRITTEN: Final = frozenset({"ack", "leave"})  # a story that has none of these says that there was none
 _SKEW_US: Final = 10_000  # the default of conf/audit.toml
 _POSITION = pa.struct([("ledger_id", pa.int64()), ("entry_id", pa.int64()), ("ack_set", pa.list_(pa.int64()))])
 _TYPES: Mapping[str, pa.DataType] = {
@@ -269,7 +270,7 @@ class Story:
     def _rules(self, version: str) -> ReplayConfig:
         profile = profile_for(version, self._settings)
         broker, given = profile.broker(self._settings), frozenset(self._settings)
-        return ReplayConfig(profile, version, broker, _SKEW_US, open_entries_max=1_000_000, given=given)
+        return ReplayConfig(profile, version, broker, _SKEW_US, 1_000_000, given=given, written=_WRITTEN)
 
     def _write(self, event: str, **columns: object) -> None:
         self._now_us += 1_000

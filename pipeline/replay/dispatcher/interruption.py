@@ -20,6 +20,7 @@ _KEPT_IN_COMMON: Final = (
     "connected",
     "resetting",
     "starts_seen",
+    "acks_seen",
     "highest_dispatched_ledger",
     "highest_dispatched_entry",
     "counts_indexes",
@@ -37,6 +38,7 @@ _KEPT_IN_COMMON: Final = (
     "consumer_claim",
     "consumer_passes",
     "consumer_held_back",
+    "consumer_stood",
     "passed_seq",
     "most_held",
     "most_held_by",
@@ -72,6 +74,7 @@ _DROPPED_OF_CONSUMERS: Final = (
     "freed_ts",
     "freed_from_ts",
     "passing",
+    "stood",
 )
 
 
